@@ -1,0 +1,1 @@
+//! Infrastructure state on a local filesystem: fenced, fsynced, recovered after any crash.

@@ -1,0 +1,2 @@
+//! `statectl`.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Foreign states in and out without loss: Terraform and OpenTofu state files.

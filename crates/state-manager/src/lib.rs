@@ -1,0 +1,1 @@
+//! Stacks, their serial mutation queue, checkpoints, history and rollback over any backend.

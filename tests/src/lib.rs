@@ -1,0 +1,1 @@
+//! Laws and scenarios across crates; the tests are in `suite/`.

@@ -1,0 +1,2 @@
+//! Automation of this workspace: `cargo xtask ci`.
+fn main() {}
