@@ -1,0 +1,231 @@
+//! How entries are named and how they name each other.
+
+use crate::error::{Error, Result};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// The name of an entry, or of a group of entries, inside its stack. Opaque; compared byte for byte.
+///
+/// 1 to 4,096 bytes without control characters.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Address(Arc<str>);
+
+impl Address {
+    /// The longest address in bytes.
+    pub const MAX_BYTES: usize = 4096;
+
+    /// Takes an address as it is written.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it is empty, too long or holds control characters.
+    pub fn new(text: impl Into<Arc<str>>) -> Result<Self> {
+        let text = text.into();
+        let reason = if text.is_empty() {
+            "an address is not empty"
+        } else if text.len() > Self::MAX_BYTES {
+            "an address has at most 4,096 bytes"
+        } else if text.chars().any(char::is_control) {
+            "an address holds no control characters"
+        } else {
+            return Ok(Self(text));
+        };
+        Err(Error::invalid(
+            format!(
+                "address `{}`",
+                text.chars().take(60).collect::<String>().escape_debug()
+            ),
+            reason,
+        ))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", &*self.0)
+    }
+}
+
+impl FromStr for Address {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::new(text)
+    }
+}
+
+impl<'de> Deserialize<'de> for Address {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        Self::new(String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+/// Tells apart objects that share an address: one that was replaced and awaits deletion has such a key.
+///
+/// Terraform's deposed key (8 characters there), Pulumi's `delete: true` twin. 1 to 64 bytes of
+/// `[A-Za-z0-9._-]`.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct DeposedKey(Arc<str>);
+
+impl DeposedKey {
+    /// Takes a key as it is written.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when it breaks the grammar.
+    pub fn new(text: impl Into<Arc<str>>) -> Result<Self> {
+        let text = text.into();
+        let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
+        if (1..=64).contains(&text.len()) && text.bytes().all(legal) {
+            return Ok(Self(text));
+        }
+        Err(Error::invalid(
+            "deposed key",
+            "a deposed key is 1 to 64 characters of A-Z, a-z, 0-9, `.`, `_`, `-`",
+        ))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for DeposedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for DeposedKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", &*self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for DeposedKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        Self::new(String::deserialize(deserializer)?).map_err(de::Error::custom)
+    }
+}
+
+/// What names one entry of a snapshot: unique there. Sorts by address, the live entry first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct EntryKey {
+    /// The address.
+    pub address: Address,
+    /// Present on an object that was replaced and awaits deletion.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deposed: Option<DeposedKey>,
+}
+
+impl EntryKey {
+    /// The key of the live entry at an address.
+    pub const fn live(address: Address) -> Self {
+        Self {
+            address,
+            deposed: None,
+        }
+    }
+
+    /// Whether this is the live entry of its address.
+    pub const fn is_live(&self) -> bool {
+        self.deposed.is_none()
+    }
+}
+
+impl fmt::Display for EntryKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.deposed {
+            None => self.address.fmt(f),
+            Some(key) => write!(f, "{} (deposed {key})", self.address),
+        }
+    }
+}
+
+/// What an entry must stand after.
+///
+/// In JSON an address is a string and a group is `{"group": "address"}`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Dependency {
+    /// An entry: met when one with this address, live or deposed, stands earlier.
+    Entry(Address),
+    /// Every live member of a group ([`Entry::group`](crate::Entry::group)): met when all of them stand
+    /// earlier. A group without members is legal and only noted: Terraform keeps dependencies on resources
+    /// that left the state.
+    Group(Address),
+}
+
+impl Dependency {
+    /// The address in it, of an entry or of a group.
+    pub const fn address(&self) -> &Address {
+        match self {
+            Self::Entry(address) | Self::Group(address) => address,
+        }
+    }
+}
+
+impl fmt::Display for Dependency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Entry(address) => address.fmt(f),
+            Self::Group(address) => write!(f, "group {address}"),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GroupForm {
+    group: Address,
+}
+
+impl Serialize for Dependency {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        use serde::ser::SerializeMap;
+        match self {
+            Self::Entry(address) => address.serialize(serializer),
+            Self::Group(address) => {
+                let mut map = serializer.serialize_map(Some(1))?;
+                map.serialize_entry("group", address)?;
+                map.end()
+            }
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Dependency {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        struct Form;
+        impl<'de> de::Visitor<'de> for Form {
+            type Value = Dependency;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an address, or {\"group\": address}")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<Dependency, E> {
+                Address::new(text).map(Dependency::Entry).map_err(E::custom)
+            }
+
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> std::result::Result<Dependency, A::Error> {
+                let form = GroupForm::deserialize(de::value::MapAccessDeserializer::new(map))?;
+                Ok(Dependency::Group(form.group))
+            }
+        }
+        deserializer.deserialize_any(Form)
+    }
+}

@@ -1,0 +1,274 @@
+//! One record of a snapshot: a resource, a call of a composite, or an action.
+
+use crate::address::{Address, Dependency, DeposedKey, EntryKey};
+use crate::environment::Timestamp;
+use crate::id::Uid;
+use crate::json::{Json, Properties};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// What an entry records (seed 003).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum EntryType {
+    /// A primitive resource: its `kind` is required.
+    #[default]
+    Leaf,
+    /// The call site of a composite: its `library` and `library-type` are required.
+    LibraryCall,
+    /// An action that ran: its `kind` is required.
+    Action,
+}
+
+impl EntryType {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Leaf, Self::LibraryCall, Self::Action];
+
+    /// The name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Leaf => "leaf",
+            Self::LibraryCall => "library-call",
+            Self::Action => "action",
+        }
+    }
+}
+
+/// One entry of a snapshot. Cheap to clone: long texts are shared.
+///
+/// JSON keys are the field names in kebab-case; all but `address` and `type` are left out when empty.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// Its name in the stack.
+    pub address: Address,
+    /// Present on an object that was replaced and awaits deletion.
+    pub deposed: Option<DeposedKey>,
+    /// The object's identity, given when it is first recorded. None in a document of another tool.
+    pub uid: Option<Uid>,
+    /// What it records. JSON: `type`.
+    pub entry_type: EntryType,
+    /// The resource's type, `aws_instance` say.
+    pub kind: Option<String>,
+    /// The version of the schema that inputs and outputs follow.
+    pub schema_version: u64,
+    /// The group that it belongs to: what a [`Dependency::Group`] names.
+    pub group: Option<Address>,
+    /// Which inputs are secret: names of top-level fields, or JSON pointers (they begin with `/`).
+    pub sensitive_inputs: Vec<String>,
+    /// Which outputs are secret, likewise.
+    pub sensitive_outputs: Vec<String>,
+    /// The library of a composite.
+    pub library: Option<String>,
+    /// The composite's type in it.
+    pub library_type: Option<String>,
+    /// The named library configuration, when it isn't the default.
+    pub configuration: Option<String>,
+    /// What an action's last run was triggered by.
+    pub trigger_hash: Option<String>,
+    /// What was asked for.
+    pub inputs: Option<Properties>,
+    /// What is there.
+    pub outputs: Option<Properties>,
+    /// What it stands after.
+    pub depends_on: Vec<Dependency>,
+    /// The provider's name for the object.
+    pub id: Option<String>,
+    /// The entry that contains it.
+    pub parent: Option<Address>,
+    /// Who manages the object.
+    pub provider: Option<Provider>,
+    /// Which dependencies each input came from.
+    pub property_dependencies: BTreeMap<String, Vec<Dependency>>,
+    /// Deleted together with this entry, so never by itself.
+    pub deleted_with: Option<Address>,
+    /// Replaced whenever one of these is.
+    pub replace_with: Vec<Address>,
+    /// Deleting it is refused.
+    pub protect: bool,
+    /// Not ours: read, never changed.
+    pub external: bool,
+    /// Removing it from the stack leaves the object.
+    pub retain_on_delete: bool,
+    /// The object is gone and its replacement isn't there yet.
+    pub pending_replacement: bool,
+    /// To be replaced at the next update.
+    pub tainted: bool,
+    /// What a partly failed create or update left to say.
+    pub init_errors: Vec<String>,
+    /// When the object was made.
+    pub created: Option<Timestamp>,
+    /// When it was last changed.
+    pub modified: Option<Timestamp>,
+    /// The rest of a foreign resource, by system: `{"terraform": {…}}`.
+    pub extensions: BTreeMap<String, Json>,
+    /// Fields that this build doesn't know. Written back as they came.
+    pub unknown: BTreeMap<String, Json>,
+}
+
+impl Entry {
+    /// An entry with nothing but its name, type and kind.
+    pub fn new(address: Address, entry_type: EntryType, kind: Option<String>) -> Self {
+        Self {
+            address,
+            deposed: None,
+            uid: None,
+            entry_type,
+            kind,
+            schema_version: 0,
+            group: None,
+            sensitive_inputs: Vec::new(),
+            sensitive_outputs: Vec::new(),
+            library: None,
+            library_type: None,
+            configuration: None,
+            trigger_hash: None,
+            inputs: None,
+            outputs: None,
+            depends_on: Vec::new(),
+            id: None,
+            parent: None,
+            provider: None,
+            property_dependencies: BTreeMap::new(),
+            deleted_with: None,
+            replace_with: Vec::new(),
+            protect: false,
+            external: false,
+            retain_on_delete: false,
+            pending_replacement: false,
+            tainted: false,
+            init_errors: Vec::new(),
+            created: None,
+            modified: None,
+            extensions: BTreeMap::new(),
+            unknown: BTreeMap::new(),
+        }
+    }
+
+    /// A resource of a kind.
+    pub fn leaf(address: Address, kind: &str) -> Self {
+        Self::new(address, EntryType::Leaf, Some(kind.to_owned()))
+    }
+
+    /// What names it in its snapshot.
+    pub fn key(&self) -> EntryKey {
+        EntryKey {
+            address: self.address.clone(),
+            deposed: self.deposed.clone(),
+        }
+    }
+
+    /// Whether it is the live entry of its address.
+    pub const fn is_live(&self) -> bool {
+        self.deposed.is_none()
+    }
+
+    /// Everything that it must stand after, each with the field that says so: parent, provider, dependencies,
+    /// property dependencies, deleted-with, replace-with. The only place that knows which fields these are.
+    pub fn references(&self) -> impl Iterator<Item = Reference> + '_ {
+        let one = |field, address: &Address| Reference {
+            field,
+            to: Dependency::Entry(address.clone()),
+        };
+        let many = |field, to: &Dependency| Reference {
+            field,
+            to: to.clone(),
+        };
+        self.parent
+            .iter()
+            .map(move |a| one(ReferenceField::Parent, a))
+            .chain(
+                self.provider
+                    .iter()
+                    .map(move |p| one(ReferenceField::Provider, &p.address)),
+            )
+            .chain(
+                self.depends_on
+                    .iter()
+                    .map(move |d| many(ReferenceField::DependsOn, d)),
+            )
+            .chain(
+                self.property_dependencies
+                    .values()
+                    .flatten()
+                    .map(move |d| many(ReferenceField::PropertyDependencies, d)),
+            )
+            .chain(
+                self.deleted_with
+                    .iter()
+                    .map(move |a| one(ReferenceField::DeletedWith, a)),
+            )
+            .chain(
+                self.replace_with
+                    .iter()
+                    .map(move |a| one(ReferenceField::ReplaceWith, a)),
+            )
+    }
+}
+
+/// Shows names, never values.
+impl fmt::Debug for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Entry")
+            .field("key", &self.key().to_string())
+            .field("type", &self.entry_type)
+            .field("kind", &self.kind)
+            .field("depends-on", &self.depends_on)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Who manages an object: an entry that is a provider, and which incarnation of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Provider {
+    /// The provider's entry.
+    pub address: Address,
+    /// The id that this entry had: a provider that was replaced has another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+}
+
+/// One edge of the graph, and the field that it stands in.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Reference {
+    /// The field.
+    pub field: ReferenceField,
+    /// What it names.
+    pub to: Dependency,
+}
+
+/// The fields that refer to other entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum ReferenceField {
+    /// `parent`
+    Parent,
+    /// `provider`
+    Provider,
+    /// `depends-on`
+    DependsOn,
+    /// `property-dependencies`
+    PropertyDependencies,
+    /// `deleted-with`
+    DeletedWith,
+    /// `replace-with`
+    ReplaceWith,
+}
+
+impl fmt::Display for ReferenceField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Parent => "parent",
+            Self::Provider => "provider",
+            Self::DependsOn => "depends-on",
+            Self::PropertyDependencies => "property-dependencies",
+            Self::DeletedWith => "deleted-with",
+            Self::ReplaceWith => "replace-with",
+        })
+    }
+}
+
+/// Entries are shared: a state, its snapshots and its readers point to the same one.
+pub type SharedEntry = Arc<Entry>;

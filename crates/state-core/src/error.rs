@@ -1,0 +1,283 @@
+//! What can go wrong with a state, and what the caller should do about it.
+
+use crate::backend::Holder;
+use crate::counter::Epoch;
+use crate::id::MutationId;
+use crate::json::JsonError;
+use crate::verify::Violation;
+use std::fmt;
+
+/// The result of everything that can fail here.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// A lower-level cause.
+pub type Source = Box<dyn std::error::Error + Send + Sync>;
+
+/// One error for the whole layer: few variants, each with the object that it is about.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The object isn't there.
+    #[error("{object} does not exist")]
+    NotFound {
+        /// What was looked for.
+        object: String,
+    },
+    /// The stack has no current revision: nothing was committed yet (seed 003's `ErrNoCurrent`).
+    #[error("{object} has no current revision: nothing was committed yet")]
+    NoCurrent {
+        /// The stack.
+        object: String,
+    },
+    /// Another writer holds the stack. Nothing was written.
+    #[error("{object} is locked by {holder}")]
+    Locked {
+        /// The stack, or the lock file.
+        object: String,
+        /// Who holds it, as far as it is known.
+        holder: Box<Holder>,
+    },
+    /// Somebody else changed the object first, or it isn't in the state that the call requires. Nothing was
+    /// written.
+    #[error("{object}: {reason}")]
+    Conflict {
+        /// What was to be changed.
+        object: String,
+        /// What doesn't fit.
+        reason: String,
+    },
+    /// Another holder took over. What was not acknowledged before isn't visible, unless the new holder says so.
+    #[error("{object}: epoch {mine} was fenced by epoch {theirs}: another holder took over")]
+    Fenced {
+        /// The stack.
+        object: String,
+        /// The epoch of the writer that failed.
+        mine: Epoch,
+        /// The epoch that took over.
+        theirs: Epoch,
+        /// Whether bytes were written before the fence was seen: then the outcome is for
+        /// `lookup` to say.
+        indeterminate: bool,
+    },
+    /// The write certainly had no effect.
+    #[error("{object} was not written")]
+    NotApplied {
+        /// What was to be written.
+        object: String,
+        /// Why.
+        source: Source,
+    },
+    /// Nobody can say whether the write had an effect. Look the ids up later.
+    #[error("{object}: the outcome of {} mutation(s) is not known; look them up once the store answers", mutations.len())]
+    Indeterminate {
+        /// What was to be written.
+        object: String,
+        /// The mutations in question.
+        mutations: Vec<MutationId>,
+        /// Why.
+        source: Source,
+    },
+    /// Stored bytes are not what was written.
+    #[error("{object} is corrupt at byte {offset}: {reason}")]
+    Corrupt {
+        /// The damaged object.
+        object: String,
+        /// Where in it, in bytes.
+        offset: u64,
+        /// What is wrong there.
+        reason: String,
+    },
+    /// A document isn't what it should be.
+    #[error("{object}: {source}")]
+    Malformed {
+        /// The document.
+        object: String,
+        /// What is wrong, with line, column and path.
+        source: JsonError,
+    },
+    /// An argument breaks a rule.
+    #[error("{object}: {reason}")]
+    Invalid {
+        /// What is wrong.
+        object: String,
+        /// Which rule it breaks.
+        reason: String,
+    },
+    /// A snapshot or a mutation breaks integrity; every violation is listed.
+    #[error("{object} breaks {} integrity rule(s): {}", violations.len(), Listed(violations))]
+    Integrity {
+        /// The snapshot or mutation.
+        object: String,
+        /// All of them.
+        violations: Vec<Violation>,
+    },
+    /// A format version that this build doesn't speak.
+    #[error("{object} has format version {found}; this build reads version {supported}")]
+    Format {
+        /// The document or store.
+        object: String,
+        /// The version that it says it has.
+        found: u64,
+        /// The version that this build reads and writes.
+        supported: u64,
+    },
+    /// The store, or this build, lacks something.
+    #[error("{object}: {missing} is not available")]
+    Unsupported {
+        /// What was asked.
+        object: String,
+        /// What is missing: a capability of the store, or a feature of this build.
+        missing: String,
+    },
+    /// The store refuses us.
+    #[error("{object}: access denied")]
+    Denied {
+        /// What was touched.
+        object: String,
+        /// What the store said.
+        source: Source,
+    },
+    /// The store doesn't answer, or a read failed.
+    #[error("{object} can't be reached")]
+    Unavailable {
+        /// What was touched.
+        object: String,
+        /// What the store said.
+        source: Source,
+    },
+    /// The handle was closed, or poisoned by an earlier failure. Open it again.
+    #[error("{object} is closed: {reason}")]
+    Closed {
+        /// The stack.
+        object: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What the caller should do about an [`Error`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// Name something that exists.
+    NotFound,
+    /// Commit something first.
+    NoCurrent,
+    /// Wait for the holder, or break the lock.
+    Locked,
+    /// Read again, then decide anew.
+    Conflict,
+    /// Stop: another holder owns the stack. Open again to go on.
+    Fenced,
+    /// Mend the cause and repeat: nothing happened.
+    NotApplied,
+    /// Look the mutations up before repeating anything.
+    Indeterminate,
+    /// Stop and restore: the store is damaged.
+    Corrupt,
+    /// Mend the argument or the document.
+    Invalid,
+    /// Mend the state: `repair`, or `--force` where it is offered.
+    Integrity,
+    /// Use a build of the other version.
+    Format,
+    /// Use another store, or build with the feature that is named.
+    Unsupported,
+    /// Get access.
+    Denied,
+    /// Try later.
+    Unavailable,
+    /// Open again.
+    Closed,
+}
+
+impl Error {
+    /// What to do about it.
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::NoCurrent { .. } => ErrorKind::NoCurrent,
+            Self::Locked { .. } => ErrorKind::Locked,
+            Self::Conflict { .. } => ErrorKind::Conflict,
+            Self::Fenced { .. } => ErrorKind::Fenced,
+            Self::NotApplied { .. } => ErrorKind::NotApplied,
+            Self::Indeterminate { .. } => ErrorKind::Indeterminate,
+            Self::Corrupt { .. } => ErrorKind::Corrupt,
+            Self::Malformed { .. } | Self::Invalid { .. } => ErrorKind::Invalid,
+            Self::Integrity { .. } => ErrorKind::Integrity,
+            Self::Format { .. } => ErrorKind::Format,
+            Self::Unsupported { .. } => ErrorKind::Unsupported,
+            Self::Denied { .. } => ErrorKind::Denied,
+            Self::Unavailable { .. } => ErrorKind::Unavailable,
+            Self::Closed { .. } => ErrorKind::Closed,
+        }
+    }
+
+    /// The object that it is about.
+    pub fn object(&self) -> &str {
+        match self {
+            Self::NotFound { object }
+            | Self::NoCurrent { object }
+            | Self::Locked { object, .. }
+            | Self::Conflict { object, .. }
+            | Self::Fenced { object, .. }
+            | Self::NotApplied { object, .. }
+            | Self::Indeterminate { object, .. }
+            | Self::Corrupt { object, .. }
+            | Self::Malformed { object, .. }
+            | Self::Invalid { object, .. }
+            | Self::Integrity { object, .. }
+            | Self::Format { object, .. }
+            | Self::Unsupported { object, .. }
+            | Self::Denied { object, .. }
+            | Self::Unavailable { object, .. }
+            | Self::Closed { object, .. } => object,
+        }
+    }
+
+    /// An [`Error::NotFound`].
+    pub fn not_found(object: impl Into<String>) -> Self {
+        Self::NotFound {
+            object: object.into(),
+        }
+    }
+
+    /// An [`Error::Invalid`].
+    pub fn invalid(object: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Invalid {
+            object: object.into(),
+            reason: reason.into(),
+        }
+    }
+
+    /// An [`Error::Conflict`].
+    pub fn conflict(object: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Conflict {
+            object: object.into(),
+            reason: reason.into(),
+        }
+    }
+
+    /// An [`Error::Corrupt`].
+    pub fn corrupt(object: impl Into<String>, offset: u64, reason: impl Into<String>) -> Self {
+        Self::Corrupt {
+            object: object.into(),
+            offset,
+            reason: reason.into(),
+        }
+    }
+}
+
+struct Listed<'a>(&'a [Violation]);
+
+impl fmt::Display for Listed<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, violation) in self.0.iter().enumerate() {
+            if index > 0 {
+                f.write_str("; ")?;
+            }
+            violation.fmt(f)?;
+        }
+        Ok(())
+    }
+}

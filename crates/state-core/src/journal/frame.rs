@@ -1,0 +1,302 @@
+//! One batch of the journal as bytes: the same in a file and in an object.
+//!
+//! | bytes | field | |
+//! |---|---|---|
+//! | 4 | magic | `SJF1` |
+//! | 1 | version | 1 |
+//! | 1 | kind | 1 data, 2 fence |
+//! | 1 | digest algorithm | 1 BLAKE3 |
+//! | 1 | flags | bit 0: a MAC follows the chain |
+//! | 8 | epoch | big-endian, as all numbers |
+//! | 8 | slot | |
+//! | 4 | length | of the payload |
+//! | 16 | key id | zeros: not sealed |
+//! | 16 | nonce | |
+//! | 4 | header CRC-32C | over the 60 bytes before |
+//! | length | payload | JSON lines, no NUL |
+//! | 32 | chain | BLAKE3(previous chain ‖ header ‖ payload) |
+//! | 16 | MAC | sealed stacks only |
+
+use crate::counter::{Epoch, Slot};
+use crate::digest::{Digest, DigestAlgorithm, KeyId};
+use crate::error::{Error, Result};
+use crate::id::Nonce;
+use bytes::Bytes;
+use std::fmt;
+
+const MAGIC: &[u8; 4] = b"SJF1";
+const VERSION: u8 = 1;
+const HEADER: usize = 64;
+const CHAIN: usize = 32;
+const MAC: usize = 16;
+const FLAG_MAC: u8 = 1;
+
+/// The most that a frame adds to its payload, in bytes.
+pub const MAX_OVERHEAD: usize = HEADER + CHAIN + MAC;
+
+/// The largest payload in bytes. Readers refuse more before they allocate.
+pub const MAX_PAYLOAD: usize = 64 << 20;
+
+const CRC: crc::Crc<u32> = crc::Crc::<u32>::new(&crc::CRC_32_ISCSI);
+
+/// What a frame is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FrameKind {
+    /// A batch of records.
+    Data,
+    /// A change of owner or of segment: see [`Fence`](super::Fence).
+    Fence,
+}
+
+/// One link of the journal.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Frame {
+    kind: FrameKind,
+    epoch: Epoch,
+    slot: Slot,
+    key_id: Option<KeyId>,
+    nonce: Nonce,
+    chain: Digest,
+    bytes: Bytes,
+}
+
+impl Frame {
+    /// Makes the frame that follows `previous` in the chain.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when the payload is larger than [`MAX_PAYLOAD`].
+    pub fn new(
+        kind: FrameKind,
+        epoch: Epoch,
+        slot: Slot,
+        nonce: Nonce,
+        payload: &[u8],
+        previous: &Digest,
+    ) -> Result<Self> {
+        if payload.len() > MAX_PAYLOAD {
+            return Err(Error::invalid(
+                format!("journal frame of slot {slot}"),
+                format!(
+                    "its {} bytes are more than the {MAX_PAYLOAD} that a frame may hold",
+                    payload.len()
+                ),
+            ));
+        }
+        let mut bytes = Vec::with_capacity(HEADER + payload.len() + CHAIN);
+        bytes.extend_from_slice(MAGIC);
+        let kind_code = match kind {
+            FrameKind::Data => 1,
+            FrameKind::Fence => 2,
+        };
+        bytes.extend_from_slice(&[VERSION, kind_code, DigestAlgorithm::Blake3.code(), 0]);
+        bytes.extend_from_slice(&epoch.get().to_be_bytes());
+        bytes.extend_from_slice(&slot.get().to_be_bytes());
+        // Checked above: at most 64 MiB.
+        bytes.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes());
+        bytes.extend_from_slice(&[0; 16]);
+        bytes.extend_from_slice(nonce.as_bytes());
+        bytes.extend_from_slice(&CRC.checksum(&bytes).to_be_bytes());
+        bytes.extend_from_slice(payload);
+        let chain = Digest::of_parts(&[previous.as_bytes(), &bytes]);
+        bytes.extend_from_slice(chain.as_bytes());
+        Ok(Self {
+            kind,
+            epoch,
+            slot,
+            key_id: None,
+            nonce,
+            chain,
+            bytes: bytes.into(),
+        })
+    }
+
+    /// What it is for.
+    pub const fn kind(&self) -> FrameKind {
+        self.kind
+    }
+
+    /// The epoch of the writer.
+    pub const fn epoch(&self) -> Epoch {
+        self.epoch
+    }
+
+    /// Its place in the journal.
+    pub const fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    /// The key that sealed values in it are under, and its MAC.
+    pub const fn key_id(&self) -> Option<KeyId> {
+        self.key_id
+    }
+
+    /// What makes it unique.
+    pub const fn nonce(&self) -> Nonce {
+        self.nonce
+    }
+
+    /// The chain after it.
+    pub const fn chain(&self) -> &Digest {
+        &self.chain
+    }
+
+    /// The records, as JSON lines.
+    pub fn payload(&self) -> &[u8] {
+        let tail = self.bytes.len() - CHAIN - if self.bytes[7] & FLAG_MAC == 0 { 0 } else { MAC };
+        &self.bytes[HEADER..tail]
+    }
+
+    /// All bytes, as they are stored.
+    pub const fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Reads the frame that begins at `offset` of `bytes` and must follow `previous` in the chain.
+    ///
+    /// Never allocates more than the frame's own length, and never panics whatever the bytes are.
+    pub fn parse(bytes: &Bytes, offset: usize, previous: &Digest) -> Parsed {
+        let rest = bytes.slice(offset.min(bytes.len())..);
+        if rest.is_empty() {
+            return Parsed::End;
+        }
+        let header = match Header::read(&rest) {
+            Ok(header) => header,
+            Err(problem) => return problem,
+        };
+        if rest.len() < header.total() {
+            return Parsed::Short {
+                reason: "the frame is longer than what is there",
+            };
+        }
+        let body = HEADER + header.length;
+        let chain = Digest::of_parts(&[previous.as_bytes(), &rest[..body]]);
+        if chain.as_bytes() != &rest[body..body + CHAIN] {
+            return Parsed::Bad {
+                reason: "the chain doesn't fit: a byte or a frame was changed",
+            };
+        }
+        Parsed::Frame(Self {
+            kind: header.kind,
+            epoch: header.epoch,
+            slot: header.slot,
+            key_id: header.key_id,
+            nonce: header.nonce,
+            chain,
+            bytes: rest.slice(..header.total()),
+        })
+    }
+
+    /// Whether a valid header stands anywhere in `bytes`: what follows a torn frame has none.
+    pub fn header_anywhere(bytes: &[u8]) -> bool {
+        bytes
+            .windows(MAGIC.len())
+            .enumerate()
+            .any(|(at, window)| window == MAGIC && Header::read(&bytes[at..]).is_ok())
+    }
+
+    /// Whether these bytes, fewer than a header, are how a frame begins.
+    pub fn is_header_prefix(bytes: &[u8]) -> bool {
+        let known = bytes.len().min(MAGIC.len());
+        bytes.len() < HEADER && bytes[..known] == MAGIC[..known]
+    }
+}
+
+impl fmt::Debug for Frame {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Frame")
+            .field("kind", &self.kind)
+            .field("epoch", &self.epoch)
+            .field("slot", &self.slot)
+            .field("chain", &self.chain)
+            .field("payload-bytes", &self.payload().len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// What stands at an offset of a journal file or object.
+#[derive(Clone, Debug)]
+pub enum Parsed {
+    /// A frame, whole and linked.
+    Frame(Frame),
+    /// Nothing: the bytes end here.
+    End,
+    /// The bytes end within a frame.
+    Short {
+        /// How one can tell.
+        reason: &'static str,
+    },
+    /// Not a frame, or not the one that follows.
+    Bad {
+        /// How one can tell.
+        reason: &'static str,
+    },
+}
+
+struct Header {
+    kind: FrameKind,
+    epoch: Epoch,
+    slot: Slot,
+    length: usize,
+    mac: usize,
+    key_id: Option<KeyId>,
+    nonce: Nonce,
+}
+
+impl Header {
+    fn read(bytes: &[u8]) -> Result<Self, Parsed> {
+        let Some(header) = bytes.first_chunk::<HEADER>() else {
+            return Err(Parsed::Short {
+                reason: "fewer bytes than a header",
+            });
+        };
+        if &header[..4] != MAGIC {
+            return Err(Parsed::Bad {
+                reason: "no frame begins here",
+            });
+        }
+        if CRC.checksum(&header[..60]).to_be_bytes() != header[60..] {
+            return Err(Parsed::Bad {
+                reason: "the header's checksum doesn't fit",
+            });
+        }
+        let kind = match header[5] {
+            1 => FrameKind::Data,
+            2 => FrameKind::Fence,
+            _ => {
+                return Err(Parsed::Bad {
+                    reason: "a kind of frame that this build doesn't know",
+                });
+            }
+        };
+        if header[4] != VERSION
+            || DigestAlgorithm::from_code(header[6]).is_none()
+            || header[7] & !FLAG_MAC != 0
+        {
+            return Err(Parsed::Bad {
+                reason: "a version of frame that this build doesn't know",
+            });
+        }
+        let number = |at: usize| u64::from_be_bytes(std::array::from_fn(|i| header[at + i]));
+        let bits = |at: usize| std::array::from_fn(|i| header[at + i]);
+        let length = u32::from_be_bytes(std::array::from_fn(|i| header[24 + i])) as usize;
+        if length > MAX_PAYLOAD {
+            return Err(Parsed::Bad {
+                reason: "a payload larger than the cap",
+            });
+        }
+        Ok(Self {
+            kind,
+            epoch: Epoch(number(8)),
+            slot: Slot(number(16)),
+            length,
+            mac: if header[7] & FLAG_MAC == 0 { 0 } else { MAC },
+            key_id: KeyId::from_bytes(bits(28)),
+            nonce: Nonce::from_bytes(bits(44)),
+        })
+    }
+
+    const fn total(&self) -> usize {
+        HEADER + self.length + CHAIN + self.mac
+    }
+}

@@ -1,0 +1,89 @@
+//! The name of a revision.
+
+use crate::counter::Serial;
+use crate::digest::Digest;
+use crate::error::{Error, Result};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use std::fmt;
+use std::str::FromStr;
+
+/// A committed point of a stack's journal that ends an update: `<serial>-<first 16 hex of the chain there>`.
+///
+/// The digits come from the chain of digests over the whole journal, so two stores that agree on a revision
+/// id agree on everything up to it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RevisionId {
+    serial: Serial,
+    short: String,
+}
+
+impl RevisionId {
+    /// The revision with this serial whose mark's frame ends with this chain digest.
+    pub fn new(serial: Serial, chain: &Digest) -> Self {
+        Self {
+            serial,
+            short: chain.short(),
+        }
+    }
+
+    /// The serial in it.
+    pub const fn serial(&self) -> Serial {
+        self.serial
+    }
+
+    /// The 16 hexadecimal digits in it.
+    pub fn short(&self) -> &str {
+        &self.short
+    }
+}
+
+impl fmt::Display for RevisionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.serial, self.short)
+    }
+}
+
+impl fmt::Debug for RevisionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RevisionId({self})")
+    }
+}
+
+impl FromStr for RevisionId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let parse = || {
+            let (serial, short) = text.split_once('-')?;
+            let canonical = serial == "0" || !serial.starts_with(['0', '+']);
+            let hex = short.len() == 16 && short.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+            let serial = Serial(serial.parse().ok()?);
+            (canonical && hex).then(|| Self {
+                serial,
+                short: short.to_owned(),
+            })
+        };
+        parse().ok_or_else(|| {
+            Error::invalid(
+                format!(
+                    "revision `{}`",
+                    text.chars().take(60).collect::<String>().escape_debug()
+                ),
+                "a revision is a serial, a dash and 16 hexadecimal digits, as `history` prints them",
+            )
+        })
+    }
+}
+
+impl Serialize for RevisionId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for RevisionId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
