@@ -38,6 +38,7 @@ pub mod name;
 pub mod pending;
 pub mod revision;
 pub mod snapshot;
+pub mod state;
 pub mod update;
 pub mod verify;
 
@@ -59,4 +60,5 @@ pub use name::StackName;
 pub use pending::PendingOperation;
 pub use revision::RevisionId;
 pub use snapshot::{CURRENT_FORMAT_VERSION, FactoryInfo, Snapshot};
+pub use state::State;
 pub use update::{UpdateInfo, UpdateKind, UpdateResult};

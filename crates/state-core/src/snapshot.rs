@@ -167,4 +167,7 @@ pub struct Continuation {
     /// The last mutations and whether each took effect, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub recent: Vec<(MutationId, bool)>,
+    /// Revisions that were deleted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forgotten: Vec<RevisionId>,
 }

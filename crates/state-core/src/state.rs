@@ -1,0 +1,320 @@
+//! What a journal means so far: the one mutable thing, cheap to copy, changed only by [`State::apply`].
+//!
+//! A state is a set of persistent maps: a copy shares everything with its original, so that neither a reader
+//! nor a checkpoint makes a mutation cost more than its own references.
+//!
+//! Entries stand in the order of their positions. Those that the open update recorded come first, in the order
+//! in which they were recorded; behind them stands what is left of the base: `new ++ (base − done)` (seed 004).
+//! An update that starts makes all that is there its base by opening a new block of positions in front.
+
+mod apply;
+mod check;
+mod index;
+mod prune;
+mod replay;
+mod step;
+mod window;
+
+#[cfg(test)]
+mod tests;
+
+pub use apply::{Applied, Loaded};
+pub use replay::replay;
+
+use crate::address::{Address, Dependency, EntryKey};
+use crate::counter::Serial;
+use crate::entry::SharedEntry;
+use crate::environment::Timestamp;
+use crate::error::{Error, Result};
+use crate::id::{Lineage, MutationId};
+use crate::json::Json;
+use crate::mutation::{Op, StackOutputs};
+use crate::pending::PendingOperation;
+use crate::revision::RevisionId;
+use crate::snapshot::{Continuation, ForeignSerial, Manifest, Plugin, Snapshot};
+use crate::update::UpdateInfo;
+use imbl::{OrdSet, Vector};
+use index::{Entries, Position};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use window::Window;
+
+/// A stack's state after some point of its journal.
+#[derive(Clone, Debug)]
+pub struct State {
+    lineage: Lineage,
+    serial: Serial,
+    current: Option<RevisionId>,
+    header: Arc<Header>,
+    outputs: Arc<StackOutputs>,
+    entries: Entries,
+    /// Where the base begins: entries before it were recorded by the open update.
+    base: Position,
+    /// The position of the next entry to be recorded.
+    front: Position,
+    pending: Vector<Arc<PendingOperation>>,
+    update: Option<Arc<UpdateInfo>>,
+    recent: Window,
+    forgotten: OrdSet<RevisionId>,
+    /// A mark or a stored revision that waits for the chain of its frame.
+    unsettled: Option<Unsettled>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Unsettled {
+    Current(Serial),
+    Stored,
+}
+
+/// What a snapshot says beside entries, outputs and pending operations.
+#[derive(Clone, Debug, Default)]
+struct Header {
+    factory: crate::snapshot::FactoryInfo,
+    manifest: Option<Manifest>,
+    foreign_serials: BTreeMap<String, ForeignSerial>,
+    extensions: BTreeMap<String, Json>,
+    unknown: BTreeMap<String, Json>,
+}
+
+impl State {
+    /// The state before a stack's first frame.
+    pub fn new(lineage: Lineage) -> Self {
+        Self {
+            lineage,
+            serial: Serial::ZERO,
+            current: None,
+            header: Arc::default(),
+            outputs: Arc::default(),
+            entries: Entries::default(),
+            base: Position::ZERO,
+            front: Position::ZERO,
+            pending: Vector::new(),
+            update: None,
+            recent: Window::default(),
+            forgotten: OrdSet::new(),
+            unsettled: None,
+        }
+    }
+
+    /// The state that a stored snapshot of this stack holds.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] when the snapshot is of another stack or holds a key or uid twice.
+    pub fn from_snapshot(lineage: Lineage, snapshot: &Snapshot) -> Result<Self> {
+        let damaged = |reason: &str| Error::corrupt(format!("snapshot of stack {lineage}"), 0, reason);
+        if snapshot.lineage != Some(lineage) {
+            return Err(damaged("it belongs to another stack"));
+        }
+        let mut state = Self::new(lineage);
+        state
+            .load_entries(&snapshot.entries)
+            .map_err(|reason| damaged(&reason))?;
+        state.take_header(snapshot);
+        state
+            .header_mut()
+            .foreign_serials
+            .clone_from(&snapshot.foreign_serials);
+        state.serial = snapshot.serial.unwrap_or_default();
+        state.pending = snapshot
+            .pending_operations
+            .iter()
+            .cloned()
+            .map(Arc::new)
+            .collect();
+        if let Some(continuation) = &snapshot.continuation {
+            state.update = continuation.update.clone().map(Arc::new);
+            state.current.clone_from(&continuation.current);
+            state.recent = continuation.recent.iter().copied().collect();
+            state.forgotten = continuation.forgotten.iter().cloned().collect();
+            let recorded = usize::try_from(continuation.recorded).unwrap_or(usize::MAX);
+            (state.base, state.front) = state.entries.split(recorded);
+        }
+        Ok(state)
+    }
+
+    /// The state as a snapshot: the same state gives the same snapshot, whatever way led to it.
+    pub fn snapshot(&self, stack: impl Into<String>, generated_at: Timestamp) -> Snapshot {
+        let Header {
+            factory,
+            manifest,
+            foreign_serials,
+            extensions,
+            unknown,
+        } = &*self.header;
+        Snapshot {
+            lineage: Some(self.lineage),
+            serial: Some(self.serial),
+            factory: factory.clone(),
+            stack: stack.into(),
+            manifest: manifest.clone(),
+            generated_at,
+            pending_operations: self.pending.iter().map(|p| PendingOperation::clone(p)).collect(),
+            entries: self.entries.iter().cloned().collect(),
+            outputs: self.outputs.values.clone(),
+            sensitive_outputs: self.outputs.sensitive.clone(),
+            foreign_serials: foreign_serials.clone(),
+            extensions: extensions.clone(),
+            continuation: None,
+            unknown: unknown.clone(),
+        }
+    }
+
+    /// What a checkpoint of this state carries, so that replay can go on from it.
+    pub fn continuation(&self) -> Continuation {
+        Continuation {
+            update: self.update.as_deref().cloned(),
+            recorded: self.entries.count_before(self.base) as u64,
+            current: self.current.clone(),
+            recent: self.recent.iter().collect(),
+            forgotten: self.forgotten.iter().cloned().collect(),
+        }
+    }
+
+    /// The stack's identity.
+    pub const fn lineage(&self) -> Lineage {
+        self.lineage
+    }
+
+    /// The highest serial that was given to a revision.
+    pub const fn serial(&self) -> Serial {
+        self.serial
+    }
+
+    /// The current revision: the one at the last mark. None before the first.
+    pub const fn current(&self) -> Option<&RevisionId> {
+        self.current.as_ref()
+    }
+
+    /// The entries, in topological order.
+    pub fn entries(&self) -> impl Iterator<Item = &SharedEntry> {
+        self.entries.iter()
+    }
+
+    /// How many entries there are.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no entry.
+    pub fn is_empty(&self) -> bool {
+        self.entries.len() == 0
+    }
+
+    /// One entry.
+    pub fn entry(&self, key: &EntryKey) -> Option<&SharedEntry> {
+        self.entries.get(key)
+    }
+
+    /// The entries of one address: the live one first, then deposed ones.
+    pub fn generations<'a>(&'a self, address: &'a Address) -> impl Iterator<Item = &'a SharedEntry> {
+        self.entries
+            .generations(address)
+            .filter_map(|(key, _)| self.entries.get(key))
+    }
+
+    /// The entries that refer to an address or a group.
+    pub fn dependents<'a>(&'a self, of: &'a Dependency) -> impl Iterator<Item = &'a SharedEntry> {
+        self.entries
+            .dependents(of)
+            .filter_map(|position| self.entries.at(position))
+    }
+
+    /// What was begun and not ended, oldest first.
+    pub fn pending(&self) -> impl Iterator<Item = &PendingOperation> {
+        self.pending.iter().map(|p| &**p)
+    }
+
+    /// The update that is open.
+    pub fn update(&self) -> Option<&UpdateInfo> {
+        self.update.as_deref()
+    }
+
+    /// Whether the state is known to say what the world is: nothing is begun and not ended (seed 000).
+    pub fn is_reliable(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// The stack's own outputs.
+    pub fn outputs(&self) -> &StackOutputs {
+        &self.outputs
+    }
+
+    /// How the foreign systems count that the stack came from.
+    pub fn foreign_serials(&self) -> &BTreeMap<String, ForeignSerial> {
+        &self.header.foreign_serials
+    }
+
+    /// The rest of the foreign state that the stack came from, by system.
+    pub fn extensions(&self) -> &BTreeMap<String, Json> {
+        &self.header.extensions
+    }
+
+    /// Revisions that were deleted.
+    pub fn is_forgotten(&self, revision: &RevisionId) -> bool {
+        self.forgotten.contains(revision)
+    }
+
+    /// What became of a mutation: `Some(true)` if it took effect, `Some(false)` if not, none if it is unknown or
+    /// so long ago that nobody remembers.
+    pub fn lookup(&self, id: MutationId) -> Option<bool> {
+        self.recent.get(id)
+    }
+
+    /// Whether the open update recorded this entry already.
+    pub fn is_recorded(&self, key: &EntryKey) -> bool {
+        self.entries
+            .position(key)
+            .is_some_and(|position| position < self.base)
+    }
+
+    fn header_mut(&mut self) -> &mut Header {
+        Arc::make_mut(&mut self.header)
+    }
+
+    fn take_header(&mut self, snapshot: &Snapshot) {
+        let header = self.header_mut();
+        header.factory.clone_from(&snapshot.factory);
+        header.manifest.clone_from(&snapshot.manifest);
+        header.extensions.clone_from(&snapshot.extensions);
+        header.unknown.clone_from(&snapshot.unknown);
+        self.outputs = Arc::new(StackOutputs {
+            values: snapshot.outputs.clone(),
+            sensitive: snapshot.sensitive_outputs.clone(),
+        });
+    }
+
+    /// Replaces all entries. The open update's block of positions starts anew, in front of them.
+    fn load_entries(&mut self, entries: &[SharedEntry]) -> Result<(), String> {
+        self.entries = Entries::load(entries)?;
+        self.open_block();
+        Ok(())
+    }
+
+    /// Makes all that is there the base.
+    fn open_block(&mut self) {
+        self.base = self.entries.first_position();
+        self.front = self.base.block_before();
+    }
+
+    fn add_plugin(&mut self, plugin: &Plugin) {
+        let manifest = self.header_mut().manifest.get_or_insert_default();
+        if let Err(place) = manifest.plugins.binary_search(plugin) {
+            manifest.plugins.insert(place, plugin.clone());
+        }
+    }
+
+    fn count(&mut self, op: Op) {
+        if let Some(update) = &mut self.update {
+            *Arc::make_mut(update).counts.entry(op).or_default() += 1;
+        }
+    }
+}
+
+/// Equal when they mean the same: positions and shared structure don't count.
+impl PartialEq for State {
+    fn eq(&self, other: &Self) -> bool {
+        let moment = || Timestamp::new("");
+        self.continuation() == other.continuation()
+            && self.snapshot("", moment()) == other.snapshot("", moment())
+    }
+}

@@ -1,0 +1,196 @@
+//! `apply`: one record, one change of state. The manager and replay share it, so both mean the same.
+
+use super::check::Touched;
+use super::{State, Unsettled};
+use crate::counter::Serial;
+use crate::digest::Digest;
+use crate::journal::{Mark, Rebase, RebaseCause, Record, Stored};
+use crate::mutation::{Edit, EditChange, Op};
+use crate::revision::RevisionId;
+use crate::snapshot::{ForeignSerial, Snapshot};
+use crate::update::UpdateInfo;
+use crate::verify::{Rule, Violation};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Stored snapshots that records refer to, by digest: loaded by whoever does the I/O.
+pub type Loaded = BTreeMap<Digest, Arc<Snapshot>>;
+
+/// What a record did beside changing the state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Applied {
+    /// The result of a mutation broke these rules. It is kept on its pending operation.
+    pub refused: Vec<Violation>,
+}
+
+impl State {
+    /// Applies one record.
+    ///
+    /// # Errors
+    /// All rules that it breaks; the state is as it was. The result of a mutation that ends is never refused in
+    /// this way: what breaks a rule stays on the pending operation, and [`Applied::refused`] says why.
+    pub fn apply(&mut self, record: &Record, loaded: &Loaded) -> Result<Applied, Vec<Violation>> {
+        match record {
+            Record::UpdateStart(update) => self.start_update(update)?,
+            Record::Begin(begin) => self.begin(begin)?,
+            Record::End(end) => return self.end(end),
+            Record::Step(step) => self.step(step)?,
+            Record::Resolve(resolve) => self.resolve(resolve)?,
+            Record::RecordPlugin(plugin) => {
+                self.require_update()?;
+                self.add_plugin(plugin);
+            }
+            Record::SetOutputs(outputs) => {
+                self.require_update()?;
+                self.outputs = Arc::new(outputs.clone());
+            }
+            Record::Rebase(rebase) => self.rebase(rebase, loaded)?,
+            Record::Edit(edit) => self.edit(edit)?,
+            Record::Mark(mark) => self.mark(mark)?,
+            Record::Stored(stored) => self.stored(stored)?,
+            Record::Forget(revision) => {
+                self.forgotten.insert(revision.clone());
+            }
+            Record::Checkpoint(_) => {}
+        }
+        Ok(Applied::default())
+    }
+
+    /// Tells the chain after a frame whose records were applied. If the frame ended with a mark or a stored
+    /// revision, its id comes back.
+    pub fn settle(&mut self, chain: &Digest) -> Option<RevisionId> {
+        match self.unsettled.take()? {
+            Unsettled::Current(serial) => {
+                let revision = RevisionId::new(serial, chain);
+                self.current = Some(revision.clone());
+                Some(revision)
+            }
+            Unsettled::Stored => Some(RevisionId::new(self.serial, chain)),
+        }
+    }
+
+    fn start_update(&mut self, update: &UpdateInfo) -> Result<(), Vec<Violation>> {
+        if let Some(open) = &self.update {
+            return Err(vec![whole(
+                Rule::UpdateOpen,
+                format!("update {} is still open", open.id),
+            )]);
+        }
+        self.open_block();
+        self.update = Some(Arc::new(update.clone()));
+        Ok(())
+    }
+
+    pub(super) fn require_update(&self) -> Result<(), Vec<Violation>> {
+        if self.update.is_some() {
+            return Ok(());
+        }
+        Err(vec![whole(Rule::UpdateOpen, "no update is open")])
+    }
+
+    fn mark(&mut self, mark: &Mark) -> Result<(), Vec<Violation>> {
+        self.require_update()?;
+        self.next_serial(mark.serial)?;
+        self.update = None;
+        self.unsettled = Some(Unsettled::Current(mark.serial));
+        Ok(())
+    }
+
+    fn stored(&mut self, stored: &Stored) -> Result<(), Vec<Violation>> {
+        self.next_serial(stored.serial)?;
+        self.unsettled = Some(Unsettled::Stored);
+        Ok(())
+    }
+
+    fn next_serial(&mut self, serial: Serial) -> Result<(), Vec<Violation>> {
+        if serial != self.serial.next() {
+            let detail = format!("serial {serial} doesn't follow serial {}", self.serial);
+            return Err(vec![whole(Rule::Header, detail)]);
+        }
+        self.serial = serial;
+        Ok(())
+    }
+
+    fn rebase(&mut self, rebase: &Rebase, loaded: &Loaded) -> Result<(), Vec<Violation>> {
+        self.require_update()?;
+        let Some(snapshot) = loaded.get(&rebase.snapshot.digest) else {
+            let detail = format!("{} was not loaded", rebase.snapshot.object());
+            return Err(vec![whole(Rule::Target, detail)]);
+        };
+        self.load_entries(&snapshot.entries)
+            .map_err(|reason| vec![whole(Rule::UniqueKey, reason)])?;
+        self.take_header(snapshot);
+        let op = match &rebase.cause {
+            RebaseCause::Import {
+                foreign: Some((system, imported)),
+            } => {
+                let at = self.serial.next();
+                let serials = &mut self.header_mut().foreign_serials;
+                let known = ForeignSerial::after_import(serials.get(system).copied(), *imported, at);
+                serials.insert(system.clone(), known);
+                Op::Import
+            }
+            RebaseCause::Import { foreign: None } => Op::Import,
+            RebaseCause::Restore { revision } => {
+                if let Some(update) = &mut self.update {
+                    Arc::make_mut(update).restored = Some(revision.clone());
+                }
+                Op::Read
+            }
+        };
+        if op == Op::Import
+            && let Some(update) = &mut self.update
+        {
+            *Arc::make_mut(update).counts.entry(op).or_default() += snapshot.entries.len() as u64;
+        }
+        self.recent.push(rebase.id, true);
+        Ok(())
+    }
+
+    fn edit(&mut self, edit: &Edit) -> Result<(), Vec<Violation>> {
+        self.require_update()?;
+        let mut next = self.clone();
+        let mut touched = Touched::default();
+        for change in &edit.changes {
+            match change {
+                EditChange::Remove(key) => {
+                    if touched.take(&mut next.entries, key).is_some() {
+                        next.count(Op::Discard);
+                    }
+                }
+                EditChange::Put { target, entry } => {
+                    if let Some((position, _)) = touched.take(&mut next.entries, target) {
+                        touched.put(&mut next.entries, position, entry.clone());
+                        next.count(Op::Update);
+                    }
+                }
+                EditChange::Append(entry) => {
+                    let end = next.entries.end_position();
+                    touched.put(&mut next.entries, end, entry.clone());
+                    next.count(Op::Import);
+                }
+            }
+        }
+        next.recent.push(edit.id, true);
+        self.commit(next, touched)
+    }
+
+    /// Takes over a changed copy if nothing that the change touched is broken.
+    pub(super) fn commit(&mut self, next: Self, touched: Touched) -> Result<(), Vec<Violation>> {
+        let violations = touched.violations(&next.entries);
+        if violations.is_empty() {
+            *self = next;
+            return Ok(());
+        }
+        Err(violations)
+    }
+}
+
+/// A violation by the mutation as a whole.
+pub(super) fn whole(rule: Rule, detail: impl Into<String>) -> Violation {
+    Violation {
+        rule,
+        entry: None,
+        detail: detail.into(),
+    }
+}

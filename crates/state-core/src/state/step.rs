@@ -1,0 +1,380 @@
+//! The mutation table of [`crate::mutation`], cell by cell.
+
+use super::State;
+use super::apply::{Applied, whole};
+use super::check::{Touched, unmet};
+use super::prune;
+use crate::address::EntryKey;
+use crate::entry::{Entry, SharedEntry};
+use crate::mutation::{Begin, End, Op, Outcome, Resolution, Resolve, Step, StepChange};
+use crate::pending::{PendingOperation, RefusedResult};
+use crate::verify::{Rule, Violation};
+use std::sync::Arc;
+
+impl State {
+    /// Records intent, after a look at everything that could refuse the result.
+    pub(super) fn begin(&mut self, begin: &Begin) -> Result<(), Vec<Violation>> {
+        self.require_update()?;
+        let mut found = self.begin_violations(begin);
+        let Begin {
+            id,
+            op,
+            target,
+            entry,
+            deposes,
+            tombstone,
+            at,
+        } = begin.clone();
+        let operation = PendingOperation {
+            id,
+            op,
+            target,
+            entry: entry.clone(),
+            deposes,
+            tombstone,
+            begun: at,
+            result: None,
+        };
+        if found.is_empty() {
+            found = match op {
+                Op::Delete | Op::Discard => self.outcome_of(&operation, None, &[]).err().unwrap_or_default(),
+                _ => entry.map_or_else(Vec::new, |entry| unmet(&self.entries, &entry, self.front)),
+            };
+        }
+        if found.is_empty() {
+            self.pending.push_back(Arc::new(operation));
+            return Ok(());
+        }
+        Err(found)
+    }
+
+    fn begin_violations(&self, begin: &Begin) -> Vec<Violation> {
+        let Begin {
+            id,
+            op,
+            target,
+            entry,
+            deposes,
+            ..
+        } = begin;
+        let mut found = Vec::new();
+        let mut reject = |rule, detail: &str| found.push(Violation::of(rule, target.clone(), detail));
+        if self.pending.iter().any(|p| p.id == *id) || self.recent.get(*id).is_some() {
+            reject(Rule::Begun, "this mutation was begun before");
+        }
+        if self.pending.iter().any(|p| p.target == *target) {
+            reject(Rule::Begun, "it has a pending operation: resolve that first");
+        }
+        let old = self.entries.get(target);
+        match op {
+            Op::Create | Op::Import => match (old, deposes) {
+                (None, Some(_)) => reject(Rule::Target, "there is no entry to be replaced"),
+                (Some(old), None) if !old.pending_replacement => reject(Rule::Target, "it is there already"),
+                (Some(_) | None, _) => {}
+            },
+            Op::Update if old.is_none() => reject(Rule::Target, "there is no such entry"),
+            Op::Delete | Op::Discard => match old {
+                None => reject(Rule::Target, "there is no such entry"),
+                Some(old) if old.protect && *op == Op::Delete && target.is_live() && !begin.tombstone => {
+                    reject(Rule::Protected, "it is protected: unprotect it first");
+                }
+                Some(_) => {}
+            },
+            Op::Update | Op::Read => {}
+            _ => reject(Rule::Begun, "a step of this kind isn't begun: it is one record"),
+        }
+        match entry {
+            Some(entry) if matches!(op, Op::Delete | Op::Discard) || entry.key() != *target => {
+                reject(Rule::Target, "the entry that goes with it is another one");
+            }
+            None if !matches!(op, Op::Delete | Op::Discard) => reject(Rule::Target, "the entry is missing"),
+            _ => {}
+        }
+        found
+    }
+
+    /// Records what came back. A result that breaks a rule stays on the pending operation.
+    pub(super) fn end(&mut self, end: &End) -> Result<Applied, Vec<Violation>> {
+        let place = self.begun(end.id)?;
+        let operation = PendingOperation::clone(&self.pending[place]);
+        if end.outcome == Outcome::Failed {
+            self.pending.remove(place);
+            self.recent.push(end.id, false);
+            return Ok(Applied::default());
+        }
+        match self.outcome(&operation, end) {
+            Ok(mut next) => {
+                next.pending.remove(place);
+                next.recent.push(end.id, true);
+                next.count(operation.op);
+                *self = next;
+                Ok(Applied::default())
+            }
+            Err(refused) => {
+                let violations = refused.iter().map(Violation::to_string).collect();
+                let result = RefusedResult {
+                    outcome: end.outcome,
+                    entry: end.entry.clone(),
+                    violations,
+                };
+                self.pending.set(
+                    place,
+                    Arc::new(PendingOperation {
+                        result: Some(result),
+                        ..operation
+                    }),
+                );
+                self.recent.push(end.id, true);
+                Ok(Applied { refused })
+            }
+        }
+    }
+
+    /// Settles a pending operation by hand.
+    pub(super) fn resolve(&mut self, resolve: &Resolve) -> Result<(), Vec<Violation>> {
+        self.require_update()?;
+        let place = self.begun(resolve.id)?;
+        let operation = PendingOperation::clone(&self.pending[place]);
+        let mut next = self.clone();
+        if let Resolution::Done(entry) = &resolve.resolution {
+            let end = End {
+                id: resolve.id,
+                outcome: Outcome::Succeeded,
+                entry: entry.clone(),
+                reasons: Vec::new(),
+            };
+            next = self.outcome(&operation, &end)?;
+            next.count(operation.op);
+        }
+        next.pending.remove(place);
+        next.recent
+            .push(resolve.id, matches!(resolve.resolution, Resolution::Done(_)));
+        *self = next;
+        Ok(())
+    }
+
+    fn begun(&self, id: crate::MutationId) -> Result<usize, Vec<Violation>> {
+        let place = self.pending.iter().position(|p| p.id == id);
+        place.ok_or_else(|| vec![whole(Rule::Begun, format!("mutation {id} is not pending"))])
+    }
+
+    /// The state after the world changed as `end` says; the pending operation itself stays.
+    fn outcome(&self, operation: &PendingOperation, end: &End) -> Result<Self, Vec<Violation>> {
+        let deletes = matches!(operation.op, Op::Delete | Op::Discard);
+        let refuse = |detail| {
+            Err(vec![Violation::of(
+                Rule::Target,
+                operation.target.clone(),
+                detail,
+            )])
+        };
+        match &end.entry {
+            Some(_) if deletes => refuse("a deletion came back with an entry"),
+            None if !deletes => refuse("the entry that came back is missing"),
+            Some(entry) if entry.key() != operation.target => refuse("another entry came back"),
+            entry => match end.outcome {
+                Outcome::Partial => self.partial_outcome(operation, entry.as_ref(), &end.reasons),
+                _ => self.outcome_of(operation, entry.as_ref(), &[]),
+            },
+        }
+    }
+
+    fn partial_outcome(
+        &self,
+        operation: &PendingOperation,
+        entry: Option<&SharedEntry>,
+        reasons: &[String],
+    ) -> Result<Self, Vec<Violation>> {
+        let old = self.entries.get(&operation.target);
+        let Some(entry) = entry else {
+            // The object is still there: so is its entry, which now says what went wrong.
+            let mut next = self.clone();
+            let mut touched = Touched::default();
+            if let Some((position, old)) = touched.take(&mut next.entries, &operation.target) {
+                let kept = Entry {
+                    init_errors: reasons.to_vec(),
+                    ..Entry::clone(&old)
+                };
+                touched.put(&mut next.entries, position, Arc::new(kept));
+            }
+            let violations = touched.violations(&next.entries);
+            return if violations.is_empty() {
+                Ok(next)
+            } else {
+                Err(violations)
+            };
+        };
+        let mut partial = Entry::clone(entry);
+        if let (Op::Update, Some(old)) = (operation.op, old) {
+            // What was asked for is not what is there: the next update must see the difference.
+            partial.inputs.clone_from(&old.inputs);
+            partial.sensitive_inputs.clone_from(&old.sensitive_inputs);
+        }
+        self.outcome_of(operation, Some(&Arc::new(partial)), reasons)
+    }
+
+    fn outcome_of(
+        &self,
+        operation: &PendingOperation,
+        entry: Option<&SharedEntry>,
+        reasons: &[String],
+    ) -> Result<Self, Vec<Violation>> {
+        let PendingOperation {
+            op,
+            target,
+            deposes,
+            tombstone,
+            ..
+        } = operation;
+        let mut next = self.clone();
+        let mut touched = Touched::default();
+        let mut uid = None;
+        if next.entries.get(target).is_some()
+            && let Some((position, old)) = touched.take(&mut next.entries, target)
+        {
+            match (op, deposes) {
+                (Op::Create | Op::Import, Some(key)) => {
+                    let deposed = Entry {
+                        deposed: Some(key.clone()),
+                        ..Entry::clone(&old)
+                    };
+                    touched.put(&mut next.entries, position, Arc::new(deposed));
+                }
+                (Op::Create | Op::Import, None) if !old.pending_replacement => {
+                    touched.reject(Violation::of(
+                        Rule::UniqueKey,
+                        target.clone(),
+                        "it is there already",
+                    ));
+                }
+                (Op::Delete | Op::Discard, _) if *tombstone => {
+                    let kept = Entry {
+                        pending_replacement: true,
+                        ..Entry::clone(&old)
+                    };
+                    touched.put(&mut next.entries, position, Arc::new(kept));
+                }
+                (Op::Update | Op::Read, _) => uid = old.uid,
+                _ => {}
+            }
+        } else if matches!(op, Op::Update | Op::Delete | Op::Discard) {
+            touched.reject(Violation::of(
+                Rule::Target,
+                target.clone(),
+                "there is no such entry any more",
+            ));
+        }
+        if let Some(entry) = entry {
+            let recorded = Entry {
+                uid: uid.or(entry.uid),
+                init_errors: reasons.to_vec(),
+                pending_replacement: false,
+                ..Entry::clone(entry)
+            };
+            next.record(recorded, &mut touched);
+        }
+        let violations = touched.violations(&next.entries);
+        if violations.is_empty() {
+            Ok(next)
+        } else {
+            Err(violations)
+        }
+    }
+
+    /// Puts an entry behind those that the open update recorded.
+    fn record(&mut self, entry: Entry, touched: &mut Touched) {
+        touched.put(&mut self.entries, self.front, Arc::new(entry));
+        self.front = self.front.next();
+    }
+
+    /// Steps that are one record.
+    pub(super) fn step(&mut self, step: &Step) -> Result<(), Vec<Violation>> {
+        self.require_update()?;
+        let mut next = self.clone();
+        let mut touched = Touched::default();
+        match &step.change {
+            StepChange::Same(entry) => next.same(entry, &mut touched),
+            StepChange::Replace(target) => {
+                if self.entries.get(target).is_none() {
+                    touched.reject(Violation::of(
+                        Rule::Target,
+                        target.clone(),
+                        "there is no such entry",
+                    ));
+                }
+            }
+            StepChange::Refresh {
+                target,
+                entry: Some(entry),
+            } => {
+                next.replace_in_place(target, &mut touched, |old| Entry {
+                    uid: old.uid,
+                    address: old.address.clone(),
+                    deposed: old.deposed.clone(),
+                    ..Entry::clone(entry)
+                });
+            }
+            StepChange::Refresh { target, entry: None } => {
+                prune::forget(&mut next.entries, target, &mut touched);
+            }
+            StepChange::RemovePendingReplace(target) => {
+                if touched
+                    .take(&mut next.entries, target)
+                    .is_some_and(|(_, old)| !old.pending_replacement)
+                {
+                    touched.reject(Violation::of(
+                        Rule::Target,
+                        target.clone(),
+                        "it isn't pending replacement",
+                    ));
+                }
+            }
+            StepChange::Outputs {
+                target,
+                outputs,
+                sensitive,
+            } => {
+                next.replace_in_place(target, &mut touched, |old| Entry {
+                    outputs: Some(outputs.clone()),
+                    sensitive_outputs: sensitive.clone(),
+                    ..old.clone()
+                });
+            }
+        }
+        next.recent.push(step.id, true);
+        next.count(step.change.op());
+        self.commit(next, touched)
+    }
+
+    fn same(&mut self, entry: &SharedEntry, touched: &mut Touched) {
+        let target = entry.key();
+        if self.is_recorded(&target) {
+            touched.reject(Violation::of(
+                Rule::Target,
+                target,
+                "this update recorded it already",
+            ));
+            return;
+        }
+        if let Some((_, old)) = touched.take(&mut self.entries, &target) {
+            self.record(
+                Entry {
+                    uid: old.uid,
+                    ..Entry::clone(entry)
+                },
+                touched,
+            );
+        }
+    }
+
+    fn replace_in_place(
+        &mut self,
+        target: &EntryKey,
+        touched: &mut Touched,
+        change: impl FnOnce(&Entry) -> Entry,
+    ) {
+        if let Some((position, old)) = touched.take(&mut self.entries, target) {
+            touched.put(&mut self.entries, position, Arc::new(change(&old)));
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The last mutations and what became of them: the window of `lookup`.
+
+use crate::id::MutationId;
+use imbl::{OrdMap, Vector};
+
+/// How many mutations are remembered.
+const LENGTH: usize = 1024;
+
+/// Remembers the last [`LENGTH`] mutations that ended.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Window {
+    order: Vector<MutationId>,
+    applied: OrdMap<MutationId, bool>,
+}
+
+impl Window {
+    pub(super) fn push(&mut self, id: MutationId, applied: bool) {
+        if self.applied.insert(id, applied).is_none() {
+            self.order.push_back(id);
+        }
+        if self.order.len() > LENGTH
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.applied.remove(&oldest);
+        }
+    }
+
+    pub(super) fn get(&self, id: MutationId) -> Option<bool> {
+        self.applied.get(&id).copied()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (MutationId, bool)> + '_ {
+        self.order
+            .iter()
+            .filter_map(|id| self.applied.get(id).map(|applied| (*id, *applied)))
+    }
+}
+
+impl FromIterator<(MutationId, bool)> for Window {
+    fn from_iter<I: IntoIterator<Item = (MutationId, bool)>>(mutations: I) -> Self {
+        let mut window = Self::default();
+        for (id, applied) in mutations {
+            window.push(id, applied);
+        }
+        window
+    }
+}
