@@ -1,0 +1,138 @@
+//! Builds compact JSON straight into a string, without a tree.
+
+use super::write::write_string;
+
+/// Appends one JSON object to a string, member by member.
+///
+/// Keys are written in the order of the calls and are not checked for duplicates.
+///
+/// ```
+/// use state_core::json::ObjectWriter;
+///
+/// let mut out = String::new();
+/// let mut object = ObjectWriter::new(&mut out);
+/// object.string("name", "bucket").u64("serial", 7);
+/// let mut tags = object.array("tags");
+/// tags.string("a").string("b");
+/// tags.finish();
+/// object.finish();
+/// assert_eq!(out, r#"{"name":"bucket","serial":7,"tags":["a","b"]}"#);
+/// ```
+#[must_use = "the object is closed by `finish`"]
+pub struct ObjectWriter<'o> {
+    out: &'o mut String,
+    is_empty: bool,
+}
+
+impl<'o> ObjectWriter<'o> {
+    /// Opens an object at the end of `out`.
+    pub fn new(out: &'o mut String) -> Self {
+        out.push('{');
+        Self { out, is_empty: true }
+    }
+
+    /// Adds a string.
+    pub fn string(&mut self, key: &str, value: &str) -> &mut Self {
+        write_string(self.key(key), value);
+        self
+    }
+
+    /// Adds a value that is JSON already; it is not checked.
+    pub fn raw(&mut self, key: &str, json: &str) -> &mut Self {
+        self.key(key).push_str(json);
+        self
+    }
+
+    /// Adds an integer.
+    pub fn u64(&mut self, key: &str, value: u64) -> &mut Self {
+        self.raw(key, &value.to_string())
+    }
+
+    /// Adds `true` or `false`.
+    pub fn bool(&mut self, key: &str, value: bool) -> &mut Self {
+        self.raw(key, if value { "true" } else { "false" })
+    }
+
+    /// Opens an object as the value of `key`; finish it first.
+    pub fn object(&mut self, key: &str) -> ObjectWriter<'_> {
+        ObjectWriter::new(self.key(key))
+    }
+
+    /// Opens an array as the value of `key`; finish it first.
+    pub fn array(&mut self, key: &str) -> ArrayWriter<'_> {
+        ArrayWriter::new(self.key(key))
+    }
+
+    /// Closes the object.
+    pub fn finish(self) {
+        self.out.push('}');
+    }
+
+    fn key(&mut self, key: &str) -> &mut String {
+        if !std::mem::take(&mut self.is_empty) {
+            self.out.push(',');
+        }
+        write_string(self.out, key);
+        self.out.push(':');
+        self.out
+    }
+}
+
+/// Appends one JSON array to a string, element by element.
+#[must_use = "the array is closed by `finish`"]
+pub struct ArrayWriter<'o> {
+    out: &'o mut String,
+    is_empty: bool,
+}
+
+impl<'o> ArrayWriter<'o> {
+    /// Opens an array at the end of `out`.
+    pub fn new(out: &'o mut String) -> Self {
+        out.push('[');
+        Self { out, is_empty: true }
+    }
+
+    /// Adds a string.
+    pub fn string(&mut self, value: &str) -> &mut Self {
+        write_string(self.next(), value);
+        self
+    }
+
+    /// Adds a value that is JSON already; it is not checked.
+    pub fn raw(&mut self, json: &str) -> &mut Self {
+        self.next().push_str(json);
+        self
+    }
+
+    /// Adds an integer.
+    pub fn u64(&mut self, value: u64) -> &mut Self {
+        self.raw(&value.to_string())
+    }
+
+    /// Adds `true` or `false`.
+    pub fn bool(&mut self, value: bool) -> &mut Self {
+        self.raw(if value { "true" } else { "false" })
+    }
+
+    /// Opens an object as the next element; finish it first.
+    pub fn object(&mut self) -> ObjectWriter<'_> {
+        ObjectWriter::new(self.next())
+    }
+
+    /// Opens an array as the next element; finish it first.
+    pub fn array(&mut self) -> ArrayWriter<'_> {
+        ArrayWriter::new(self.next())
+    }
+
+    /// Closes the array.
+    pub fn finish(self) {
+        self.out.push(']');
+    }
+
+    fn next(&mut self) -> &mut String {
+        if !std::mem::take(&mut self.is_empty) {
+            self.out.push(',');
+        }
+        self.out
+    }
+}

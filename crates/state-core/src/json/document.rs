@@ -1,0 +1,121 @@
+//! A text that has passed the strict pass.
+
+use std::fmt;
+
+use super::Limits;
+use super::error::{JsonError, Position, Step, render_path};
+use super::scan::{Fault, scan};
+use super::view::{Kind, View};
+
+/// The text of exactly one JSON value, checked once; its values are read through [`View`].
+#[derive(Clone, Copy)]
+pub struct Document<'a> {
+    text: &'a str,
+    root: View<'a>,
+}
+
+impl<'a> Document<'a> {
+    /// Checks `bytes` in one pass, in linear time.
+    ///
+    /// # Errors
+    ///
+    /// Whatever RFC 8259 does not allow; and also a byte order mark, duplicate keys (compared unescaped), halves of
+    /// surrogate pairs, and anything beyond `limits`.
+    pub fn parse(bytes: &'a [u8], limits: &Limits) -> Result<Self, JsonError> {
+        if bytes.len() > limits.max_bytes {
+            let message = format!(
+                "a text of {} bytes, more than the limit of {}",
+                bytes.len(),
+                limits.max_bytes
+            );
+            return Err(at_start(message));
+        }
+        match bytes {
+            [0xEF, 0xBB, 0xBF, ..] => return Err(at_start("a byte order mark; save the text without it")),
+            [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..] => return Err(at_start("UTF-16; save the text as UTF-8")),
+            _ => {}
+        }
+        let text =
+            std::str::from_utf8(bytes).map_err(|error| not_utf8(bytes, error.valid_up_to(), limits))?;
+        let start = scan(text, limits).map_err(|fault| located(fault, bytes))?;
+        let root = View::new(text[start..].trim_end_matches([' ', '\t', '\n', '\r']), start);
+        Ok(Self { text, root })
+    }
+
+    /// The value of the text.
+    pub fn root(&self) -> View<'a> {
+        self.root
+    }
+
+    /// The whole text, with the white space around its value.
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// The line and column of an offset in bytes; beyond the end it is the end, inside a character its start. Takes
+    /// time linear in `offset`.
+    pub fn position(&self, offset: usize) -> Position {
+        let mut offset = offset.min(self.text.len());
+        while !self.text.is_char_boundary(offset) {
+            offset -= 1;
+        }
+        Position::of(self.text.as_bytes(), offset)
+    }
+
+    /// An error of a reader that needs something else of `view`, a value of this document. `message` must not quote
+    /// values.
+    pub fn error_at(&self, view: &View<'_>, message: impl Into<String>) -> JsonError {
+        JsonError::new(self.position(view.offset()), self.path_to(view), message)
+    }
+
+    fn path_to(&self, target: &View<'_>) -> String {
+        let mut steps = Vec::new();
+        let mut here = self.root;
+        while let Some((step, child)) = step_towards(here, target.offset()) {
+            steps.push(step);
+            here = child;
+        }
+        render_path(steps)
+    }
+}
+
+/// The child of `view` in which `offset` lies.
+fn step_towards(view: View<'_>, offset: usize) -> Option<(Step<'_>, View<'_>)> {
+    let holds = |child: &View<'_>| (child.offset()..child.offset() + child.text().len()).contains(&offset);
+    match view.kind() {
+        Kind::Array => {
+            let (index, child) = view.elements()?.enumerate().find(|(_, child)| holds(child))?;
+            Some((Step::Index(index), child))
+        }
+        Kind::Object => {
+            let (key, child) = view.members()?.find(|(_, child)| holds(child))?;
+            Some((Step::Key(key), child))
+        }
+        _ => None,
+    }
+}
+
+fn at_start(message: impl Into<String>) -> JsonError {
+    JsonError::new(Position::of(&[], 0), render_path([]), message)
+}
+
+fn located(fault: Fault, bytes: &[u8]) -> JsonError {
+    JsonError::new(Position::of(bytes, fault.offset), fault.path, fault.message)
+}
+
+/// The error of a text that stops being UTF-8 at `end`, unless it stops being JSON before.
+fn not_utf8(bytes: &[u8], end: usize, limits: &Limits) -> JsonError {
+    let valid = std::str::from_utf8(&bytes[..end]).unwrap_or_default();
+    let path = match scan(valid, limits) {
+        Err(fault) if !fault.cut_short => return located(fault, bytes),
+        Err(fault) => fault.path,
+        Ok(_) => render_path([]),
+    };
+    JsonError::new(Position::of(bytes, end), path, "not UTF-8")
+}
+
+impl fmt::Debug for Document<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Document({}, {} bytes)", self.root.kind(), self.text.len())
+    }
+}

@@ -1,0 +1,125 @@
+//! Where a text is wrong, and how that is told without quoting any value.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::write::write_string;
+
+/// The longest key that a path shows, in characters.
+const MAX_KEY_CHARS: usize = 60;
+/// The longest path that is shown, in steps.
+const MAX_STEPS: usize = 64;
+
+/// A place in a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// The line, from 1; lines end with `\n`.
+    pub line: u64,
+    /// The column, from 1, in characters (Unicode scalar values).
+    pub column: u64,
+    /// The offset from the start of the text, in bytes.
+    pub offset: usize,
+}
+
+impl Position {
+    /// The position of `offset`, which must stand on a character boundary of what is valid UTF-8 before it.
+    pub(super) fn of(bytes: &[u8], offset: usize) -> Self {
+        let before = &bytes[..offset.min(bytes.len())];
+        let line_start = before
+            .iter()
+            .rposition(|&byte| byte == b'\n')
+            .map_or(0, |newline| newline + 1);
+        let lines = before[..line_start].iter().filter(|&&byte| byte == b'\n').count();
+        let is_char_start = |byte: &&u8| **byte & 0xC0 != 0x80;
+        let columns = before[line_start..].iter().filter(is_char_start).count();
+        Self {
+            line: lines as u64 + 1,
+            column: columns as u64 + 1,
+            offset: before.len(),
+        }
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
+
+/// A JSON text that was refused, or a value in it that is not what its reader needs.
+///
+/// Shows as `duplicate key at line 3, column 7 ($.resources[3].name)`. It quotes key names, never values.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message} at {position} ({path})")]
+pub struct JsonError {
+    position: Position,
+    path: String,
+    message: String,
+}
+
+impl JsonError {
+    pub(super) fn new(position: Position, path: String, message: impl Into<String>) -> Self {
+        Self {
+            position,
+            path,
+            message: message.into(),
+        }
+    }
+
+    /// Where the offending text starts.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// The value that is concerned, such as `$.resources[3].instances[0].name`; of a text that breaks off between two
+    /// values, the last one that was read.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// What is wrong, without the place.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+}
+
+/// One step of a path.
+pub(super) enum Step<'a> {
+    Key(Cow<'a, str>),
+    Index(usize),
+}
+
+/// Renders a path from the root: plain keys after a dot, all others quoted in brackets.
+pub(super) fn render_path<'a>(steps: impl IntoIterator<Item = Step<'a>>) -> String {
+    let mut path = String::from("$");
+    for (count, step) in steps.into_iter().enumerate() {
+        if count == MAX_STEPS {
+            path.push('…');
+            break;
+        }
+        match step {
+            Step::Index(index) => path.push_str(&format!("[{index}]")),
+            Step::Key(key) => push_key(&mut path, &key),
+        }
+    }
+    path
+}
+
+fn push_key(path: &mut String, key: &str) {
+    let is_plain = key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && key
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'));
+    let shown = match key.char_indices().nth(MAX_KEY_CHARS) {
+        Some((end, _)) => Cow::Owned(format!("{}…", &key[..end])),
+        None => Cow::Borrowed(key),
+    };
+    if is_plain {
+        path.push('.');
+        path.push_str(&shown);
+    } else {
+        path.push('[');
+        write_string(path, &shown);
+        path.push(']');
+    }
+}

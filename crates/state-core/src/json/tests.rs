@@ -1,0 +1,1 @@
+//! The rules of the JSON layer, one test each.

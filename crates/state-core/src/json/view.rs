@@ -1,0 +1,264 @@
+//! Cheap cursors on the values of a validated text: nothing is decoded before it is asked for.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::iter::FusedIterator;
+
+use super::text::{skip_space, skip_string, skip_value, unescape};
+
+/// What a value is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool,
+    /// A number of any length.
+    Number,
+    /// A string.
+    String,
+    /// An array.
+    Array,
+    /// An object.
+    Object,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Null => "null",
+            Self::Bool => "bool",
+            Self::Number => "number",
+            Self::String => "string",
+            Self::Array => "array",
+            Self::Object => "object",
+        })
+    }
+}
+
+/// One value of a validated text.
+///
+/// `Debug` shows kind, length and offset, never the value.
+#[derive(Clone, Copy)]
+pub struct View<'a> {
+    /// The value, without white space around it; never empty.
+    text: &'a str,
+    /// Where `text` starts in the text that was validated.
+    offset: usize,
+}
+
+impl<'a> View<'a> {
+    /// `text` must have passed the strict pass.
+    pub(super) fn new(text: &'a str, offset: usize) -> Self {
+        Self { text, offset }
+    }
+
+    /// Where the value starts in its document (or in its [`Json`](super::Json)), in bytes.
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// The value as it is written. It may be a secret.
+    pub fn text(&self) -> &'a str {
+        self.text
+    }
+
+    /// What the value is.
+    pub fn kind(&self) -> Kind {
+        match self.text.as_bytes().first() {
+            Some(b'{') => Kind::Object,
+            Some(b'[') => Kind::Array,
+            Some(b'"') => Kind::String,
+            Some(b't' | b'f') => Kind::Bool,
+            Some(b'-' | b'0'..=b'9') => Kind::Number,
+            _ => Kind::Null,
+        }
+    }
+
+    /// Whether the value is `null`.
+    pub fn is_null(&self) -> bool {
+        self.kind() == Kind::Null
+    }
+
+    /// The value of `true` or `false`.
+    pub fn as_bool(&self) -> Option<bool> {
+        (self.kind() == Kind::Bool).then_some(self.text == "true")
+    }
+
+    /// What a string says; allocates only if it holds an escape.
+    pub fn as_str(&self) -> Option<Cow<'a, str>> {
+        let raw = self.text.strip_prefix('"')?.strip_suffix('"')?;
+        Some(unescape(raw))
+    }
+
+    /// A number, digit by digit as it is written.
+    pub fn number(&self) -> Option<&'a str> {
+        (self.kind() == Kind::Number).then_some(self.text)
+    }
+
+    /// A number that is written as digits alone and fits.
+    pub fn as_u64(&self) -> Option<u64> {
+        self.number()?.parse().ok()
+    }
+
+    /// A number that is written as digits alone, perhaps after a minus sign, and fits.
+    pub fn as_i64(&self) -> Option<i64> {
+        self.number()?.parse().ok()
+    }
+
+    /// The members of an object, in the order of the text.
+    pub fn members(&self) -> Option<Members<'a>> {
+        (self.kind() == Kind::Object).then(|| Members(Cursor::inside(*self)))
+    }
+
+    /// The elements of an array.
+    pub fn elements(&self) -> Option<Elements<'a>> {
+        (self.kind() == Kind::Array).then(|| Elements(Cursor::inside(*self)))
+    }
+
+    /// The value of an object's member.
+    pub fn get(&self, key: &str) -> Option<View<'a>> {
+        let mut members = self.members()?;
+        while let Some((raw, value)) = members.next_raw() {
+            if raw == key && !raw.contains('\\') || raw.contains('\\') && unescape(raw) == key {
+                return Some(value);
+            }
+        }
+        None
+    }
+
+    /// An element of an array, from 0.
+    pub fn index(&self, index: usize) -> Option<View<'a>> {
+        self.elements()?.nth(index)
+    }
+
+    /// The value that a JSON pointer (RFC 6901) leads to, such as `/resources/3/name`; the empty pointer leads to this
+    /// value. None as well if the pointer is malformed.
+    pub fn pointer(&self, pointer: &str) -> Option<View<'a>> {
+        if pointer.is_empty() {
+            return Some(*self);
+        }
+        pointer
+            .strip_prefix('/')?
+            .split('/')
+            .try_fold(*self, |value, token| match value.kind() {
+                Kind::Object => value.get(&unescape_token(token)?),
+                Kind::Array => value.index(parse_index(token)?),
+                _ => None,
+            })
+    }
+}
+
+fn unescape_token(token: &str) -> Option<Cow<'_, str>> {
+    let mut parts = token.split('~');
+    let first = parts.next()?;
+    if first.len() == token.len() {
+        return Some(Cow::Borrowed(token));
+    }
+    let mut plain = String::from(first);
+    for part in parts {
+        let (character, rest) = match part.as_bytes().first() {
+            Some(b'0') => ('~', &part[1..]),
+            Some(b'1') => ('/', &part[1..]),
+            _ => return None,
+        };
+        plain.push(character);
+        plain.push_str(rest);
+    }
+    Some(Cow::Owned(plain))
+}
+
+fn parse_index(token: &str) -> Option<usize> {
+    let is_canonical =
+        token == "0" || !token.starts_with('0') && token.bytes().all(|byte| byte.is_ascii_digit());
+    if is_canonical { token.parse().ok() } else { None }
+}
+
+impl fmt::Debug for View<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "View({}, {} bytes at {})",
+            self.kind(),
+            self.text.len(),
+            self.offset
+        )
+    }
+}
+
+/// A place between the values of one container.
+#[derive(Clone)]
+struct Cursor<'a> {
+    container: View<'a>,
+    at: usize,
+}
+
+impl<'a> Cursor<'a> {
+    fn inside(container: View<'a>) -> Self {
+        Self { container, at: 1 }
+    }
+
+    /// Goes to the next key or value, if there is one.
+    fn advance(&mut self) -> Option<()> {
+        let bytes = self.container.text.as_bytes();
+        self.at = skip_space(bytes, self.at);
+        if bytes.get(self.at) == Some(&b',') {
+            self.at = skip_space(bytes, self.at + 1);
+        }
+        (self.at + 1 < bytes.len()).then_some(())
+    }
+
+    fn key(&mut self) -> &'a str {
+        let bytes = self.container.text.as_bytes();
+        let start = self.at;
+        let end = skip_string(bytes, start);
+        self.at = skip_space(bytes, skip_space(bytes, end) + 1);
+        &self.container.text[start + 1..end - 1]
+    }
+
+    fn value(&mut self) -> View<'a> {
+        let start = self.at;
+        self.at = skip_value(self.container.text.as_bytes(), start);
+        View::new(
+            &self.container.text[start..self.at],
+            self.container.offset + start,
+        )
+    }
+}
+
+/// The members of an object, in the order of the text; made by [`View::members`].
+#[derive(Clone)]
+pub struct Members<'a>(Cursor<'a>);
+
+impl<'a> Members<'a> {
+    /// The next key, as it is written between its quotes, and its value.
+    fn next_raw(&mut self) -> Option<(&'a str, View<'a>)> {
+        self.0.advance()?;
+        Some((self.0.key(), self.0.value()))
+    }
+}
+
+impl<'a> Iterator for Members<'a> {
+    type Item = (Cow<'a, str>, View<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_raw().map(|(raw, value)| (unescape(raw), value))
+    }
+}
+
+impl FusedIterator for Members<'_> {}
+
+/// The elements of an array; made by [`View::elements`].
+#[derive(Clone)]
+pub struct Elements<'a>(Cursor<'a>);
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = View<'a>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.0.advance()?;
+        Some(self.0.value())
+    }
+}
+
+impl FusedIterator for Elements<'_> {}
