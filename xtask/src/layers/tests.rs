@@ -1,0 +1,166 @@
+//! The rules on small workspaces, as `cargo metadata` would print them.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+/// A dependency: from, to, kind (`null` is normal), optional.
+type Edge<'a> = (&'a str, &'a str, Value, bool);
+
+fn normal<'a>(from: &'a str, to: &'a str) -> Edge<'a> {
+    (from, to, Value::Null, false)
+}
+
+/// What is wrong in a workspace with these members, other packages and dependencies.
+fn judge(members: &[&str], foreign: &[&str], edges: &[Edge<'_>]) -> Vec<String> {
+    let names = || members.iter().chain(foreign).copied();
+    let from = |name: &str| {
+        edges
+            .iter()
+            .filter(move |edge| edge.0 == name)
+            .cloned()
+            .collect::<Vec<_>>()
+    };
+    let packages = names().map(|name| {
+        let dependencies = from(name).into_iter().map(
+            |(_, to, kind, optional)| json!({"name": to, "kind": kind, "optional": optional, "source": null}),
+        );
+        json!({"id": format!("id-{name}"), "name": name, "dependencies": dependencies.collect::<Vec<_>>()})
+    });
+    let nodes = names().map(|name| {
+        let deps = from(name)
+            .into_iter()
+            .map(|(_, to, kind, _)| json!({"pkg": format!("id-{to}"), "dep_kinds": [{"kind": kind}]}));
+        json!({"id": format!("id-{name}"), "deps": deps.collect::<Vec<_>>()})
+    });
+    let metadata = json!({
+        "packages": packages.collect::<Vec<_>>(),
+        "workspace_members": members.iter().map(|name| format!("id-{name}")).collect::<Vec<_>>(),
+        "resolve": {"nodes": nodes.collect::<Vec<_>>()},
+    });
+    violations(&Workspace::parse(metadata.to_string().as_bytes()).expect("the metadata is well-formed"))
+}
+
+#[test]
+fn an_allowed_edge_is_accepted() {
+    let members = ["state-core", "state-formats", "state-cli"];
+    let edges = [
+        normal("state-formats", "state-core"),
+        normal("state-cli", "state-core"),
+        normal("state-cli", "state-formats"),
+    ];
+    assert_eq!(judge(&members, &[], &edges), Vec::<String>::new());
+}
+
+#[test]
+fn a_forbidden_edge_is_found_in_normal_and_build_dependencies() {
+    for kind in [Value::Null, json!("build")] {
+        let edges = [("state-backend-fs", "state-manager", kind, false)];
+        let found = judge(&["state-backend-fs", "state-manager"], &[], &edges);
+        assert_eq!(found, ["`state-backend-fs` may not depend on `state-manager`"]);
+    }
+}
+
+#[test]
+fn a_forbidden_edge_is_found_even_behind_a_feature() {
+    let edges = [("state-core", "state-manager", Value::Null, true)];
+    let found = judge(&["state-core", "state-manager"], &[], &edges);
+    assert_eq!(found, ["`state-core` may not depend on `state-manager`"]);
+}
+
+#[test]
+fn an_edge_that_is_allowed_as_a_feature_must_be_optional() {
+    let members = ["state-manager", "state-backend-fs"];
+    let optional = [("state-manager", "state-backend-fs", Value::Null, true)];
+    assert_eq!(judge(&members, &[], &optional), Vec::<String>::new());
+    let found = judge(&members, &[], &[normal("state-manager", "state-backend-fs")]);
+    assert_eq!(
+        found,
+        ["`state-manager` may depend on `state-backend-fs` only behind a feature: make it optional"]
+    );
+}
+
+#[test]
+fn tests_may_use_any_crate_except_those_of_core_and_xtask() {
+    let members = ["state-core", "state-backend-fs", "state-manager", "xtask"];
+    let dev = |from| judge(&members, &[], &[(from, "state-manager", json!("dev"), false)]);
+    assert_eq!(dev("state-backend-fs"), Vec::<String>::new());
+    assert_eq!(
+        dev("state-core"),
+        ["`state-core` may not use `state-manager`, not even in its tests"]
+    );
+    assert_eq!(
+        dev("xtask"),
+        ["`xtask` may not use `state-manager`, not even in its tests"]
+    );
+}
+
+#[test]
+fn xtask_uses_none_of_ours() {
+    let found = judge(&["xtask", "state-core"], &[], &[normal("xtask", "state-core")]);
+    assert_eq!(found, ["`xtask` may not depend on `state-core`"]);
+}
+
+#[test]
+fn a_crate_outside_the_table_is_found() {
+    let found = judge(&["state-core", "state-new"], &[], &[]);
+    assert_eq!(
+        found,
+        ["`state-new` is in no layer: add it to the table, with what it may use"]
+    );
+}
+
+#[test]
+fn a_runtime_deep_below_core_is_found_with_the_way_to_it() {
+    let edges = [normal("state-core", "helper"), normal("helper", "tokio")];
+    let found = judge(&["state-core"], &["helper", "tokio"], &edges);
+    assert_eq!(
+        found,
+        ["`state-core` must not build `tokio`, but does: state-core -> helper -> tokio"]
+    );
+}
+
+#[test]
+fn a_runtime_in_the_tests_of_core_is_not_built_by_its_users() {
+    let edges = [("state-core", "tokio", json!("dev"), false)];
+    assert_eq!(judge(&["state-core"], &["tokio"], &edges), Vec::<String>::new());
+}
+
+#[test]
+fn a_network_stack_or_a_cipher_below_the_local_crates_is_found() {
+    for package in ["state-backend-fs", "state-manager"] {
+        for banned in ["reqwest", "age"] {
+            let found = judge(&[package], &[banned], &[normal(package, banned)]);
+            let expected = format!("`{package}` must not build `{banned}`, but does: {package} -> {banned}");
+            assert_eq!(found, [expected]);
+        }
+    }
+}
+
+#[test]
+fn a_cycle_among_packages_ends_the_search() {
+    let edges = [normal("state-core", "a"), normal("a", "b"), normal("b", "a")];
+    assert_eq!(judge(&["state-core"], &["a", "b"], &edges), Vec::<String>::new());
+}
+
+#[test]
+fn metadata_of_an_unknown_shape_is_an_error_not_an_empty_workspace() {
+    for text in ["", "{}", r#"{"workspace_members": [], "packages": []}"#] {
+        assert!(
+            Workspace::parse(text.as_bytes()).is_err(),
+            "{text:?} was accepted"
+        );
+    }
+}
+
+#[test]
+fn the_table_names_only_crates_that_have_a_layer() {
+    for layer in LAYERS {
+        for name in layer.may_use.iter().chain(layer.as_feature) {
+            assert!(
+                LAYERS.iter().any(|known| known.name == *name),
+                "{name} has no layer"
+            );
+        }
+    }
+}

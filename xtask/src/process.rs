@@ -1,0 +1,116 @@
+//! Running commands at the root of the workspace, and the one error of this tool.
+
+use std::ffi::OsStr;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus, Output, Stdio};
+
+/// What failed, and what to do about it, in words for the terminal.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Failure(pub(crate) String);
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// A `cargo` command at the root of the workspace, whatever the current folder is.
+pub(crate) fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
+    let mut command = Command::new("cargo");
+    command.args(args).current_dir(root());
+    command
+}
+
+/// Shows the command, runs it, lets it write to the terminal, and fails if it does.
+pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
+    println!("$ {}", line(command));
+    let status = command.status().map_err(|error| not_started(command, &error))?;
+    succeeded(command, status)
+}
+
+/// Runs the command and returns its standard output; what it writes to standard error is shown.
+pub(crate) fn stdout(command: &mut Command) -> Result<Vec<u8>, Failure> {
+    let output = command
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| not_started(command, &error))?;
+    succeeded(command, output.status)?;
+    Ok(output.stdout)
+}
+
+/// Runs the command in silence; its output if it succeeded. For questions where "no" is no failure.
+pub(crate) fn probe(command: &mut Command) -> Option<Output> {
+    command
+        .stdin(Stdio::null())
+        .output()
+        .ok()
+        .filter(|output| output.status.success())
+}
+
+fn succeeded(command: &Command, status: ExitStatus) -> Result<(), Failure> {
+    if status.success() {
+        return Ok(());
+    }
+    Err(Failure(format!(
+        "`{}` failed ({status}): see its output above",
+        line(command)
+    )))
+}
+
+fn not_started(command: &Command, error: &std::io::Error) -> Failure {
+    Failure(format!(
+        "`{}` did not start: {error}; is it installed and on the PATH?",
+        line(command)
+    ))
+}
+
+/// The command as one would type it.
+fn line(command: &Command) -> String {
+    let mut words = Vec::new();
+    for (name, value) in command.get_envs() {
+        let value = value.unwrap_or_default().to_string_lossy();
+        words.push(format!("{}={value:?}", name.to_string_lossy()));
+    }
+    words.push(command.get_program().to_string_lossy().into_owned());
+    words.extend(command.get_args().map(|arg| arg.to_string_lossy().into_owned()));
+    words.join(" ")
+}
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_command_is_named_with_its_arguments_and_environment() {
+        let failure = run(cargo(["no-such-command-of-cargo"])
+            .env("WHY", "a test")
+            .stderr(Stdio::null()))
+        .expect_err("there is no such command");
+        assert!(
+            failure
+                .0
+                .contains("`WHY=\"a test\" cargo no-such-command-of-cargo` failed"),
+            "{failure}"
+        );
+    }
+
+    #[test]
+    fn a_command_that_does_not_start_says_so() {
+        let failure = run(&mut Command::new("no-such-program-anywhere")).expect_err("there is none");
+        assert!(
+            failure.0.contains("`no-such-program-anywhere` did not start"),
+            "{failure}"
+        );
+    }
+
+    #[test]
+    fn a_probe_of_a_failing_command_is_no_answer() {
+        assert!(probe(&mut cargo(["no-such-command-of-cargo"])).is_none());
+        assert!(probe(&mut cargo(["--version"])).is_some());
+    }
+}
