@@ -1,1 +1,72 @@
-//! Stacks, their serial mutation queue, checkpoints, history and rollback over any backend.
+//! Stacks over any backend: a serial mutation queue with group commit, background checkpoints, history and
+//! rollback.
+//!
+//! ```text
+//!  callers ──prepare──► queue ──apply──► batch ──frame──► Backend   one append, one sync
+//!     ▲                   │                                  │
+//!     └──── acknowledge ◄─┴── publish State (shared) ◄───────┘
+//!                                   │
+//!                              scribe: update documents, checkpoints (never in the way)
+//! ```
+//!
+//! - [`Stacks`]: the stacks of a store by name: make, find, list, rename, remove.
+//! - [`Stack`]: one stack, read without a lock: tip, current revision, any revision, history.
+//! - [`Session`]: the writer lock with the queue behind it: updates, import, rollback.
+//! - [`Update`] and [`Mutation`]: one update and its steps. Intent is durable before [`Update::begin`] returns;
+//!   a mutation that is dropped without an end stays on record as pending.
+//!
+//! # Example
+//! ```
+//! use state_core::{Entry, MemoryBackend, Op, UpdateKind, UpdateResult};
+//! use state_manager::{Actor, Environment, Intent, Stacks, UpdateRequest};
+//! use std::sync::Arc;
+//!
+//! # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+//! let stacks = Stacks::new(Arc::new(MemoryBackend::default()), Environment::system(Actor::default()));
+//! let stack = stacks.new_stack(&"shop/production".parse()?).await?;
+//! let session = stack.lock("deploy").await?;
+//! let update = session.start_update(UpdateRequest::new(UpdateKind::Update)).await?;
+//!
+//! let bucket = Entry::leaf("bucket".parse()?, "storage");
+//! let step = update.begin(Intent::create(bucket.clone())).await?; // durable: now touch the world
+//! let refused = step.succeed(Some(Entry { id: Some("b-17".into()), ..bucket })).await?;
+//! assert!(refused.is_empty());
+//!
+//! let revision = update.finish(UpdateResult::Succeeded).await?;
+//! session.close().await?;
+//! assert_eq!(stack.current_rev().await?, revision);
+//! # Ok::<(), state_core::Error>(()) }).unwrap();
+//! ```
+//!
+//! # Cancellation
+//! A future that is dropped before its work is in the queue does nothing; afterwards the work is done anyway.
+
+mod document;
+mod environment;
+mod history;
+mod intent;
+mod load;
+mod open;
+mod queue;
+mod recovery;
+mod scribe;
+mod session;
+mod snapshots;
+mod stack;
+mod stacks;
+mod update;
+mod verify;
+
+pub use environment::{Actor, Environment};
+pub use history::{Revision, RevisionKind};
+pub use intent::{Intent, UpdateRequest};
+pub use session::Session;
+pub use stack::{Stack, View};
+pub use stacks::{Removal, StackSummary, Stacks};
+pub use state_core::{Error, ErrorKind, Result};
+pub use update::{Mutation, Update};
+pub use verify::VerifyReport;
+
+#[cfg(feature = "fs")]
+pub use state_backend_fs;
+pub use state_core;

@@ -1,0 +1,60 @@
+//! `updates/`: what made each revision, one document each, derived from the journal.
+
+use crate::history::{Revision, RevisionKind};
+use serde::{Deserialize, Serialize};
+use state_core::journal::{Frame, FrameKind, Mark, Record, Stored, decode_records};
+use state_core::{Digest, Enveloped, Result, RevisionId, Slot};
+
+/// A revision as the journal tells it. Only an index: the chain digest in the id vouches for the state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(crate) struct RevisionDocument {
+    pub(crate) revision: RevisionId,
+    pub(crate) slot: Slot,
+    pub(crate) chain: Digest,
+    pub(crate) made: Made,
+}
+
+/// The record that made it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Made {
+    Mark(Mark),
+    Stored(Stored),
+}
+
+impl Enveloped for RevisionDocument {
+    const KIND: &'static str = "update";
+}
+
+impl RevisionDocument {
+    /// The revision that a frame makes, if its last record makes one.
+    pub(crate) fn of_frame(object: &str, frame: &Frame) -> Result<Option<Self>> {
+        if frame.kind() != FrameKind::Data {
+            return Ok(None);
+        }
+        // A mark ends its frame: only the last line can be one.
+        let payload = frame.payload().strip_suffix(b"\n").unwrap_or(frame.payload());
+        let start = payload.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
+        let last = decode_records(object, &payload[start..])?;
+        Ok(last.into_iter().next_back().and_then(|record| Self::of_record(frame, record)))
+    }
+
+    pub(crate) fn of_record(frame: &Frame, record: Record) -> Option<Self> {
+        let (serial, made) = match record {
+            Record::Mark(mark) => (mark.serial, Made::Mark(mark)),
+            Record::Stored(stored) => (stored.serial, Made::Stored(stored)),
+            _ => return None,
+        };
+        let revision = RevisionId::new(serial, frame.chain());
+        Some(Self { revision, slot: frame.slot(), chain: *frame.chain(), made })
+    }
+
+    pub(crate) fn into_revision(self, current: Option<&RevisionId>) -> Revision {
+        let (entries, kind) = match self.made {
+            Made::Mark(mark) => (mark.entries, RevisionKind::Update(Box::new(mark.update))),
+            Made::Stored(stored) => (stored.entries, RevisionKind::Stored),
+        };
+        Revision { current: current == Some(&self.revision), id: self.revision, kind, entries, slot: self.slot }
+    }
+}

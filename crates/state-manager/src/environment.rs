@@ -1,0 +1,81 @@
+//! The world as the manager is given it: time, randomness, and who acts.
+
+use state_core::backend::Holder;
+use state_core::{Clock, Entropy, Timestamp};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// What is injected into everything here.
+#[derive(Clone, Debug)]
+pub struct Environment {
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Random bits.
+    pub entropy: Arc<dyn Entropy>,
+    /// Who acts.
+    pub actor: Actor,
+    /// The version of the program that writes.
+    pub writer_version: String,
+}
+
+impl Environment {
+    /// The system's clock and randomness.
+    pub fn system(actor: Actor) -> Self {
+        Self {
+            clock: Arc::new(SystemClock::start()),
+            entropy: Arc::new(SystemEntropy),
+            actor,
+            writer_version: env!("CARGO_PKG_VERSION").to_owned(),
+        }
+    }
+
+    pub(crate) fn holder(&self, operation: &str) -> Holder {
+        let Actor { who, host, pid } = &self.actor;
+        Holder::new(who, host, *pid, operation, Some(self.clock.now()))
+    }
+}
+
+/// Who acts, as locks and history tell others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Actor {
+    /// The person or service.
+    pub who: String,
+    /// The machine.
+    pub host: String,
+    /// The process.
+    pub pid: u32,
+}
+
+#[derive(Debug)]
+struct SystemClock {
+    started: Instant,
+}
+
+impl SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is where the system's time is injected")]
+    fn start() -> Self {
+        Self { started: Instant::now() }
+    }
+}
+
+impl Clock for SystemClock {
+    #[expect(clippy::disallowed_methods, reason = "this is where the system's time is injected")]
+    fn now(&self) -> Timestamp {
+        Timestamp::new(jiff::Timestamp::now().to_string())
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.started.elapsed()
+    }
+}
+
+#[derive(Debug)]
+struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    #[expect(clippy::disallowed_methods, reason = "this is where the system's randomness is injected")]
+    #[expect(clippy::expect_used, reason = "no id and no nonce can be made without the system's randomness")]
+    fn fill(&self, bytes: &mut [u8]) {
+        getrandom::fill(bytes).expect("the operating system gives random bytes");
+    }
+}

@@ -1,0 +1,99 @@
+//! Revisions: which there are, and what each of them holds.
+
+use crate::document::{Made, RevisionDocument};
+use crate::load::{self, Replayed};
+use crate::snapshots;
+use crate::stack::Stack;
+use state_core::backend::{ObjectKind, ObjectName};
+use state_core::{Enveloped, Error, Result, RevisionId, Slot, Snapshot, UpdateInfo};
+use std::collections::BTreeMap;
+
+/// A committed point of a stack's journal.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revision {
+    /// Its id.
+    pub id: RevisionId,
+    /// What made it.
+    pub kind: RevisionKind,
+    /// How many entries it has.
+    pub entries: u64,
+    /// Whether it is the current one.
+    pub current: bool,
+    /// The slot of the frame that made it.
+    pub slot: Slot,
+}
+
+/// What made a revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RevisionKind {
+    /// An update that ended.
+    Update(Box<UpdateInfo>),
+    /// A snapshot that was stored and not made current.
+    Stored,
+}
+
+/// All revisions that weren't deleted, oldest first: those of `updates/` and those of the live journal.
+pub(crate) async fn documents(stack: &Stack, tip: &Replayed) -> Result<Vec<RevisionDocument>> {
+    let mut all: BTreeMap<RevisionId, RevisionDocument> = BTreeMap::new();
+    for name in stack.backend().list(stack.lineage(), ObjectKind::Update).await? {
+        if let ObjectName::Update(id) = &name
+            && !tip.revisions.iter().any(|live| live.revision == *id)
+        {
+            all.insert(id.clone(), read_document(stack, &name).await?);
+        }
+    }
+    all.extend(tip.revisions.iter().map(|live| (live.revision.clone(), live.clone())));
+    Ok(all.into_values().filter(|document| !tip.state.is_forgotten(&document.revision)).collect())
+}
+
+async fn read_document(stack: &Stack, name: &ObjectName) -> Result<RevisionDocument> {
+    let object = format!("stack {}: {name}", stack.lineage());
+    let bytes = stack.backend().read(stack.lineage(), name).await?;
+    let document = RevisionDocument::decode(&object, &bytes)?;
+    if ObjectName::Update(document.revision.clone()) == *name
+        && RevisionId::new(document.revision.serial(), &document.chain) == document.revision
+    {
+        return Ok(document);
+    }
+    Err(Error::corrupt(object, 0, "it tells of another revision than its name"))
+}
+
+/// What a revision holds.
+pub(crate) async fn snapshot(stack: &Stack, tip: &Replayed, revision: &RevisionId) -> Result<Snapshot> {
+    let missing = || Error::not_found(format!("revision {revision} of stack {}", stack.name().short()));
+    if tip.state.is_forgotten(revision) {
+        return Err(missing());
+    }
+    let live = tip.revisions.iter().find(|live| live.revision == *revision).cloned();
+    let document = match live {
+        Some(document) => document,
+        None => match read_document(stack, &ObjectName::Update(revision.clone())).await {
+            Err(Error::NotFound { .. }) => return Err(missing()),
+            other => other?,
+        },
+    };
+    match &document.made {
+        Made::Mark(mark) => {
+            let moment = mark.update.end.clone().unwrap_or_else(|| mark.update.start.clone());
+            let state = state_at(stack, &document, mark).await?.state;
+            Ok(state.snapshot(stack.name().to_string(), moment))
+        }
+        Made::Stored(stored) => {
+            let mut snapshot = snapshots::read(stack.backend(), stack.lineage(), &stored.snapshot).await?;
+            snapshot.serial = Some(stored.serial);
+            Ok(snapshot)
+        }
+    }
+}
+
+/// The state at a mark: from the base that it names, replayed up to its frame.
+async fn state_at(stack: &Stack, document: &RevisionDocument, mark: &state_core::journal::Mark) -> Result<Replayed> {
+    let view = stack.backend().read_journal(stack.lineage(), Some(mark.base.start)).await?;
+    let frames: Vec<_> = view.frames.into_iter().take_while(|frame| frame.slot() <= document.slot).collect();
+    let replayed = load::from_base(stack.backend(), stack.lineage(), &mark.base, &frames).await?;
+    if replayed.state.current() == Some(&document.revision) {
+        return Ok(replayed);
+    }
+    let object = format!("revision {} of stack {}", document.revision, stack.lineage());
+    Err(Error::corrupt(object, 0, "the journal doesn't lead to it"))
+}

@@ -1,0 +1,360 @@
+//! The writer lock of a stack, with the queue behind it.
+
+use crate::intent::UpdateRequest;
+use crate::queue::{Answer, Job, Prepared, Published, Queue, Request, WAITING, Work};
+use crate::recovery;
+use crate::scribe::{Desk, Scribe};
+use crate::stack::Stack;
+use crate::update::Update;
+use crate::{load, snapshots};
+use state_core::backend::Acquired;
+use state_core::head::Watermark;
+use state_core::journal::{Mark, Rebase, RebaseCause, Record, Stored};
+use state_core::mutation::{Resolution, Resolve};
+use state_core::state::Loaded;
+use state_core::{
+    Base, Error, MutationId, Nonce, PendingOperation, Result, RevisionId, Snapshot, SnapshotRef, State, Uid, UpdateId,
+    UpdateInfo, UpdateKind, UpdateResult, Writer, verify,
+};
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot, watch};
+
+/// A stack that we may write to. Clones share the lock and the queue; [`Session::close`] ends all of them.
+///
+/// When every clone is dropped without a close, what is queued is still written and the lock is freed; only the
+/// watermark that lets the next owner notice a cut journal is not.
+#[derive(Clone, Debug)]
+pub struct Session {
+    stack: Stack,
+    writer: Arc<dyn Writer>,
+    requests: mpsc::Sender<Request>,
+    published: watch::Receiver<Published>,
+    recovered: Arc<[PendingOperation]>,
+}
+
+impl Session {
+    /// Replays the journal, ends what the writer before left open, and starts the queue.
+    pub(crate) async fn open(stack: Stack, acquired: Acquired) -> Result<Self> {
+        let Acquired { head, frames, tail, writer } = acquired;
+        recovery::finish_rename(&stack, &*writer, &head).await?;
+        let base = head.base.clone();
+        let replayed = load::from_base(stack.backend(), stack.lineage(), &base, &frames).await?;
+        let missing = recovery::missing_documents(&stack, &replayed).await?;
+        let recovered: Arc<[PendingOperation]> = replayed.state.pending().cloned().collect();
+        let interrupted = replayed.state.update().is_some();
+        let (sender, requests) = mpsc::channel(WAITING);
+        let environment = stack.environment().clone();
+        let desk = Desk {
+            writer: Arc::clone(&writer),
+            environment: environment.clone(),
+            stack: head.name.to_string(),
+            queue: sender.downgrade(),
+        };
+        let scribe = Scribe::start(desk, base, replayed.journal_bytes, missing);
+        let published = Published { state: Arc::new(replayed.state.clone()), tail };
+        let (publish, published) = watch::channel(published);
+        let queue = Queue {
+            object: format!("stack {}", stack.name().short()),
+            writer: Arc::clone(&writer),
+            entropy: Arc::clone(&environment.entropy),
+            tail,
+            requests,
+            published: publish,
+            scribe,
+        };
+        let _detached = tokio::spawn(queue.run(replayed.state));
+        let session = Self { stack, writer, requests: sender, published, recovered };
+        if interrupted {
+            session.end_update(UpdateResult::Interrupted).await?;
+        }
+        Ok(session)
+    }
+
+    /// The stack that is held.
+    pub const fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    /// The state as last acknowledged.
+    pub fn state(&self) -> Arc<State> {
+        Arc::clone(&self.published.borrow().state)
+    }
+
+    /// What the writer before left pending: to be resolved, never dropped.
+    pub fn recovered(&self) -> &[PendingOperation] {
+        &self.recovered
+    }
+
+    /// Whether the lock is still ours: to be asked before the world is touched.
+    ///
+    /// # Errors
+    /// `Fenced` when it isn't.
+    pub async fn check(&self) -> Result<()> {
+        self.writer.check().await
+    }
+
+    /// What became of a mutation; none when nobody remembers.
+    pub fn lookup(&self, id: MutationId) -> Option<bool> {
+        self.state().lookup(id)
+    }
+
+    /// Starts an update: what is there becomes its base.
+    ///
+    /// # Errors
+    /// `Integrity` when an update is open.
+    pub async fn start_update(&self, request: UpdateRequest) -> Result<Update> {
+        let info = self.update_info(request);
+        let id = info.id;
+        self.built(move |state, _| Ok(vec![started(state, info)]), Loaded::new()).await?;
+        Ok(Update::new(self.clone(), id))
+    }
+
+    /// Replaces all entries by those of a snapshot from elsewhere, as one revision. Entries that were there
+    /// before under the same key, and with the same id, keep their uid; pending operations stay.
+    ///
+    /// `foreign` is the system that it came from and its serial there.
+    ///
+    /// # Errors
+    /// `Integrity` with all violations when the snapshot breaks a rule: nothing is written.
+    pub async fn import(
+        &self,
+        request: UpdateRequest,
+        snapshot: Snapshot,
+        foreign: Option<(String, u64)>,
+    ) -> Result<RevisionId> {
+        self.rebase(request, snapshot, RebaseCause::Import { foreign }).await
+    }
+
+    /// Brings back what a revision holds, as a new revision on top of the current one.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such revision; `Conflict` while operations are pending.
+    pub async fn rollback(&self, request: UpdateRequest, to: &RevisionId) -> Result<RevisionId> {
+        let object = || format!("stack {}", self.stack.name().short());
+        let pending = self.state().pending().count();
+        if pending > 0 {
+            let reason = format!("{pending} operation(s) are pending: resolve them first");
+            return Err(Error::conflict(object(), reason));
+        }
+        let snapshot = self.stack.get(to).await?;
+        self.rebase(request, snapshot, RebaseCause::Restore { revision: to.clone() }).await
+    }
+
+    /// Makes a stored or earlier revision current: seed 003's `SetCurrent`. The new revision comes back.
+    ///
+    /// # Errors
+    /// As [`Session::rollback`].
+    pub async fn set_current(&self, to: &RevisionId) -> Result<RevisionId> {
+        self.rollback(UpdateRequest::new(UpdateKind::Restore), to).await
+    }
+
+    /// Stores a snapshot as a revision that isn't current: seed 003's `Write`.
+    ///
+    /// # Errors
+    /// `Integrity` with all violations when the snapshot breaks a rule.
+    pub async fn write(&self, snapshot: Snapshot) -> Result<RevisionId> {
+        let (reference, snapshot) = self.store(snapshot).await?;
+        let entries = snapshot.entries.len() as u64;
+        let build = move |state: &State, _: &Base| {
+            Ok(vec![Record::Stored(Stored { serial: state.serial().next(), snapshot: reference, entries })])
+        };
+        self.built(build, Loaded::new()).await.and_then(|answer| self.made(answer))
+    }
+
+    /// Forgets a revision; one that is forgotten already is fine.
+    ///
+    /// # Errors
+    /// `Conflict` for the current revision; `NotFound` when there is no such revision.
+    pub async fn delete(&self, revision: &RevisionId) -> Result<()> {
+        let state = self.state();
+        if state.current() == Some(revision) {
+            let reason = "it is the current revision: make another one current first";
+            return Err(Error::conflict(format!("revision {revision}"), reason));
+        }
+        if state.is_forgotten(revision) {
+            return Ok(());
+        }
+        if !self.stack.list().await?.contains(revision) {
+            return Err(Error::not_found(format!("revision {revision}")));
+        }
+        let revision = revision.clone();
+        self.built(move |_, _| Ok(vec![Record::Forget(revision)]), Loaded::new()).await.map(drop)
+    }
+
+    /// Settles a pending operation by hand, as one revision.
+    ///
+    /// # Errors
+    /// `Integrity` when it isn't pending, or what is said to be there breaks a rule.
+    pub async fn resolve(
+        &self,
+        request: UpdateRequest,
+        id: MutationId,
+        resolution: Resolution,
+    ) -> Result<RevisionId> {
+        let info = self.update_info(request);
+        let end = self.now();
+        let build = move |state: &State, base: &Base| {
+            let resolve = Record::Resolve(Resolve { id, resolution });
+            finished(state, base, vec![started(state, info), resolve], UpdateResult::Succeeded, &end)
+        };
+        self.built(build, Loaded::new()).await.and_then(|answer| self.made(answer))
+    }
+
+    /// Writes what is queued, closes the journal with a watermark and frees the lock.
+    ///
+    /// # Errors
+    /// What kept the last batch from being written. The lock is freed in any case.
+    pub async fn close(self) -> Result<()> {
+        let (reply, answer) = oneshot::channel();
+        let asked = self.requests.send(Request::Close(reply)).await.map_err(|_| self.gone());
+        let ended = match asked {
+            Ok(()) => answer.await.map_err(|_| self.gone()).flatten(),
+            Err(error) => Err(error),
+        };
+        let marked = match ended {
+            Ok(tail) if tail.next.get() > 0 => {
+                let last = tail.next.get() - 1;
+                let watermark = Watermark { slot: state_core::Slot(last), chain: tail.chain };
+                let nonce = Nonce::random(&*self.stack.environment().entropy);
+                self.writer.swap_head(nonce, &|head| head.watermark = Some(watermark)).await.map(drop)
+            }
+            other => other.map(drop),
+        };
+        let released = self.writer.release().await;
+        marked.and(released)
+    }
+
+    pub(crate) fn writer(&self) -> &dyn Writer {
+        &*self.writer
+    }
+
+    /// Ends the open update with a mark.
+    pub(crate) async fn end_update(&self, result: UpdateResult) -> Result<RevisionId> {
+        let end = self.now();
+        let build = move |state: &State, base: &Base| finished(state, base, Vec::new(), result, &end);
+        self.built(build, Loaded::new()).await.and_then(|answer| self.made(answer))
+    }
+
+    /// Queues records that the caller encoded.
+    pub(crate) async fn submit(&self, records: Vec<Prepared>, durable: bool) -> Result<Answer> {
+        self.queue(Work::Prepared(records), Loaded::new(), durable).await
+    }
+
+    async fn built<F>(&self, build: F, loaded: Loaded) -> Result<Answer>
+    where
+        F: FnOnce(&State, &Base) -> Result<Vec<Record>> + Send + 'static,
+    {
+        self.queue(Work::Built(Box::new(build)), loaded, true).await
+    }
+
+    async fn queue(&self, work: Work, loaded: Loaded, durable: bool) -> Result<Answer> {
+        let (reply, answer) = oneshot::channel();
+        let job = Job { work, loaded, durable, reply };
+        self.requests.send(Request::Job(job)).await.map_err(|_| self.gone())?;
+        answer.await.map_err(|_| self.gone())?
+    }
+
+    async fn rebase(&self, request: UpdateRequest, snapshot: Snapshot, cause: RebaseCause) -> Result<RevisionId> {
+        let (reference, snapshot) = self.store(snapshot).await?;
+        let id = MutationId::random(&*self.stack.environment().entropy);
+        let loaded = Loaded::from([(reference.digest, snapshot)]);
+        let info = self.update_info(request);
+        let end = self.now();
+        let during = loaded.clone();
+        let build = move |state: &State, base: &Base| {
+            let rebase = Record::Rebase(Rebase { id, snapshot: reference, cause });
+            let records = vec![started(state, info), rebase];
+            finished_with(state, base, records, UpdateResult::Succeeded, &end, &during)
+        };
+        self.built(build, loaded).await.and_then(|answer| self.made(answer))
+    }
+
+    /// Makes a snapshot ours, verifies it and stores it.
+    async fn store(&self, mut snapshot: Snapshot) -> Result<(SnapshotRef, Arc<Snapshot>)> {
+        let Published { state, tail } = self.published.borrow().clone();
+        snapshot.lineage = Some(self.stack.lineage());
+        snapshot.serial = Some(state.serial().next());
+        snapshot.stack = self.stack.name().to_string();
+        snapshot.continuation = None;
+        snapshot.pending_operations = Vec::new();
+        let entropy = Arc::clone(&self.stack.environment().entropy);
+        let object = format!("snapshot for stack {}", self.stack.name().short());
+        let snapshot = snapshots::blocking(move || {
+            for entry in &mut snapshot.entries {
+                let known = state.entry(&entry.key()).filter(|old| old.id == entry.id).and_then(|old| old.uid);
+                let uid = known.or(entry.uid).unwrap_or_else(|| Uid::random(&*entropy));
+                if entry.uid != Some(uid) {
+                    Arc::make_mut(entry).uid = Some(uid);
+                }
+            }
+            verify::check(&object, &snapshot).map(|()| Arc::new(snapshot))
+        })
+        .await??;
+        let reference = snapshots::store(&*self.writer, Arc::clone(&snapshot), tail.next).await?;
+        Ok((reference, snapshot))
+    }
+
+    fn update_info(&self, request: UpdateRequest) -> UpdateInfo {
+        let environment = self.stack.environment();
+        let UpdateRequest { kind, message, environment: remembered, forced } = request;
+        let mut info = UpdateInfo::new(UpdateId::random(&*environment.entropy), kind, environment.clock.now());
+        info.who.clone_from(&environment.actor.who);
+        info.host.clone_from(&environment.actor.host);
+        info.message = message;
+        info.environment = remembered;
+        info.forced = forced;
+        info
+    }
+
+    pub(crate) fn now(&self) -> state_core::Timestamp {
+        self.stack.environment().clock.now()
+    }
+
+    fn made(&self, answer: Answer) -> Result<RevisionId> {
+        answer.revision.ok_or_else(|| self.gone())
+    }
+
+    fn gone(&self) -> Error {
+        let reason = "its queue has ended: open the stack again".to_owned();
+        Error::Closed { object: format!("stack {}", self.stack.name().short()), reason }
+    }
+}
+
+fn started(state: &State, mut info: UpdateInfo) -> Record {
+    info.parent = state.current().cloned();
+    Record::UpdateStart(info)
+}
+
+fn finished(
+    state: &State,
+    base: &Base,
+    records: Vec<Record>,
+    result: UpdateResult,
+    end: &state_core::Timestamp,
+) -> Result<Vec<Record>> {
+    finished_with(state, base, records, result, end, &Loaded::new())
+}
+
+/// The records, then the mark that ends their update. The mark tells what the update did, so they are applied to
+/// a copy first.
+fn finished_with(
+    state: &State,
+    base: &Base,
+    mut records: Vec<Record>,
+    result: UpdateResult,
+    end: &state_core::Timestamp,
+    loaded: &Loaded,
+) -> Result<Vec<Record>> {
+    let mut after = state.clone();
+    for record in &records {
+        let applied = after.apply(record, loaded);
+        applied.map_err(|violations| Error::Integrity { object: "the change".to_owned(), violations })?;
+    }
+    let Some(update) = after.update() else {
+        return Err(Error::conflict("the update", "it has ended already"));
+    };
+    let update = UpdateInfo { end: Some(end.clone()), result: Some(result), ..update.clone() };
+    let mark = Mark { serial: after.serial().next(), update, base: base.clone(), entries: after.len() as u64 };
+    records.push(Record::Mark(mark));
+    Ok(records)
+}

@@ -1,0 +1,200 @@
+//! One stack, read without a lock.
+
+use crate::environment::Environment;
+use crate::history::{self, Revision};
+use crate::load::{self, Replayed};
+use crate::session::Session;
+use crate::verify::{self, VerifyReport};
+use state_core::backend::{Acquire, LockStatus};
+use state_core::{
+    Backend, Epoch, Error, Head, Lineage, Nonce, Result, RevisionId, Snapshot, StackName, State, Timestamp,
+};
+use std::sync::Arc;
+
+/// A stack of a store. Cheap to clone. Reading takes no lock and never waits for a writer.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    backend: Arc<dyn Backend>,
+    environment: Environment,
+    name: StackName,
+    lineage: Lineage,
+}
+
+impl Stack {
+    pub(crate) fn new(
+        backend: Arc<dyn Backend>,
+        environment: Environment,
+        name: StackName,
+        lineage: Lineage,
+    ) -> Self {
+        Self { backend, environment, name, lineage }
+    }
+
+    /// The name by which it was found.
+    pub const fn name(&self) -> &StackName {
+        &self.name
+    }
+
+    /// Its identity.
+    pub const fn lineage(&self) -> Lineage {
+        self.lineage
+    }
+
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        &*self.backend
+    }
+
+    pub(crate) fn shared_backend(&self) -> Arc<dyn Backend> {
+        Arc::clone(&self.backend)
+    }
+
+    pub(crate) const fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
+    /// The state after the last acknowledged mutation, whether or not an update is open.
+    ///
+    /// # Errors
+    /// `Corrupt` when stored bytes are damaged.
+    pub async fn tip(&self) -> Result<View> {
+        let view = self.backend.read_journal(self.lineage, None).await?;
+        let Replayed { state, moment, .. } = load::tip(self.backend(), &view).await?;
+        Ok(View { state: Arc::new(state), head: view.head, name: self.name.clone(), moment })
+    }
+
+    /// The current revision's content.
+    ///
+    /// # Errors
+    /// `NoCurrent` when nothing was committed yet; `Corrupt` when it can't be read.
+    pub async fn current(&self) -> Result<Snapshot> {
+        let tip = self.replay_tip().await?;
+        let revision = self.require_current(&tip)?;
+        history::snapshot(self, &tip, &revision).await
+    }
+
+    /// The id of the current revision.
+    ///
+    /// # Errors
+    /// `NoCurrent` when nothing was committed yet.
+    pub async fn current_rev(&self) -> Result<RevisionId> {
+        let tip = self.replay_tip().await?;
+        self.require_current(&tip)
+    }
+
+    /// A revision's content.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such revision, or it was deleted.
+    pub async fn get(&self, revision: &RevisionId) -> Result<Snapshot> {
+        let tip = self.replay_tip().await?;
+        history::snapshot(self, &tip, revision).await
+    }
+
+    /// The revisions, oldest first.
+    ///
+    /// # Errors
+    /// `Corrupt` when stored bytes are damaged.
+    pub async fn list(&self) -> Result<Vec<RevisionId>> {
+        let tip = self.replay_tip().await?;
+        Ok(history::documents(self, &tip).await?.into_iter().map(|document| document.revision).collect())
+    }
+
+    /// The revisions with what made them, newest first.
+    ///
+    /// # Errors
+    /// `Corrupt` when stored bytes are damaged.
+    pub async fn history(&self) -> Result<Vec<Revision>> {
+        let tip = self.replay_tip().await?;
+        let documents = history::documents(self, &tip).await?;
+        Ok(documents.into_iter().rev().map(|document| document.into_revision(tip.state.current())).collect())
+    }
+
+    /// Reads everything and checks every rule. `deep` reads the whole history too, and compares each checkpoint
+    /// with what the journal before it leads to.
+    ///
+    /// # Errors
+    /// `Corrupt` when stored bytes are damaged. Violations of integrity rules are in the report.
+    pub async fn verify(&self, deep: bool) -> Result<VerifyReport> {
+        verify::verify(self, deep).await
+    }
+
+    /// Who holds the writer lock.
+    ///
+    /// # Errors
+    /// `Corrupt` when the head is damaged.
+    pub async fn lock_status(&self) -> Result<LockStatus> {
+        self.backend.lock_status(self.lineage).await
+    }
+
+    /// Takes the writer lock. Doesn't wait. Whatever the writer before left open is ended first.
+    ///
+    /// # Errors
+    /// `Locked` names the holder.
+    pub async fn lock(&self, operation: &str) -> Result<Session> {
+        self.acquire(operation, None).await
+    }
+
+    /// Takes the writer lock from a holder that has it at the epoch that was seen, and fences that holder.
+    ///
+    /// # Errors
+    /// `Conflict` when the epoch moved on: another holder is there now.
+    pub async fn break_lock(&self, operation: &str, seen: Epoch) -> Result<Session> {
+        self.acquire(operation, Some(seen)).await
+    }
+
+    async fn acquire(&self, operation: &str, break_epoch: Option<Epoch>) -> Result<Session> {
+        let entropy = &*self.environment.entropy;
+        let request = Acquire {
+            holder: self.environment.holder(operation),
+            break_epoch,
+            head_nonce: Nonce::random(entropy),
+            fence_nonce: Nonce::random(entropy),
+        };
+        let acquired = self.backend.acquire(self.lineage, &request).await?;
+        Session::open(self.clone(), acquired).await
+    }
+
+    pub(crate) async fn replay_tip(&self) -> Result<Replayed> {
+        let view = self.backend.read_journal(self.lineage, None).await?;
+        load::tip(self.backend(), &view).await
+    }
+
+    fn require_current(&self, tip: &Replayed) -> Result<RevisionId> {
+        let object = || format!("stack {}", self.name.short());
+        tip.state.current().cloned().ok_or_else(|| Error::NoCurrent { object: object() })
+    }
+}
+
+/// A stack at one moment.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// The state.
+    pub state: Arc<State>,
+    /// The head.
+    pub head: Head,
+    /// The stack's name.
+    pub name: StackName,
+    moment: Timestamp,
+}
+
+impl View {
+    /// The state as a snapshot, dated when the last thing in it was recorded.
+    pub fn snapshot(&self) -> Snapshot {
+        self.state.snapshot(self.name.to_string(), self.moment.clone())
+    }
+
+    /// When the last thing in it was recorded; none for a stack that was never written to.
+    pub fn moment(&self) -> Option<&Timestamp> {
+        Some(&self.moment).filter(|moment| !moment.as_str().is_empty())
+    }
+
+    /// Whether somebody is in the middle of an update, or died there.
+    pub fn update_open(&self) -> bool {
+        self.state.update().is_some()
+    }
+
+    /// Whether the state is known to say what the world is.
+    pub fn is_reliable(&self) -> bool {
+        self.state.is_reliable()
+    }
+}

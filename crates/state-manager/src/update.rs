@@ -1,0 +1,227 @@
+//! One update and its steps.
+
+use crate::intent::Intent;
+use crate::queue::Prepared;
+use crate::session::Session;
+use state_core::journal::Record;
+use state_core::mutation::{Begin, Edit, EditChange, End, StackOutputs, Step, StepChange};
+use state_core::snapshot::Plugin;
+use state_core::verify::{Rule, Violation};
+use state_core::{
+    DeposedKey, Entry, EntryKey, Error, MutationId, Op, Outcome, Properties, Result, RevisionId, Uid, UpdateId,
+    UpdateResult, codec,
+};
+use std::sync::Arc;
+
+/// The largest entry in bytes, encoded.
+const MAX_ENTRY: usize = 32 << 20;
+
+/// An open update. Clones are handles to the same one: steps run from many tasks at once.
+#[derive(Clone, Debug)]
+pub struct Update {
+    session: Session,
+    id: UpdateId,
+}
+
+impl Update {
+    pub(crate) const fn new(session: Session, id: UpdateId) -> Self {
+        Self { session, id }
+    }
+
+    /// Names it.
+    pub const fn id(&self) -> UpdateId {
+        self.id
+    }
+
+    /// Records the intent to touch the world. Durable when it returns: now touch it.
+    ///
+    /// # Errors
+    /// `Integrity` with every rule that the step would break; then nothing was recorded.
+    pub async fn begin(&self, intent: Intent) -> Result<Mutation> {
+        let entropy = &*self.session.stack().environment().entropy;
+        let Intent { op, target, entry, replaces, tombstone } = intent;
+        let uid = match op {
+            Op::Update | Op::Read => self.session.state().entry(&target).and_then(|old| old.uid),
+            _ => None,
+        };
+        let uid = uid.or_else(|| entry.as_ref()?.uid).unwrap_or_else(|| Uid::random(entropy));
+        let entry = entry.map(|entry| Arc::new(Entry { uid: Some(uid), ..entry }));
+        if let Some(entry) = &entry {
+            check_size(entry)?;
+        }
+        let id = MutationId::random(entropy);
+        let deposes = replaces.then(|| deposed_key(entropy)).transpose()?;
+        let begin = Begin { id, op, target: target.clone(), entry, deposes, tombstone, at: Some(self.session.now()) };
+        self.session.submit(vec![Record::Begin(begin).into()], true).await?;
+        Ok(Mutation { session: self.session.clone(), id, target, uid })
+    }
+
+    /// The entry was looked at. One that says what is recorded already isn't worth a sync: it rides with the
+    /// next batch, or with the close.
+    ///
+    /// # Errors
+    /// `Integrity` when it isn't there, or was recorded by this update already.
+    pub async fn same(&self, entry: Entry) -> Result<()> {
+        let state = self.session.state();
+        let silent = state.entry(&entry.key()).is_some_and(|old| entry.says_the_same_as(old));
+        check_size(&entry)?;
+        self.step(StepChange::Same(Arc::new(entry)), !silent).await
+    }
+
+    /// Marks that a create and a delete of this entry belong together.
+    ///
+    /// # Errors
+    /// `Integrity` when it isn't there.
+    pub async fn replace(&self, target: EntryKey) -> Result<()> {
+        self.step(StepChange::Replace(target), true).await
+    }
+
+    /// The entry as the world has it; none when it is gone: then whatever referred to it does so no more.
+    ///
+    /// # Errors
+    /// `Integrity` when it isn't there, or what came back breaks a rule.
+    pub async fn refresh(&self, target: EntryKey, entry: Option<Entry>) -> Result<()> {
+        self.step(StepChange::Refresh { target, entry: entry.map(Arc::new) }, true).await
+    }
+
+    /// Drops a tombstone whose replacement isn't wanted any more.
+    ///
+    /// # Errors
+    /// `Integrity` when it isn't one.
+    pub async fn remove_pending_replace(&self, target: EntryKey) -> Result<()> {
+        self.step(StepChange::RemovePendingReplace(target), true).await
+    }
+
+    /// Outputs of an entry, registered after its step (seed 004).
+    ///
+    /// # Errors
+    /// `Integrity` when it isn't there.
+    pub async fn outputs(&self, target: EntryKey, outputs: Properties, sensitive: Vec<String>) -> Result<()> {
+        self.step(StepChange::Outputs { target, outputs, sensitive }, true).await
+    }
+
+    /// Changes by hand: all of them, or none.
+    ///
+    /// # Errors
+    /// `Integrity` with every rule that they would break.
+    pub async fn edit(&self, changes: Vec<EditChange>) -> Result<()> {
+        let id = self.random_mutation();
+        self.session.submit(vec![Record::Edit(Edit { id, changes }).into()], true).await.map(drop)
+    }
+
+    /// A plugin takes part.
+    ///
+    /// # Errors
+    /// `Integrity` when no update is open.
+    pub async fn record_plugin(&self, plugin: Plugin) -> Result<()> {
+        self.session.submit(vec![Record::RecordPlugin(plugin).into()], true).await.map(drop)
+    }
+
+    /// The outputs of the stack itself.
+    ///
+    /// # Errors
+    /// `Integrity` when no update is open.
+    pub async fn set_outputs(&self, outputs: StackOutputs) -> Result<()> {
+        self.session.submit(vec![Record::SetOutputs(outputs).into()], true).await.map(drop)
+    }
+
+    /// Ends the update and makes a revision of what is there now. Mutations that didn't end stay pending.
+    ///
+    /// # Errors
+    /// `Conflict` when it has ended already.
+    pub async fn finish(self, result: UpdateResult) -> Result<RevisionId> {
+        self.session.end_update(result).await
+    }
+
+    async fn step(&self, change: StepChange, durable: bool) -> Result<()> {
+        let step = Step { id: self.random_mutation(), change };
+        self.session.submit(vec![Prepared::from(Record::Step(step))], durable).await.map(drop)
+    }
+
+    fn random_mutation(&self) -> MutationId {
+        MutationId::random(&*self.session.stack().environment().entropy)
+    }
+}
+
+/// A step that was begun. Say how it ended; when it is dropped instead, its pending operation stays on record.
+#[derive(Debug)]
+#[must_use = "a mutation that isn't ended stays on record as pending"]
+pub struct Mutation {
+    session: Session,
+    id: MutationId,
+    target: EntryKey,
+    uid: Uid,
+}
+
+impl Mutation {
+    /// Names it, in every look-up later.
+    pub const fn id(&self) -> MutationId {
+        self.id
+    }
+
+    /// Records what came back from the world. Durable when it returns.
+    ///
+    /// The rules that the result breaks come back: then it is kept, with id and outputs, on the pending
+    /// operation, and no entry changed.
+    ///
+    /// # Errors
+    /// `Fenced`, `NotApplied`, `Indeterminate` or `Closed` when it could not be recorded.
+    pub async fn end(self, outcome: Outcome, entry: Option<Entry>, reasons: Vec<String>) -> Result<Vec<Violation>> {
+        let Self { session, id, target, uid } = self;
+        let entry = entry.map(|entry| Entry { uid: entry.uid.or(Some(uid)), ..entry });
+        let (outcome, entry, reasons, oversized) = fit(outcome, entry, reasons, &target);
+        let end = End { id, outcome, entry: entry.map(Arc::new), reasons };
+        let answer = session.submit(vec![Record::End(end).into()], true).await?;
+        Ok(oversized.into_iter().chain(answer.refused).collect())
+    }
+
+    /// It ended as it was meant to.
+    ///
+    /// # Errors
+    /// As [`Mutation::end`].
+    pub async fn succeed(self, entry: Option<Entry>) -> Result<Vec<Violation>> {
+        self.end(Outcome::Succeeded, entry, Vec::new()).await
+    }
+
+    /// The world didn't change.
+    ///
+    /// # Errors
+    /// As [`Mutation::end`].
+    pub async fn fail(self) -> Result<()> {
+        self.end(Outcome::Failed, None, Vec::new()).await.map(drop)
+    }
+}
+
+/// What came back may be too large to be recorded: then all but its outputs is, and says so.
+fn fit(
+    outcome: Outcome,
+    entry: Option<Entry>,
+    mut reasons: Vec<String>,
+    target: &EntryKey,
+) -> (Outcome, Option<Entry>, Vec<String>, Option<Violation>) {
+    let Some(entry) = entry else { return (outcome, None, reasons, None) };
+    let length = codec::entry_text(&entry).len();
+    if length <= MAX_ENTRY {
+        return (outcome, Some(entry), reasons, None);
+    }
+    let detail = format!("its outputs were not recorded: encoded it has {length} bytes, {MAX_ENTRY} are the most");
+    reasons.push(detail.clone());
+    let kept = Entry { outputs: None, sensitive_outputs: Vec::new(), ..entry };
+    (Outcome::Partial, Some(kept), reasons, Some(Violation::of(Rule::Size, target.clone(), detail)))
+}
+
+fn check_size(entry: &Entry) -> Result<()> {
+    let length = codec::entry_text(entry).len();
+    if length <= MAX_ENTRY {
+        return Ok(());
+    }
+    let detail = format!("encoded it has {length} bytes; {MAX_ENTRY} are the most");
+    let violations = vec![Violation::of(Rule::Size, entry.key(), detail)];
+    Err(Error::Integrity { object: format!("entry {}", entry.key()), violations })
+}
+
+fn deposed_key(entropy: &dyn state_core::Entropy) -> Result<DeposedKey> {
+    let mut bytes = [0; 4];
+    entropy.fill(&mut bytes);
+    DeposedKey::new(format!("{:08x}", u32::from_be_bytes(bytes)))
+}
