@@ -1,1 +1,16 @@
-//! The rules of the JSON layer, one test each.
+//! The rules of the JSON layer.
+
+mod laws;
+mod reading;
+mod strictness;
+mod writing;
+
+use super::{Document, JsonError, Limits};
+
+fn parse(text: &str) -> Result<Document<'_>, JsonError> {
+    Document::parse(text.as_bytes(), &Limits::default())
+}
+
+fn document(text: &str) -> Document<'_> {
+    parse(text).unwrap_or_else(|error| panic!("{text}: {error}"))
+}

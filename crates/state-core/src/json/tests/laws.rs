@@ -1,0 +1,327 @@
+//! Laws that hold for any text, judged by `serde_json` where it can.
+
+use std::collections::BTreeSet;
+use std::fmt::{self, Write as _};
+
+use proptest::prelude::*;
+use serde::de::{self, Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
+
+use super::super::{Document, Json, Kind, Limits, Style, View, canonical, write};
+
+/// A value to be written with random white space and escapes.
+#[derive(Debug, Clone)]
+enum Tree {
+    Scalar(String),
+    Text(String),
+    List(Vec<Tree>),
+    Map(Vec<(String, Tree)>),
+}
+
+fn tree() -> impl Strategy<Value = Tree> {
+    let number = "-?(0|[1-9][0-9]{0,40})(\\.[0-9]{1,5})?([eE][+-]?[0-9]{1,3})?";
+    let literal = prop_oneof![Just("null"), Just("true"), Just("false")].prop_map(String::from);
+    let leaf = prop_oneof![
+        number.prop_map(Tree::Scalar),
+        literal.prop_map(Tree::Scalar),
+        any::<String>().prop_map(Tree::Text),
+        "[a-c\"\\\\\n<\u{1}\u{8}\u{1f}é😀]{0,12}".prop_map(Tree::Text),
+    ];
+    leaf.prop_recursive(5, 60, 24, |inner| {
+        let key = prop_oneof!["[a-d\"\\\\\té😀\u{fffd}]{0,3}", any::<String>()];
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..6).prop_map(Tree::List),
+            prop::collection::btree_map(key, inner, 0..24)
+                .prop_map(|map| map.into_iter().collect::<Vec<_>>())
+                .prop_shuffle()
+                .prop_map(Tree::Map),
+        ]
+    })
+}
+
+/// Prints a tree; `noise` decides, byte by byte, over white space and superfluous escapes.
+struct Printer<'n> {
+    out: String,
+    noise: std::iter::Cycle<std::slice::Iter<'n, u8>>,
+}
+
+impl Printer<'_> {
+    fn print(tree: &Tree, noise: &[u8]) -> String {
+        let mut printer = Printer {
+            out: String::new(),
+            noise: noise.iter().cycle(),
+        };
+        printer.tree(tree);
+        printer.out
+    }
+
+    fn noise(&mut self) -> u8 {
+        self.noise.next().copied().unwrap_or(0)
+    }
+
+    fn token(&mut self, token: &str) {
+        self.space();
+        self.out.push_str(token);
+        self.space();
+    }
+
+    fn space(&mut self) {
+        let spaces = ["", "", "", " ", "\n", "\t\r\n  "];
+        let space = spaces[usize::from(self.noise()) % spaces.len()];
+        self.out.push_str(space);
+    }
+
+    fn tree(&mut self, tree: &Tree) {
+        match tree {
+            Tree::Scalar(text) => self.token(text),
+            Tree::Text(text) => self.string(text),
+            Tree::List(elements) => {
+                self.token("[");
+                for (index, element) in elements.iter().enumerate() {
+                    self.token(if index == 0 { "" } else { "," });
+                    self.tree(element);
+                }
+                self.token("]");
+            }
+            Tree::Map(members) => {
+                self.token("{");
+                for (index, (key, value)) in members.iter().enumerate() {
+                    self.token(if index == 0 { "" } else { "," });
+                    self.string(key);
+                    self.token(":");
+                    self.tree(value);
+                }
+                self.token("}");
+            }
+        }
+    }
+
+    fn string(&mut self, text: &str) {
+        self.space();
+        self.out.push('"');
+        for character in text.chars() {
+            let must = character < ' ' || matches!(character, '"' | '\\');
+            if must || self.noise() % 8 == 7 {
+                let mut units = [0; 2];
+                for unit in character.encode_utf16(&mut units) {
+                    write!(self.out, "\\u{unit:04X}").expect("strings take all");
+                }
+            } else {
+                self.out.push(character);
+            }
+        }
+        self.out.push('"');
+    }
+}
+
+/// What the naive canonical text of a tree is, built without the code under test.
+fn expected_canonical(tree: &Tree) -> String {
+    let string = |text: &String| serde_json::to_string(text).expect("strings serialize");
+    match tree {
+        Tree::Scalar(text) => text.clone(),
+        Tree::Text(text) => string(text),
+        Tree::List(elements) => {
+            let elements: Vec<_> = elements.iter().map(expected_canonical).collect();
+            format!("[{}]", elements.join(","))
+        }
+        Tree::Map(members) => {
+            let mut sorted: Vec<_> = members.iter().collect();
+            sorted.sort_by_key(|(key, _)| key.as_bytes());
+            let member =
+                |(key, value): &(String, Tree)| format!("{}:{}", string(key), expected_canonical(value));
+            let members: Vec<_> = sorted.into_iter().map(member).collect();
+            format!("{{{}}}", members.join(","))
+        }
+    }
+}
+
+/// A view read value by value, as a tree.
+fn read(view: View<'_>) -> Tree {
+    match view.kind() {
+        Kind::Array => Tree::List(view.elements().expect("an array").map(read).collect()),
+        Kind::Object => {
+            let members = view.members().expect("an object");
+            Tree::Map(
+                members
+                    .map(|(key, value)| (key.into_owned(), read(value)))
+                    .collect(),
+            )
+        }
+        Kind::String => Tree::Text(view.as_str().expect("a string").into_owned()),
+        _ => Tree::Scalar(view.text().to_owned()),
+    }
+}
+
+/// Accepts what the strict pass must: `serde_json`'s own grammar and surrogate rules, and no duplicate keys.
+struct Strict;
+
+impl<'de> Deserialize<'de> for Strict {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(Strict)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = Strict;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("anything")
+    }
+    fn visit_bool<E>(self, _: bool) -> Result<Strict, E> {
+        Ok(Strict)
+    }
+    fn visit_i64<E>(self, _: i64) -> Result<Strict, E> {
+        Ok(Strict)
+    }
+    fn visit_u64<E>(self, _: u64) -> Result<Strict, E> {
+        Ok(Strict)
+    }
+    fn visit_f64<E>(self, _: f64) -> Result<Strict, E> {
+        Ok(Strict)
+    }
+    fn visit_str<E>(self, _: &str) -> Result<Strict, E> {
+        Ok(Strict)
+    }
+    fn visit_unit<E>(self) -> Result<Strict, E> {
+        Ok(Strict)
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Strict, A::Error> {
+        while seq.next_element::<Strict>()?.is_some() {}
+        Ok(Strict)
+    }
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Strict, A::Error> {
+        let mut keys = BTreeSet::new();
+        while let Some(key) = map.next_key::<String>()? {
+            map.next_value::<Strict>()?;
+            if !keys.insert(key) {
+                return Err(de::Error::custom("duplicate"));
+            }
+        }
+        Ok(Strict)
+    }
+}
+
+/// What `serde_json` says of a text; None if it cannot tell, as its floats end at 1e308.
+fn oracle(bytes: &[u8]) -> Option<bool> {
+    match serde_json::from_slice::<Strict>(bytes) {
+        Ok(Strict) => Some(true),
+        Err(error) if error.to_string().starts_with("number out of range") => None,
+        Err(_) => Some(false),
+    }
+}
+
+fn agrees_with_the_oracle(bytes: &[u8]) -> Result<(), TestCaseError> {
+    let ours = Document::parse(bytes, &Limits::default());
+    match oracle(bytes) {
+        Some(accepted) => prop_assert_eq!(ours.is_ok(), accepted, "{:?}", ours.err()),
+        // What we take, serde_json must at least be able to skip.
+        None if ours.is_ok() => prop_assert!(serde_json::from_slice::<de::IgnoredAny>(bytes).is_ok()),
+        None => {}
+    }
+    match ours {
+        Ok(document) => {
+            let again = Json::from_view(document.root());
+            prop_assert!(again.as_str().len() <= document.root().text().len());
+        }
+        Err(error) => {
+            let position = error.position();
+            prop_assert!(position.offset <= bytes.len() && position.line >= 1 && position.column >= 1);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn canonical_text_is_that_of_the_naive_oracle(tree in tree(), noise in prop::collection::vec(any::<u8>(), 1..40)) {
+        let text = Printer::print(&tree, &noise);
+        let json = Json::parse(&text).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        prop_assert_eq!(json.as_str(), expected_canonical(&tree));
+    }
+
+    #[test]
+    fn canonical_text_is_its_own_canonical_text(tree in tree(), noise in prop::collection::vec(any::<u8>(), 1..40)) {
+        let json = Json::parse(&Printer::print(&tree, &noise)).expect("well formed");
+        let again = Json::parse(json.as_str()).expect("well formed");
+        prop_assert_eq!(&again, &json);
+        let mut appended = String::from("[");
+        canonical(again.view(), &mut appended);
+        prop_assert_eq!(&appended[1..], json.as_str());
+    }
+
+    #[test]
+    fn views_read_what_was_written(tree in tree(), noise in prop::collection::vec(any::<u8>(), 1..40)) {
+        let text = Printer::print(&tree, &noise);
+        let document = Document::parse(text.as_bytes(), &Limits::default()).expect("well formed");
+        prop_assert_eq!(format!("{:?}", read(document.root())), format!("{tree:?}"));
+    }
+
+    #[test]
+    fn printing_changes_nothing_but_layout(
+        tree in tree(),
+        noise in prop::collection::vec(any::<u8>(), 1..40),
+        indent in prop_oneof![Just(None), Just(Some("  ")), Just(Some("\t"))],
+        escape_html: bool,
+    ) {
+        let text = Printer::print(&tree, &noise);
+        let document = Document::parse(text.as_bytes(), &Limits::default()).expect("well formed");
+        let mut printed = String::new();
+        write(document.root(), &Style { indent, escape_html }, &mut printed);
+        let again = Document::parse(printed.as_bytes(), &Limits::default()).expect("well formed");
+        prop_assert_eq!(format!("{:?}", read(again.root())), format!("{tree:?}"));
+        if escape_html {
+            let is_unsafe = printed.contains(['<', '>', '&', '\u{2028}', '\u{2029}']);
+            prop_assert!(!is_unsafe);
+        }
+    }
+
+    #[test]
+    fn mutated_texts_are_accepted_exactly_if_the_oracle_does(
+        tree in tree(),
+        noise in prop::collection::vec(any::<u8>(), 1..40),
+        edits in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..4_u8), 0..4),
+    ) {
+        let mut bytes = Printer::print(&tree, &noise).into_bytes();
+        let alphabet = b"{}[],:\"\\/ \n\t0123456789.-+eEutrfalsn\x00\x1f\x7f\x80\xc3\xa9\xff";
+        for (place, byte, action) in edits {
+            let at = place.index(bytes.len() + 1);
+            let symbol = alphabet[usize::from(byte) % alphabet.len()];
+            match action {
+                0 => bytes.insert(at, symbol),
+                1 if at < bytes.len() => bytes[at] = symbol,
+                2 if at < bytes.len() => drop(bytes.remove(at)),
+                3 => bytes.truncate(at),
+                _ => {}
+            }
+        }
+        agrees_with_the_oracle(&bytes)?;
+    }
+
+    #[test]
+    fn texts_of_json_symbols_are_accepted_exactly_if_the_oracle_does(
+        pieces in prop::collection::vec(prop::sample::select(vec![
+            "{", "}", "[", "]", ",", ":", "\"a\"", "\"b\"", "\"\\u0061\"", "\"", "\\", "\\ud83d", "\\ude00", "\\n",
+            "0", "1", "-", ".", "e", "+", "true", "null", " ", "\n", "tru", "\"a\":1", "{}", "[]",
+        ]), 0..14),
+    ) {
+        agrees_with_the_oracle(pieces.concat().as_bytes())?;
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        agrees_with_the_oracle(&bytes)?;
+    }
+
+    #[test]
+    fn pointers_and_keys_never_panic(tree in tree(), pointer in "(/|~|[0-9a-d]|\\PC){0,12}", offset: usize) {
+        let text = Printer::print(&tree, &[0]);
+        let document = Document::parse(text.as_bytes(), &Limits::default()).expect("well formed");
+        let found = document.root().pointer(&pointer);
+        if let Some(found) = found {
+            let error = document.error_at(&found, "here");
+            prop_assert_eq!(error.position().offset, found.offset());
+        }
+        prop_assert!(document.position(offset % (text.len() + 2)).offset <= text.len());
+    }
+}
