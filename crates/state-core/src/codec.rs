@@ -1,16 +1,111 @@
-//! Snapshots and entries as bytes.
+//! Snapshots and entries as bytes: two forms, one decoder.
+//!
+//! - The **stored form** ([`encode_stored`]) is what a store keeps and digests: one JSON object, the keys of every
+//!   object in it sorted, but `entries` last; a line for the header, then one line for each entry.
+//! - The **pretty form** ([`encode_pretty`]) is what people read and seed 003's tools exchange: indented, its keys
+//!   in the order of unobin 0.4.0, characters that HTML minds escaped as Go does it.
+//!
+//! [`decode`] reads both, strictly, and anything else that is the same JSON. Fields that this build doesn't know are
+//! kept and written back. Numbers keep their digits.
+//!
+//! ```
+//! use state_core::{Address, Entry, FactoryInfo, Snapshot, Timestamp, codec};
+//!
+//! let mut snapshot = Snapshot::new(FactoryInfo::default(), "shop", Timestamp::new("2026-05-30T12:00:00Z"));
+//! snapshot.entries.push(Entry::leaf(Address::new("bucket")?, "s3_bucket").into());
+//! let bytes = codec::encode_stored(&snapshot);
+//! assert!(bytes.ends_with(b"\"entries\":[\n{\"address\":\"bucket\",\"kind\":\"s3_bucket\",\"type\":\"leaf\"}\n]}\n"));
+//! assert_eq!(codec::decode("snapshot", &bytes)?, snapshot);
+//! # Ok::<(), state_core::Error>(())
+//! ```
+
+mod fields;
+mod pretty;
+mod read_entry;
+mod read_snapshot;
+mod reader;
+mod stored;
+mod value;
+
+#[cfg(test)]
+mod tests;
 
 use crate::entry::Entry;
+use crate::error::{Error, Result};
+use crate::json::{Document, JsonError, View};
+use crate::snapshot::Snapshot;
+use reader::Reader;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
 
+/// The stored form. Same snapshot, same bytes; ends with a newline.
+///
+/// A key of [`Snapshot::unknown`] or [`Entry::unknown`] that is the name of a known field is left out.
+pub fn encode_stored(snapshot: &Snapshot) -> Vec<u8> {
+    stored::snapshot(snapshot).into_bytes()
+}
+
+/// The pretty form (seed 003's `EncodeSnapshot`). Same snapshot, same text; ends with a newline.
+///
+/// A snapshot that unobin 0.4.0 wrote comes out as it went in.
+pub fn encode_pretty(snapshot: &Snapshot) -> String {
+    pretty::snapshot(snapshot)
+}
+
+/// Reads a snapshot in either form; `object` names it in errors. Doesn't verify integrity.
+///
+/// # Errors
+/// [`Error::Malformed`] with line, column and path for what isn't strict JSON, for fields that are missing or of
+/// another type, for an entry type that this build doesn't know, for an illegal address, and for two entries with
+/// one key; [`Error::Format`] for another format version.
+pub fn decode(object: &str, bytes: &[u8]) -> Result<Snapshot> {
+    let malformed = |source| Error::Malformed {
+        object: object.to_owned(),
+        source,
+    };
+    let (document, is_shallow) = reader::parse(bytes).map_err(malformed)?;
+    let reader = Reader::new(&document, is_shallow);
+    let version = read_snapshot::format_version(&reader).map_err(malformed)?;
+    if version != crate::CURRENT_FORMAT_VERSION {
+        return Err(Error::Format {
+            object: object.to_owned(),
+            found: version,
+            supported: crate::CURRENT_FORMAT_VERSION,
+        });
+    }
+    read_snapshot::snapshot(&reader).map_err(malformed)
+}
+
+/// The canonical text of one entry: compact, keys sorted. What its line in the stored form holds.
+pub fn entry_text(entry: &Entry) -> String {
+    let mut text = String::new();
+    stored::entry(entry, &mut text);
+    text
+}
+
+/// Reads one entry that stands somewhere in a document.
+///
+/// # Errors
+/// As [`decode`], without the name of the object.
+pub fn entry_from_view(document: &Document<'_>, view: View<'_>) -> Result<Entry, JsonError> {
+    read_entry::entry(&Reader::new(document, false), view)
+}
+
+/// Embeds the canonical text. For `serde_json` only.
 impl Serialize for Entry {
-    fn serialize<S: Serializer>(&self, _serializer: S) -> Result<S::Ok, S::Error> {
-        Err(serde::ser::Error::custom("not yet"))
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw = RawValue::from_string(entry_text(self)).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
     }
 }
 
+/// As strict as [`decode`]; positions in errors count from the start of the entry. For `serde_json` only.
 impl<'de> Deserialize<'de> for Entry {
-    fn deserialize<D: Deserializer<'de>>(_deserializer: D) -> Result<Self, D::Error> {
-        Err(serde::de::Error::custom("not yet"))
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        let (document, is_shallow) = reader::parse(raw.get().as_bytes()).map_err(serde::de::Error::custom)?;
+        let reader = Reader::new(&document, is_shallow);
+        read_entry::entry(&reader, document.root())
+            .map_err(|error| serde::de::Error::custom(format_args!("in an embedded entry, {error}")))
     }
 }

@@ -1,3 +1,64 @@
-//! Types, codec, DAG, verifier, journal and contracts of infrastructure state: pure, no I/O, no clock.
+//! Types, codec, DAG, verifier, journal and contracts of infrastructure state.
+//!
+//! A *stack* has a [`Snapshot`]: the record of every resource that a tool created, in an order in which each
+//! [`Entry`] comes after what it depends on. Tools change the world one step at a time; each step is a
+//! [`Record`] in a journal of [`Frame`]s, and [`State`] is what the journal means so far.
+//!
+//! ```text
+//!  Snapshot ──decode── bytes          Record ──lines── Frame ──bytes── Backend
+//!      │                                │
+//!      └────────── State ◄────apply─────┘        replay(base, records) == State
+//!                    │
+//!                  verify (every rule, all violations)
+//! ```
+//!
+//! This crate is pure: no tokio, no file, no clock, no randomness. What touches a store implements
+//! [`Backend`]; [`MemoryBackend`] is the reference. Time and randomness come in through [`Clock`] and
+//! [`Entropy`].
+//!
+//! # Errors
+//! Everything fails with [`Error`], whose [`Error::kind`] says what the caller should do.
 
+pub mod address;
+pub mod backend;
+pub mod codec;
+pub mod counter;
+pub mod crypter;
+pub mod digest;
+pub mod entry;
+pub mod envelope;
+pub mod environment;
+pub mod error;
+pub mod head;
+pub mod id;
+pub mod journal;
 pub mod json;
+pub mod mutation;
+pub mod name;
+pub mod pending;
+pub mod revision;
+pub mod snapshot;
+pub mod state;
+pub mod update;
+pub mod verify;
+
+pub use address::{Address, Dependency, DeposedKey, EntryKey};
+pub use backend::{Backend, MemoryBackend, Writer};
+pub use counter::{Epoch, Generation, Serial, Slot};
+pub use crypter::Crypter;
+pub use digest::{Digest, DigestAlgorithm, KeyId};
+pub use entry::{Entry, EntryType, SharedEntry};
+pub use envelope::Enveloped;
+pub use environment::{Clock, Entropy, Timestamp};
+pub use error::{Error, ErrorKind, Result};
+pub use head::{Base, Head, SnapshotRef};
+pub use id::{Lineage, MutationId, Nonce, Uid, UpdateId};
+pub use journal::{Frame, Record};
+pub use json::{Json, Properties};
+pub use mutation::{Op, Outcome};
+pub use name::StackName;
+pub use pending::PendingOperation;
+pub use revision::RevisionId;
+pub use snapshot::{CURRENT_FORMAT_VERSION, FactoryInfo, Snapshot};
+pub use state::State;
+pub use update::{UpdateInfo, UpdateKind, UpdateResult};

@@ -1,0 +1,208 @@
+//! Typed reading of one document's values, each error with its place.
+
+use crate::address::Address;
+use crate::error::Error;
+use crate::json::{Document, Json, JsonError, Kind, Limits, Members, Properties, View};
+use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+
+/// How deep a value of a user may be: inputs, outputs, extensions, unknown fields.
+const MAX_VALUE_DEPTH: usize = 64;
+/// How many containers of ours a value can stand in: an entry's extensions in a pending operation's result.
+const OUR_DEPTH: usize = 8;
+
+/// Parses a document of ours, and says whether it is so shallow that no value in it needs a look at its depth.
+pub(super) fn parse(bytes: &[u8]) -> Result<(Document<'_>, bool), JsonError> {
+    let shallow = Limits {
+        max_depth: MAX_VALUE_DEPTH,
+        ..Limits::default()
+    };
+    let deep = Limits {
+        max_depth: MAX_VALUE_DEPTH + OUR_DEPTH,
+        ..Limits::default()
+    };
+    match Document::parse(bytes, &shallow) {
+        Ok(document) => Ok((document, true)),
+        Err(_) => Document::parse(bytes, &deep).map(|document| (document, false)),
+    }
+}
+
+/// Reads the values of one document.
+pub(super) struct Reader<'d, 'a> {
+    document: &'d Document<'a>,
+    is_shallow: bool,
+}
+
+impl<'d, 'a> Reader<'d, 'a> {
+    pub(super) const fn new(document: &'d Document<'a>, is_shallow: bool) -> Self {
+        Self { document, is_shallow }
+    }
+
+    /// The whole document's value.
+    pub(super) fn root(&self) -> View<'a> {
+        self.document.root()
+    }
+
+    pub(super) fn error(&self, view: View<'_>, message: impl Into<String>) -> JsonError {
+        self.document.error_at(&view, message)
+    }
+
+    pub(super) fn expected(&self, view: View<'_>, what: &str) -> JsonError {
+        self.error(view, format!("expected {what}, found {}", with_article(view)))
+    }
+
+    /// A member that must be there.
+    pub(super) fn required(&self, object: View<'a>, key: &str) -> Result<View<'a>, JsonError> {
+        self.members(object)?;
+        object
+            .get(key)
+            .ok_or_else(|| self.error(object, format!("the field `{key}` is missing")))
+    }
+
+    /// The members of what must be an object.
+    pub(super) fn members(&self, view: View<'a>) -> Result<Members<'a>, JsonError> {
+        view.members().ok_or_else(|| self.expected(view, "an object"))
+    }
+
+    pub(super) fn string(&self, view: View<'a>) -> Result<String, JsonError> {
+        match view.as_str() {
+            Some(text) => Ok(text.into_owned()),
+            None => Err(self.expected(view, "a string")),
+        }
+    }
+
+    pub(super) fn number(&self, view: View<'_>) -> Result<u64, JsonError> {
+        view.as_u64()
+            .ok_or_else(|| self.error(view, "expected a whole number from 0 to 2^64-1"))
+    }
+
+    pub(super) fn flag(&self, view: View<'_>) -> Result<bool, JsonError> {
+        view.as_bool().ok_or_else(|| self.expected(view, "true or false"))
+    }
+
+    /// Text that a type of the model parses and may refuse. Of its error only the rule is shown, not the text.
+    pub(super) fn parsed<T>(
+        &self,
+        view: View<'a>,
+        parse: impl FnOnce(&str) -> Result<T, Error>,
+    ) -> Result<T, JsonError> {
+        let text = view.as_str().ok_or_else(|| self.expected(view, "a string"))?;
+        parse(&text).map_err(|error| match error {
+            Error::Invalid { reason, .. } => self.error(view, reason),
+            _ => self.error(view, "it can't be read"),
+        })
+    }
+
+    pub(super) fn address(&self, view: View<'a>) -> Result<Address, JsonError> {
+        self.parsed(view, |text| Address::new(text))
+    }
+
+    pub(super) fn list<T>(
+        &self,
+        view: View<'a>,
+        read: impl Fn(View<'a>) -> Result<T, JsonError>,
+    ) -> Result<Vec<T>, JsonError> {
+        let elements = view.elements().ok_or_else(|| self.expected(view, "an array"))?;
+        elements.map(read).collect()
+    }
+
+    pub(super) fn strings(&self, view: View<'a>) -> Result<Vec<String>, JsonError> {
+        self.list(view, |item| self.string(item))
+    }
+
+    pub(super) fn map<T>(
+        &self,
+        view: View<'a>,
+        read: impl Fn(View<'a>) -> Result<T, JsonError>,
+    ) -> Result<BTreeMap<String, T>, JsonError> {
+        self.members(view)?
+            .map(|(key, value)| Ok((key.into_owned(), read(value)?)))
+            .collect()
+    }
+
+    /// A value of a user, as it is.
+    pub(super) fn json(&self, view: View<'_>) -> Result<Json, JsonError> {
+        if !self.is_shallow && depth(view.text()) > MAX_VALUE_DEPTH {
+            return Err(self.error(view, format!("nested deeper than {MAX_VALUE_DEPTH} levels")));
+        }
+        Ok(Json::from_view(view))
+    }
+
+    pub(super) fn properties(&self, view: View<'_>) -> Result<Properties, JsonError> {
+        Properties::new(self.json(view)?).ok_or_else(|| self.expected(view, "an object"))
+    }
+
+    /// A type of the model that reads itself. What its reader says is not shown: it may quote values.
+    pub(super) fn model<T: DeserializeOwned>(&self, view: View<'_>, what: &str) -> Result<T, JsonError> {
+        serde_json::from_str(view.text()).map_err(|error| {
+            let end = offset_of(view.text(), error.line(), error.column());
+            // Of a scalar the reader names the end, of a container the start.
+            let around = [end.saturating_sub(1), end].map(|at| deepest(view, view.offset() + at));
+            let [scalar, container] = around;
+            let culprit = if container.text().len() < scalar.text().len() {
+                container
+            } else {
+                scalar
+            };
+            self.error(culprit, format!("not what {what} has here"))
+        })
+    }
+}
+
+fn with_article(view: View<'_>) -> &'static str {
+    match view.kind() {
+        Kind::Null => "null",
+        Kind::Bool => "true or false",
+        Kind::Number => "a number",
+        Kind::String => "a string",
+        Kind::Array => "an array",
+        Kind::Object => "an object",
+    }
+}
+
+/// How many arrays and objects stand inside one another.
+fn depth(text: &str) -> usize {
+    let (mut depth, mut deepest) = (0_usize, 0);
+    let (mut in_string, mut escaped) = (false, false);
+    for byte in text.bytes() {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' => escaped = true,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
+
+/// The offset in bytes of a line and column of `serde_json`: lines from 1, columns in bytes.
+fn offset_of(text: &str, line: usize, column: usize) -> usize {
+    let before: usize = text
+        .split_inclusive('\n')
+        .take(line.saturating_sub(1))
+        .map(str::len)
+        .sum();
+    (before + column).min(text.len())
+}
+
+/// The innermost value that `offset` lies in.
+fn deepest(view: View<'_>, offset: usize) -> View<'_> {
+    let holds = |child: &View<'_>| (child.offset()..child.offset() + child.text().len()).contains(&offset);
+    let mut here = view;
+    loop {
+        let element = here.elements().and_then(|mut all| all.find(holds));
+        let member = || {
+            here.members()
+                .and_then(|all| all.map(|(_, value)| value).find(holds))
+        };
+        match element.or_else(member) {
+            Some(child) => here = child,
+            None => return here,
+        }
+    }
+}

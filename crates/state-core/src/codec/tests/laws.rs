@@ -1,0 +1,296 @@
+//! The laws of the codec, on random snapshots.
+
+use super::{UNOBIN, decode, encode_pretty, encode_stored};
+use crate::codec::entry_text;
+use crate::entry::Provider;
+use crate::snapshot::{Continuation, ForeignSerial, Manifest, Plugin};
+use crate::{
+    Address, Dependency, DeposedKey, Entry, EntryType, FactoryInfo, Json, Lineage, MutationId, Op,
+    PendingOperation, Properties, Serial, Snapshot, Timestamp, Uid,
+};
+use proptest::collection::{btree_map, vec};
+use proptest::option;
+use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+/// Text with what encoders trip over: quotes, control characters, HTML, separators of JavaScript, no ASCII.
+fn text() -> impl Strategy<Value = String> {
+    "[a-z\"\\\\\n\u{1}<&>\u{2028}é😀 /~]{0,6}"
+}
+
+fn address() -> impl Strategy<Value = Address> {
+    "[a-c\"\\\\<é.]{1,4}".prop_map(|text| Address::new(text).unwrap())
+}
+
+fn json() -> impl Strategy<Value = Json> {
+    let leaf = prop_oneof![
+        Just("null".to_owned()),
+        any::<bool>().prop_map(|flag| flag.to_string()),
+        "-?[1-9][0-9]{0,59}(\\.[0-9]{1,30})?([eE][+-]?[0-9]{1,3})?",
+        text().prop_map(|text| Json::from_string(&text).as_str().to_owned()),
+    ];
+    leaf.prop_recursive(3, 12, 4, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(|items| format!("[{}]", items.join(" , "))),
+            btree_map(text(), inner, 0..4).prop_map(|members| object_text(&members)),
+        ]
+    })
+    .prop_map(|text| Json::parse(&text).unwrap())
+}
+
+fn object_text(members: &BTreeMap<String, String>) -> String {
+    let mut members: Vec<String> = members
+        .iter()
+        .map(|(key, value)| format!("{} : {value}", Json::from_string(key).as_str()))
+        .collect();
+    members.reverse();
+    format!("{{{}}}", members.join(","))
+}
+
+fn properties() -> impl Strategy<Value = Properties> {
+    btree_map(text(), json().prop_map(|json| json.as_str().to_owned()), 0..4)
+        .prop_map(|members| Properties::new(Json::parse(&object_text(&members)).unwrap()).unwrap())
+}
+
+fn values() -> impl Strategy<Value = BTreeMap<String, Json>> {
+    btree_map(text(), json(), 0..3)
+}
+
+fn unknown() -> impl Strategy<Value = BTreeMap<String, Json>> {
+    btree_map("x-[a-z<\"]{0,3}", json(), 0..3)
+}
+
+fn dependency() -> impl Strategy<Value = Dependency> {
+    (any::<bool>(), address()).prop_map(|(group, address)| match group {
+        true => Dependency::Group(address),
+        false => Dependency::Entry(address),
+    })
+}
+
+fn timestamp() -> impl Strategy<Value = Timestamp> {
+    text().prop_map(Timestamp::new)
+}
+
+fn named(entry: Entry) -> impl Strategy<Value = Entry> {
+    let names = (
+        option::of(any::<[u8; 16]>().prop_map(Uid::from_bits)),
+        vec(option::of(text()), 6),
+        prop_oneof![Just(0), any::<u64>()],
+        vec(vec(text(), 0..3), 3),
+        proptest::sample::select(&EntryType::ALL[..]),
+    );
+    names.prop_map(move |(uid, texts, schema_version, lists, entry_type)| {
+        let mut texts = texts.into_iter();
+        let mut lists = lists.into_iter();
+        let mut next = || texts.next().flatten();
+        let mut list = || lists.next().unwrap_or_default();
+        Entry {
+            uid,
+            entry_type,
+            schema_version,
+            kind: next(),
+            library: next(),
+            library_type: next(),
+            configuration: next(),
+            trigger_hash: next(),
+            id: next(),
+            sensitive_inputs: list(),
+            sensitive_outputs: list(),
+            init_errors: list(),
+            ..entry.clone()
+        }
+    })
+}
+
+fn linked(entry: Entry) -> impl Strategy<Value = Entry> {
+    let links = (
+        vec(option::of(address()), 3),
+        vec(dependency(), 0..3),
+        btree_map(text(), vec(dependency(), 0..3), 0..3),
+        vec(address(), 0..3),
+        option::of((address(), option::of(text())).prop_map(|(address, id)| Provider { address, id })),
+    );
+    links.prop_map(
+        move |(addresses, depends_on, property_dependencies, replace_with, provider)| {
+            let [group, parent, deleted_with] = addresses.try_into().unwrap();
+            Entry {
+                group,
+                parent,
+                deleted_with,
+                depends_on,
+                property_dependencies,
+                replace_with,
+                provider,
+                ..entry.clone()
+            }
+        },
+    )
+}
+
+fn filled(entry: Entry) -> impl Strategy<Value = Entry> {
+    let contents = (
+        option::of(properties()),
+        option::of(properties()),
+        any::<[bool; 5]>(),
+        option::of(timestamp()),
+        option::of(timestamp()),
+        values(),
+        unknown(),
+    );
+    contents.prop_map(
+        move |(inputs, outputs, flags, created, modified, extensions, unknown)| {
+            let [protect, external, retain_on_delete, pending_replacement, tainted] = flags;
+            Entry {
+                inputs,
+                outputs,
+                protect,
+                external,
+                retain_on_delete,
+                pending_replacement,
+                tainted,
+                created,
+                modified,
+                extensions,
+                unknown,
+                ..entry.clone()
+            }
+        },
+    )
+}
+
+fn entry() -> impl Strategy<Value = Entry> {
+    (address(), option::of("[a-z0-9]{1,3}"))
+        .prop_map(|(address, deposed)| Entry {
+            deposed: deposed.map(|key| DeposedKey::new(key).unwrap()),
+            ..Entry::leaf(address, "k")
+        })
+        .prop_flat_map(named)
+        .prop_flat_map(linked)
+        .prop_flat_map(filled)
+}
+
+fn pending() -> impl Strategy<Value = PendingOperation> {
+    (any::<[u8; 16]>(), option::of(entry()), address(), any::<bool>()).prop_map(
+        |(bits, entry, address, tombstone)| PendingOperation {
+            id: MutationId::from_bits(bits),
+            op: Op::Update,
+            target: crate::EntryKey::live(address),
+            entry: entry.map(Arc::new),
+            deposes: None,
+            tombstone,
+            begun: None,
+            result: None,
+        },
+    )
+}
+
+fn snapshot() -> impl Strategy<Value = Snapshot> {
+    let header = (
+        option::of((any::<[u8; 16]>(), any::<u64>())),
+        vec(text(), 4),
+        vec(pending(), 0..2),
+        any::<bool>(),
+    );
+    let body = (
+        vec(entry(), 0..6),
+        values(),
+        vec(text(), 0..2),
+        values(),
+        unknown(),
+    );
+    (header, body).prop_map(|((identity, texts, pending_operations, rich), body)| {
+        let (mut entries, outputs, sensitive_outputs, extensions, unknown) = body;
+        let mut seen = std::collections::BTreeSet::new();
+        entries.retain(|entry| seen.insert(entry.key()));
+        let [name, version, stack, time] = texts.try_into().unwrap();
+        let plugin = Plugin {
+            kind: "resource".into(),
+            name: name.clone(),
+            version: version.clone(),
+        };
+        let factory = FactoryInfo {
+            name,
+            version,
+            content_revision: stack.clone(),
+        };
+        let mut snapshot = Snapshot::new(factory, stack, Timestamp::new(time));
+        snapshot.lineage = identity.map(|(bits, _)| Lineage::from_bits(bits));
+        snapshot.serial = identity.map(|(_, serial)| Serial(serial));
+        if rich {
+            snapshot.manifest = Some(Manifest {
+                plugins: vec![plugin],
+                ..Manifest::default()
+            });
+            let foreign = ForeignSerial::after_import(None, 7, Serial(3));
+            snapshot.foreign_serials.insert("terraform".into(), foreign);
+            snapshot.continuation = Some(Continuation {
+                recent: vec![(MutationId::from_bits([7; 16]), true)],
+                ..Continuation::default()
+            });
+        }
+        Snapshot {
+            pending_operations,
+            entries: entries.into_iter().map(Arc::new).collect(),
+            outputs,
+            sensitive_outputs,
+            extensions,
+            unknown,
+            ..snapshot
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn what_is_encoded_decodes_to_the_same(snapshot in snapshot()) {
+        let stored = encode_stored(&snapshot);
+        prop_assert_eq!(decode("stored", &stored).unwrap(), snapshot.clone());
+        let pretty = encode_pretty(&snapshot);
+        prop_assert_eq!(decode("pretty", pretty.as_bytes()).unwrap(), snapshot.clone());
+        let again = decode("stored", &stored).unwrap();
+        prop_assert_eq!(encode_stored(&again), stored);
+        prop_assert_eq!(encode_pretty(&again), pretty);
+    }
+
+    #[test]
+    fn the_stored_form_is_canonical_but_for_its_line_breaks_and_its_last_key(snapshot in snapshot()) {
+        let stored = String::from_utf8(encode_stored(&snapshot)).unwrap();
+        prop_assert_eq!(stored.lines().count(), snapshot.entries.len() + 2);
+        for (line, entry) in stored.lines().skip(1).zip(&snapshot.entries) {
+            let line = line.strip_suffix(',').unwrap_or(line);
+            let canonical = Json::parse(line).unwrap();
+            prop_assert_eq!(canonical.as_str(), line);
+            prop_assert_eq!(entry_text(entry), line);
+        }
+        let header = stored.lines().next().unwrap().replacen(",\"entries\":[", "}", 1);
+        if let Ok(canonical) = Json::parse(&header) {
+            prop_assert_eq!(canonical.as_str(), header);
+        }
+    }
+
+    #[test]
+    fn an_entry_survives_serde(entry in entry()) {
+        let text = serde_json::to_string(&entry).unwrap();
+        prop_assert_eq!(&text, &entry_text(&entry));
+        prop_assert_eq!(serde_json::from_str::<Entry>(&text).unwrap(), entry);
+    }
+
+    #[test]
+    fn no_truncation_or_changed_byte_is_a_panic(
+        snapshot in snapshot(),
+        cut in any::<proptest::sample::Index>(),
+        change in any::<(proptest::sample::Index, u8)>(),
+    ) {
+        for mut bytes in [encode_stored(&snapshot), UNOBIN.as_bytes().to_vec()] {
+            let whole = bytes.len();
+            let end = cut.index(whole);
+            prop_assert_eq!(decode("cut", &bytes[..end]).is_ok(), end == whole - 1);
+            let at = change.0.index(whole);
+            bytes[at] = change.1;
+            if let Ok(changed) = decode("changed", &bytes) {
+                prop_assert_eq!(decode("again", &encode_stored(&changed)).unwrap(), changed);
+            }
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! One field's value on its way out, borrowed from the model.
+
+use crate::address::{Address, Dependency};
+use crate::entry::Provider;
+use crate::json::{Document, Json, Limits, canonical, write_string};
+use crate::snapshot::FactoryInfo;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What the encoders write. Its text is canonical.
+pub(super) enum Value<'a> {
+    Text(&'a str),
+    Number(u64),
+    True,
+    Json(&'a Json),
+    Texts(&'a [String]),
+    Addresses(&'a [Address]),
+    Dependencies(&'a [Dependency]),
+    DependencyMap(&'a BTreeMap<String, Vec<Dependency>>),
+    Map(&'a BTreeMap<String, Json>),
+    Provider(&'a Provider),
+    /// Its keys have an order of their own in the pretty form.
+    Factory(&'a FactoryInfo),
+    /// Text that is canonical already.
+    Written(String),
+}
+
+impl Value<'_> {
+    /// A type of the model that describes its own JSON.
+    pub(super) fn of<T: Serialize>(value: &T) -> Self {
+        // The model holds only strings, numbers, lists and maps with string keys: it always serialises.
+        let text = serde_json::to_string(value).unwrap_or_default();
+        let mut sorted = String::with_capacity(text.len());
+        with_unlimited_document(&text, |document| canonical(document.root(), &mut sorted));
+        Self::Written(sorted)
+    }
+
+    /// Appends the canonical text.
+    pub(super) fn write(&self, out: &mut String) {
+        match self {
+            Self::Text(text) => write_string(out, text),
+            Self::Number(number) => out.push_str(&number.to_string()),
+            Self::True => out.push_str("true"),
+            Self::Json(json) => out.push_str(json.as_str()),
+            Self::Texts(texts) => list(out, texts, |out, text| write_string(out, text)),
+            Self::Addresses(addresses) => list(out, addresses, |out, a| write_string(out, a.as_str())),
+            Self::Dependencies(dependencies) => list(out, dependencies, dependency),
+            Self::DependencyMap(map) => object(out, map, |out, on| list(out, on, dependency)),
+            Self::Map(map) => object(out, map, |out, json| out.push_str(json.as_str())),
+            Self::Provider(value) => provider(out, value),
+            Self::Factory(info) => Value::of(info).write(out),
+            Self::Written(text) => out.push_str(text),
+        }
+    }
+}
+
+/// Hands over what was just written: it may be larger than what is taken from outside.
+pub(super) fn with_unlimited_document(text: &str, read: impl FnOnce(&Document<'_>)) {
+    let limits = Limits {
+        max_depth: usize::MAX,
+        max_bytes: usize::MAX,
+        max_string_bytes: usize::MAX,
+    };
+    let document = Document::parse(text.as_bytes(), &limits);
+    debug_assert!(document.is_ok(), "an encoder wrote what isn't JSON");
+    if let Ok(document) = document {
+        read(&document);
+    }
+}
+
+fn list<T>(out: &mut String, items: &[T], write: impl Fn(&mut String, &T)) {
+    out.push('[');
+    for (index, item) in items.iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        write(out, item);
+    }
+    out.push(']');
+}
+
+fn object<T>(out: &mut String, map: &BTreeMap<String, T>, write: impl Fn(&mut String, &T)) {
+    out.push('{');
+    for (index, (key, value)) in map.iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        write_string(out, key);
+        out.push(':');
+        write(out, value);
+    }
+    out.push('}');
+}
+
+fn dependency(out: &mut String, dependency: &Dependency) {
+    match dependency {
+        Dependency::Entry(address) => write_string(out, address.as_str()),
+        Dependency::Group(address) => {
+            out.push_str("{\"group\":");
+            write_string(out, address.as_str());
+            out.push('}');
+        }
+    }
+}
+
+fn provider(out: &mut String, provider: &Provider) {
+    let Provider { address, id } = provider;
+    out.push_str("{\"address\":");
+    write_string(out, address.as_str());
+    if let Some(id) = id {
+        out.push_str(",\"id\":");
+        write_string(out, id);
+    }
+    out.push('}');
+}

@@ -1,0 +1,235 @@
+//! The stacks of a store, by name.
+
+use crate::environment::Environment;
+use crate::recovery;
+use crate::stack::Stack;
+use state_core::backend::{Holder, NamePointer, NameTarget};
+use state_core::head::Moving;
+use state_core::{
+    Backend, Error, Head, Lineage, Nonce, Result, RevisionId, StackName, Timestamp,
+};
+use std::sync::Arc;
+
+/// A store of stacks. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Stacks {
+    backend: Arc<dyn Backend>,
+    environment: Environment,
+}
+
+/// What a list of stacks says about one of them.
+#[derive(Clone, Debug)]
+pub struct StackSummary {
+    /// Its name.
+    pub name: StackName,
+    /// Its identity.
+    pub lineage: Lineage,
+    /// How many entries it has.
+    pub entries: usize,
+    /// Its current revision; none when nothing was committed.
+    pub current: Option<RevisionId>,
+    /// When it was last changed.
+    pub updated: Option<Timestamp>,
+    /// Who holds its writer lock.
+    pub holder: Option<Holder>,
+    /// Whether an update is open.
+    pub update_open: bool,
+    /// How many operations are pending.
+    pub pending: usize,
+    /// Whether the state is known to say what the world is.
+    pub reliable: bool,
+}
+
+/// What became of a request to remove a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Removal {
+    /// It is gone.
+    Removed,
+    /// It still has entries, and nobody forced it: nothing happened.
+    HasResources {
+        /// How many.
+        count: usize,
+    },
+}
+
+impl Stacks {
+    /// The stacks of a backend.
+    pub fn new(backend: Arc<dyn Backend>, environment: Environment) -> Self {
+        Self { backend, environment }
+    }
+
+    /// The store's URL.
+    pub fn url(&self) -> String {
+        self.backend.url()
+    }
+
+    /// Makes an empty stack.
+    ///
+    /// # Errors
+    /// `Conflict` when a stack has this name, in whatever case.
+    pub async fn new_stack(&self, name: &StackName) -> Result<Stack> {
+        let known = self.backend.read_name(name).await?;
+        if let Some(pointer) = &known
+            && self.bound(pointer).await?.is_some()
+        {
+            return Err(taken(&pointer.name));
+        }
+        let entropy = &*self.environment.entropy;
+        let lineage = Lineage::random(entropy);
+        self.backend.create_stack(&Head::new(lineage, name.clone(), Nonce::random(entropy))).await?;
+        let pointer = NamePointer {
+            name: name.clone(),
+            target: NameTarget::Lineage(lineage),
+            nonce: Nonce::random(entropy),
+        };
+        self.backend.swap_name(name, known.map(|pointer| pointer.nonce), &pointer).await?;
+        Ok(self.stack(name.clone(), lineage))
+    }
+
+    /// The stack with this name; none if there is none.
+    ///
+    /// # Errors
+    /// `Corrupt` when its name pointer or its head is damaged.
+    pub async fn get(&self, name: &StackName) -> Result<Option<Stack>> {
+        let Some(pointer) = self.backend.read_name(name).await? else { return Ok(None) };
+        Ok(self.bound(&pointer).await?.map(|head| self.stack(head.name, head.lineage)))
+    }
+
+    /// All stacks, sorted by name.
+    ///
+    /// # Errors
+    /// `Corrupt` when one of them is damaged: the error names it.
+    pub async fn list(&self) -> Result<Vec<StackSummary>> {
+        let mut summaries = Vec::new();
+        for pointer in self.backend.names().await? {
+            if let Some(head) = self.bound(&pointer).await?
+                && head.name.folded() == pointer.name.folded()
+            {
+                summaries.push(self.summary(head).await?);
+            }
+        }
+        Ok(summaries)
+    }
+
+    /// The names of all stacks, sorted: cheaper than [`Stacks::list`], for it reads no state.
+    ///
+    /// # Errors
+    /// `Corrupt` when a pointer or a head is damaged.
+    pub async fn names(&self) -> Result<Vec<StackName>> {
+        let mut names = Vec::new();
+        for pointer in self.backend.names().await? {
+            if let Some(head) = self.bound(&pointer).await?
+                && head.name.folded() == pointer.name.folded()
+            {
+                names.push(head.name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// Removes a stack. Its data stays until collection, but nobody can write to it again, not even a writer
+    /// that was paused meanwhile.
+    ///
+    /// # Errors
+    /// `NotFound`, or `Locked` by another writer.
+    pub async fn remove(&self, name: &StackName, force: bool) -> Result<Removal> {
+        let stack = self.require(name).await?;
+        let session = stack.lock("stack rm").await?;
+        let count = session.state().len();
+        if count > 0 && !force {
+            session.close().await?;
+            return Ok(Removal::HasResources { count });
+        }
+        let entropy = &*self.environment.entropy;
+        session.writer().remove(Nonce::random(entropy)).await?;
+        let pointer = self.backend.read_name(name).await?;
+        if pointer.as_ref().is_some_and(|pointer| pointer.lineage() == Some(stack.lineage())) {
+            let tombstone =
+                NamePointer { name: name.clone(), target: NameTarget::Removed, nonce: Nonce::random(entropy) };
+            self.backend.swap_name(name, pointer.map(|pointer| pointer.nonce), &tombstone).await?;
+        }
+        Ok(Removal::Removed)
+    }
+
+    /// Gives a stack another name. A crash in between leaves it under exactly one of the two.
+    ///
+    /// # Errors
+    /// `NotFound`, `Locked`, or `Conflict` when the new name is taken.
+    pub async fn rename(&self, from: &StackName, to: &StackName) -> Result<()> {
+        let stack = self.require(from).await?;
+        let session = stack.lock("stack rename").await?;
+        let renamed = self.rename_locked(&stack, session.writer(), from, to).await;
+        let closed = session.close().await;
+        renamed.and(closed)
+    }
+
+    async fn rename_locked(
+        &self,
+        stack: &Stack,
+        writer: &dyn state_core::Writer,
+        from: &StackName,
+        to: &StackName,
+    ) -> Result<()> {
+        let entropy = &*self.environment.entropy;
+        let known = self.backend.read_name(to).await?;
+        if let Some(pointer) = &known
+            && let Some(head) = self.bound(pointer).await?
+            && head.lineage != stack.lineage()
+        {
+            return Err(taken(&head.name));
+        }
+        let moving = Moving { name: to.clone(), nonce: Nonce::random(entropy) };
+        writer.swap_head(Nonce::random(entropy), &|head| head.moving_to = Some(moving.clone())).await?;
+        let pointer = NamePointer {
+            name: to.clone(),
+            target: NameTarget::Lineage(stack.lineage()),
+            nonce: moving.nonce,
+        };
+        let swapped = self.backend.swap_name(to, known.map(|pointer| pointer.nonce), &pointer).await;
+        if let Err(error) = swapped {
+            if matches!(error, Error::Conflict { .. }) {
+                writer.swap_head(Nonce::random(entropy), &|head| head.moving_to = None).await?;
+            }
+            return Err(error);
+        }
+        recovery::commit_rename(stack, writer, from, to).await
+    }
+
+    async fn require(&self, name: &StackName) -> Result<Stack> {
+        self.get(name).await?.ok_or_else(|| Error::not_found(format!("stack {}", name.short())))
+    }
+
+    fn stack(&self, name: StackName, lineage: Lineage) -> Stack {
+        Stack::new(Arc::clone(&self.backend), self.environment.clone(), name, lineage)
+    }
+
+    /// The head that a pointer binds to: alive, and naming the pointer's name itself.
+    async fn bound(&self, pointer: &NamePointer) -> Result<Option<Head>> {
+        let Some(lineage) = pointer.lineage() else { return Ok(None) };
+        let head = self.backend.read_head(lineage).await?;
+        let goes_by_it = head.name.folded() == pointer.name.folded();
+        let moves_to_it = head.moving_to.as_ref().is_some_and(|moving| moving.nonce == pointer.nonce);
+        Ok(Some(head).filter(|head| !head.removed && (goes_by_it || moves_to_it)))
+    }
+
+    async fn summary(&self, head: Head) -> Result<StackSummary> {
+        let stack = self.stack(head.name, head.lineage);
+        let tip = stack.tip().await?;
+        let holder = stack.lock_status().await?.holder;
+        Ok(StackSummary {
+            name: stack.name().clone(),
+            lineage: stack.lineage(),
+            entries: tip.state.len(),
+            current: tip.state.current().cloned(),
+            updated: tip.moment().cloned(),
+            holder,
+            update_open: tip.update_open(),
+            pending: tip.state.pending().count(),
+            reliable: tip.is_reliable(),
+        })
+    }
+}
+
+fn taken(name: &StackName) -> Error {
+    Error::conflict(format!("stack {}", name.short()), "a stack with this name exists already")
+}
