@@ -19,7 +19,7 @@ pub(crate) struct RevisionDocument {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Made {
-    Mark(Mark),
+    Mark(Box<Mark>),
     Stored(Stored),
 }
 
@@ -45,7 +45,7 @@ impl RevisionDocument {
 
     pub(crate) fn of_record(frame: &Frame, record: Record) -> Option<Self> {
         let (serial, made) = match record {
-            Record::Mark(mark) => (mark.serial, Made::Mark(mark)),
+            Record::Mark(mark) => (mark.serial, Made::Mark(Box::new(mark))),
             Record::Stored(stored) => (stored.serial, Made::Stored(stored)),
             _ => return None,
         };

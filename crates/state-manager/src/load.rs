@@ -6,6 +6,7 @@ use state_core::backend::JournalView;
 use state_core::journal::{Frame, FrameKind, Parsed, Record, decode_records};
 use state_core::state::{Loaded, replay};
 use state_core::{Backend, Base, Error, Lineage, Result, SnapshotRef, State, Timestamp};
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// A state that was read, and what was seen on the way.
@@ -15,8 +16,6 @@ pub(crate) struct Replayed {
     pub(crate) moment: Timestamp,
     /// The revisions that its frames made.
     pub(crate) revisions: Vec<RevisionDocument>,
-    /// Bytes of the base snapshot, uncompressed.
-    pub(crate) base_bytes: u64,
     /// Bytes of the frames.
     pub(crate) journal_bytes: u64,
 }
@@ -63,7 +62,6 @@ pub(crate) async fn from_base(
         state,
         moment,
         revisions,
-        base_bytes: base.snapshot.as_ref().map_or(0, |reference| reference.length),
         journal_bytes: frames.iter().map(|frame| frame.bytes().len() as u64).sum(),
     })
 }
@@ -73,9 +71,8 @@ async fn load_rebases(backend: &dyn Backend, lineage: Lineage, frames: &[Frame])
     let mut loaded = Loaded::new();
     for frame in frames {
         for reference in rebases(lineage, frame)? {
-            if !loaded.contains_key(&reference.digest) {
-                let snapshot = snapshots::read(backend, lineage, &reference).await?;
-                loaded.insert(reference.digest, Arc::new(snapshot));
+            if let Entry::Vacant(vacant) = loaded.entry(reference.digest) {
+                vacant.insert(Arc::new(snapshots::read(backend, lineage, &reference).await?));
             }
         }
     }

@@ -29,7 +29,7 @@ pub(crate) struct Scribe {
 }
 
 enum Task {
-    Document(RevisionDocument),
+    Document(Box<RevisionDocument>),
     Checkpoint {
         state: Arc<State>,
         start: Tail,
@@ -51,7 +51,7 @@ impl Scribe {
     pub(crate) fn start(desk: Desk, base: Base, journal_bytes: u64, missing: Vec<RevisionDocument>) -> Self {
         let (tasks, todo) = mpsc::unbounded_channel();
         for document in missing {
-            let _ = tasks.send(Task::Document(document)).ok();
+            let _ = tasks.send(Task::Document(Box::new(document))).ok();
         }
         let (set_base, base) = watch::channel(base);
         let running = Some(tokio::spawn(desk.run(todo, set_base)));
@@ -73,7 +73,7 @@ impl Scribe {
     pub(crate) fn appended(&mut self, frame: &Frame, ending: Option<Record>) {
         self.journal_bytes += frame.bytes().len() as u64;
         if let Some(document) = ending.and_then(|record| RevisionDocument::of_record(frame, record)) {
-            let _ = self.tasks.send(Task::Document(document)).ok();
+            let _ = self.tasks.send(Task::Document(Box::new(document))).ok();
         }
     }
 

@@ -49,10 +49,6 @@ impl Stack {
         &*self.backend
     }
 
-    pub(crate) fn shared_backend(&self) -> Arc<dyn Backend> {
-        Arc::clone(&self.backend)
-    }
-
     pub(crate) const fn environment(&self) -> &Environment {
         &self.environment
     }

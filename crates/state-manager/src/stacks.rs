@@ -199,7 +199,7 @@ impl Stacks {
         };
         writer
             .swap_head(Nonce::random(entropy), &|head| {
-                head.moving_to = Some(moving.clone())
+                head.moving_to = Some(moving.clone());
             })
             .await?;
         let pointer = NamePointer {

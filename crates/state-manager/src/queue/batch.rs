@@ -35,13 +35,6 @@ impl From<Record> for Prepared {
     }
 }
 
-impl Prepared {
-    /// Bytes of the line.
-    pub(crate) fn len(&self) -> usize {
-        self.line.len()
-    }
-}
-
 /// Builds records from the state that they follow.
 pub(crate) type Builder = Box<dyn FnOnce(&State, &Base) -> Result<Vec<Record>> + Send>;
 
