@@ -141,9 +141,9 @@ fn reduce(graph: &Graph, order: &[Node], drafts: &[Draft], lists: &[Vec<Node>]) 
                 .and_then(|group| graph.numbers.get(group).copied())
         })
         .collect();
-    // Lists of lower groups first: their short edges serve those above.
+    // Lists of lower groups first: their short edges serve those above. Deposed objects serve nobody: last.
     let mut sequence: Vec<_> = (0..drafts.len()).collect();
-    sequence.sort_by_key(|&at| own[at].map(|node| rank[node]));
+    sequence.sort_by_key(|&at| (!drafts[at].entry.is_live(), own[at].map(|node| rank[node])));
     let mut walk = Walk {
         rank,
         short: vec![Vec::new(); graph.listed.len()],
