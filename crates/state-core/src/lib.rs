@@ -24,6 +24,7 @@ pub mod backend;
 pub mod codec;
 pub mod counter;
 pub mod crypter;
+pub mod dag;
 pub mod digest;
 pub mod entry;
 pub mod envelope;
@@ -33,12 +34,15 @@ pub mod head;
 pub mod id;
 pub mod journal;
 pub mod json;
+pub mod merge;
 pub mod mutation;
 pub mod name;
 pub mod pending;
 pub mod revision;
 pub mod snapshot;
 pub mod state;
+#[cfg(any(test, feature = "testkit"))]
+pub mod testkit;
 pub mod update;
 pub mod verify;
 

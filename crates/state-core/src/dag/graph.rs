@@ -1,0 +1,168 @@
+//! Entries and what they need as arrays of numbers.
+
+use crate::address::Dependency;
+use crate::entry::SharedEntry;
+use std::collections::HashMap;
+
+/// Stands for "none" among node numbers.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// A list of lists of numbers in two arrays.
+#[derive(Debug)]
+pub(super) struct Lists {
+    starts: Vec<u32>,
+    items: Vec<u32>,
+}
+
+impl Lists {
+    /// Sorts items into `count` lists; within a list they keep the order in which they come.
+    pub(super) fn collect(count: u32, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
+        let mut starts = vec![0; count as usize + 1];
+        for (list, _) in pairs.clone() {
+            starts[list as usize + 1] += 1;
+        }
+        for list in 0..count as usize {
+            starts[list + 1] += starts[list];
+        }
+        let mut next = starts.clone();
+        let mut items = vec![0; starts[count as usize] as usize];
+        for (list, item) in pairs {
+            let at = &mut next[list as usize];
+            items[*at as usize] = item;
+            *at += 1;
+        }
+        Self { starts, items }
+    }
+
+    /// How many lists there are.
+    pub(super) fn len(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    /// One of the lists.
+    pub(super) fn get(&self, list: u32) -> &[u32] {
+        let list = list as usize;
+        &self.items[self.starts[list] as usize..self.starts[list + 1] as usize]
+    }
+
+    /// All pairs of list and item, list by list.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
+        (0..self.len() as u32).flat_map(move |list| self.get(list).iter().map(move |&item| (list, item)))
+    }
+}
+
+/// Entries by position, and nodes between them: first one for each address, then one for each group that has
+/// live members.
+#[derive(Debug)]
+pub(super) struct Graph<'a> {
+    pub(super) entries: &'a [SharedEntry],
+    /// How many nodes are addresses.
+    pub(super) addresses: u32,
+    /// How many nodes there are.
+    pub(super) nodes: u32,
+    /// The node of each entry's address.
+    pub(super) address_of: Vec<u32>,
+    /// The node of each live entry's group, or [`NONE`].
+    pub(super) group_of: Vec<u32>,
+    /// The nodes that each entry refers to.
+    pub(super) needs: Lists,
+    /// The entries of each node: all generations of an address, all live members of a group.
+    pub(super) members: Lists,
+}
+
+impl<'a> Graph<'a> {
+    pub(super) fn new(entries: &'a [SharedEntry]) -> Self {
+        let mut by_address = HashMap::with_capacity(entries.len());
+        let address_of: Vec<u32> = entries
+            .iter()
+            .map(|entry| number(&mut by_address, entry.address.as_str()))
+            .collect();
+        let addresses = by_address.len() as u32;
+        let mut by_group = HashMap::new();
+        let group_of: Vec<u32> = entries
+            .iter()
+            .map(|entry| match &entry.group {
+                Some(group) if entry.is_live() => addresses + number(&mut by_group, group.as_str()),
+                _ => NONE,
+            })
+            .collect();
+        let nodes = addresses + by_group.len() as u32;
+        let needs = needs(entries, |dependency| match dependency {
+            Dependency::Entry(address) => by_address.get(address.as_str()).copied(),
+            Dependency::Group(group) => by_group.get(group.as_str()).map(|group| addresses + group),
+        });
+        let of_address = address_of.iter().copied().zip(0..);
+        let of_group = group_of
+            .iter()
+            .copied()
+            .zip(0..)
+            .filter(|(node, _)| *node != NONE);
+        let members = Lists::collect(nodes, of_address.chain(of_group));
+        Self {
+            entries,
+            addresses,
+            nodes,
+            address_of,
+            group_of,
+            needs,
+            members,
+        }
+    }
+
+    /// How many entries there are.
+    pub(super) fn len(&self) -> u32 {
+        self.entries.len() as u32
+    }
+
+    /// How many edges there are: references that name something, and memberships.
+    #[cfg(test)]
+    pub(super) fn edges(&self) -> usize {
+        self.needs.items.len() + self.members.items.len()
+    }
+
+    /// The entries by key, then by position.
+    pub(super) fn by_key(&self, mut positions: Vec<u32>) -> Vec<u32> {
+        positions.sort_by(|&a, &b| {
+            let (a, b) = (&self.entries[a as usize], &self.entries[b as usize]);
+            (&a.address, &a.deposed).cmp(&(&b.address, &b.deposed))
+        });
+        positions
+    }
+
+    /// The place of each entry among all in the order of their keys.
+    pub(super) fn ranks(&self) -> Vec<u32> {
+        let mut ranks = vec![0; self.entries.len()];
+        for (rank, position) in (0..).zip(self.by_key((0..self.len()).collect())) {
+            ranks[position as usize] = rank;
+        }
+        ranks
+    }
+
+    /// Whether the list as it is given obeys the topological law.
+    pub(super) fn is_in_order(&self) -> bool {
+        self.needs.pairs().all(|(entry, node)| {
+            let members = self.members.get(node);
+            if node < self.addresses {
+                members.first().is_some_and(|&first| first < entry)
+            } else {
+                members.last().is_none_or(|&last| last < entry)
+            }
+        })
+    }
+}
+
+fn number<'a>(numbers: &mut HashMap<&'a str, u32>, name: &'a str) -> u32 {
+    let next = numbers.len() as u32;
+    *numbers.entry(name).or_insert(next)
+}
+
+fn needs(entries: &[SharedEntry], node: impl Fn(&Dependency) -> Option<u32>) -> Lists {
+    let mut starts = Vec::with_capacity(entries.len() + 1);
+    let mut items = Vec::new();
+    starts.push(0);
+    for entry in entries {
+        items.extend(entry.references().filter_map(|reference| node(&reference.to)));
+        starts.push(items.len() as u32);
+    }
+    Lists { starts, items }
+}

@@ -1,0 +1,326 @@
+use super::graph::Graph;
+use super::{Cycle, reverse_order, stable_order, topological_order};
+use crate::address::{Address, Dependency, DeposedKey, EntryKey};
+use crate::entry::{Entry, SharedEntry};
+use crate::snapshot::Snapshot;
+use crate::testkit::oracle;
+use crate::testkit::strategy::{corrupted, entries_in_order, snapshots};
+use crate::verify::{Rule, Violation};
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+fn address(text: &str) -> Address {
+    Address::new(text).unwrap()
+}
+
+fn leaf(name: &str, depends_on: &[&str]) -> Entry {
+    let mut entry = Entry::leaf(address(name), "kind");
+    entry.depends_on = depends_on
+        .iter()
+        .map(|name| Dependency::Entry(address(name)))
+        .collect();
+    entry
+}
+
+fn deposed(mut entry: Entry) -> Entry {
+    entry.deposed = Some(DeposedKey::new("old").unwrap());
+    entry
+}
+
+fn list(entries: impl IntoIterator<Item = Entry>) -> Vec<SharedEntry> {
+    entries.into_iter().map(Into::into).collect()
+}
+
+fn arranged(entries: &[SharedEntry], order: &[usize]) -> Vec<SharedEntry> {
+    order.iter().map(|&position| entries[position].clone()).collect()
+}
+
+fn names(entries: &[SharedEntry], order: Result<Vec<usize>, Cycle>) -> Vec<String> {
+    let order = order.unwrap();
+    arranged(entries, &order)
+        .iter()
+        .map(|entry| entry.key().to_string())
+        .collect()
+}
+
+/// Names of letters, and an edge for each pair.
+fn graphs(most: usize) -> impl Strategy<Value = Vec<SharedEntry>> {
+    let edges = prop::collection::vec((0..most, 0..most), 0..most * 2);
+    (1..=most, edges).prop_map(|(count, edges)| {
+        let mut entries: Vec<Entry> = (0..count).map(|at| leaf(&format!("n{at}"), &[])).collect();
+        for (from, to) in edges.into_iter().filter(|(from, _)| *from < count) {
+            entries[from]
+                .depends_on
+                .push(Dependency::Entry(address(&format!("n{to}"))));
+        }
+        list(entries)
+    })
+}
+
+/// Without references to what isn't there: the oracle calls them unmet, an order ignores them.
+fn complete(mut entries: Vec<SharedEntry>) -> Vec<SharedEntry> {
+    let there: BTreeSet<Address> = entries.iter().map(|entry| entry.address.clone()).collect();
+    for entry in &mut entries {
+        let mut kept = Entry::clone(entry);
+        kept.depends_on
+            .retain(|to| matches!(to, Dependency::Group(_)) || there.contains(to.address()));
+        *entry = kept.into();
+    }
+    entries
+}
+
+/// By trying every order: whether one obeys the law. An entry that may stand never hurts another.
+fn has_order(entries: &[SharedEntry]) -> bool {
+    let mut left = entries.to_vec();
+    let mut stand: Vec<SharedEntry> = Vec::new();
+    while !left.is_empty() {
+        let next = left.iter().position(|entry| {
+            entry.references().all(|reference| match &reference.to {
+                Dependency::Entry(to) => stand.iter().any(|other| other.address == *to),
+                Dependency::Group(to) => !left
+                    .iter()
+                    .any(|other| other.is_live() && other.group.as_ref() == Some(to)),
+            })
+        });
+        let Some(next) = next else {
+            return false;
+        };
+        stand.push(left.remove(next));
+    }
+    true
+}
+
+fn refers(from: &Entry, to: &Entry) -> bool {
+    from.references().any(|reference| match &reference.to {
+        Dependency::Entry(address) => to.address == *address,
+        Dependency::Group(group) => to.is_live() && to.group.as_ref() == Some(group),
+    })
+}
+
+/// The length of a shortest circle in a graph of entries with one generation each, by doubling paths.
+fn shortest_circle(entries: &[SharedEntry]) -> Option<usize> {
+    let count = entries.len();
+    let mut paths: BTreeSet<(usize, usize)> = BTreeSet::new();
+    for length in 1..=count {
+        paths = if length == 1 {
+            let all = (0..count).flat_map(|from| (0..count).map(move |to| (from, to)));
+            all.filter(|&(from, to)| refers(&entries[from], &entries[to]))
+                .collect()
+        } else {
+            let steps = paths
+                .iter()
+                .flat_map(|&(from, via)| (0..count).map(move |to| (from, via, to)));
+            steps
+                .filter(|&(_, via, to)| refers(&entries[via], &entries[to]))
+                .map(|(from, _, to)| (from, to))
+                .collect()
+        };
+        if paths.iter().any(|(from, to)| from == to) {
+            return Some(length);
+        }
+    }
+    None
+}
+
+fn assert_is_circle(entries: &[SharedEntry], cycle: &Cycle) {
+    let find = |key: &EntryKey| entries.iter().find(|entry| entry.key() == *key).unwrap();
+    let next = cycle.witness.iter().cycle().skip(1);
+    for (from, to) in cycle.witness.iter().zip(next) {
+        assert!(refers(find(from), find(to)), "{from} does not refer to {to}");
+    }
+    assert_eq!(cycle.witness.first(), cycle.witness.iter().min());
+}
+
+proptest! {
+    #[test]
+    fn an_order_obeys_the_law_and_does_not_depend_on_the_given_one(
+        (given, shuffled) in entries_in_order(24).prop_flat_map(|entries| {
+            (Just(entries.clone()), Just(entries).prop_shuffle())
+        }),
+    ) {
+        let ordered = arranged(&given, &topological_order(&given).unwrap());
+        prop_assert!(oracle::is_topological(&ordered));
+        prop_assert_eq!(ordered.len(), given.len());
+        let again = arranged(&shuffled, &topological_order(&shuffled).unwrap());
+        prop_assert_eq!(&ordered, &again);
+        let mut backwards = arranged(&shuffled, &reverse_order(&shuffled).unwrap());
+        backwards.reverse();
+        prop_assert_eq!(&ordered, &backwards);
+    }
+
+    #[test]
+    fn a_stable_order_obeys_the_law_and_keeps_a_lawful_list(
+        (given, shuffled) in entries_in_order(24).prop_flat_map(|entries| {
+            (Just(entries.clone()), Just(entries).prop_shuffle())
+        }),
+    ) {
+        prop_assert_eq!(stable_order(&given).unwrap(), (0..given.len()).collect::<Vec<_>>());
+        let order = stable_order(&shuffled).unwrap();
+        prop_assert!(oracle::is_topological(&arranged(&shuffled, &order)));
+        let each: BTreeSet<usize> = order.iter().copied().collect();
+        prop_assert_eq!((each.len(), order.len()), (given.len(), given.len()));
+    }
+
+    #[test]
+    fn an_order_is_found_exactly_if_there_is_one(
+        (snapshot, _) in snapshots(12).prop_flat_map(corrupted),
+    ) {
+        let entries = complete(snapshot.entries);
+        // Corruptions drop entries that other fields than `depends-on` name as well.
+        prop_assume!(!crate::verify::verify(&Snapshot { entries: entries.clone(), ..snapshot })
+            .violations.iter().any(|violation| violation.rule == Rule::ReferenceExists));
+        for order in [topological_order(&entries), stable_order(&entries)] {
+            match order {
+                Ok(order) => prop_assert!(oracle::is_topological(&arranged(&entries, &order))),
+                Err(cycle) => {
+                    prop_assert!(!has_order(&entries));
+                    assert_is_circle(&entries, &cycle);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_witness_is_a_smallest_cycle((graph, shuffled) in graphs(8).prop_flat_map(|entries| {
+        let entries = complete(entries);
+        (Just(entries.clone()), Just(entries).prop_shuffle())
+    })) {
+        match topological_order(&graph) {
+            Ok(order) => {
+                prop_assert!(oracle::is_topological(&arranged(&graph, &order)));
+                prop_assert_eq!(shortest_circle(&graph), None);
+            }
+            Err(cycle) => {
+                assert_is_circle(&graph, &cycle);
+                prop_assert_eq!(Some(cycle.witness.len()), shortest_circle(&graph));
+                prop_assert_eq!(Err(cycle.clone()), topological_order(&shuffled));
+                prop_assert_eq!(Err(cycle), stable_order(&shuffled));
+            }
+        }
+    }
+}
+
+#[test]
+fn the_smallest_key_comes_first_among_those_that_may() {
+    let entries = list([leaf("c", &[]), leaf("a", &["d"]), leaf("d", &[]), leaf("b", &[])]);
+    assert_eq!(names(&entries, topological_order(&entries)), ["b", "c", "d", "a"]);
+    assert_eq!(names(&entries, reverse_order(&entries)), ["a", "d", "c", "b"]);
+}
+
+#[test]
+fn a_stable_order_pulls_what_is_needed_and_moves_nothing_else() {
+    let entries = list([
+        leaf("x", &["z"]),
+        leaf("y", &["x"]),
+        leaf("c", &[]),
+        leaf("z", &["v"]),
+        leaf("d", &[]),
+        leaf("v", &[]),
+    ]);
+    assert_eq!(
+        names(&entries, stable_order(&entries)),
+        ["v", "z", "x", "y", "c", "d"]
+    );
+}
+
+#[test]
+fn a_dependent_comes_after_every_generation_so_that_it_is_destroyed_before_them() {
+    let entries = list([
+        leaf("x", &[]),
+        leaf("b", &["a"]),
+        deposed(leaf("a", &[])),
+        leaf("a", &["x"]),
+    ]);
+    assert_eq!(
+        names(&entries, topological_order(&entries)),
+        ["a (deposed old)", "x", "a", "b"]
+    );
+}
+
+#[test]
+fn an_address_is_opened_early_when_waiting_for_every_generation_would_go_round() {
+    let old_first = list([leaf("a", &["b"]), leaf("b", &["a"]), deposed(leaf("a", &[]))]);
+    let order = ["a (deposed old)", "b", "a"];
+    assert_eq!(names(&old_first, topological_order(&old_first)), order);
+    assert_eq!(
+        names(&old_first, stable_order(&old_first)),
+        ["a (deposed old)", "b", "a"]
+    );
+    let new_first = list([deposed(leaf("a", &["b"])), leaf("b", &["a"]), leaf("a", &[])]);
+    let order = ["a", "b", "a (deposed old)"];
+    assert_eq!(names(&new_first, topological_order(&new_first)), order);
+}
+
+#[test]
+fn what_is_not_there_is_ignored() {
+    let mut entry = leaf("a", &["nowhere"]);
+    entry.depends_on.push(Dependency::Group(address("nobody")));
+    let entries = list([entry]);
+    assert_eq!(topological_order(&entries), Ok(vec![0]));
+    assert_eq!(topological_order(&[]), Ok(vec![]));
+}
+
+#[test]
+fn a_cycle_reads_from_its_smallest_key_and_is_a_violation() {
+    let entries = list([
+        leaf("hangs", &["c"]),
+        leaf("c", &["b"]),
+        leaf("b", &["a"]),
+        leaf("a", &["c"]),
+    ]);
+    let cycle = topological_order(&entries).unwrap_err();
+    assert_eq!(cycle.to_string(), "a -> c -> b -> a");
+    let violation = Violation::from(cycle);
+    assert_eq!(violation.rule, Rule::Acyclic);
+    assert_eq!(
+        violation.to_string(),
+        "a: references go round in a circle: a -> c -> b -> a [acyclic]"
+    );
+}
+
+#[test]
+fn a_cycle_may_go_through_a_group() {
+    let mut member = leaf("m1", &["w"]);
+    member.group = Some(address("g"));
+    let mut other = leaf("m0", &[]);
+    other.group = Some(address("g"));
+    let mut waits = leaf("w", &[]);
+    waits.depends_on.push(Dependency::Group(address("g")));
+    let cycle = topological_order(&list([waits, other, member])).unwrap_err();
+    assert_eq!(cycle.to_string(), "m1 -> w -> m1");
+}
+
+#[test]
+fn a_group_costs_an_edge_a_member_and_an_edge_a_dependent() {
+    let member = |at: usize| {
+        let mut entry = leaf(&format!("m{at:05}"), &[]);
+        entry.group = Some(address("g"));
+        entry
+    };
+    let dependent = |at: usize| {
+        let mut entry = leaf(&format!("d{at:05}"), &[]);
+        entry.depends_on.push(Dependency::Group(address("g")));
+        entry
+    };
+    let count = 10_000;
+    let entries = list((0..count).map(dependent).chain((0..count).map(member)));
+    // One edge from each entry to its address, one a member to the group, one a dependent from it.
+    assert_eq!(Graph::new(&entries).edges(), 2 * count + count + count);
+    let order = topological_order(&entries).unwrap();
+    assert!(order[..count].iter().all(|&position| position >= count));
+    let pulled = stable_order(&entries).unwrap();
+    assert_eq!(pulled, order);
+}
+
+#[test]
+fn a_long_chain_and_a_long_circle_need_no_deep_stack() {
+    let count = 50_000;
+    let chain = (0..count).map(|at| leaf(&format!("n{at:05}"), &[&format!("n{:05}", (at + 1) % count)]));
+    let mut entries = list(chain);
+    let cycle = topological_order(&entries).unwrap_err();
+    assert_eq!(cycle.witness.len(), count);
+    entries[count - 1] = leaf(&format!("n{:05}", count - 1), &[]).into();
+    let backwards: Vec<usize> = (0..count).rev().collect();
+    assert_eq!(stable_order(&entries), Ok(backwards.clone()));
+    assert_eq!(topological_order(&entries), Ok(backwards));
+}

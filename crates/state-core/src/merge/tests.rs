@@ -1,0 +1,140 @@
+use super::merge;
+use crate::address::{Address, Dependency, EntryKey};
+use crate::entry::{Entry, SharedEntry};
+use crate::testkit::oracle;
+use crate::testkit::strategy::entries_in_order;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+
+fn address(text: &str) -> Address {
+    Address::new(text).unwrap()
+}
+
+fn leaf(name: &str) -> Entry {
+    Entry::leaf(address(name), "kind")
+}
+
+fn on(name: &str) -> Dependency {
+    Dependency::Entry(address(name))
+}
+
+fn list(entries: impl IntoIterator<Item = Entry>) -> Vec<SharedEntry> {
+    entries.into_iter().map(Into::into).collect()
+}
+
+fn has_member(entries: &[SharedEntry], group: &Address) -> bool {
+    entries
+        .iter()
+        .any(|entry| entry.is_live() && entry.group.as_ref() == Some(group))
+}
+
+/// An update part of the way through: it looked at some entries, deleted others, made new ones.
+#[derive(Debug)]
+struct Update {
+    base: Vec<SharedEntry>,
+    new: Vec<SharedEntry>,
+    done: BTreeSet<EntryKey>,
+}
+
+/// Plays an update as a tool would: a step ends after those of all that its entry refers to, and an entry goes
+/// after all that refers to it.
+fn play(base: Vec<SharedEntry>, choices: &[(bool, bool)], made: usize) -> Update {
+    let mut update = Update {
+        new: Vec::new(),
+        done: BTreeSet::new(),
+        base,
+    };
+    for (entry, (is_visited, _)) in update.base.iter().zip(choices) {
+        let mut next = update.new.clone();
+        next.push(entry.clone());
+        let waits = entry.references().any(|reference| match reference.to {
+            Dependency::Entry(_) => false,
+            Dependency::Group(group) => has_member(&left(&update), &group),
+        });
+        if *is_visited && !waits && oracle::is_topological(&next) {
+            update.new = next;
+            update.done.insert(entry.key());
+        }
+    }
+    for at in 0..made {
+        let mut entry = leaf(&format!("made.{at}"));
+        entry.depends_on = update
+            .new
+            .iter()
+            .take(at)
+            .map(|needed| Dependency::Entry(needed.address.clone()))
+            .collect();
+        update.new.push(entry.into());
+    }
+    for (at, (_, is_deleted)) in choices.iter().enumerate().take(update.base.len()).rev() {
+        let entry = &update.base[at];
+        let stays: Vec<SharedEntry> = left(&update).into_iter().filter(|other| other != entry).collect();
+        let is_needed = stays.iter().chain(&update.new).any(|other| {
+            other
+                .references()
+                .any(|reference| reference.to == Dependency::Entry(entry.address.clone()))
+        });
+        if *is_deleted && !is_needed {
+            update.done.insert(update.base[at].key());
+        }
+    }
+    update
+}
+
+fn left(update: &Update) -> Vec<SharedEntry> {
+    let is_left = |entry: &&SharedEntry| !update.done.contains(&entry.key());
+    update.base.iter().filter(is_left).cloned().collect()
+}
+
+proptest! {
+    #[test]
+    fn a_merge_is_topological_at_every_point_of_an_update(
+        base in entries_in_order(20),
+        choices in prop::collection::vec(any::<(bool, bool)>(), 20),
+        made in 0..4_usize,
+    ) {
+        let update = play(base, &choices, made);
+        prop_assert!(oracle::is_topological(&update.base), "the base");
+        prop_assert!(oracle::is_topological(&update.new), "the new list");
+        let merged = merge(&update.base, &update.new, &update.done);
+        prop_assert!(oracle::is_topological(&merged));
+        let keys: BTreeSet<EntryKey> = merged.iter().map(|entry| entry.key()).collect();
+        prop_assert_eq!(keys.len(), merged.len(), "keys are unique");
+        prop_assert_eq!(merged, oracle::naive_merge(&update.base, &update.new, &update.done));
+    }
+}
+
+#[test]
+fn an_entry_that_goes_while_another_refers_to_it_leaves_a_gap() {
+    let mut needs = leaf("b");
+    needs.depends_on.push(on("a"));
+    let base = list([leaf("a"), needs]);
+    let done = BTreeSet::from([leaf("a").key()]);
+    assert!(!oracle::is_topological(&merge(&base, &[], &done)));
+    let renewed = list([leaf("a")]);
+    assert!(oracle::is_topological(&merge(&base, &renewed, &done)));
+}
+
+#[test]
+fn a_new_entry_that_does_not_wait_for_the_rest_of_its_group_comes_too_early() {
+    let member = |name: &str| {
+        let mut entry = leaf(name);
+        entry.group = Some(address("g"));
+        entry
+    };
+    let mut waits = leaf("w");
+    waits.depends_on.push(Dependency::Group(address("g")));
+    let base = list([member("m0"), member("m1")]);
+    let new = list([member("m0"), waits]);
+    let half = BTreeSet::from([leaf("m0").key()]);
+    assert!(!oracle::is_topological(&merge(&base, &new, &half)));
+    let all = BTreeSet::from([leaf("m0").key(), leaf("m1").key()]);
+    assert!(oracle::is_topological(&merge(&base, &new, &all)));
+}
+
+#[test]
+fn entries_are_shared_not_copied() {
+    let base = list([leaf("a")]);
+    let merged = merge(&base, &[], &BTreeSet::new());
+    assert!(SharedEntry::ptr_eq(&base[0], &merged[0]));
+}

@@ -1,0 +1,264 @@
+//! Valid snapshots with one known thing wrong.
+
+use crate::address::{Address, Dependency};
+use crate::counter::Serial;
+use crate::entry::{Entry, EntryType, Provider, SharedEntry};
+use crate::id::{MutationId, Uid};
+use crate::mutation::Op;
+use crate::pending::PendingOperation;
+use crate::snapshot::{ForeignSerial, Snapshot};
+use crate::verify::Rule;
+use proptest::prelude::*;
+use proptest::sample::{Index, select};
+use std::sync::Arc;
+
+/// A valid snapshot with one thing made wrong, and the rule that it breaks. It may break others as well.
+pub fn corrupted(snapshot: Snapshot) -> impl Strategy<Value = (Snapshot, Rule)> {
+    (select(Corruption::ALL.to_vec()), any::<Index>()).prop_map(move |(corruption, at)| {
+        let mut snapshot = snapshot.clone();
+        corruption.apply(&mut snapshot, at);
+        (snapshot, corruption.rule())
+    })
+}
+
+/// What can be made wrong. Each applies to every snapshot: what it needs is appended where it is missing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Corruption {
+    /// All generations of an address that others refer to go.
+    DropReferenced,
+    /// An entry moves before one that it refers to.
+    MoveBeforeDependency,
+    /// A member of a group comes after an entry that depends on the group.
+    MemberTooLate,
+    /// An entry belongs to the group that it depends on.
+    OwnGroup,
+    /// A key is there twice.
+    DuplicateKey,
+    /// A uid is there twice.
+    DuplicateUid,
+    /// A provider has another id than the one that is referred to.
+    WrongProviderId,
+    /// Two entries refer to each other.
+    Cycle,
+    /// An entry refers to itself.
+    SelfCycle,
+    /// A field that an entry's type requires is missing.
+    MissingField,
+    /// Marks contradict each other.
+    ContradictingMarks,
+    /// A pending operation lacks its entry.
+    PendingWithoutEntry,
+    /// Two pending operations have the same id.
+    DuplicateOperation,
+    /// The highest foreign serial is lower than an imported one.
+    SerialWentBack,
+}
+
+impl Corruption {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::DropReferenced,
+        Self::MoveBeforeDependency,
+        Self::MemberTooLate,
+        Self::OwnGroup,
+        Self::DuplicateKey,
+        Self::DuplicateUid,
+        Self::WrongProviderId,
+        Self::Cycle,
+        Self::SelfCycle,
+        Self::MissingField,
+        Self::ContradictingMarks,
+        Self::PendingWithoutEntry,
+        Self::DuplicateOperation,
+        Self::SerialWentBack,
+    ];
+
+    /// The rule that it breaks.
+    pub const fn rule(self) -> Rule {
+        match self {
+            Self::DropReferenced => Rule::ReferenceExists,
+            Self::MoveBeforeDependency | Self::MemberTooLate => Rule::ReferenceEarlier,
+            Self::OwnGroup | Self::Cycle | Self::SelfCycle => Rule::Acyclic,
+            Self::DuplicateKey => Rule::UniqueKey,
+            Self::DuplicateUid => Rule::UniqueUid,
+            Self::WrongProviderId => Rule::ProviderId,
+            Self::MissingField => Rule::TypeFields,
+            Self::ContradictingMarks => Rule::Marks,
+            Self::PendingWithoutEntry | Self::DuplicateOperation => Rule::PendingOperation,
+            Self::SerialWentBack => Rule::Header,
+        }
+    }
+
+    /// Makes it wrong, somewhere.
+    pub fn apply(self, snapshot: &mut Snapshot, at: Index) {
+        match self {
+            Self::PendingWithoutEntry => snapshot.pending_operations.push(operation(Op::Create)),
+            Self::DuplicateOperation => {
+                let twice = [operation(Op::Delete), operation(Op::Discard)];
+                snapshot.pending_operations.extend(twice);
+            }
+            Self::SerialWentBack => {
+                let serial = ForeignSerial {
+                    imported: 7,
+                    at: Serial(1),
+                    highest: 6,
+                };
+                snapshot.foreign_serials.insert("terraform".to_owned(), serial);
+            }
+            _ => self.apply_to_list(&mut snapshot.entries, at),
+        }
+    }
+
+    fn apply_to_list(self, entries: &mut Vec<SharedEntry>, at: Index) {
+        match self {
+            Self::DropReferenced => drop_referenced(entries, at),
+            Self::MoveBeforeDependency => move_before_dependency(entries, at),
+            Self::MemberTooLate => {
+                append(entries, "waits", |entry| entry.depends_on.push(group()));
+                append(entries, "late", |entry| entry.group = Some(group_address()));
+            }
+            Self::OwnGroup => append(entries, "both", |entry| {
+                entry.group = Some(group_address());
+                entry.depends_on.push(group());
+            }),
+            Self::DuplicateKey => {
+                let (copy, _) = picked(entries, at);
+                let mut copy = Entry::clone(&copy);
+                copy.uid = None;
+                copy.group = None;
+                entries.push(copy.into());
+            }
+            Self::DuplicateUid => {
+                let uid = picked(entries, at).0.uid.or(Some(Uid::from_bits([9; 16])));
+                append(entries, "first", |entry| entry.uid = uid);
+                append(entries, "second", |entry| entry.uid = uid);
+            }
+            Self::WrongProviderId => {
+                let address = picked(entries, at).0.address.clone();
+                let id = Some("of no incarnation".to_owned());
+                append(entries, "managed", |entry| {
+                    entry.provider = Some(Provider { address, id });
+                });
+            }
+            Self::Cycle => {
+                append(entries, "chicken", |entry| {
+                    entry.depends_on.push(on("corrupt.egg"));
+                });
+                append(entries, "egg", |entry| {
+                    entry.parent = Some(address("corrupt.chicken"));
+                });
+            }
+            Self::SelfCycle => append(entries, "self", |entry| {
+                entry.deleted_with = Some(address("corrupt.self"));
+            }),
+            Self::MissingField => missing_field(entries, at),
+            Self::ContradictingMarks => {
+                let (_, position) = picked(entries, at);
+                let entry = Arc::make_mut(&mut entries[position]);
+                (entry.external, entry.tainted) = (true, true);
+            }
+            Self::PendingWithoutEntry | Self::DuplicateOperation | Self::SerialWentBack => {}
+        }
+    }
+}
+
+fn drop_referenced(entries: &mut Vec<SharedEntry>, at: Index) {
+    append(entries, "needed", |_| {});
+    append(entries, "needs", |entry| {
+        entry.replace_with.push(address("corrupt.needed"));
+    });
+    let referenced: Vec<Address> = addresses_referred_to(entries)
+        .map(|(_, address)| address)
+        .collect();
+    let gone = at.get(&referenced);
+    // Twins may refer to each other's address: one that refers to what goes, and stays, makes it missing.
+    let stays = |address: &Address| {
+        addresses_referred_to(entries).any(|(from, to)| to == *address && entries[from].address != *address)
+    };
+    let gone = if stays(gone) {
+        gone.clone()
+    } else {
+        address("corrupt.needed")
+    };
+    entries.retain(|entry| entry.address != gone);
+}
+
+fn move_before_dependency(entries: &mut Vec<SharedEntry>, at: Index) {
+    append(entries, "needed", |_| {});
+    append(entries, "needs", |entry| {
+        entry.depends_on.push(on("corrupt.needed"));
+    });
+    let pairs: Vec<(usize, Address)> = addresses_referred_to(entries).collect();
+    let (from, to) = at.get(&pairs);
+    if let Some(first) = entries.iter().position(|entry| entry.address == *to) {
+        let entry = entries.remove(*from);
+        entries.insert(first, entry);
+    }
+}
+
+fn missing_field(entries: &mut Vec<SharedEntry>, at: Index) {
+    let (_, position) = picked(entries, at);
+    let entry = Arc::make_mut(&mut entries[position]);
+    match entry.entry_type {
+        EntryType::Leaf => entry.kind = None,
+        EntryType::Action => entry.kind = Some(String::new()),
+        EntryType::LibraryCall => entry.library_type = None,
+    }
+}
+
+/// The positions of entries with the addresses that they refer to.
+fn addresses_referred_to(entries: &[SharedEntry]) -> impl Iterator<Item = (usize, Address)> + '_ {
+    entries.iter().enumerate().flat_map(|(position, entry)| {
+        entry
+            .references()
+            .filter_map(move |reference| match reference.to {
+                Dependency::Entry(address) => Some((position, address)),
+                Dependency::Group(_) => None,
+            })
+    })
+}
+
+/// One of the entries; one is appended if there is none.
+fn picked(entries: &mut Vec<SharedEntry>, at: Index) -> (SharedEntry, usize) {
+    if entries.is_empty() {
+        append(entries, "only", |_| {});
+    }
+    let position = at.index(entries.len());
+    (entries[position].clone(), position)
+}
+
+fn append(entries: &mut Vec<SharedEntry>, name: &str, change: impl FnOnce(&mut Entry)) {
+    let mut entry = Entry::leaf(address(&format!("corrupt.{name}")), "kind");
+    change(&mut entry);
+    entries.push(entry.into());
+}
+
+fn operation(op: Op) -> PendingOperation {
+    PendingOperation {
+        id: MutationId::from_bits([7; 16]),
+        op,
+        target: Entry::leaf(address("corrupt.target"), "kind").key(),
+        entry: None,
+        deposes: None,
+        tombstone: false,
+        begun: None,
+        result: None,
+    }
+}
+
+fn address(text: &str) -> Address {
+    Address::new(text).expect("letters and a dot are an address")
+}
+
+fn on(text: &str) -> Dependency {
+    Dependency::Entry(address(text))
+}
+
+fn group_address() -> Address {
+    address("corrupt.group")
+}
+
+fn group() -> Dependency {
+    Dependency::Group(group_address())
+}

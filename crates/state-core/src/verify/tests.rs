@@ -1,0 +1,306 @@
+use super::{Note, Report, Rule, check, verify};
+use crate::address::{Address, Dependency, DeposedKey};
+use crate::counter::Serial;
+use crate::entry::{Entry, EntryType, Provider};
+use crate::environment::Timestamp;
+use crate::error::Error;
+use crate::snapshot::{Continuation, FactoryInfo, Snapshot};
+use crate::testkit::oracle;
+use crate::testkit::strategy::{corrupted, snapshots};
+use proptest::prelude::*;
+
+fn address(text: &str) -> Address {
+    Address::new(text).unwrap()
+}
+
+fn leaf(name: &str, depends_on: &[&str]) -> Entry {
+    let mut entry = Entry::leaf(address(name), "kind");
+    entry.depends_on = depends_on
+        .iter()
+        .map(|name| Dependency::Entry(address(name)))
+        .collect();
+    entry
+}
+
+fn deposed(mut entry: Entry, key: &str) -> Entry {
+    entry.deposed = Some(DeposedKey::new(key).unwrap());
+    entry
+}
+
+fn snapshot(entries: impl IntoIterator<Item = Entry>) -> Snapshot {
+    let mut snapshot = Snapshot::new(FactoryInfo::default(), "", Timestamp::new("2026-01-01T00:00:00Z"));
+    snapshot.entries = entries.into_iter().map(Into::into).collect();
+    snapshot
+}
+
+fn lines(report: &Report) -> Vec<String> {
+    report.violations.iter().map(ToString::to_string).collect()
+}
+
+proptest! {
+    #[test]
+    fn a_valid_snapshot_has_no_violations(snapshot in snapshots(24)) {
+        prop_assert_eq!(lines(&verify(&snapshot)), Vec::<String>::new());
+        prop_assert!(check("the snapshot", &snapshot).is_ok());
+    }
+
+    #[test]
+    fn each_corruption_is_found_under_its_rule((snapshot, rule) in snapshots(16).prop_flat_map(corrupted)) {
+        let report = verify(&snapshot);
+        let is_found = report.violations.iter().any(|violation| violation.rule == rule);
+        prop_assert!(is_found, "no {} among {:?}", rule.name(), lines(&report));
+    }
+
+    #[test]
+    fn unmet_references_are_those_that_the_oracle_finds(
+        (mut snapshot, _) in snapshots(16).prop_flat_map(corrupted),
+        moved in any::<(prop::sample::Index, prop::sample::Index)>(),
+    ) {
+        if !snapshot.entries.is_empty() {
+            let entry = snapshot.entries.remove(moved.0.index(snapshot.entries.len()));
+            snapshot.entries.insert(moved.1.index(snapshot.entries.len() + 1), entry);
+        }
+        let mut found: Vec<_> = verify(&snapshot)
+            .violations
+            .into_iter()
+            .filter(|violation| matches!(violation.rule, Rule::ReferenceExists | Rule::ReferenceEarlier))
+            .map(|violation| violation.entry.unwrap())
+            .collect();
+        let mut expected: Vec<_> = oracle::naive_verify_order(&snapshot.entries)
+            .into_iter()
+            .map(|(entry, _)| entry)
+            .collect();
+        // An entry may name the same thing twice in one field; that is one violation.
+        found.sort();
+        found.dedup();
+        expected.sort();
+        expected.dedup();
+        prop_assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn a_violation_names_no_value((snapshot, _) in snapshots(8).prop_flat_map(corrupted)) {
+        for line in lines(&verify(&snapshot)) {
+            prop_assert!(!line.contains("of no incarnation"), "{}", line);
+        }
+    }
+}
+
+#[test]
+fn all_violations_are_reported_in_the_order_of_entries_then_rules_then_the_whole() {
+    let mut first = leaf("a", &["nowhere", "b"]);
+    first.kind = None;
+    (first.external, first.tainted, first.pending_replacement) = (true, true, true);
+    let mut snapshot = snapshot([first, leaf("b", &["a"]), leaf("b", &["a"])]);
+    snapshot.continuation = Some(Continuation {
+        recorded: 4,
+        ..Continuation::default()
+    });
+    assert_eq!(
+        lines(&verify(&snapshot)),
+        [
+            "a: `depends-on` names nowhere, which does not exist [reference-exists]",
+            "a: `depends-on` names b, which comes later [reference-earlier]",
+            "a: its type leaf requires `kind` [type-fields]",
+            "a: it is `external`, so it can't be `pending-replacement` [marks]",
+            "a: it is `external`, so it can't be `tainted` [marks]",
+            "b: a second live entry has this address; only deposed ones may share it [unique-key]",
+            "a: references go round in a circle: a -> b -> a [acyclic]",
+            "4 entries are said to be recorded by the open update, but there are 3 [header]",
+        ]
+    );
+    let Err(Error::Integrity { object, violations }) = check("the snapshot", &snapshot) else {
+        panic!("a snapshot with violations passed");
+    };
+    assert_eq!((object.as_str(), violations.len()), ("the snapshot", 8));
+}
+
+#[test]
+fn an_address_is_met_by_any_generation_that_stands_earlier() {
+    let old_first = snapshot([
+        deposed(leaf("a", &[]), "old"),
+        leaf("b", &["a"]),
+        leaf("a", &["a"]),
+    ]);
+    assert_eq!(lines(&verify(&old_first)), Vec::<String>::new());
+    let new_first = snapshot([
+        leaf("a", &[]),
+        leaf("b", &["a"]),
+        deposed(leaf("a", &["b"]), "old"),
+    ]);
+    assert_eq!(lines(&verify(&new_first)), Vec::<String>::new());
+}
+
+#[test]
+fn entries_may_share_an_address_when_all_but_one_are_deposed_under_different_keys() {
+    let legal = snapshot([
+        deposed(leaf("a", &[]), "x"),
+        leaf("a", &[]),
+        deposed(leaf("a", &[]), "y"),
+    ]);
+    assert!(verify(&legal).is_valid());
+    let same_key = snapshot([deposed(leaf("a", &[]), "x"), deposed(leaf("a", &[]), "x")]);
+    assert_eq!(
+        lines(&verify(&same_key)),
+        ["a (deposed x): a second entry has this key [unique-key]"]
+    );
+}
+
+#[test]
+fn a_group_without_live_members_is_noted_and_legal() {
+    let mut waits = leaf("a", &[]);
+    waits.depends_on = vec![Dependency::Group(address("g")), Dependency::Group(address("g"))];
+    let mut gone = deposed(leaf("b", &[]), "old");
+    gone.group = Some(address("g"));
+    let report = verify(&snapshot([waits.clone(), gone]));
+    assert!(report.is_valid());
+    let note = Note::DanglingGroup {
+        entry: waits.key(),
+        group: address("g"),
+    };
+    assert_eq!(report.notes, [note]);
+    assert_eq!(
+        report.notes[0].to_string(),
+        "a: depends on group g, which has no live members"
+    );
+}
+
+#[test]
+fn a_group_is_met_when_its_last_live_member_stands_earlier() {
+    let member = |name: &str| {
+        let mut entry = leaf(name, &[]);
+        entry.group = Some(address("g"));
+        entry
+    };
+    let mut waits = leaf("w", &[]);
+    waits.depends_on.push(Dependency::Group(address("g")));
+    let legal = [
+        member("m0"),
+        member("m1"),
+        waits.clone(),
+        deposed(member("m0"), "old"),
+    ];
+    assert!(verify(&snapshot(legal)).is_valid());
+    assert_eq!(
+        lines(&verify(&snapshot([member("m0"), waits.clone(), member("m1")]))),
+        ["w: `depends-on` names group g, whose member m1 comes later [reference-earlier]"]
+    );
+    waits.group = Some(address("g"));
+    assert_eq!(
+        lines(&verify(&snapshot([member("m0"), waits]))),
+        [
+            "w: `depends-on` names group g, to which the entry itself belongs [reference-earlier]",
+            "w: references go round in a circle: w -> w [acyclic]",
+        ]
+    );
+}
+
+#[test]
+fn a_provider_is_named_with_the_id_of_an_earlier_incarnation() {
+    let provider = |id: &str| {
+        let mut entry = leaf("p", &[]);
+        entry.id = Some(id.to_owned());
+        entry
+    };
+    let managed = |id: &str| {
+        let mut entry = leaf("r", &[]);
+        entry.provider = Some(Provider {
+            address: address("p"),
+            id: Some(id.to_owned()),
+        });
+        entry
+    };
+    let old = deposed(provider("1"), "old");
+    assert!(verify(&snapshot([old.clone(), provider("2"), managed("1")])).is_valid());
+    assert!(verify(&snapshot([old.clone(), provider("2"), managed("2")])).is_valid());
+    let wrong = snapshot([old, managed("2"), provider("2")]);
+    let expected = "r: `provider` names p with an id that no earlier entry of that address has [provider-id]";
+    assert_eq!(lines(&verify(&wrong)), [expected]);
+    let mut tombstone = managed("0");
+    tombstone.pending_replacement = true;
+    assert!(verify(&snapshot([provider("1"), tombstone])).is_valid());
+}
+
+#[test]
+fn a_type_requires_its_fields() {
+    let mut call = Entry::new(address("c"), EntryType::LibraryCall, None);
+    call.library = Some(String::new());
+    call.id = Some("x".to_owned());
+    let action = Entry::new(address("d"), EntryType::Action, None);
+    assert_eq!(
+        lines(&verify(&snapshot([call, action]))),
+        [
+            "c: its type library-call requires `library` [type-fields]",
+            "c: its type library-call requires `library-type` [type-fields]",
+            "c: a library call is no object of a provider, so it has no `id` [type-fields]",
+            "d: its type action requires `kind` [type-fields]",
+        ]
+    );
+}
+
+#[test]
+fn a_pending_operation_says_what_its_kind_needs() {
+    use crate::id::MutationId;
+    use crate::mutation::Op;
+    use crate::pending::PendingOperation;
+    let id = |byte| MutationId::from_bits([byte; 16]);
+    let pending = |byte, op, entry: Option<&str>| PendingOperation {
+        id: id(byte),
+        op,
+        target: leaf("t", &[]).key(),
+        entry: entry.map(|name| leaf(name, &["not-there"]).into()),
+        deposes: None,
+        tombstone: false,
+        begun: None,
+        result: None,
+    };
+    let mut snapshot = snapshot([]);
+    snapshot.pending_operations = vec![
+        pending(1, Op::Create, Some("t")),
+        pending(2, Op::Update, Some("t")),
+        pending(3, Op::Discard, None),
+    ];
+    assert!(verify(&snapshot).is_valid(), "targets that are gone are legal");
+    snapshot.pending_operations = vec![
+        pending(1, Op::Same, None),
+        pending(1, Op::Read, None),
+        pending(2, Op::Delete, Some("t")),
+        pending(3, Op::Import, Some("u")),
+        PendingOperation {
+            tombstone: true,
+            deposes: Some(DeposedKey::new("old").unwrap()),
+            ..pending(4, Op::Update, Some("t"))
+        },
+    ];
+    let expected = [
+        (Op::Same, 1, "a step of kind same is never pending"),
+        (Op::Read, 1, "another pending operation has this id"),
+        (Op::Read, 1, "it carries no entry"),
+        (Op::Delete, 2, "it carries an entry, although it makes none"),
+        (Op::Import, 3, "it carries an entry of another address, u"),
+        (Op::Update, 4, "only a create or an import deposes"),
+        (Op::Update, 4, "only a delete or a discard leaves a tombstone"),
+    ]
+    .map(|(op, byte, what)| format!("t: pending {op} {}: {what} [pending-operation]", id(byte)));
+    assert_eq!(lines(&verify(&snapshot)), expected);
+}
+
+#[test]
+fn an_entry_can_be_checked_by_itself() {
+    let mut entry = leaf("a", &["nowhere"]);
+    assert_eq!(super::verify_entry(&entry), []);
+    entry.kind = None;
+    (entry.external, entry.tainted) = (true, true);
+    let rules: Vec<Rule> = super::verify_entry(&entry)
+        .into_iter()
+        .map(|violation| violation.rule)
+        .collect();
+    assert_eq!(rules, [Rule::TypeFields, Rule::Marks]);
+}
+
+#[test]
+fn empty_names_in_the_header_are_legal() {
+    let mut snapshot = snapshot([]);
+    snapshot.serial = Some(Serial(3));
+    assert_eq!(verify(&snapshot), Report::default());
+}
