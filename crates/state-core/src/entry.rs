@@ -203,11 +203,23 @@ impl Entry {
             unknown,
         } = self;
         (address, deposed, entry_type, kind, schema_version, group)
-            == (&old.address, &old.deposed, &old.entry_type, &old.kind, &old.schema_version, &old.group)
+            == (
+                &old.address,
+                &old.deposed,
+                &old.entry_type,
+                &old.kind,
+                &old.schema_version,
+                &old.group,
+            )
             && (uid.is_none() || *uid == old.uid)
             && (sensitive_inputs, sensitive_outputs) == (&old.sensitive_inputs, &old.sensitive_outputs)
             && (library, library_type, configuration, trigger_hash)
-                == (&old.library, &old.library_type, &old.configuration, &old.trigger_hash)
+                == (
+                    &old.library,
+                    &old.library_type,
+                    &old.configuration,
+                    &old.trigger_hash,
+                )
             && (inputs, outputs, depends_on, id) == (&old.inputs, &old.outputs, &old.depends_on, &old.id)
             && (parent, provider, property_dependencies)
                 == (&old.parent, &old.provider, &old.property_dependencies)

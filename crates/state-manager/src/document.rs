@@ -19,7 +19,7 @@ pub(crate) struct RevisionDocument {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Made {
-    Mark(Mark),
+    Mark(Box<Mark>),
     Stored(Stored),
 }
 
@@ -37,17 +37,25 @@ impl RevisionDocument {
         let payload = frame.payload().strip_suffix(b"\n").unwrap_or(frame.payload());
         let start = payload.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
         let last = decode_records(object, &payload[start..])?;
-        Ok(last.into_iter().next_back().and_then(|record| Self::of_record(frame, record)))
+        Ok(last
+            .into_iter()
+            .next_back()
+            .and_then(|record| Self::of_record(frame, record)))
     }
 
     pub(crate) fn of_record(frame: &Frame, record: Record) -> Option<Self> {
         let (serial, made) = match record {
-            Record::Mark(mark) => (mark.serial, Made::Mark(mark)),
+            Record::Mark(mark) => (mark.serial, Made::Mark(Box::new(mark))),
             Record::Stored(stored) => (stored.serial, Made::Stored(stored)),
             _ => return None,
         };
         let revision = RevisionId::new(serial, frame.chain());
-        Some(Self { revision, slot: frame.slot(), chain: *frame.chain(), made })
+        Some(Self {
+            revision,
+            slot: frame.slot(),
+            chain: *frame.chain(),
+            made,
+        })
     }
 
     pub(crate) fn into_revision(self, current: Option<&RevisionId>) -> Revision {
@@ -55,6 +63,12 @@ impl RevisionDocument {
             Made::Mark(mark) => (mark.entries, RevisionKind::Update(Box::new(mark.update))),
             Made::Stored(stored) => (stored.entries, RevisionKind::Stored),
         };
-        Revision { current: current == Some(&self.revision), id: self.revision, kind, entries, slot: self.slot }
+        Revision {
+            current: current == Some(&self.revision),
+            id: self.revision,
+            kind,
+            entries,
+            slot: self.slot,
+        }
     }
 }

@@ -52,14 +52,22 @@ struct SystemClock {
 }
 
 impl SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is where the system's time is injected")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is where the system's time is injected"
+    )]
     fn start() -> Self {
-        Self { started: Instant::now() }
+        Self {
+            started: Instant::now(),
+        }
     }
 }
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is where the system's time is injected")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is where the system's time is injected"
+    )]
     fn now(&self) -> Timestamp {
         Timestamp::new(jiff::Timestamp::now().to_string())
     }
@@ -73,8 +81,14 @@ impl Clock for SystemClock {
 struct SystemEntropy;
 
 impl Entropy for SystemEntropy {
-    #[expect(clippy::disallowed_methods, reason = "this is where the system's randomness is injected")]
-    #[expect(clippy::expect_used, reason = "no id and no nonce can be made without the system's randomness")]
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is where the system's randomness is injected"
+    )]
+    #[expect(
+        clippy::expect_used,
+        reason = "no id and no nonce can be made without the system's randomness"
+    )]
     fn fill(&self, bytes: &mut [u8]) {
         getrandom::fill(bytes).expect("the operating system gives random bytes");
     }

@@ -42,8 +42,15 @@ pub(crate) async fn documents(stack: &Stack, tip: &Replayed) -> Result<Vec<Revis
             all.insert(id.clone(), read_document(stack, &name).await?);
         }
     }
-    all.extend(tip.revisions.iter().map(|live| (live.revision.clone(), live.clone())));
-    Ok(all.into_values().filter(|document| !tip.state.is_forgotten(&document.revision)).collect())
+    all.extend(
+        tip.revisions
+            .iter()
+            .map(|live| (live.revision.clone(), live.clone())),
+    );
+    Ok(all
+        .into_values()
+        .filter(|document| !tip.state.is_forgotten(&document.revision))
+        .collect())
 }
 
 async fn read_document(stack: &Stack, name: &ObjectName) -> Result<RevisionDocument> {
@@ -55,7 +62,11 @@ async fn read_document(stack: &Stack, name: &ObjectName) -> Result<RevisionDocum
     {
         return Ok(document);
     }
-    Err(Error::corrupt(object, 0, "it tells of another revision than its name"))
+    Err(Error::corrupt(
+        object,
+        0,
+        "it tells of another revision than its name",
+    ))
 }
 
 /// What a revision holds.
@@ -64,7 +75,11 @@ pub(crate) async fn snapshot(stack: &Stack, tip: &Replayed, revision: &RevisionI
     if tip.state.is_forgotten(revision) {
         return Err(missing());
     }
-    let live = tip.revisions.iter().find(|live| live.revision == *revision).cloned();
+    let live = tip
+        .revisions
+        .iter()
+        .find(|live| live.revision == *revision)
+        .cloned();
     let document = match live {
         Some(document) => document,
         None => match read_document(stack, &ObjectName::Update(revision.clone())).await {
@@ -74,9 +89,23 @@ pub(crate) async fn snapshot(stack: &Stack, tip: &Replayed, revision: &RevisionI
     };
     match &document.made {
         Made::Mark(mark) => {
-            let moment = mark.update.end.clone().unwrap_or_else(|| mark.update.start.clone());
-            let state = state_at(stack, &document, mark).await?.state;
-            Ok(state.snapshot(stack.name().to_string(), moment))
+            let moment = mark
+                .update
+                .end
+                .clone()
+                .unwrap_or_else(|| mark.update.start.clone());
+            // Between updates nothing but revisions that aren't current can have been added.
+            let is_tip = tip.state.update().is_none() && tip.state.current() == Some(revision);
+            let mut snapshot = if is_tip {
+                tip.state.snapshot(stack.name().to_string(), moment)
+            } else {
+                state_at(stack, &document, mark)
+                    .await?
+                    .state
+                    .snapshot(stack.name().to_string(), moment)
+            };
+            snapshot.serial = Some(mark.serial);
+            Ok(snapshot)
         }
         Made::Stored(stored) => {
             let mut snapshot = snapshots::read(stack.backend(), stack.lineage(), &stored.snapshot).await?;
@@ -87,9 +116,20 @@ pub(crate) async fn snapshot(stack: &Stack, tip: &Replayed, revision: &RevisionI
 }
 
 /// The state at a mark: from the base that it names, replayed up to its frame.
-async fn state_at(stack: &Stack, document: &RevisionDocument, mark: &state_core::journal::Mark) -> Result<Replayed> {
-    let view = stack.backend().read_journal(stack.lineage(), Some(mark.base.start)).await?;
-    let frames: Vec<_> = view.frames.into_iter().take_while(|frame| frame.slot() <= document.slot).collect();
+async fn state_at(
+    stack: &Stack,
+    document: &RevisionDocument,
+    mark: &state_core::journal::Mark,
+) -> Result<Replayed> {
+    let view = stack
+        .backend()
+        .read_journal(stack.lineage(), Some(mark.base.start))
+        .await?;
+    let frames: Vec<_> = view
+        .frames
+        .into_iter()
+        .take_while(|frame| frame.slot() <= document.slot)
+        .collect();
     let replayed = load::from_base(stack.backend(), stack.lineage(), &mark.base, &frames).await?;
     if replayed.state.current() == Some(&document.revision) {
         return Ok(replayed);

@@ -20,13 +20,21 @@ pub struct UpdateRequest {
 impl UpdateRequest {
     /// An update without a message.
     pub const fn new(kind: UpdateKind) -> Self {
-        Self { kind, message: String::new(), environment: BTreeMap::new(), forced: false }
+        Self {
+            kind,
+            message: String::new(),
+            environment: BTreeMap::new(),
+            forced: false,
+        }
     }
 
     /// The same, with a message.
     #[must_use]
     pub fn with_message(self, message: impl Into<String>) -> Self {
-        Self { message: message.into(), ..self }
+        Self {
+            message: message.into(),
+            ..self
+        }
     }
 }
 
@@ -68,27 +76,51 @@ impl Intent {
 
     /// Delete this.
     pub const fn delete(target: EntryKey) -> Self {
-        Self { op: Op::Delete, target, entry: None, replaces: false, tombstone: false }
+        Self {
+            op: Op::Delete,
+            target,
+            entry: None,
+            replaces: false,
+            tombstone: false,
+        }
     }
 
     /// Forget this without deleting it.
     pub const fn discard(target: EntryKey) -> Self {
-        Self { op: Op::Discard, target, entry: None, replaces: false, tombstone: false }
+        Self {
+            op: Op::Discard,
+            target,
+            entry: None,
+            replaces: false,
+            tombstone: false,
+        }
     }
 
     /// The same, in place of the live entry there: create before delete.
     #[must_use]
     pub fn replacing(self) -> Self {
-        Self { replaces: true, ..self }
+        Self {
+            replaces: true,
+            ..self
+        }
     }
 
     /// The same, leaving a tombstone: delete before create.
     #[must_use]
     pub fn leaving_tombstone(self) -> Self {
-        Self { tombstone: true, ..self }
+        Self {
+            tombstone: true,
+            ..self
+        }
     }
 
     fn with_entry(op: Op, entry: Entry) -> Self {
-        Self { op, target: entry.key(), entry: Some(entry), replaces: false, tombstone: false }
+        Self {
+            op,
+            target: entry.key(),
+            entry: Some(entry),
+            replaces: false,
+            tombstone: false,
+        }
     }
 }

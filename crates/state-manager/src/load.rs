@@ -6,6 +6,7 @@ use state_core::backend::JournalView;
 use state_core::journal::{Frame, FrameKind, Parsed, Record, decode_records};
 use state_core::state::{Loaded, replay};
 use state_core::{Backend, Base, Error, Lineage, Result, SnapshotRef, State, Timestamp};
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// A state that was read, and what was seen on the way.
@@ -15,8 +16,6 @@ pub(crate) struct Replayed {
     pub(crate) moment: Timestamp,
     /// The revisions that its frames made.
     pub(crate) revisions: Vec<RevisionDocument>,
-    /// Bytes of the base snapshot, uncompressed.
-    pub(crate) base_bytes: u64,
     /// Bytes of the frames.
     pub(crate) journal_bytes: u64,
 }
@@ -27,7 +26,12 @@ pub(crate) async fn tip(backend: &dyn Backend, view: &JournalView) -> Result<Rep
 }
 
 /// The state after these frames, which begin at the base.
-pub(crate) async fn from_base(backend: &dyn Backend, lineage: Lineage, base: &Base, frames: &[Frame]) -> Result<Replayed> {
+pub(crate) async fn from_base(
+    backend: &dyn Backend,
+    lineage: Lineage,
+    base: &Base,
+    frames: &[Frame],
+) -> Result<Replayed> {
     require_link(lineage, base, frames)?;
     let (state, mut moment) = match &base.snapshot {
         None => (State::new(lineage), Timestamp::new("")),
@@ -41,7 +45,11 @@ pub(crate) async fn from_base(backend: &dyn Backend, lineage: Lineage, base: &Ba
     for frame in frames {
         if let Some(document) = RevisionDocument::of_frame(&frame_object(lineage, frame), frame)? {
             if let Made::Mark(mark) = &document.made {
-                moment = mark.update.end.clone().unwrap_or_else(|| mark.update.start.clone());
+                moment = mark
+                    .update
+                    .end
+                    .clone()
+                    .unwrap_or_else(|| mark.update.start.clone());
             }
             revisions.push(document);
         }
@@ -54,7 +62,6 @@ pub(crate) async fn from_base(backend: &dyn Backend, lineage: Lineage, base: &Ba
         state,
         moment,
         revisions,
-        base_bytes: base.snapshot.as_ref().map_or(0, |reference| reference.length),
         journal_bytes: frames.iter().map(|frame| frame.bytes().len() as u64).sum(),
     })
 }
@@ -64,9 +71,8 @@ async fn load_rebases(backend: &dyn Backend, lineage: Lineage, frames: &[Frame])
     let mut loaded = Loaded::new();
     for frame in frames {
         for reference in rebases(lineage, frame)? {
-            if !loaded.contains_key(&reference.digest) {
-                let snapshot = snapshots::read(backend, lineage, &reference).await?;
-                loaded.insert(reference.digest, Arc::new(snapshot));
+            if let Entry::Vacant(vacant) = loaded.entry(reference.digest) {
+                vacant.insert(Arc::new(snapshots::read(backend, lineage, &reference).await?));
             }
         }
     }
@@ -78,7 +84,11 @@ fn rebases(lineage: Lineage, frame: &Frame) -> Result<Vec<SnapshotRef>> {
     let mut found = Vec::new();
     if frame.kind() == FrameKind::Data {
         // Most frames hold none: look at how each line begins before parsing it.
-        for line in frame.payload().split_inclusive(|&b| b == b'\n').filter(|line| line.starts_with(LINE)) {
+        for line in frame
+            .payload()
+            .split_inclusive(|&b| b == b'\n')
+            .filter(|line| line.starts_with(LINE))
+        {
             for record in decode_records(&frame_object(lineage, frame), line)? {
                 if let Record::Rebase(rebase) = record {
                     found.push(rebase.snapshot);
@@ -91,7 +101,9 @@ fn rebases(lineage: Lineage, frame: &Frame) -> Result<Vec<SnapshotRef>> {
 
 /// The first frame must follow the base's chain: what comes after is linked to it.
 fn require_link(lineage: Lineage, base: &Base, frames: &[Frame]) -> Result<()> {
-    let Some(first) = frames.first() else { return Ok(()) };
+    let Some(first) = frames.first() else {
+        return Ok(());
+    };
     let linked = matches!(
         Frame::parse(first.bytes(), 0, &base.chain),
         Parsed::Frame(frame) if frame.slot() == base.start
@@ -99,7 +111,11 @@ fn require_link(lineage: Lineage, base: &Base, frames: &[Frame]) -> Result<()> {
     if linked {
         return Ok(());
     }
-    Err(Error::corrupt(frame_object(lineage, first), 0, "it doesn't follow the base that names it"))
+    Err(Error::corrupt(
+        frame_object(lineage, first),
+        0,
+        "it doesn't follow the base that names it",
+    ))
 }
 
 fn frame_object(lineage: Lineage, frame: &Frame) -> String {

@@ -35,7 +35,10 @@ fn at(url: &str, environment: Environment, existing: Existing) -> Result<Stacks>
             object: format!("backend {scheme}://"),
             missing: "object storage in this build".to_owned(),
         }),
-        _ => Err(Error::invalid(format!("backend `{}`", url.escape_debug()), "a backend is a URL such as file://.state")),
+        _ => Err(Error::invalid(
+            format!("backend `{}`", url.escape_debug()),
+            "a backend is a URL such as file://.state",
+        )),
     }
 }
 
@@ -51,5 +54,8 @@ fn file(path: &str, environment: Environment, existing: Existing) -> Result<Stac
 
 #[cfg(not(feature = "fs"))]
 fn file(_: &str, _: Environment, _: Existing) -> Result<Stacks> {
-    Err(Error::Unsupported { object: "backend file://".to_owned(), missing: "the feature `fs` of state-manager".to_owned() })
+    Err(Error::Unsupported {
+        object: "backend file://".to_owned(),
+        missing: "the feature `fs` of state-manager".to_owned(),
+    })
 }

@@ -81,7 +81,9 @@ impl Queue {
         }
         self.scribe.stop().await;
         if let Some(reply) = intake.closing {
-            let _ = reply.send(failure.map_or(Ok(self.tail), |reason| Err(self.closed(&reason)))).ok();
+            let _ = reply
+                .send(failure.map_or(Ok(self.tail), |reason| Err(self.closed(&reason))))
+                .ok();
         }
     }
 
@@ -144,10 +146,16 @@ impl Queue {
             next.fail(&self.closed(&error.to_string()));
             return Err(error.to_string());
         }
-        self.tail = Tail { next: frame.slot().next(), chain: *frame.chain() };
+        self.tail = Tail {
+            next: frame.slot().next(),
+            chain: *frame.chain(),
+        };
         self.scribe.appended(&frame, sending.take_ending());
         let state = Arc::new(sending.state().clone());
-        self.published.send_replace(Published { state, tail: self.tail });
+        self.published.send_replace(Published {
+            state,
+            tail: self.tail,
+        });
         sending.acknowledge(revision.as_ref());
         Ok(next)
     }
@@ -157,11 +165,19 @@ impl Queue {
         if self.scribe.wants_checkpoint() {
             let before = self.tail;
             self.tail = self.writer.rotate(before, Nonce::random(&*self.entropy)).await?;
-            self.scribe.checkpoint(Arc::clone(&self.published.borrow().state), before);
+            self.scribe
+                .checkpoint(Arc::clone(&self.published.borrow().state), before);
         }
         let nonce = Nonce::random(&*self.entropy);
         let Tail { next, chain } = self.tail;
-        Frame::new(FrameKind::Data, self.writer.epoch(), next, nonce, batch.payload(), &chain)
+        Frame::new(
+            FrameKind::Data,
+            self.writer.epoch(),
+            next,
+            nonce,
+            batch.payload(),
+            &chain,
+        )
     }
 
     /// After a failure: everybody who waits or comes later hears why.
@@ -176,6 +192,9 @@ impl Queue {
     }
 
     fn closed(&self, reason: &str) -> Error {
-        Error::Closed { object: self.object.clone(), reason: reason.to_owned() }
+        Error::Closed {
+            object: self.object.clone(),
+            reason: reason.to_owned(),
+        }
     }
 }

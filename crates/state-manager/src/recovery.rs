@@ -12,13 +12,16 @@ pub(crate) async fn missing_documents(stack: &Stack, replayed: &Replayed) -> Res
         return Ok(Vec::new());
     }
     let there = stack.backend().list(stack.lineage(), ObjectKind::Update).await?;
-    let is_missing = |document: &&RevisionDocument| !there.contains(&ObjectName::Update(document.revision.clone()));
+    let is_missing =
+        |document: &&RevisionDocument| !there.contains(&ObjectName::Update(document.revision.clone()));
     Ok(replayed.revisions.iter().filter(is_missing).cloned().collect())
 }
 
 /// A rename that an owner before began: forward if the new name's pointer was swapped, else back.
 pub(crate) async fn finish_rename(stack: &Stack, writer: &dyn Writer, head: &Head) -> Result<()> {
-    let Some(moving) = &head.moving_to else { return Ok(()) };
+    let Some(moving) = &head.moving_to else {
+        return Ok(());
+    };
     let target = stack.backend().read_name(&moving.name).await?;
     let swapped = target.is_some_and(|pointer| pointer.nonce == moving.nonce);
     let nonce = Nonce::random(&*stack.environment().entropy);
@@ -30,7 +33,12 @@ pub(crate) async fn finish_rename(stack: &Stack, writer: &dyn Writer, head: &Hea
 }
 
 /// The commit point of a rename, and the tombstone of the old name.
-pub(crate) async fn commit_rename(stack: &Stack, writer: &dyn Writer, from: &StackName, to: &StackName) -> Result<()> {
+pub(crate) async fn commit_rename(
+    stack: &Stack,
+    writer: &dyn Writer,
+    from: &StackName,
+    to: &StackName,
+) -> Result<()> {
     let entropy = &*stack.environment().entropy;
     writer
         .swap_head(Nonce::random(entropy), &|head| {
@@ -42,14 +50,19 @@ pub(crate) async fn commit_rename(stack: &Stack, writer: &dyn Writer, from: &Sta
         return Ok(());
     }
     let old = stack.backend().read_name(from).await?;
-    let ours = old.as_ref().is_some_and(|pointer| pointer.lineage() == Some(stack.lineage()));
+    let ours = old
+        .as_ref()
+        .is_some_and(|pointer| pointer.lineage() == Some(stack.lineage()));
     if ours {
         let pointer = NamePointer {
             name: from.clone(),
             target: NameTarget::MovedTo(to.clone()),
             nonce: Nonce::random(entropy),
         };
-        stack.backend().swap_name(from, old.map(|pointer| pointer.nonce), &pointer).await?;
+        stack
+            .backend()
+            .swap_name(from, old.map(|pointer| pointer.nonce), &pointer)
+            .await?;
     }
     Ok(())
 }

@@ -29,8 +29,12 @@ pub(crate) struct Scribe {
 }
 
 enum Task {
-    Document(RevisionDocument),
-    Checkpoint { state: Arc<State>, start: Tail, permit: tokio::sync::OwnedSemaphorePermit },
+    Document(Box<RevisionDocument>),
+    Checkpoint {
+        state: Arc<State>,
+        start: Tail,
+        permit: tokio::sync::OwnedSemaphorePermit,
+    },
 }
 
 /// The task's own things.
@@ -47,11 +51,17 @@ impl Scribe {
     pub(crate) fn start(desk: Desk, base: Base, journal_bytes: u64, missing: Vec<RevisionDocument>) -> Self {
         let (tasks, todo) = mpsc::unbounded_channel();
         for document in missing {
-            let _ = tasks.send(Task::Document(document)).ok();
+            let _ = tasks.send(Task::Document(Box::new(document))).ok();
         }
         let (set_base, base) = watch::channel(base);
         let running = Some(tokio::spawn(desk.run(todo, set_base)));
-        Self { tasks, base, journal_bytes, running, checkpointing: Arc::new(tokio::sync::Semaphore::new(1)) }
+        Self {
+            tasks,
+            base,
+            journal_bytes,
+            running,
+            checkpointing: Arc::new(tokio::sync::Semaphore::new(1)),
+        }
     }
 
     /// Where replay begins now.
@@ -63,13 +73,18 @@ impl Scribe {
     pub(crate) fn appended(&mut self, frame: &Frame, ending: Option<Record>) {
         self.journal_bytes += frame.bytes().len() as u64;
         if let Some(document) = ending.and_then(|record| RevisionDocument::of_record(frame, record)) {
-            let _ = self.tasks.send(Task::Document(document)).ok();
+            let _ = self.tasks.send(Task::Document(Box::new(document))).ok();
         }
     }
 
     /// Whether a checkpoint is due and none is being made.
     pub(crate) fn wants_checkpoint(&self) -> bool {
-        let base = self.base.borrow().snapshot.as_ref().map_or(0, |reference| reference.length);
+        let base = self
+            .base
+            .borrow()
+            .snapshot
+            .as_ref()
+            .map_or(0, |reference| reference.length);
         self.journal_bytes > base.max(CHECKPOINT_BYTES) && self.checkpointing.available_permits() > 0
     }
 
@@ -111,14 +126,23 @@ impl Desk {
     }
 
     async fn write_document(&self, document: &RevisionDocument) -> Result<()> {
-        self.writer.create(&ObjectName::Update(document.revision.clone()), document.encode().into()).await
+        self.writer
+            .create(
+                &ObjectName::Update(document.revision.clone()),
+                document.encode().into(),
+            )
+            .await
     }
 
     async fn checkpoint(&self, state: Arc<State>, start: Tail) -> Result<Base> {
         let mut snapshot = state.snapshot(&self.stack, self.environment.clock.now());
         snapshot.continuation = Some(state.continuation());
         let reference = snapshots::store(&*self.writer, Arc::new(snapshot), start.next).await?;
-        let made = Base { snapshot: Some(reference), start: start.next, chain: start.chain };
+        let made = Base {
+            snapshot: Some(reference),
+            start: start.next,
+            chain: start.chain,
+        };
         let open = state.update().is_some();
         let nonce = Nonce::random(&*self.environment.entropy);
         self.writer
@@ -137,7 +161,14 @@ impl Desk {
         let (reply, _) = oneshot::channel();
         let work = Work::Prepared(vec![Record::Checkpoint(CheckpointNote { base }).into()]);
         if let Some(queue) = self.queue.upgrade() {
-            let _ = queue.try_send(Request::Job(Job { work, loaded: Loaded::new(), durable: false, reply })).ok();
+            let _ = queue
+                .try_send(Request::Job(Job {
+                    work,
+                    loaded: Loaded::new(),
+                    durable: false,
+                    reply,
+                }))
+                .ok();
         }
     }
 }

@@ -13,8 +13,8 @@ use state_core::journal::{Mark, Rebase, RebaseCause, Record, Stored};
 use state_core::mutation::{Resolution, Resolve};
 use state_core::state::Loaded;
 use state_core::{
-    Base, Error, MutationId, Nonce, PendingOperation, Result, RevisionId, Snapshot, SnapshotRef, State, Uid, UpdateId,
-    UpdateInfo, UpdateKind, UpdateResult, Writer, verify,
+    Base, Error, MutationId, Nonce, PendingOperation, Result, RevisionId, Snapshot, SnapshotRef, State, Uid,
+    UpdateId, UpdateInfo, UpdateKind, UpdateResult, Writer, verify,
 };
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -35,7 +35,12 @@ pub struct Session {
 impl Session {
     /// Replays the journal, ends what the writer before left open, and starts the queue.
     pub(crate) async fn open(stack: Stack, acquired: Acquired) -> Result<Self> {
-        let Acquired { head, frames, tail, writer } = acquired;
+        let Acquired {
+            head,
+            frames,
+            tail,
+            writer,
+        } = acquired;
         recovery::finish_rename(&stack, &*writer, &head).await?;
         let base = head.base.clone();
         let replayed = load::from_base(stack.backend(), stack.lineage(), &base, &frames).await?;
@@ -51,7 +56,10 @@ impl Session {
             queue: sender.downgrade(),
         };
         let scribe = Scribe::start(desk, base, replayed.journal_bytes, missing);
-        let published = Published { state: Arc::new(replayed.state.clone()), tail };
+        let published = Published {
+            state: Arc::new(replayed.state.clone()),
+            tail,
+        };
         let (publish, published) = watch::channel(published);
         let queue = Queue {
             object: format!("stack {}", stack.name().short()),
@@ -63,7 +71,13 @@ impl Session {
             scribe,
         };
         let _detached = tokio::spawn(queue.run(replayed.state));
-        let session = Self { stack, writer, requests: sender, published, recovered };
+        let session = Self {
+            stack,
+            writer,
+            requests: sender,
+            published,
+            recovered,
+        };
         if interrupted {
             session.end_update(UpdateResult::Interrupted).await?;
         }
@@ -105,7 +119,8 @@ impl Session {
     pub async fn start_update(&self, request: UpdateRequest) -> Result<Update> {
         let info = self.update_info(request);
         let id = info.id;
-        self.built(move |state, _| Ok(vec![started(state, info)]), Loaded::new()).await?;
+        self.built(move |state, _| Ok(vec![started(state, info)]), Loaded::new())
+            .await?;
         Ok(Update::new(self.clone(), id))
     }
 
@@ -122,7 +137,8 @@ impl Session {
         snapshot: Snapshot,
         foreign: Option<(String, u64)>,
     ) -> Result<RevisionId> {
-        self.rebase(request, snapshot, RebaseCause::Import { foreign }).await
+        self.rebase(request, snapshot, RebaseCause::Import { foreign })
+            .await
     }
 
     /// Brings back what a revision holds, as a new revision on top of the current one.
@@ -137,7 +153,8 @@ impl Session {
             return Err(Error::conflict(object(), reason));
         }
         let snapshot = self.stack.get(to).await?;
-        self.rebase(request, snapshot, RebaseCause::Restore { revision: to.clone() }).await
+        self.rebase(request, snapshot, RebaseCause::Restore { revision: to.clone() })
+            .await
     }
 
     /// Makes a stored or earlier revision current: seed 003's `SetCurrent`. The new revision comes back.
@@ -156,9 +173,15 @@ impl Session {
         let (reference, snapshot) = self.store(snapshot).await?;
         let entries = snapshot.entries.len() as u64;
         let build = move |state: &State, _: &Base| {
-            Ok(vec![Record::Stored(Stored { serial: state.serial().next(), snapshot: reference, entries })])
+            Ok(vec![Record::Stored(Stored {
+                serial: state.serial().next(),
+                snapshot: reference,
+                entries,
+            })])
         };
-        self.built(build, Loaded::new()).await.and_then(|answer| self.made(answer))
+        self.built(build, Loaded::new())
+            .await
+            .and_then(|answer| self.made(answer))
     }
 
     /// Forgets a revision; one that is forgotten already is fine.
@@ -178,7 +201,9 @@ impl Session {
             return Err(Error::not_found(format!("revision {revision}")));
         }
         let revision = revision.clone();
-        self.built(move |_, _| Ok(vec![Record::Forget(revision)]), Loaded::new()).await.map(drop)
+        self.built(move |_, _| Ok(vec![Record::Forget(revision)]), Loaded::new())
+            .await
+            .map(drop)
     }
 
     /// Settles a pending operation by hand, as one revision.
@@ -195,9 +220,17 @@ impl Session {
         let end = self.now();
         let build = move |state: &State, base: &Base| {
             let resolve = Record::Resolve(Resolve { id, resolution });
-            finished(state, base, vec![started(state, info), resolve], UpdateResult::Succeeded, &end)
+            finished(
+                state,
+                base,
+                vec![started(state, info), resolve],
+                UpdateResult::Succeeded,
+                &end,
+            )
         };
-        self.built(build, Loaded::new()).await.and_then(|answer| self.made(answer))
+        self.built(build, Loaded::new())
+            .await
+            .and_then(|answer| self.made(answer))
     }
 
     /// Writes what is queued, closes the journal with a watermark and frees the lock.
@@ -206,7 +239,11 @@ impl Session {
     /// What kept the last batch from being written. The lock is freed in any case.
     pub async fn close(self) -> Result<()> {
         let (reply, answer) = oneshot::channel();
-        let asked = self.requests.send(Request::Close(reply)).await.map_err(|_| self.gone());
+        let asked = self
+            .requests
+            .send(Request::Close(reply))
+            .await
+            .map_err(|_| self.gone());
         let ended = match asked {
             Ok(()) => answer.await.map_err(|_| self.gone()).flatten(),
             Err(error) => Err(error),
@@ -214,9 +251,15 @@ impl Session {
         let marked = match ended {
             Ok(tail) if tail.next.get() > 0 => {
                 let last = tail.next.get() - 1;
-                let watermark = Watermark { slot: state_core::Slot(last), chain: tail.chain };
+                let watermark = Watermark {
+                    slot: state_core::Slot(last),
+                    chain: tail.chain,
+                };
                 let nonce = Nonce::random(&*self.stack.environment().entropy);
-                self.writer.swap_head(nonce, &|head| head.watermark = Some(watermark)).await.map(drop)
+                self.writer
+                    .swap_head(nonce, &|head| head.watermark = Some(watermark))
+                    .await
+                    .map(drop)
             }
             other => other.map(drop),
         };
@@ -232,7 +275,9 @@ impl Session {
     pub(crate) async fn end_update(&self, result: UpdateResult) -> Result<RevisionId> {
         let end = self.now();
         let build = move |state: &State, base: &Base| finished(state, base, Vec::new(), result, &end);
-        self.built(build, Loaded::new()).await.and_then(|answer| self.made(answer))
+        self.built(build, Loaded::new())
+            .await
+            .and_then(|answer| self.made(answer))
     }
 
     /// Queues records that the caller encoded.
@@ -249,12 +294,25 @@ impl Session {
 
     async fn queue(&self, work: Work, loaded: Loaded, durable: bool) -> Result<Answer> {
         let (reply, answer) = oneshot::channel();
-        let job = Job { work, loaded, durable, reply };
-        self.requests.send(Request::Job(job)).await.map_err(|_| self.gone())?;
+        let job = Job {
+            work,
+            loaded,
+            durable,
+            reply,
+        };
+        self.requests
+            .send(Request::Job(job))
+            .await
+            .map_err(|_| self.gone())?;
         answer.await.map_err(|_| self.gone())?
     }
 
-    async fn rebase(&self, request: UpdateRequest, snapshot: Snapshot, cause: RebaseCause) -> Result<RevisionId> {
+    async fn rebase(
+        &self,
+        request: UpdateRequest,
+        snapshot: Snapshot,
+        cause: RebaseCause,
+    ) -> Result<RevisionId> {
         let (reference, snapshot) = self.store(snapshot).await?;
         let id = MutationId::random(&*self.stack.environment().entropy);
         let loaded = Loaded::from([(reference.digest, snapshot)]);
@@ -262,11 +320,17 @@ impl Session {
         let end = self.now();
         let during = loaded.clone();
         let build = move |state: &State, base: &Base| {
-            let rebase = Record::Rebase(Rebase { id, snapshot: reference, cause });
+            let rebase = Record::Rebase(Rebase {
+                id,
+                snapshot: reference,
+                cause,
+            });
             let records = vec![started(state, info), rebase];
             finished_with(state, base, records, UpdateResult::Succeeded, &end, &during)
         };
-        self.built(build, loaded).await.and_then(|answer| self.made(answer))
+        self.built(build, loaded)
+            .await
+            .and_then(|answer| self.made(answer))
     }
 
     /// Makes a snapshot ours, verifies it and stores it.
@@ -281,7 +345,10 @@ impl Session {
         let object = format!("snapshot for stack {}", self.stack.name().short());
         let snapshot = snapshots::blocking(move || {
             for entry in &mut snapshot.entries {
-                let known = state.entry(&entry.key()).filter(|old| old.id == entry.id).and_then(|old| old.uid);
+                let known = state
+                    .entry(&entry.key())
+                    .filter(|old| old.id == entry.id)
+                    .and_then(|old| old.uid);
                 let uid = known.or(entry.uid).unwrap_or_else(|| Uid::random(&*entropy));
                 if entry.uid != Some(uid) {
                     Arc::make_mut(entry).uid = Some(uid);
@@ -296,8 +363,17 @@ impl Session {
 
     fn update_info(&self, request: UpdateRequest) -> UpdateInfo {
         let environment = self.stack.environment();
-        let UpdateRequest { kind, message, environment: remembered, forced } = request;
-        let mut info = UpdateInfo::new(UpdateId::random(&*environment.entropy), kind, environment.clock.now());
+        let UpdateRequest {
+            kind,
+            message,
+            environment: remembered,
+            forced,
+        } = request;
+        let mut info = UpdateInfo::new(
+            UpdateId::random(&*environment.entropy),
+            kind,
+            environment.clock.now(),
+        );
         info.who.clone_from(&environment.actor.who);
         info.host.clone_from(&environment.actor.host);
         info.message = message;
@@ -316,7 +392,10 @@ impl Session {
 
     fn gone(&self) -> Error {
         let reason = "its queue has ended: open the stack again".to_owned();
-        Error::Closed { object: format!("stack {}", self.stack.name().short()), reason }
+        Error::Closed {
+            object: format!("stack {}", self.stack.name().short()),
+            reason,
+        }
     }
 }
 
@@ -348,13 +427,25 @@ fn finished_with(
     let mut after = state.clone();
     for record in &records {
         let applied = after.apply(record, loaded);
-        applied.map_err(|violations| Error::Integrity { object: "the change".to_owned(), violations })?;
+        applied.map_err(|violations| Error::Integrity {
+            object: "the change".to_owned(),
+            violations,
+        })?;
     }
     let Some(update) = after.update() else {
         return Err(Error::conflict("the update", "it has ended already"));
     };
-    let update = UpdateInfo { end: Some(end.clone()), result: Some(result), ..update.clone() };
-    let mark = Mark { serial: after.serial().next(), update, base: base.clone(), entries: after.len() as u64 };
+    let update = UpdateInfo {
+        end: Some(end.clone()),
+        result: Some(result),
+        ..update.clone()
+    };
+    let mark = Mark {
+        serial: after.serial().next(),
+        update,
+        base: base.clone(),
+        entries: after.len() as u64,
+    };
     records.push(Record::Mark(mark));
     Ok(records)
 }

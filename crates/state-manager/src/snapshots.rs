@@ -19,10 +19,19 @@ pub(crate) struct Packed {
 /// Encodes and compresses a snapshot as of a slot. Costs time proportional to it: not for the queue's task.
 pub(crate) fn pack(snapshot: &Snapshot, slot: Slot) -> Result<Packed> {
     let stored = codec::encode_stored(snapshot);
-    let reference = SnapshotRef { slot, digest: Digest::of(&stored), length: stored.len() as u64 };
-    let bytes = zstd::bulk::compress(&stored, LEVEL)
-        .map_err(|source| Error::NotApplied { object: reference.object().to_string(), source: source.into() })?;
-    Ok(Packed { reference, bytes: bytes.into() })
+    let reference = SnapshotRef {
+        slot,
+        digest: Digest::of(&stored),
+        length: stored.len() as u64,
+    };
+    let bytes = zstd::bulk::compress(&stored, LEVEL).map_err(|source| Error::NotApplied {
+        object: reference.object().to_string(),
+        source: source.into(),
+    })?;
+    Ok(Packed {
+        reference,
+        bytes: bytes.into(),
+    })
 }
 
 /// Packs on a thread of its own and stores the result.
@@ -33,7 +42,11 @@ pub(crate) async fn store(writer: &dyn Writer, snapshot: Arc<Snapshot>, slot: Sl
 }
 
 /// Reads a stored snapshot and checks it against what vouches for it.
-pub(crate) async fn read(backend: &dyn Backend, lineage: Lineage, reference: &SnapshotRef) -> Result<Snapshot> {
+pub(crate) async fn read(
+    backend: &dyn Backend,
+    lineage: Lineage,
+    reference: &SnapshotRef,
+) -> Result<Snapshot> {
     let name = reference.object();
     let object = format!("stack {lineage}: {name}");
     let packed = backend.read(lineage, &name).await.map_err(|error| match error {
@@ -49,7 +62,8 @@ fn unpack(object: &str, packed: &[u8], reference: &SnapshotRef) -> Result<Snapsh
     if reference.length > MAX_LENGTH {
         return Err(damaged("it claims to be larger than 4 GiB"));
     }
-    let length = usize::try_from(reference.length).map_err(|_| damaged("it is too large for this machine"))?;
+    let length =
+        usize::try_from(reference.length).map_err(|_| damaged("it is too large for this machine"))?;
     let stored = zstd::bulk::decompress(packed, length).map_err(|_| damaged("it can't be decompressed"))?;
     if stored.len() != length || Digest::of(&stored) != reference.digest {
         return Err(damaged("its content doesn't fit the digest that vouches for it"));
@@ -59,8 +73,10 @@ fn unpack(object: &str, packed: &[u8], reference: &SnapshotRef) -> Result<Snapsh
 
 /// Runs work that takes long on a thread for such work.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| Error::Closed {
-        object: "the runtime".to_owned(),
-        reason: format!("a background thread ended early: {error}"),
-    })
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| Error::Closed {
+            object: "the runtime".to_owned(),
+            reason: format!("a background thread ended early: {error}"),
+        })
 }

@@ -27,7 +27,12 @@ impl Stack {
         name: StackName,
         lineage: Lineage,
     ) -> Self {
-        Self { backend, environment, name, lineage }
+        Self {
+            backend,
+            environment,
+            name,
+            lineage,
+        }
     }
 
     /// The name by which it was found.
@@ -44,10 +49,6 @@ impl Stack {
         &*self.backend
     }
 
-    pub(crate) fn shared_backend(&self) -> Arc<dyn Backend> {
-        Arc::clone(&self.backend)
-    }
-
     pub(crate) const fn environment(&self) -> &Environment {
         &self.environment
     }
@@ -59,7 +60,12 @@ impl Stack {
     pub async fn tip(&self) -> Result<View> {
         let view = self.backend.read_journal(self.lineage, None).await?;
         let Replayed { state, moment, .. } = load::tip(self.backend(), &view).await?;
-        Ok(View { state: Arc::new(state), head: view.head, name: self.name.clone(), moment })
+        Ok(View {
+            state: Arc::new(state),
+            head: view.head,
+            name: self.name.clone(),
+            moment,
+        })
     }
 
     /// The current revision's content.
@@ -96,7 +102,11 @@ impl Stack {
     /// `Corrupt` when stored bytes are damaged.
     pub async fn list(&self) -> Result<Vec<RevisionId>> {
         let tip = self.replay_tip().await?;
-        Ok(history::documents(self, &tip).await?.into_iter().map(|document| document.revision).collect())
+        Ok(history::documents(self, &tip)
+            .await?
+            .into_iter()
+            .map(|document| document.revision)
+            .collect())
     }
 
     /// The revisions with what made them, newest first.
@@ -106,7 +116,11 @@ impl Stack {
     pub async fn history(&self) -> Result<Vec<Revision>> {
         let tip = self.replay_tip().await?;
         let documents = history::documents(self, &tip).await?;
-        Ok(documents.into_iter().rev().map(|document| document.into_revision(tip.state.current())).collect())
+        Ok(documents
+            .into_iter()
+            .rev()
+            .map(|document| document.into_revision(tip.state.current()))
+            .collect())
     }
 
     /// Reads everything and checks every rule. `deep` reads the whole history too, and compares each checkpoint
@@ -161,7 +175,10 @@ impl Stack {
 
     fn require_current(&self, tip: &Replayed) -> Result<RevisionId> {
         let object = || format!("stack {}", self.name.short());
-        tip.state.current().cloned().ok_or_else(|| Error::NoCurrent { object: object() })
+        tip.state
+            .current()
+            .cloned()
+            .ok_or_else(|| Error::NoCurrent { object: object() })
     }
 }
 

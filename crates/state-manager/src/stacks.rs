@@ -5,9 +5,7 @@ use crate::recovery;
 use crate::stack::Stack;
 use state_core::backend::{Holder, NamePointer, NameTarget};
 use state_core::head::Moving;
-use state_core::{
-    Backend, Error, Head, Lineage, Nonce, Result, RevisionId, StackName, Timestamp,
-};
+use state_core::{Backend, Error, Head, Lineage, Nonce, Result, RevisionId, StackName, Timestamp};
 use std::sync::Arc;
 
 /// A store of stacks. Cheap to clone.
@@ -76,13 +74,17 @@ impl Stacks {
         }
         let entropy = &*self.environment.entropy;
         let lineage = Lineage::random(entropy);
-        self.backend.create_stack(&Head::new(lineage, name.clone(), Nonce::random(entropy))).await?;
+        self.backend
+            .create_stack(&Head::new(lineage, name.clone(), Nonce::random(entropy)))
+            .await?;
         let pointer = NamePointer {
             name: name.clone(),
             target: NameTarget::Lineage(lineage),
             nonce: Nonce::random(entropy),
         };
-        self.backend.swap_name(name, known.map(|pointer| pointer.nonce), &pointer).await?;
+        self.backend
+            .swap_name(name, known.map(|pointer| pointer.nonce), &pointer)
+            .await?;
         Ok(self.stack(name.clone(), lineage))
     }
 
@@ -91,8 +93,13 @@ impl Stacks {
     /// # Errors
     /// `Corrupt` when its name pointer or its head is damaged.
     pub async fn get(&self, name: &StackName) -> Result<Option<Stack>> {
-        let Some(pointer) = self.backend.read_name(name).await? else { return Ok(None) };
-        Ok(self.bound(&pointer).await?.map(|head| self.stack(head.name, head.lineage)))
+        let Some(pointer) = self.backend.read_name(name).await? else {
+            return Ok(None);
+        };
+        Ok(self
+            .bound(&pointer)
+            .await?
+            .map(|head| self.stack(head.name, head.lineage)))
     }
 
     /// All stacks, sorted by name.
@@ -143,10 +150,18 @@ impl Stacks {
         let entropy = &*self.environment.entropy;
         session.writer().remove(Nonce::random(entropy)).await?;
         let pointer = self.backend.read_name(name).await?;
-        if pointer.as_ref().is_some_and(|pointer| pointer.lineage() == Some(stack.lineage())) {
-            let tombstone =
-                NamePointer { name: name.clone(), target: NameTarget::Removed, nonce: Nonce::random(entropy) };
-            self.backend.swap_name(name, pointer.map(|pointer| pointer.nonce), &tombstone).await?;
+        if pointer
+            .as_ref()
+            .is_some_and(|pointer| pointer.lineage() == Some(stack.lineage()))
+        {
+            let tombstone = NamePointer {
+                name: name.clone(),
+                target: NameTarget::Removed,
+                nonce: Nonce::random(entropy),
+            };
+            self.backend
+                .swap_name(name, pointer.map(|pointer| pointer.nonce), &tombstone)
+                .await?;
         }
         Ok(Removal::Removed)
     }
@@ -178,17 +193,29 @@ impl Stacks {
         {
             return Err(taken(&head.name));
         }
-        let moving = Moving { name: to.clone(), nonce: Nonce::random(entropy) };
-        writer.swap_head(Nonce::random(entropy), &|head| head.moving_to = Some(moving.clone())).await?;
+        let moving = Moving {
+            name: to.clone(),
+            nonce: Nonce::random(entropy),
+        };
+        writer
+            .swap_head(Nonce::random(entropy), &|head| {
+                head.moving_to = Some(moving.clone());
+            })
+            .await?;
         let pointer = NamePointer {
             name: to.clone(),
             target: NameTarget::Lineage(stack.lineage()),
             nonce: moving.nonce,
         };
-        let swapped = self.backend.swap_name(to, known.map(|pointer| pointer.nonce), &pointer).await;
+        let swapped = self
+            .backend
+            .swap_name(to, known.map(|pointer| pointer.nonce), &pointer)
+            .await;
         if let Err(error) = swapped {
             if matches!(error, Error::Conflict { .. }) {
-                writer.swap_head(Nonce::random(entropy), &|head| head.moving_to = None).await?;
+                writer
+                    .swap_head(Nonce::random(entropy), &|head| head.moving_to = None)
+                    .await?;
             }
             return Err(error);
         }
@@ -196,7 +223,9 @@ impl Stacks {
     }
 
     async fn require(&self, name: &StackName) -> Result<Stack> {
-        self.get(name).await?.ok_or_else(|| Error::not_found(format!("stack {}", name.short())))
+        self.get(name)
+            .await?
+            .ok_or_else(|| Error::not_found(format!("stack {}", name.short())))
     }
 
     fn stack(&self, name: StackName, lineage: Lineage) -> Stack {
@@ -205,10 +234,15 @@ impl Stacks {
 
     /// The head that a pointer binds to: alive, and naming the pointer's name itself.
     async fn bound(&self, pointer: &NamePointer) -> Result<Option<Head>> {
-        let Some(lineage) = pointer.lineage() else { return Ok(None) };
+        let Some(lineage) = pointer.lineage() else {
+            return Ok(None);
+        };
         let head = self.backend.read_head(lineage).await?;
         let goes_by_it = head.name.folded() == pointer.name.folded();
-        let moves_to_it = head.moving_to.as_ref().is_some_and(|moving| moving.nonce == pointer.nonce);
+        let moves_to_it = head
+            .moving_to
+            .as_ref()
+            .is_some_and(|moving| moving.nonce == pointer.nonce);
         Ok(Some(head).filter(|head| !head.removed && (goes_by_it || moves_to_it)))
     }
 
@@ -231,5 +265,8 @@ impl Stacks {
 }
 
 fn taken(name: &StackName) -> Error {
-    Error::conflict(format!("stack {}", name.short()), "a stack with this name exists already")
+    Error::conflict(
+        format!("stack {}", name.short()),
+        "a stack with this name exists already",
+    )
 }

@@ -8,8 +8,8 @@ use state_core::mutation::{Begin, Edit, EditChange, End, StackOutputs, Step, Ste
 use state_core::snapshot::Plugin;
 use state_core::verify::{Rule, Violation};
 use state_core::{
-    DeposedKey, Entry, EntryKey, Error, MutationId, Op, Outcome, Properties, Result, RevisionId, Uid, UpdateId,
-    UpdateResult, codec,
+    DeposedKey, Entry, EntryKey, Error, MutationId, Op, Outcome, Properties, Result, RevisionId, Uid,
+    UpdateId, UpdateResult, codec,
 };
 use std::sync::Arc;
 
@@ -39,21 +39,49 @@ impl Update {
     /// `Integrity` with every rule that the step would break; then nothing was recorded.
     pub async fn begin(&self, intent: Intent) -> Result<Mutation> {
         let entropy = &*self.session.stack().environment().entropy;
-        let Intent { op, target, entry, replaces, tombstone } = intent;
+        let Intent {
+            op,
+            target,
+            entry,
+            replaces,
+            tombstone,
+        } = intent;
         let uid = match op {
             Op::Update | Op::Read => self.session.state().entry(&target).and_then(|old| old.uid),
             _ => None,
         };
-        let uid = uid.or_else(|| entry.as_ref()?.uid).unwrap_or_else(|| Uid::random(entropy));
-        let entry = entry.map(|entry| Arc::new(Entry { uid: Some(uid), ..entry }));
+        let uid = uid
+            .or_else(|| entry.as_ref()?.uid)
+            .unwrap_or_else(|| Uid::random(entropy));
+        let entry = entry.map(|entry| {
+            Arc::new(Entry {
+                uid: Some(uid),
+                ..entry
+            })
+        });
         if let Some(entry) = &entry {
             check_size(entry)?;
         }
         let id = MutationId::random(entropy);
         let deposes = replaces.then(|| deposed_key(entropy)).transpose()?;
-        let begin = Begin { id, op, target: target.clone(), entry, deposes, tombstone, at: Some(self.session.now()) };
-        self.session.submit(vec![Record::Begin(begin).into()], true).await?;
-        Ok(Mutation { session: self.session.clone(), id, target, uid })
+        let begin = Begin {
+            id,
+            op,
+            target: target.clone(),
+            entry,
+            deposes,
+            tombstone,
+            at: Some(self.session.now()),
+        };
+        self.session
+            .submit(vec![Record::Begin(begin).into()], true)
+            .await?;
+        Ok(Mutation {
+            session: self.session.clone(),
+            id,
+            target,
+            uid,
+        })
     }
 
     /// The entry was looked at. One that says what is recorded already isn't worth a sync: it rides with the
@@ -63,7 +91,9 @@ impl Update {
     /// `Integrity` when it isn't there, or was recorded by this update already.
     pub async fn same(&self, entry: Entry) -> Result<()> {
         let state = self.session.state();
-        let silent = state.entry(&entry.key()).is_some_and(|old| entry.says_the_same_as(old));
+        let silent = state
+            .entry(&entry.key())
+            .is_some_and(|old| entry.says_the_same_as(old));
         check_size(&entry)?;
         self.step(StepChange::Same(Arc::new(entry)), !silent).await
     }
@@ -81,7 +111,14 @@ impl Update {
     /// # Errors
     /// `Integrity` when it isn't there, or what came back breaks a rule.
     pub async fn refresh(&self, target: EntryKey, entry: Option<Entry>) -> Result<()> {
-        self.step(StepChange::Refresh { target, entry: entry.map(Arc::new) }, true).await
+        self.step(
+            StepChange::Refresh {
+                target,
+                entry: entry.map(Arc::new),
+            },
+            true,
+        )
+        .await
     }
 
     /// Drops a tombstone whose replacement isn't wanted any more.
@@ -97,7 +134,15 @@ impl Update {
     /// # Errors
     /// `Integrity` when it isn't there.
     pub async fn outputs(&self, target: EntryKey, outputs: Properties, sensitive: Vec<String>) -> Result<()> {
-        self.step(StepChange::Outputs { target, outputs, sensitive }, true).await
+        self.step(
+            StepChange::Outputs {
+                target,
+                outputs,
+                sensitive,
+            },
+            true,
+        )
+        .await
     }
 
     /// Changes by hand: all of them, or none.
@@ -106,7 +151,10 @@ impl Update {
     /// `Integrity` with every rule that they would break.
     pub async fn edit(&self, changes: Vec<EditChange>) -> Result<()> {
         let id = self.random_mutation();
-        self.session.submit(vec![Record::Edit(Edit { id, changes }).into()], true).await.map(drop)
+        self.session
+            .submit(vec![Record::Edit(Edit { id, changes }).into()], true)
+            .await
+            .map(drop)
     }
 
     /// A plugin takes part.
@@ -114,7 +162,10 @@ impl Update {
     /// # Errors
     /// `Integrity` when no update is open.
     pub async fn record_plugin(&self, plugin: Plugin) -> Result<()> {
-        self.session.submit(vec![Record::RecordPlugin(plugin).into()], true).await.map(drop)
+        self.session
+            .submit(vec![Record::RecordPlugin(plugin).into()], true)
+            .await
+            .map(drop)
     }
 
     /// The outputs of the stack itself.
@@ -122,7 +173,10 @@ impl Update {
     /// # Errors
     /// `Integrity` when no update is open.
     pub async fn set_outputs(&self, outputs: StackOutputs) -> Result<()> {
-        self.session.submit(vec![Record::SetOutputs(outputs).into()], true).await.map(drop)
+        self.session
+            .submit(vec![Record::SetOutputs(outputs).into()], true)
+            .await
+            .map(drop)
     }
 
     /// Ends the update and makes a revision of what is there now. Mutations that didn't end stay pending.
@@ -134,8 +188,14 @@ impl Update {
     }
 
     async fn step(&self, change: StepChange, durable: bool) -> Result<()> {
-        let step = Step { id: self.random_mutation(), change };
-        self.session.submit(vec![Prepared::from(Record::Step(step))], durable).await.map(drop)
+        let step = Step {
+            id: self.random_mutation(),
+            change,
+        };
+        self.session
+            .submit(vec![Prepared::from(Record::Step(step))], durable)
+            .await
+            .map(drop)
     }
 
     fn random_mutation(&self) -> MutationId {
@@ -166,11 +226,29 @@ impl Mutation {
     ///
     /// # Errors
     /// `Fenced`, `NotApplied`, `Indeterminate` or `Closed` when it could not be recorded.
-    pub async fn end(self, outcome: Outcome, entry: Option<Entry>, reasons: Vec<String>) -> Result<Vec<Violation>> {
-        let Self { session, id, target, uid } = self;
-        let entry = entry.map(|entry| Entry { uid: entry.uid.or(Some(uid)), ..entry });
+    pub async fn end(
+        self,
+        outcome: Outcome,
+        entry: Option<Entry>,
+        reasons: Vec<String>,
+    ) -> Result<Vec<Violation>> {
+        let Self {
+            session,
+            id,
+            target,
+            uid,
+        } = self;
+        let entry = entry.map(|entry| Entry {
+            uid: entry.uid.or(Some(uid)),
+            ..entry
+        });
         let (outcome, entry, reasons, oversized) = fit(outcome, entry, reasons, &target);
-        let end = End { id, outcome, entry: entry.map(Arc::new), reasons };
+        let end = End {
+            id,
+            outcome,
+            entry: entry.map(Arc::new),
+            reasons,
+        };
         let answer = session.submit(vec![Record::End(end).into()], true).await?;
         Ok(oversized.into_iter().chain(answer.refused).collect())
     }
@@ -199,15 +277,27 @@ fn fit(
     mut reasons: Vec<String>,
     target: &EntryKey,
 ) -> (Outcome, Option<Entry>, Vec<String>, Option<Violation>) {
-    let Some(entry) = entry else { return (outcome, None, reasons, None) };
+    let Some(entry) = entry else {
+        return (outcome, None, reasons, None);
+    };
     let length = codec::entry_text(&entry).len();
     if length <= MAX_ENTRY {
         return (outcome, Some(entry), reasons, None);
     }
-    let detail = format!("its outputs were not recorded: encoded it has {length} bytes, {MAX_ENTRY} are the most");
+    let detail =
+        format!("its outputs were not recorded: encoded it has {length} bytes, {MAX_ENTRY} are the most");
     reasons.push(detail.clone());
-    let kept = Entry { outputs: None, sensitive_outputs: Vec::new(), ..entry };
-    (Outcome::Partial, Some(kept), reasons, Some(Violation::of(Rule::Size, target.clone(), detail)))
+    let kept = Entry {
+        outputs: None,
+        sensitive_outputs: Vec::new(),
+        ..entry
+    };
+    (
+        Outcome::Partial,
+        Some(kept),
+        reasons,
+        Some(Violation::of(Rule::Size, target.clone(), detail)),
+    )
 }
 
 fn check_size(entry: &Entry) -> Result<()> {
@@ -217,7 +307,10 @@ fn check_size(entry: &Entry) -> Result<()> {
     }
     let detail = format!("encoded it has {length} bytes; {MAX_ENTRY} are the most");
     let violations = vec![Violation::of(Rule::Size, entry.key(), detail)];
-    Err(Error::Integrity { object: format!("entry {}", entry.key()), violations })
+    Err(Error::Integrity {
+        object: format!("entry {}", entry.key()),
+        violations,
+    })
 }
 
 fn deposed_key(entropy: &dyn state_core::Entropy) -> Result<DeposedKey> {

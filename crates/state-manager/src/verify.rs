@@ -51,7 +51,10 @@ pub(crate) async fn verify(stack: &Stack, deep: bool) -> Result<VerifyReport> {
 /// Replays the journal from its first frame and compares every checkpoint with what led to it.
 async fn verify_history(stack: &Stack, base: &Base, tip: &State, found: &mut VerifyReport) -> Result<()> {
     let lineage = stack.lineage();
-    let all = stack.backend().read_journal(lineage, Some(state_core::Slot::ZERO)).await?;
+    let all = stack
+        .backend()
+        .read_journal(lineage, Some(state_core::Slot::ZERO))
+        .await?;
     found.frames = all.frames.len() as u64;
     let mut checkpoints: BTreeMap<u64, Base> = BTreeMap::new();
     for frame in all.frames.iter().filter(|frame| frame.kind() == FrameKind::Data) {
@@ -64,23 +67,41 @@ async fn verify_history(stack: &Stack, base: &Base, tip: &State, found: &mut Ver
     }
     checkpoints.insert(base.start.get(), base.clone());
     let mut from = Base::empty(lineage);
-    for checkpoint in checkpoints.into_values().filter(|checkpoint| checkpoint.snapshot.is_some()) {
+    for checkpoint in checkpoints
+        .into_values()
+        .filter(|checkpoint| checkpoint.snapshot.is_some())
+    {
         let between: Vec<_> = slots(&all.frames, &from, Some(&checkpoint)).cloned().collect();
         let replayed = load::from_base(stack.backend(), lineage, &from, &between).await?;
         let loaded = load::from_base(stack.backend(), lineage, &checkpoint, &[]).await?;
         found.snapshots += 1;
         if replayed.state != loaded.state {
-            let name = checkpoint.snapshot.as_ref().map_or_else(String::new, |s| s.object().to_string());
+            let name = checkpoint
+                .snapshot
+                .as_ref()
+                .map_or_else(String::new, |s| s.object().to_string());
             let object = format!("stack {lineage}: {name}");
-            return Err(Error::corrupt(object, 0, "it isn't what the journal before it leads to"));
+            return Err(Error::corrupt(
+                object,
+                0,
+                "it isn't what the journal before it leads to",
+            ));
         }
         from = checkpoint;
     }
     let rest: Vec<_> = slots(&all.frames, &from, None).cloned().collect();
-    if load::from_base(stack.backend(), lineage, &from, &rest).await?.state == *tip {
+    if load::from_base(stack.backend(), lineage, &from, &rest)
+        .await?
+        .state
+        == *tip
+    {
         return Ok(());
     }
-    Err(Error::corrupt(format!("journal of stack {lineage}"), 0, "it doesn't lead to the tip"))
+    Err(Error::corrupt(
+        format!("journal of stack {lineage}"),
+        0,
+        "it doesn't lead to the tip",
+    ))
 }
 
 fn slots<'a>(

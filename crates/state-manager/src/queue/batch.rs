@@ -35,13 +35,6 @@ impl From<Record> for Prepared {
     }
 }
 
-impl Prepared {
-    /// Bytes of the line.
-    pub(crate) fn len(&self) -> usize {
-        self.line.len()
-    }
-}
-
 /// Builds records from the state that they follow.
 pub(crate) type Builder = Box<dyn FnOnce(&State, &Base) -> Result<Vec<Record>> + Send>;
 
@@ -87,12 +80,23 @@ pub(crate) struct Batch {
 impl Batch {
     /// An empty batch behind this state.
     pub(crate) fn on(state: State) -> Self {
-        Self { state, payload: Vec::new(), jobs: 0, waiting: Vec::new(), ending: None }
+        Self {
+            state,
+            payload: Vec::new(),
+            jobs: 0,
+            waiting: Vec::new(),
+            ending: None,
+        }
     }
 
     /// Applies a job; one that breaks a rule is refused and leaves no trace.
     pub(crate) fn add(&mut self, job: Job, base: &Base) {
-        let Job { work, loaded, durable, reply } = job;
+        let Job {
+            work,
+            loaded,
+            durable,
+            reply,
+        } = job;
         let mut state = self.state.clone();
         match prepare(&mut state, work, &loaded, base) {
             Err(error) => {
@@ -109,7 +113,11 @@ impl Batch {
                     }
                 }
                 if durable {
-                    self.waiting.push(Waiting { reply, answer, mutations });
+                    self.waiting.push(Waiting {
+                        reply,
+                        answer,
+                        mutations,
+                    });
                 } else {
                     let _ = reply.send(Ok(answer)).ok();
                 }
@@ -151,7 +159,12 @@ impl Batch {
     /// It is durable.
     pub(crate) fn acknowledge(self, revision: Option<&RevisionId>) {
         for Waiting { reply, answer, .. } in self.waiting {
-            let _ = reply.send(Ok(Answer { revision: revision.cloned(), ..answer })).ok();
+            let _ = reply
+                .send(Ok(Answer {
+                    revision: revision.cloned(),
+                    ..answer
+                }))
+                .ok();
         }
     }
 
@@ -170,10 +183,12 @@ fn prepare(state: &mut State, work: Work, loaded: &Loaded, base: &Base) -> Resul
     };
     let mut answer = Answer::default();
     for Prepared { record, .. } in &records {
-        let applied = state.apply(record, loaded).map_err(|violations| Error::Integrity {
-            object: describe(record),
-            violations,
-        })?;
+        let applied = state
+            .apply(record, loaded)
+            .map_err(|violations| Error::Integrity {
+                object: describe(record),
+                violations,
+            })?;
         answer.refused.extend(applied.refused);
     }
     Ok((records, answer))
@@ -194,13 +209,29 @@ fn describe(record: &Record) -> String {
 fn told_to_each(error: &Error, mutations: Vec<MutationId>) -> Error {
     let object = error.object().to_owned();
     match error {
-        Error::Fenced { mine, theirs, indeterminate, .. } => {
-            Error::Fenced { object, mine: *mine, theirs: *theirs, indeterminate: *indeterminate }
-        }
-        Error::Indeterminate { source, .. } => {
-            Error::Indeterminate { object, mutations, source: source.to_string().into() }
-        }
-        Error::Closed { reason, .. } => Error::Closed { object, reason: reason.clone() },
-        other => Error::NotApplied { object, source: other.to_string().into() },
+        Error::Fenced {
+            mine,
+            theirs,
+            indeterminate,
+            ..
+        } => Error::Fenced {
+            object,
+            mine: *mine,
+            theirs: *theirs,
+            indeterminate: *indeterminate,
+        },
+        Error::Indeterminate { source, .. } => Error::Indeterminate {
+            object,
+            mutations,
+            source: source.to_string().into(),
+        },
+        Error::Closed { reason, .. } => Error::Closed {
+            object,
+            reason: reason.clone(),
+        },
+        other => Error::NotApplied {
+            object,
+            source: other.to_string().into(),
+        },
     }
 }

@@ -1,0 +1,233 @@
+//! What is refused at begin, and what becomes of results that break a rule.
+
+use super::*;
+use crate::mutation::{Edit, EditChange, Resolution, Resolve};
+
+#[test]
+fn begin_refuses_a_reference_that_is_not_there_or_comes_later() {
+    let mut bench = Bench::with([resource("a", &[])]);
+    assert_eq!(
+        rules(bench.begin_with(Op::Create, resource("b", &["nowhere"]))),
+        [Rule::ReferenceExists]
+    );
+    assert_eq!(
+        rules(bench.begin_with(Op::Create, resource("b", &["a"]))),
+        [Rule::ReferenceEarlier]
+    );
+    bench.same(resource("a", &[])).unwrap();
+    assert!(bench.begin_with(Op::Create, resource("b", &["a"])).is_ok());
+}
+
+#[test]
+fn begin_refuses_to_delete_what_is_still_referred_to() {
+    let mut bench = Bench::with([resource("a", &[]), resource("b", &["a"])]);
+    assert_eq!(rules(bench.delete(live("a"), false)), [Rule::StillReferenced]);
+    let id = bench.delete(live("b"), false).unwrap();
+    bench.end(id, Outcome::Succeeded, None, &[]);
+    assert!(bench.delete(live("a"), false).is_ok());
+}
+
+#[test]
+fn begin_refuses_to_delete_a_protected_entry() {
+    let mut bench = Bench::with([Entry {
+        protect: true,
+        ..resource("a", &[])
+    }]);
+    assert_eq!(rules(bench.delete(live("a"), false)), [Rule::Protected]);
+}
+
+#[test]
+fn begin_refuses_a_second_operation_on_one_entry() {
+    let mut bench = Bench::with([resource("a", &[])]);
+    bench.begin_with(Op::Update, resource("a", &[])).unwrap();
+    assert_eq!(
+        rules(bench.begin_with(Op::Update, resource("a", &[]))),
+        [Rule::Begun]
+    );
+}
+
+#[test]
+fn steps_outside_an_update_are_refused() {
+    let mut bench = Bench::with([resource("a", &[])]);
+    bench.finish();
+    assert_eq!(
+        rules(bench.begin_with(Op::Create, resource("b", &[]))),
+        [Rule::UpdateOpen]
+    );
+    assert_eq!(rules(bench.same(resource("a", &[]))), [Rule::UpdateOpen]);
+}
+
+#[test]
+fn an_end_without_a_begin_is_refused() {
+    let mut bench = Bench::open();
+    let end = End {
+        id: bench.mutation(),
+        outcome: Outcome::Failed,
+        entry: None,
+        reasons: vec![],
+    };
+    assert_eq!(rules(bench.try_apply(&Record::End(end))), [Rule::Begun]);
+}
+
+#[test]
+fn a_result_that_breaks_a_rule_stays_on_its_pending_operation_with_its_id() {
+    let mut bench = Bench::open();
+    let id = bench.begin_with(Op::Create, resource("b", &[])).unwrap();
+    let back = Entry {
+        id: Some("i-42".into()),
+        ..resource("b", &["nowhere"])
+    };
+    let refused = bench.end(id, Outcome::Succeeded, Some(back), &[]);
+    assert_eq!(
+        refused.iter().map(|v| v.rule).collect::<Vec<_>>(),
+        [Rule::ReferenceExists]
+    );
+    assert!(bench.state.is_empty());
+    let pending = bench.state.pending().next().unwrap();
+    let result = pending.result.as_ref().unwrap();
+    assert_eq!(result.entry.as_ref().unwrap().id.as_deref(), Some("i-42"));
+    assert_eq!(result.violations.len(), 1);
+    assert!(!bench.state.is_reliable());
+}
+
+#[test]
+fn a_pending_operation_is_resolved_by_what_turned_out() {
+    let mut bench = Bench::open();
+    let done = bench.begin_with(Op::Create, resource("a", &[])).unwrap();
+    let not_done = bench.begin_with(Op::Create, resource("b", &[])).unwrap();
+    let there = Entry {
+        id: Some("a-1".into()),
+        ..resource("a", &[])
+    };
+    let resolution = Resolution::Done(Some(Arc::new(there)));
+    bench
+        .try_apply(&Record::Resolve(Resolve { id: done, resolution }))
+        .unwrap();
+    let resolution = Resolution::NotDone;
+    bench
+        .try_apply(&Record::Resolve(Resolve {
+            id: not_done,
+            resolution,
+        }))
+        .unwrap();
+    assert_eq!(bench.order(), ["a"]);
+    assert_eq!(bench.entry("a").id.as_deref(), Some("a-1"));
+    assert!(bench.state.is_reliable());
+}
+
+#[test]
+fn pending_operations_survive_the_end_of_their_update() {
+    let mut bench = Bench::open();
+    bench.begin_with(Op::Create, resource("a", &[])).unwrap();
+    bench.finish();
+    bench.start();
+    bench.finish();
+    assert_eq!(bench.state.pending().count(), 1);
+}
+
+#[test]
+fn groups_are_met_when_every_live_member_stands_earlier() {
+    let member = |name: &str| Entry {
+        group: Some(address("m")),
+        ..resource(name, &[])
+    };
+    let mut bench = Bench::open();
+    assert_eq!(bench.run(Op::Create, member("m[0]")), vec![]);
+    let user = Entry {
+        depends_on: vec![Dependency::Group(address("m"))],
+        ..resource("u", &[])
+    };
+    assert_eq!(bench.run(Op::Create, user), vec![]);
+    let id = bench.begin_with(Op::Create, member("m[1]")).unwrap();
+    let refused = bench.end(id, Outcome::Succeeded, Some(member("m[1]")), &[]);
+    assert_eq!(
+        refused.iter().map(|v| v.rule).collect::<Vec<_>>(),
+        [Rule::ReferenceEarlier]
+    );
+}
+
+#[test]
+fn an_incarnation_of_a_provider_that_still_manages_something_may_not_go() {
+    let provider = |id: &str, generation: &str| Entry {
+        id: Some(id.into()),
+        uid: Some(uid(generation)),
+        ..resource("p", &[])
+    };
+    let managed = Entry {
+        provider: Some(crate::entry::Provider {
+            address: address("p"),
+            id: Some("1".into()),
+        }),
+        ..resource("r", &[])
+    };
+    let mut bench = Bench::with([provider("1", "p1"), managed]);
+    let begin = Begin {
+        deposes: Some(DeposedKey::new("old").unwrap()),
+        ..bench.intent(Op::Create, live("p"), Some(provider("2", "p2")))
+    };
+    let id = bench.begin(begin).unwrap();
+    assert_eq!(
+        bench.end(id, Outcome::Succeeded, Some(provider("2", "p2")), &[]),
+        vec![]
+    );
+    assert_eq!(
+        rules(bench.delete(deposed("p", "old"), false)),
+        [Rule::ProviderId]
+    );
+}
+
+#[test]
+fn an_edit_is_all_or_nothing() {
+    let mut bench = Bench::with([resource("a", &[]), resource("b", &["a"])]);
+    let id = bench.mutation();
+    let half = vec![
+        EditChange::Append(Arc::new(resource("c", &[]))),
+        EditChange::Remove(live("a")),
+    ];
+    assert_eq!(
+        rules(bench.try_apply(&Record::Edit(Edit { id, changes: half }))),
+        [Rule::StillReferenced]
+    );
+    assert_eq!(bench.order(), ["a", "b"]);
+    let moved = Entry {
+        address: address("z"),
+        ..resource("a", &[])
+    };
+    let follower = Entry {
+        depends_on: vec![Dependency::Entry(address("z"))],
+        ..resource("b", &[])
+    };
+    let changes = vec![
+        EditChange::Put {
+            target: live("a"),
+            entry: Arc::new(moved),
+        },
+        EditChange::Put {
+            target: live("b"),
+            entry: Arc::new(follower),
+        },
+    ];
+    bench.try_apply(&Record::Edit(Edit { id, changes })).unwrap();
+    assert_eq!(bench.order(), ["z", "b"]);
+    assert_eq!(bench.entry("z").uid, Some(uid("a")), "the uid follows the object");
+}
+
+#[test]
+fn a_checkpoint_in_the_middle_of_an_update_goes_on_as_if_it_had_not_been() {
+    let mut bench = Bench::with([resource("a", &[]), resource("b", &["a"])]);
+    bench.same(resource("a", &[])).unwrap();
+    bench.begin_with(Op::Create, resource("d", &[])).unwrap();
+    let mut snapshot = bench.state.snapshot("s", Timestamp::new("t"));
+    snapshot.continuation = Some(bench.state.continuation());
+    let mut resumed = Bench {
+        state: State::from_snapshot(lineage(), &snapshot).unwrap(),
+        count: bench.count,
+    };
+    assert_eq!(resumed.state, bench.state);
+    for bench in [&mut bench, &mut resumed] {
+        assert_eq!(bench.run(Op::Create, resource("c", &["a"])), vec![]);
+        bench.same(resource("b", &["a"])).unwrap();
+    }
+    assert_eq!(resumed.order(), ["a", "c", "b"]);
+    assert_eq!(resumed.state, bench.state);
+}

@@ -1,0 +1,311 @@
+//! Each cell of the table in [`crate::mutation`].
+
+use super::*;
+use crate::json::{Json, Properties};
+
+fn properties(text: &str) -> Properties {
+    Properties::new(Json::parse(text).unwrap()).unwrap()
+}
+
+#[test]
+fn begin_records_a_pending_operation_and_nothing_else() {
+    let mut bench = Bench::with([resource("a", &[])]);
+    bench.begin_with(Op::Create, resource("b", &[])).unwrap();
+    assert_eq!(bench.order(), ["a"]);
+    let pending: Vec<_> = bench.state.pending().map(|p| (p.op, p.target.clone())).collect();
+    assert_eq!(pending, [(Op::Create, live("b"))]);
+    assert!(
+        !bench.state.is_reliable(),
+        "begin marks the stack as being mutated"
+    );
+}
+
+#[test]
+fn a_create_that_succeeds_is_recorded_before_the_base() {
+    let mut bench = Bench::with([resource("a", &[])]);
+    assert_eq!(bench.run(Op::Create, resource("b", &[])), vec![]);
+    assert_eq!(bench.order(), ["b", "a"]);
+    assert!(bench.state.is_reliable(), "a durable completion clears the mark");
+}
+
+#[test]
+fn a_create_that_fails_leaves_nothing() {
+    let mut bench = Bench::with([resource("a", &[])]);
+    let id = bench.begin_with(Op::Create, resource("b", &[])).unwrap();
+    bench.end(id, Outcome::Failed, None, &[]);
+    assert_eq!(bench.order(), ["a"]);
+    assert!(bench.state.is_reliable());
+    assert_eq!(bench.state.lookup(id), Some(false));
+}
+
+#[test]
+fn a_create_that_succeeds_partly_is_recorded_with_its_reasons() {
+    let mut bench = Bench::open();
+    let id = bench.begin_with(Op::Create, resource("b", &[])).unwrap();
+    assert_eq!(
+        bench.end(id, Outcome::Partial, Some(resource("b", &[])), &["no disk"]),
+        vec![]
+    );
+    assert_eq!(bench.entry("b").init_errors, ["no disk"]);
+    assert_eq!(bench.state.lookup(id), Some(true));
+}
+
+#[test]
+fn a_create_that_replaces_deposes_the_live_entry_where_it_stands() {
+    let mut bench = Bench::with([resource("a", &[]), resource("b", &["a"])]);
+    let next = Entry {
+        uid: Some(uid("a2")),
+        id: Some("new".into()),
+        ..resource("a", &[])
+    };
+    let key = DeposedKey::new("0badcafe").unwrap();
+    let begin = Begin {
+        deposes: Some(key),
+        ..bench.intent(Op::Create, live("a"), Some(next.clone()))
+    };
+    let id = bench.begin(begin).unwrap();
+    assert_eq!(bench.end(id, Outcome::Succeeded, Some(next), &[]), vec![]);
+    assert_eq!(bench.order(), ["a", "a (deposed 0badcafe)", "b"]);
+    assert_eq!(bench.entry("a").id.as_deref(), Some("new"));
+    let id = bench.delete(deposed("a", "0badcafe"), false).unwrap();
+    assert_eq!(bench.end(id, Outcome::Succeeded, None, &[]), vec![]);
+    assert_eq!(bench.order(), ["a", "b"]);
+}
+
+#[test]
+fn a_create_takes_the_place_of_a_tombstone() {
+    let mut bench = Bench::with([resource("a", &[]), resource("b", &["a"])]);
+    let id = bench.delete(live("a"), true).unwrap();
+    assert_eq!(bench.end(id, Outcome::Succeeded, None, &[]), vec![]);
+    assert!(
+        bench.entry("a").pending_replacement,
+        "a delete before a replacement leaves a tombstone"
+    );
+    assert_eq!(
+        bench.run(
+            Op::Create,
+            Entry {
+                uid: Some(uid("a2")),
+                ..resource("a", &[])
+            }
+        ),
+        vec![]
+    );
+    assert!(!bench.entry("a").pending_replacement);
+    assert_eq!(bench.order(), ["a", "b"]);
+}
+
+#[test]
+fn an_update_records_the_new_entry_and_keeps_the_uid() {
+    let mut bench = Bench::with([resource("a", &[]), resource("b", &[])]);
+    let changed = Entry {
+        uid: None,
+        id: Some("i".into()),
+        ..resource("b", &[])
+    };
+    assert_eq!(bench.run(Op::Update, changed), vec![]);
+    assert_eq!(bench.order(), ["b", "a"]);
+    assert_eq!(bench.entry("b").uid, Some(uid("b")));
+    assert_eq!(bench.entry("b").id.as_deref(), Some("i"));
+}
+
+#[test]
+fn an_update_that_succeeds_partly_keeps_the_old_inputs() {
+    let old = Entry {
+        inputs: Some(properties(r#"{"size":1}"#)),
+        ..resource("a", &[])
+    };
+    let mut bench = Bench::with([old]);
+    let new = Entry {
+        inputs: Some(properties(r#"{"size":2}"#)),
+        outputs: Some(properties(r#"{"seen":2}"#)),
+        ..resource("a", &[])
+    };
+    let id = bench.begin_with(Op::Update, new.clone()).unwrap();
+    assert_eq!(bench.end(id, Outcome::Partial, Some(new), &["half"]), vec![]);
+    assert_eq!(bench.entry("a").inputs, Some(properties(r#"{"size":1}"#)));
+    assert_eq!(bench.entry("a").outputs, Some(properties(r#"{"seen":2}"#)));
+    assert_eq!(bench.entry("a").init_errors, ["half"]);
+}
+
+#[test]
+fn an_update_that_fails_keeps_the_old_entry() {
+    let mut bench = Bench::with([resource("a", &[])]);
+    let id = bench
+        .begin_with(
+            Op::Update,
+            Entry {
+                tainted: true,
+                ..resource("a", &[])
+            },
+        )
+        .unwrap();
+    bench.end(id, Outcome::Failed, None, &[]);
+    assert!(!bench.entry("a").tainted);
+    assert!(!bench.state.is_recorded(&live("a")));
+}
+
+#[test]
+fn a_delete_takes_the_entry_out_and_a_failed_one_does_not() {
+    let mut bench = Bench::with([resource("a", &[])]);
+    let id = bench.delete(live("a"), false).unwrap();
+    bench.end(id, Outcome::Failed, None, &[]);
+    assert_eq!(bench.order(), ["a"]);
+    let id = bench.delete(live("a"), false).unwrap();
+    assert_eq!(bench.end(id, Outcome::Succeeded, None, &[]), vec![]);
+    assert!(bench.state.is_empty());
+}
+
+#[test]
+fn a_delete_that_succeeds_partly_keeps_the_entry_with_its_reasons() {
+    let mut bench = Bench::with([resource("a", &[])]);
+    let id = bench.delete(live("a"), false).unwrap();
+    assert_eq!(bench.end(id, Outcome::Partial, None, &["still draining"]), vec![]);
+    assert_eq!(bench.entry("a").init_errors, ["still draining"]);
+    assert!(bench.state.is_reliable());
+}
+
+#[test]
+fn a_discard_forgets_even_a_protected_entry() {
+    let mut bench = Bench::with([Entry {
+        protect: true,
+        ..resource("a", &[])
+    }]);
+    let begin = bench.intent(Op::Discard, live("a"), None);
+    let id = bench.begin(begin).unwrap();
+    assert_eq!(bench.end(id, Outcome::Succeeded, None, &[]), vec![]);
+    assert!(bench.state.is_empty());
+}
+
+#[test]
+fn a_read_records_what_is_there_whether_or_not_it_was_known() {
+    let mut bench = Bench::with([Entry {
+        external: true,
+        ..resource("a", &[])
+    }]);
+    assert_eq!(
+        bench.run(
+            Op::Read,
+            Entry {
+                external: true,
+                id: Some("1".into()),
+                ..resource("a", &[])
+            }
+        ),
+        vec![]
+    );
+    assert_eq!(
+        bench.run(
+            Op::Read,
+            Entry {
+                external: true,
+                ..resource("b", &["a"])
+            }
+        ),
+        vec![]
+    );
+    assert_eq!(bench.order(), ["a", "b"]);
+    assert_eq!(bench.entry("a").id.as_deref(), Some("1"));
+}
+
+#[test]
+fn an_import_is_recorded_like_a_create() {
+    let mut bench = Bench::open();
+    assert_eq!(bench.run(Op::Import, resource("a", &[])), vec![]);
+    assert_eq!(bench.order(), ["a"]);
+    assert_eq!(
+        rules(bench.begin_with(Op::Import, resource("a", &[]))),
+        [Rule::Target]
+    );
+}
+
+#[test]
+fn same_moves_the_entry_among_those_that_were_recorded() {
+    let mut bench = Bench::with([resource("a", &[]), resource("b", &[])]);
+    bench.same(resource("b", &[])).unwrap();
+    assert_eq!(bench.order(), ["b", "a"]);
+    assert_eq!(
+        rules(bench.same(resource("b", &[]))),
+        [Rule::Target],
+        "once an update"
+    );
+    assert_eq!(rules(bench.same(resource("c", &[]))), [Rule::Target]);
+}
+
+#[test]
+fn replace_is_a_marker() {
+    let mut bench = Bench::with([resource("a", &[])]);
+    bench.step(StepChange::Replace(live("a"))).unwrap();
+    assert_eq!(bench.order(), ["a"]);
+    assert_eq!(rules(bench.step(StepChange::Replace(live("b")))), [Rule::Target]);
+}
+
+#[test]
+fn refresh_changes_the_entry_in_its_place() {
+    let mut bench = Bench::with([resource("b", &[]), resource("c", &["b"])]);
+    let seen = Entry {
+        id: Some("seen".into()),
+        uid: None,
+        ..resource("b", &[])
+    };
+    bench
+        .step(StepChange::Refresh {
+            target: live("b"),
+            entry: Some(Arc::new(seen)),
+        })
+        .unwrap();
+    assert_eq!(bench.order(), ["b", "c"]);
+    assert_eq!(bench.entry("b").id.as_deref(), Some("seen"));
+    assert_eq!(bench.entry("b").uid, Some(uid("b")));
+}
+
+#[test]
+fn refresh_of_what_is_gone_prunes_references_and_moves_children_up() {
+    let grandchild = Entry {
+        parent: Some(address("child")),
+        ..resource("grandchild", &["child", "root"])
+    };
+    let child = Entry {
+        parent: Some(address("root")),
+        ..resource("child", &[])
+    };
+    let mut bench = Bench::with([resource("root", &[]), child, grandchild]);
+    bench
+        .step(StepChange::Refresh {
+            target: live("child"),
+            entry: None,
+        })
+        .unwrap();
+    assert_eq!(bench.order(), ["root", "grandchild"]);
+    let heir = bench.entry("grandchild");
+    assert_eq!(heir.parent, Some(address("root")));
+    assert_eq!(heir.depends_on, [Dependency::Entry(address("root"))]);
+}
+
+#[test]
+fn remove_pending_replace_drops_a_tombstone_and_nothing_else() {
+    let mut bench = Bench::with([resource("a", &[]), resource("b", &[])]);
+    let id = bench.delete(live("a"), true).unwrap();
+    bench.end(id, Outcome::Succeeded, None, &[]);
+    assert_eq!(
+        rules(bench.step(StepChange::RemovePendingReplace(live("b")))),
+        [Rule::Target]
+    );
+    bench.step(StepChange::RemovePendingReplace(live("a"))).unwrap();
+    assert_eq!(bench.order(), ["b"]);
+}
+
+#[test]
+fn outputs_change_in_place() {
+    let mut bench = Bench::with([resource("a", &[])]);
+    let outputs = properties(r#"{"url":"u"}"#);
+    let change = StepChange::Outputs {
+        target: live("a"),
+        outputs: outputs.clone(),
+        sensitive: vec!["url".into()],
+    };
+    bench.step(change).unwrap();
+    assert_eq!(bench.entry("a").outputs, Some(outputs));
+    assert_eq!(bench.entry("a").sensitive_outputs, ["url"]);
+    assert!(!bench.state.is_recorded(&live("a")));
+}
