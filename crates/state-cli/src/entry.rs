@@ -1,7 +1,7 @@
 //! Entries in JSON: what a machine may know of one without seeing its secrets.
 
-use crate::mask::Mask;
 use crate::marks::entry_marks;
+use crate::mask::Mask;
 use serde::Serialize;
 use state_core::json::Json;
 use state_core::{Dependency, Entry, PendingOperation, State, Timestamp, Uid};
@@ -73,25 +73,41 @@ impl EntryView {
     /// All there is to say of an entry.
     pub(crate) fn new(state: &State, entry: &Entry, show_secrets: bool) -> Self {
         let mask = Mask::of_entry(entry, show_secrets);
-        let pending: Vec<_> = state.pending().filter(|operation| operation.target == entry.key()).collect();
+        let pending: Vec<_> = state
+            .pending()
+            .filter(|operation| operation.target == entry.key())
+            .collect();
         let extension = |value: &Json| show_secrets.then(|| value.clone());
         Self {
             line: EntryLine::new(entry, &pending, show_secrets),
             schema_version: entry.schema_version,
             library: entry.library.clone(),
-            provider: entry.provider.as_ref().map(|provider| provider.address.to_string()),
+            provider: entry
+                .provider
+                .as_ref()
+                .map(|provider| provider.address.to_string()),
             group: entry.group.as_ref().map(ToString::to_string),
             created: entry.created.clone(),
             modified: entry.modified.clone(),
             init_errors: entry.init_errors.clone(),
-            inputs: entry.inputs.as_ref().map(|inputs| mask.properties(inputs, &entry.sensitive_inputs)),
-            outputs: entry.outputs.as_ref().map(|outputs| mask.properties(outputs, &entry.sensitive_outputs)),
+            inputs: entry
+                .inputs
+                .as_ref()
+                .map(|inputs| mask.properties(inputs, &entry.sensitive_inputs)),
+            outputs: entry
+                .outputs
+                .as_ref()
+                .map(|outputs| mask.properties(outputs, &entry.sensitive_outputs)),
             sensitive_inputs: entry.sensitive_inputs.clone(),
             sensitive_outputs: entry.sensitive_outputs.clone(),
             depends_on: entry.depends_on.clone(),
             dependents: dependents(state, entry),
             pending: pending.into_iter().map(PendingView::new).collect(),
-            extensions: entry.extensions.iter().map(|(system, value)| (system.clone(), extension(value))).collect(),
+            extensions: entry
+                .extensions
+                .iter()
+                .map(|(system, value)| (system.clone(), extension(value)))
+                .collect(),
         }
     }
 }
@@ -103,7 +119,10 @@ fn dependents(state: &State, entry: &Entry) -> Vec<String> {
     }
     let mut named: Vec<String> = Vec::new();
     let group = entry.group.clone().map(Dependency::Group);
-    for target in [Some(Dependency::Entry(entry.address.clone())), group].into_iter().flatten() {
+    for target in [Some(Dependency::Entry(entry.address.clone())), group]
+        .into_iter()
+        .flatten()
+    {
         for dependent in state.dependents(&target) {
             let name = dependent.key().to_string();
             if !named.contains(&name) {

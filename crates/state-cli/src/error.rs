@@ -110,13 +110,19 @@ fn hint(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::Locked => {
             "wait for the holder; if it is gone for good, `statectl lock status` and then `statectl lock break`"
         }
-        ErrorKind::Conflict => "look again with `statectl history` and `statectl pending list`, then decide anew",
+        ErrorKind::Conflict => {
+            "look again with `statectl history` and `statectl pending list`, then decide anew"
+        }
         ErrorKind::Fenced | ErrorKind::Indeterminate => {
             "see what took effect with `statectl history` and `statectl pending list` before you repeat anything"
         }
         ErrorKind::NotApplied => "nothing happened: mend the cause and run it again",
-        ErrorKind::Corrupt => "don't write to it; find the extent with `statectl verify --deep`, then restore the files from a copy",
-        ErrorKind::Integrity => "mend the state it names; `statectl verify` lists every violation of the stored one",
+        ErrorKind::Corrupt => {
+            "don't write to it; find the extent with `statectl verify --deep`, then restore the files from a copy"
+        }
+        ErrorKind::Integrity => {
+            "mend the state it names; `statectl verify` lists every violation of the stored one"
+        }
         ErrorKind::Format => "use the build of statectl that wrote it, or a newer one",
         ErrorKind::Unsupported => "use another store, or a build with what it names",
         ErrorKind::Denied => "get access to the store's files, then run it again",
@@ -138,7 +144,10 @@ mod tests {
             object: "stacks/x/head.json".into(),
             source: "no route to host".into(),
         });
-        assert_eq!(error.message, "stacks/x/head.json can't be reached: no route to host");
+        assert_eq!(
+            error.message,
+            "stacks/x/head.json can't be reached: no route to host"
+        );
         assert_eq!(error.code, ExitCode::Unreachable);
         assert_eq!(error.object, "stacks/x/head.json");
     }

@@ -42,7 +42,9 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     let context = Context::new(cli.global);
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(source) => return output::print_error(&context, error::CliError::io("the async runtime", &source)),
+        Err(source) => {
+            return output::print_error(&context, error::CliError::io("the async runtime", &source));
+        }
     };
     match runtime.block_on(commands::run(&context, &cli.command)) {
         Ok(report) => output::print_report(&context, &report),

@@ -69,7 +69,9 @@ impl Mask {
     }
 
     fn write(&self, value: View<'_>, hidden: &[View<'_>], out: &mut String) {
-        let is_hidden = hidden.iter().any(|one| one.offset() == value.offset() && one.text() == value.text());
+        let is_hidden = hidden
+            .iter()
+            .any(|one| one.offset() == value.offset() && one.text() == value.text());
         let is_secret = value.as_str().is_some_and(|text| self.secrets.contains(&*text));
         if is_hidden || is_secret {
             write_string(out, HIDDEN);
@@ -167,7 +169,10 @@ mod tests {
     #[test]
     fn names_and_pointers_are_hidden_and_nothing_else() {
         assert_eq!(
-            masked(r#"{"a":"secret","b":[1,{"c":"hidden","d":2.50}]}"#, &["a", "/b/1/c"]),
+            masked(
+                r#"{"a":"secret","b":[1,{"c":"hidden","d":2.50}]}"#,
+                &["a", "/b/1/c"]
+            ),
             r#"{"a":"(sensitive)","b":[1,{"c":"(sensitive)","d":2.50}]}"#
         );
     }
@@ -175,21 +180,30 @@ mod tests {
     #[test]
     fn a_path_goes_through_terraforms_wrapper() {
         assert_eq!(
-            masked(r#"{"input":{"type":["object",{}],"value":{"pw":"x","user":"y"}}}"#, &["/input/pw"]),
+            masked(
+                r#"{"input":{"type":["object",{}],"value":{"pw":"x","user":"y"}}}"#,
+                &["/input/pw"]
+            ),
             r#"{"input":{"type":["object",{}],"value":{"pw":"(sensitive)","user":"y"}}}"#
         );
     }
 
     #[test]
     fn a_path_that_ends_nowhere_covers_its_nearest_ancestor() {
-        assert_eq!(masked(r#"{"a":{"b":{"x":1}},"c":2}"#, &["/a/b/gone/deep"]), r#"{"a":{"b":"(sensitive)"},"c":2}"#);
+        assert_eq!(
+            masked(r#"{"a":{"b":{"x":1}},"c":2}"#, &["/a/b/gone/deep"]),
+            r#"{"a":{"b":"(sensitive)"},"c":2}"#
+        );
         assert_eq!(masked(r#"{"c":2}"#, &["a", "/b/c"]), r#"{"c":2}"#);
     }
 
     #[test]
     fn a_copy_of_a_secret_is_hidden_too() {
         assert_eq!(
-            masked(r#"{"copy":["hunter22"],"pw":"hunter22","short":"abc","x":"abc"}"#, &["pw", "x"]),
+            masked(
+                r#"{"copy":["hunter22"],"pw":"hunter22","short":"abc","x":"abc"}"#,
+                &["pw", "x"]
+            ),
             r#"{"copy":["(sensitive)"],"pw":"(sensitive)","short":"abc","x":"(sensitive)"}"#
         );
     }

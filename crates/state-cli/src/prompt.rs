@@ -15,8 +15,10 @@ pub(crate) fn confirm(context: &Context, object: &str, question: &str) -> Result
     }
     let refused = |message: &str| CliError::new(ExitCode::Refused, object, message);
     if !context.terminal.can_ask() {
-        return Err(refused("it needs a confirmation, and there is no terminal to ask on")
-            .with_hint("run it again with `--yes`"));
+        return Err(
+            refused("it needs a confirmation, and there is no terminal to ask on")
+                .with_hint("run it again with `--yes`"),
+        );
     }
     let answer = ask(question).map_err(|source| CliError::io("the terminal", &source))?;
     if matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {

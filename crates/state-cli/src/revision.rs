@@ -14,13 +14,18 @@ pub(crate) fn resolve(history: &[Revision], wanted: &str) -> Result<RevisionId, 
     let found = match wanted.strip_prefix('@') {
         Some(back) if back.chars().all(|c| c == '-') => relative(history, back.len()).into_iter().collect(),
         Some(_) => Vec::new(),
-        None => history.iter().filter(|revision| fits(&revision.id, wanted)).collect::<Vec<_>>(),
+        None => history
+            .iter()
+            .filter(|revision| fits(&revision.id, wanted))
+            .collect::<Vec<_>>(),
     };
     let object = format!("revision {wanted}");
     match &*found {
         [one] => Ok(one.id.clone()),
-        [] => Err(CliError::new(ExitCode::NotFound, object, "there is no such revision")
-            .with_hint("`statectl history` lists them")),
+        [] => Err(
+            CliError::new(ExitCode::NotFound, object, "there is no such revision")
+                .with_hint("`statectl history` lists them"),
+        ),
         several => {
             let ids: Vec<_> = several.iter().map(|revision| revision.id.to_string()).collect();
             let message = format!("it could be {}", ids.join(" or "));
@@ -56,7 +61,11 @@ mod tests {
         let update = UpdateInfo::new(UpdateId::from_bits([1; 16]), UpdateKind::Edit, Timestamp::new(""));
         Revision {
             id: id.parse().unwrap(),
-            kind: if stored { RevisionKind::Stored } else { RevisionKind::Update(Box::new(update)) },
+            kind: if stored {
+                RevisionKind::Stored
+            } else {
+                RevisionKind::Update(Box::new(update))
+            },
             entries: 0,
             current,
             slot: Slot::ZERO,
@@ -73,7 +82,9 @@ mod tests {
     }
 
     fn resolved(wanted: &str) -> Result<String, ExitCode> {
-        resolve(&history(), wanted).map(|id: RevisionId| id.to_string()).map_err(|error| error.code)
+        resolve(&history(), wanted)
+            .map(|id: RevisionId| id.to_string())
+            .map_err(|error| error.code)
     }
 
     #[test]

@@ -33,8 +33,15 @@ pub(crate) fn place(context: &Context) -> Result<Place, CliError> {
     for folder in here.ancestors() {
         let store = folder.join(FOLDER);
         if is_store(&store) {
-            let url = if folder == here { format!("file://{FOLDER}") } else { file_url(&store)? };
-            return Ok(Place { url, found: Some(true) });
+            let url = if folder == here {
+                format!("file://{FOLDER}")
+            } else {
+                file_url(&store)?
+            };
+            return Ok(Place {
+                url,
+                found: Some(true),
+            });
         }
     }
     Ok(Place {
@@ -96,10 +103,12 @@ pub(crate) async fn open_stack(context: &Context) -> Result<Stack, CliError> {
     if let Some(name) = choose(context, &stacks).await? {
         return find(context, &stacks, &name).await;
     }
-    Err(
-        CliError::new(ExitCode::NotFound, format!("store {}", stacks.url()), "it has no stack yet")
-            .with_hint("give it one with `statectl import FILE` or `statectl stack new NAME`"),
+    Err(CliError::new(
+        ExitCode::NotFound,
+        format!("store {}", stacks.url()),
+        "it has no stack yet",
     )
+    .with_hint("give it one with `statectl import FILE` or `statectl stack new NAME`"))
 }
 
 /// The name of the stack that the user named, or of the only one; none when there is none.
@@ -118,8 +127,11 @@ pub(crate) async fn choose(context: &Context, stacks: &Stacks) -> Result<Option<
         several => {
             let listed: Vec<_> = several.iter().map(StackName::short).collect();
             let message = format!("it has {} stacks: {}", several.len(), listed.join(", "));
-            Err(CliError::new(ExitCode::Usage, format!("store {}", stacks.url()), &message)
-                .with_hint(format!("say which with `--stack`, for example `--stack {}`", listed[0])))
+            Err(
+                CliError::new(ExitCode::Usage, format!("store {}", stacks.url()), &message).with_hint(
+                    format!("say which with `--stack`, for example `--stack {}`", listed[0]),
+                ),
+            )
         }
     }
 }
@@ -138,7 +150,13 @@ pub(crate) async fn find(context: &Context, stacks: &Stacks, name: &StackName) -
 
 /// That there is no such stack.
 pub(crate) async fn no_stack(stacks: &Stacks, name: &StackName) -> CliError {
-    let names: Vec<_> = stacks.names().await.unwrap_or_default().iter().map(StackName::short).collect();
+    let names: Vec<_> = stacks
+        .names()
+        .await
+        .unwrap_or_default()
+        .iter()
+        .map(StackName::short)
+        .collect();
     let hint = match nearest(&name.short(), names.iter().map(String::as_str)) {
         Some(meant) => format!("did you mean `{meant}`? `statectl stack ls` lists all of them"),
         None => format!(
@@ -161,7 +179,10 @@ pub(crate) async fn held<T>(
     let done = done?;
     let warnings = closed.err().map(|error| {
         let error = CliError::from(error);
-        format!("what was done is stored, but the lock wasn't given back cleanly: {}", error.message)
+        format!(
+            "what was done is stored, but the lock wasn't given back cleanly: {}",
+            error.message
+        )
     });
     Ok((done, warnings.into_iter().collect()))
 }

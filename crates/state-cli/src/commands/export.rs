@@ -58,12 +58,16 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         None => (view.snapshot(), None, standing.warnings()),
     };
     let format = args.format.unwrap_or_else(|| native_format(&snapshot));
-    let bytes = state_formats::export(&snapshot, format).map_err(|error| failed(&stack.name().short(), error))?;
+    let bytes =
+        state_formats::export(&snapshot, format).map_err(|error| failed(&stack.name().short(), error))?;
     if let Some(file) = &args.output {
         write_file(file, &bytes, args.force || context.global.yes)?;
     } else if !context.global.json {
         if context.terminal.stdout {
-            warnings.push("what is above holds secrets as they are: `-o FILE` writes a file that only you can read".to_owned());
+            warnings.push(
+                "what is above holds secrets as they are: `-o FILE` writes a file that only you can read"
+                    .to_owned(),
+            );
         }
         return Ok(Report::raw(bytes, warnings));
     }
@@ -87,7 +91,11 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
 
 /// The format that the state came in.
 fn native_format(snapshot: &Snapshot) -> Format {
-    if snapshot.extensions.contains_key(TERRAFORM) { Format::Terraform } else { Format::Native }
+    if snapshot.extensions.contains_key(TERRAFORM) {
+        Format::Terraform
+    } else {
+        Format::Native
+    }
 }
 
 fn failed(stack: &str, error: state_formats::Error) -> CliError {
@@ -103,7 +111,11 @@ fn failed(stack: &str, error: state_formats::Error) -> CliError {
 fn write_file(file: &Path, bytes: &[u8], replace: bool) -> Result<(), CliError> {
     let name = file.display().to_string();
     let create = |path: &Path| {
-        let mut created = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+        let mut created = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)?;
         created.write_all(bytes)?;
         created.sync_all()
     };
@@ -120,8 +132,10 @@ fn write_file(file: &Path, bytes: &[u8], replace: bool) -> Result<(), CliError> 
         create(file)
     };
     written.map_err(|source| match source.kind() {
-        std::io::ErrorKind::AlreadyExists => CliError::new(ExitCode::Refused, name, "the file is there already")
-            .with_hint("replace it with `--force`, or name another file"),
+        std::io::ErrorKind::AlreadyExists => {
+            CliError::new(ExitCode::Refused, name, "the file is there already")
+                .with_hint("replace it with `--force`, or name another file")
+        }
         _ => CliError::io(name, &source).with_hint("name a file in a folder that you may write to"),
     })
 }

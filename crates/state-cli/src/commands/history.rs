@@ -94,7 +94,9 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             page.line("no revisions yet: `statectl import FILE` makes the first");
             return;
         }
-        let mut table = Table::new(["", "REVISION", "WHEN", "WHO", "KIND", "STEPS", "ENTRIES", "MESSAGE"]);
+        let mut table = Table::new([
+            "", "REVISION", "WHEN", "WHO", "KIND", "STEPS", "ENTRIES", "MESSAGE",
+        ]);
         for line in &lines {
             table.row(row(line, &now));
         }
@@ -114,7 +116,11 @@ fn row(line: &Line, now: &Timestamp) -> [String; 8] {
         who.unwrap_or_default(),
         update.map_or_else(|| line.kind.clone(), |update| kind(&line.kind, update)),
         update.map(|update| steps(&update.counts)).unwrap_or_default(),
-        count(usize::try_from(line.entries).unwrap_or(usize::MAX), "entry", "entries"),
+        count(
+            usize::try_from(line.entries).unwrap_or(usize::MAX),
+            "entry",
+            "entries",
+        ),
         update.map(|update| update.message.clone()).unwrap_or_default(),
     ]
 }
@@ -137,7 +143,11 @@ fn kind(kind: &str, update: &Details) -> String {
 /// Made, changed and deleted.
 fn steps(counts: &BTreeMap<Op, u64>) -> String {
     let sum = |ops: &[Op]| ops.iter().filter_map(|op| counts.get(op)).sum::<u64>();
-    let (made, changed, gone) = (sum(&[Op::Create, Op::Import]), sum(&[Op::Update]), sum(&[Op::Delete, Op::Discard]));
+    let (made, changed, gone) = (
+        sum(&[Op::Create, Op::Import]),
+        sum(&[Op::Update]),
+        sum(&[Op::Delete, Op::Discard]),
+    );
     if made + changed + gone == 0 {
         return String::new();
     }

@@ -77,7 +77,12 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     report(context, args, &source, &target, outcome, warnings)
 }
 
-async fn apply(context: &Context, args: &Args, session: &Session, new: &Imported) -> Result<Outcome, CliError> {
+async fn apply(
+    context: &Context,
+    args: &Args,
+    session: &Session,
+    new: &Imported,
+) -> Result<Outcome, CliError> {
     let state = session.state();
     let existing = state.snapshot(session.stack().name().to_string(), context.now());
     if state.current().is_some() && is_same(&existing, new) {
@@ -95,23 +100,39 @@ async fn apply(context: &Context, args: &Args, session: &Session, new: &Imported
         forced,
         ..UpdateRequest::new(UpdateKind::Import)
     };
-    let foreign = new.foreign.as_ref().map(|foreign| (foreign.system.to_owned(), foreign.serial));
-    Ok(Outcome::Made(session.import(request, new.snapshot.clone(), foreign).await?))
+    let foreign = new
+        .foreign
+        .as_ref()
+        .map(|foreign| (foreign.system.to_owned(), foreign.serial));
+    Ok(Outcome::Made(
+        session.import(request, new.snapshot.clone(), foreign).await?,
+    ))
 }
 
 /// Why the stack doesn't take this state, if it doesn't.
-fn refusal(state: &State, existing: &Snapshot, new: &Imported, stack: String) -> Result<Option<CliError>, CliError> {
+fn refusal(
+    state: &State,
+    existing: &Snapshot,
+    new: &Imported,
+    stack: String,
+) -> Result<Option<CliError>, CliError> {
     let object = format!("stack {stack}");
-    if let ImportVerdict::Refused(refusal) = check_import(Some(existing), new).map_err(|e| document::failed(&object, e))? {
+    if let ImportVerdict::Refused(refusal) =
+        check_import(Some(existing), new).map_err(|e| document::failed(&object, e))?
+    {
         let error = CliError::new(ExitCode::Conflict, &*object, &format!("{refusal}; nothing was imported"))
             .with_hint("compare with `statectl export`; if it is right after all, import with `--force`, which the history records");
         return Ok(Some(error));
     }
     let pending = state.pending().count();
     if pending > 0 {
-        let message = format!("{} pending; nothing was imported", count(pending, "operation is", "operations are"));
-        let error = CliError::new(ExitCode::Conflict, object, &message)
-            .with_hint("resolve them first: `statectl pending list`; or import with `--force`, which keeps them");
+        let message = format!(
+            "{} pending; nothing was imported",
+            count(pending, "operation is", "operations are")
+        );
+        let error = CliError::new(ExitCode::Conflict, object, &message).with_hint(
+            "resolve them first: `statectl pending list`; or import with `--force`, which keeps them",
+        );
         return Ok(Some(error));
     }
     Ok(None)
@@ -180,9 +201,15 @@ fn report(
         if done.created_stack {
             page.line(format_args!("made stack {name}"));
         }
-        let revision = done.revision.as_ref().map(ToString::to_string).unwrap_or_default();
+        let revision = done
+            .revision
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default();
         if !done.changed {
-            page.line(format_args!("nothing changed: stack {name} holds just this as revision {revision}"));
+            page.line(format_args!(
+                "nothing changed: stack {name} holds just this as revision {revision}"
+            ));
             return;
         }
         page.line(format_args!(

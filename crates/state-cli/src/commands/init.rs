@@ -33,7 +33,10 @@ pub(crate) fn run(context: &Context, _args: &Args) -> Result<Report, CliError> {
         }
         Err(error) => return Err(error.into()),
     };
-    let made = Made { backend: url, created };
+    let made = Made {
+        backend: url,
+        created,
+    };
     Report::new(context, "init", &made, Vec::new(), |page| {
         if created {
             page.line(format_args!("made the store {}", made.backend));

@@ -31,7 +31,11 @@ struct Listed {
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let view = store::open_stack(context).await?.tip().await?;
     let pending: Vec<&PendingOperation> = view.state.pending().collect();
-    let is_wanted = |address: &str| args.glob.as_ref().is_none_or(|pattern| glob::matches(pattern, address));
+    let is_wanted = |address: &str| {
+        args.glob
+            .as_ref()
+            .is_none_or(|pattern| glob::matches(pattern, address))
+    };
     let listed = Listed {
         standing: Standing::of(&view),
         entries: view

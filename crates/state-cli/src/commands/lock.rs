@@ -42,7 +42,11 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
 
 async fn status(context: &Context) -> Result<Report, CliError> {
     let stack = store::open_stack(context).await?;
-    let LockStatus { epoch, holder, client_lock } = stack.lock_status().await?;
+    let LockStatus {
+        epoch,
+        holder,
+        client_lock,
+    } = stack.lock_status().await?;
     let status = Status {
         stack: stack.name().to_string(),
         held: holder.is_some(),
@@ -80,13 +84,17 @@ async fn break_lock(context: &Context, epoch: Option<u64>) -> Result<Report, Cli
     let object = format!("stack {}", stack.name().short());
     let seen = stack.lock_status().await?;
     if let Some(epoch) = epoch.filter(|&epoch| epoch != seen.epoch.get()) {
-        let message = format!("its epoch is {}, not {epoch}: another holder is there now", seen.epoch);
+        let message = format!(
+            "its epoch is {}, not {epoch}: another holder is there now",
+            seen.epoch
+        );
         return Err(CliError::new(ExitCode::Conflict, object, &message)
             .with_hint("look again with `statectl lock status`"));
     }
     let mut warnings = Vec::new();
     if let Some(holder) = &seen.holder {
-        let question = format!("{object} is held by {holder}. Its writes will be refused from now on. Break the lock?");
+        let question =
+            format!("{object} is held by {holder}. Its writes will be refused from now on. Break the lock?");
         confirm(context, &object, &question)?;
         let session = stack.break_lock("lock break", Epoch(seen.epoch.get())).await?;
         ((), warnings) = store::held(session, async |_| Ok(())).await?;
@@ -99,7 +107,9 @@ async fn break_lock(context: &Context, epoch: Option<u64>) -> Result<Report, Cli
     };
     Report::new(context, "lock-break", &broken, warnings, |page| {
         match &broken.holder {
-            Some(holder) => page.line(format_args!("broke the lock of {object} that {holder} held; it is free now")),
+            Some(holder) => page.line(format_args!(
+                "broke the lock of {object} that {holder} held; it is free now"
+            )),
             None => page.line(format_args!("{object} isn't held: there is nothing to break")),
         }
     })

@@ -55,7 +55,11 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         for (name, output) in &shown.outputs {
             let text = output.value.view().as_str().filter(|_| args.raw);
             let value = text.map_or_else(|| output.value.pretty(), std::borrow::Cow::into_owned);
-            let assigned = if args.name.is_some() { value } else { format!("{name} = {value}") };
+            let assigned = if args.name.is_some() {
+                value
+            } else {
+                format!("{name} = {value}")
+            };
             for line in assigned.lines() {
                 page.line(line);
             }
@@ -78,7 +82,9 @@ fn masked(outputs: &StackOutputs, show_secrets: bool) -> BTreeMap<String, Output
     let shown = Mask::of([(map.view(), paths)], show_secrets).value(map.view(), paths);
     let is_sensitive = |name: &str| {
         let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
-        paths.iter().any(|path| path == name || *path == pointer || path.starts_with(&format!("{pointer}/")))
+        paths
+            .iter()
+            .any(|path| path == name || *path == pointer || path.starts_with(&format!("{pointer}/")))
     };
     let members = shown.view();
     let members = members.members().into_iter().flatten();

@@ -72,8 +72,15 @@ async fn list(context: &Context) -> Result<Report, CliError> {
                 line.id.clone(),
                 line.op.to_owned(),
                 line.target.clone(),
-                line.begun.as_ref().map(|begun| age(&now, begun)).unwrap_or_default(),
-                if line.has_result { format!("refused: {}", line.violations.join("; ")) } else { String::new() },
+                line.begun
+                    .as_ref()
+                    .map(|begun| age(&now, begun))
+                    .unwrap_or_default(),
+                if line.has_result {
+                    format!("refused: {}", line.violations.join("; "))
+                } else {
+                    String::new()
+                },
             ]);
         }
         table.print(page);
@@ -97,10 +104,18 @@ async fn resolve(context: &Context, args: &Resolve) -> Result<Report, CliError> 
     let work = async |session: &Session| {
         let operation = find(&session.state(), &args.operation)?;
         let resolution = resolution(args, &operation)?;
-        let request = UpdateRequest::new(UpdateKind::Edit)
-            .with_message(format!("pending {} of {}: {}", operation.op, operation.target, answer(&args.answer)));
+        let request = UpdateRequest::new(UpdateKind::Edit).with_message(format!(
+            "pending {} of {}: {}",
+            operation.op,
+            operation.target,
+            answer(&args.answer)
+        ));
         let revision = session.resolve(request, operation.id, resolution).await?;
-        Ok((PendingView::new(&operation), revision, session.state().pending().count()))
+        Ok((
+            PendingView::new(&operation),
+            revision,
+            session.state().pending().count(),
+        ))
     };
     let session = stack.lock("pending resolve").await?;
     let ((operation, revision, still_pending), warnings) = store::held(session, work).await?;
@@ -137,13 +152,19 @@ const fn answer(answer: &Answer) -> &'static str {
 fn find(state: &State, wanted: &str) -> Result<PendingOperation, CliError> {
     let object = || format!("pending operation {wanted}");
     let wanted_folded = wanted.to_ascii_lowercase();
-    let mut fitting = state.pending().filter(|operation| operation.id.to_string().starts_with(&wanted_folded));
+    let mut fitting = state
+        .pending()
+        .filter(|operation| operation.id.to_string().starts_with(&wanted_folded));
     match (fitting.next(), fitting.next()) {
         (Some(one), None) => Ok(one.clone()),
-        (None, _) => Err(CliError::new(ExitCode::NotFound, object(), "nothing like it is pending")
-            .with_hint("`statectl pending list` lists what is")),
-        (Some(_), Some(_)) => Err(CliError::new(ExitCode::Usage, object(), "several begin like this")
-            .with_hint("give more of the id, as `statectl pending list` prints it")),
+        (None, _) => Err(
+            CliError::new(ExitCode::NotFound, object(), "nothing like it is pending")
+                .with_hint("`statectl pending list` lists what is"),
+        ),
+        (Some(_), Some(_)) => Err(
+            CliError::new(ExitCode::Usage, object(), "several begin like this")
+                .with_hint("give more of the id, as `statectl pending list` prints it"),
+        ),
     }
 }
 
@@ -154,8 +175,12 @@ fn resolution(args: &Resolve, operation: &PendingOperation) -> Result<Resolution
     }
     if args.answer.accept {
         let result = operation.result.as_ref().ok_or_else(|| {
-            CliError::new(ExitCode::Refused, object(), "no result came back, so there is none to accept")
-                .with_hint("say `--done` with the object's `--id`, or `--not-done`")
+            CliError::new(
+                ExitCode::Refused,
+                object(),
+                "no result came back, so there is none to accept",
+            )
+            .with_hint("say `--done` with the object's `--id`, or `--not-done`")
         })?;
         return Ok(Resolution::Done(result.entry.clone()));
     }
@@ -167,8 +192,12 @@ fn resolution(args: &Resolve, operation: &PendingOperation) -> Result<Resolution
         entry.id = Some(id.clone());
     }
     if entry.id.is_none() && matches!(operation.op, Op::Create | Op::Import) {
-        return Err(CliError::new(ExitCode::Usage, object(), "what was made has an id in the world, and it isn't on record")
-            .with_hint("look it up there and say `--done --id ID`"));
+        return Err(CliError::new(
+            ExitCode::Usage,
+            object(),
+            "what was made has an id in the world, and it isn't on record",
+        )
+        .with_hint("look it up there and say `--done --id ID`"));
     }
     Ok(Resolution::Done(Some(Arc::new(entry))))
 }

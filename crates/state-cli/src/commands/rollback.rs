@@ -68,15 +68,24 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         preview(&mut page, &done.changes);
         to_stderr(&page.finish());
     }
-    confirm(context, &object, &format!("Roll {object} back to revision {}?", done.restored))?;
+    confirm(
+        context,
+        &object,
+        &format!("Roll {object} back to revision {}?", done.restored),
+    )?;
     let seen = view.state.current().cloned();
     let work = async |session: &Session| {
         if session.state().current() != seen.as_ref() {
-            return Err(CliError::new(ExitCode::Conflict, &*object, "another revision was made in the meantime; nothing was changed")
-                .with_hint("look at it with `statectl history`, then roll back again"));
+            return Err(CliError::new(
+                ExitCode::Conflict,
+                &*object,
+                "another revision was made in the meantime; nothing was changed",
+            )
+            .with_hint("look at it with `statectl history`, then roll back again"));
         }
         refuse_pending(&object, &session.state())?;
-        let request = UpdateRequest::new(UpdateKind::Rollback).with_message(args.message.clone().unwrap_or_default());
+        let request =
+            UpdateRequest::new(UpdateKind::Rollback).with_message(args.message.clone().unwrap_or_default());
         Ok(session.rollback(request, &done.restored).await?)
     };
     let (revision, warnings) = store::held(stack.lock("rollback").await?, work).await?;
@@ -90,7 +99,10 @@ fn refuse_pending(object: &str, state: &State) -> Result<(), CliError> {
     if pending == 0 {
         return Ok(());
     }
-    let message = format!("{} pending; nothing was changed", count(pending, "operation is", "operations are"));
+    let message = format!(
+        "{} pending; nothing was changed",
+        count(pending, "operation is", "operations are")
+    );
     Err(CliError::new(ExitCode::Conflict, object, &message)
         .with_hint("resolve them first: `statectl pending list`, then `statectl pending resolve ID …`"))
 }
@@ -98,7 +110,8 @@ fn refuse_pending(object: &str, state: &State) -> Result<(), CliError> {
 /// What differs between a state and what it is to become, in the order of the two.
 fn changes(now: &State, then: &Snapshot) -> Changes {
     let mut changes = Changes::default();
-    let wanted: BTreeMap<EntryKey, &Entry> = then.entries.iter().map(|entry| (entry.key(), &**entry)).collect();
+    let wanted: BTreeMap<EntryKey, &Entry> =
+        then.entries.iter().map(|entry| (entry.key(), &**entry)).collect();
     for entry in now.entries() {
         if !wanted.contains_key(&entry.key()) {
             changes.removed.push(entry.key().to_string());
@@ -115,8 +128,14 @@ fn changes(now: &State, then: &Snapshot) -> Changes {
 }
 
 fn preview(page: &mut Page, changes: &Changes) {
-    let all = [("-", &changes.removed), ("~", &changes.changed), ("+", &changes.added)];
-    let lines = all.iter().flat_map(|(sign, names)| names.iter().map(move |name| (sign, name)));
+    let all = [
+        ("-", &changes.removed),
+        ("~", &changes.changed),
+        ("+", &changes.added),
+    ];
+    let lines = all
+        .iter()
+        .flat_map(|(sign, names)| names.iter().map(move |name| (sign, name)));
     let total: usize = all.iter().map(|(_, names)| names.len()).sum();
     for (sign, name) in lines.take(NAMED) {
         page.line(format_args!("  {sign} {name}"));
@@ -139,9 +158,15 @@ fn summary(changes: &Changes) -> String {
 fn report(context: &Context, done: &Done, warnings: Vec<String>) -> Result<Report, CliError> {
     Report::new(context, "rollback", done, warnings, |page| {
         if done.changed {
-            page.line(format_args!("rolled back to {}: now revision {}", done.restored, done.revision));
+            page.line(format_args!(
+                "rolled back to {}: now revision {}",
+                done.restored, done.revision
+            ));
         } else {
-            page.line(format_args!("nothing to do: {} is the current revision", done.revision));
+            page.line(format_args!(
+                "nothing to do: {} is the current revision",
+                done.revision
+            ));
         }
     })
 }

@@ -100,9 +100,20 @@ fn print(page: &mut Page, entry: &EntryView) {
             page.block(&side.pretty());
         }
     }
-    names(page, "depends on", entry.depends_on.iter().map(ToString::to_string));
+    names(
+        page,
+        "depends on",
+        entry.depends_on.iter().map(ToString::to_string),
+    );
     names(page, "needed by", entry.dependents.iter().cloned());
-    names(page, "pending", entry.pending.iter().map(|operation| format!("{} ({})", operation.op, operation.id)));
+    names(
+        page,
+        "pending",
+        entry
+            .pending
+            .iter()
+            .map(|operation| format!("{} ({})", operation.op, operation.id)),
+    );
 }
 
 fn names(page: &mut Page, heading: &str, names: impl Iterator<Item = String>) {

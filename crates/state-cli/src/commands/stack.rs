@@ -95,9 +95,17 @@ async fn list(context: &Context) -> Result<Report, CliError> {
             table.row([
                 short.to_owned(),
                 line.entries.to_string(),
-                line.revision.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string),
-                line.updated.as_ref().map(|updated| age(&now, updated)).unwrap_or_default(),
-                line.holder.as_ref().map(|holder| format!("{}@{}", holder.who, holder.host)).unwrap_or_default(),
+                line.revision
+                    .as_ref()
+                    .map_or_else(|| "-".to_owned(), ToString::to_string),
+                line.updated
+                    .as_ref()
+                    .map(|updated| age(&now, updated))
+                    .unwrap_or_default(),
+                line.holder
+                    .as_ref()
+                    .map(|holder| format!("{}@{}", holder.who, holder.host))
+                    .unwrap_or_default(),
                 stack_marks(line.update_open, line.pending),
             ]);
         }
@@ -115,14 +123,22 @@ async fn new(context: &Context, name: &StackName) -> Result<Report, CliError> {
     let stack = store::open(context)?.new_stack(name).await.map_err(|error| {
         let taken = error.kind() == ErrorKind::Conflict;
         let error = CliError::from(error);
-        if taken { error.with_hint("take another name; `statectl stack ls` lists those in use") } else { error }
+        if taken {
+            error.with_hint("take another name; `statectl stack ls` lists those in use")
+        } else {
+            error
+        }
     })?;
     let made = Made {
         stack: stack.name().to_string(),
         lineage: stack.lineage(),
     };
     Report::new(context, "stack-new", &made, Vec::new(), |page| {
-        page.line(format_args!("made stack {} (lineage {})", name.short(), made.lineage));
+        page.line(format_args!(
+            "made stack {} (lineage {})",
+            name.short(),
+            made.lineage
+        ));
     })
 }
 
@@ -135,12 +151,19 @@ async fn remove(context: &Context, name: &StackName, force: bool) -> Result<Repo
     let stacks = store::open(context)?;
     store::find(context, &stacks, name).await?;
     if let Removal::HasResources { count: entries } = stacks.remove(name, force).await? {
-        let message = format!("it still has {}; nothing was removed", count(entries, "entry", "entries"));
-        return Err(CliError::new(ExitCode::Refused, format!("stack {}", name.short()), &message).with_hint(
-            "destroy what they record first, or run it again with `--force` to forget that it exists",
-        ));
+        let message = format!(
+            "it still has {}; nothing was removed",
+            count(entries, "entry", "entries")
+        );
+        return Err(
+            CliError::new(ExitCode::Refused, format!("stack {}", name.short()), &message).with_hint(
+                "destroy what they record first, or run it again with `--force` to forget that it exists",
+            ),
+        );
     }
-    let removed = Removed { stack: name.to_string() };
+    let removed = Removed {
+        stack: name.to_string(),
+    };
     Report::new(context, "stack-remove", &removed, Vec::new(), |page| {
         page.line(format_args!("removed stack {}", name.short()));
     })

@@ -69,5 +69,9 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         }
         page.space("\n");
     })?;
-    Ok(if verified.valid { report } else { report.with_code(ExitCode::Integrity) })
+    Ok(if verified.valid {
+        report
+    } else {
+        report.with_code(ExitCode::Integrity)
+    })
 }

@@ -115,7 +115,8 @@ impl Page {
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     // Bidirectional controls could show a name as another one.
     let hidden = |c: char| {
-        c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
     if !text.contains(hidden) {
         return Cow::Borrowed(text);

@@ -40,7 +40,12 @@ impl<const N: usize> Table<N> {
     }
 }
 
-fn print_row<const N: usize>(page: &mut Page, style: Style, cells: &[impl AsRef<str>; N], widths: &[usize; N]) {
+fn print_row<const N: usize>(
+    page: &mut Page,
+    style: Style,
+    cells: &[impl AsRef<str>; N],
+    widths: &[usize; N],
+) {
     let mut line = String::new();
     for (cell, &width) in cells.iter().zip(widths) {
         if width > 0 {

@@ -17,7 +17,11 @@ pub(super) struct Source {
 
 /// Reads and understands a file, or stdin.
 pub(super) fn read(context: &Context, file: &Path, format: Option<Format>) -> Result<Source, CliError> {
-    let name = if file == Path::new("-") { "stdin".to_owned() } else { file.display().to_string() };
+    let name = if file == Path::new("-") {
+        "stdin".to_owned()
+    } else {
+        file.display().to_string()
+    };
     let bytes = bytes(file).map_err(|source| {
         CliError::io(name.clone(), &source).with_hint("name a file that can be read, or `-` for stdin")
     })?;
@@ -30,8 +34,14 @@ pub(super) fn read(context: &Context, file: &Path, format: Option<Format>) -> Re
     let mut imported = import(&bytes, format, &mut import_context).map_err(|error| failed(&name, error))?;
     let pending = imported.snapshot.pending_operations.len();
     if pending > 0 {
-        let what = count(pending, "pending operation of the file isn't", "pending operations of the file aren't");
-        imported.notes.push(format!("{what} taken over: resolve them where they were begun"));
+        let what = count(
+            pending,
+            "pending operation of the file isn't",
+            "pending operations of the file aren't",
+        );
+        imported
+            .notes
+            .push(format!("{what} taken over: resolve them where they were begun"));
     }
     Ok(Source { format, imported })
 }
@@ -48,8 +58,12 @@ fn bytes(file: &Path) -> std::io::Result<Vec<u8>> {
 /// An error of the formats, told about a file.
 pub(super) fn failed(object: &str, error: state_formats::Error) -> CliError {
     let hint = match &error {
-        state_formats::Error::Unrecognised { .. } => Some("name the format: `--format terraform` or `--format native`"),
-        other if other.kind() == ErrorKind::Invalid => Some("nothing was written; mend the file and import it again"),
+        state_formats::Error::Unrecognised { .. } => {
+            Some("name the format: `--format terraform` or `--format native`")
+        }
+        other if other.kind() == ErrorKind::Invalid => {
+            Some("nothing was written; mend the file and import it again")
+        }
         _ => None,
     };
     let mut told = match error {
@@ -74,6 +88,9 @@ pub(super) fn failed(object: &str, error: state_formats::Error) -> CliError {
 
 /// How many values are marked as sensitive.
 pub(super) fn sensitive_values(snapshot: &Snapshot) -> usize {
-    let of_entries = snapshot.entries.iter().map(|entry| entry.sensitive_inputs.len() + entry.sensitive_outputs.len());
+    let of_entries = snapshot
+        .entries
+        .iter()
+        .map(|entry| entry.sensitive_inputs.len() + entry.sensitive_outputs.len());
     of_entries.sum::<usize>() + snapshot.sensitive_outputs.len()
 }
