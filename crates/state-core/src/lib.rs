@@ -38,6 +38,8 @@ pub mod name;
 pub mod pending;
 pub mod revision;
 pub mod snapshot;
+#[cfg(any(test, feature = "testkit"))]
+pub mod testkit;
 pub mod update;
 pub mod verify;
 
