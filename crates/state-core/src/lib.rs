@@ -37,6 +37,7 @@ pub mod mutation;
 pub mod name;
 pub mod pending;
 pub mod revision;
+pub mod sensitive;
 pub mod snapshot;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
