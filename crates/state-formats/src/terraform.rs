@@ -1,7 +1,7 @@
 //! Terraform's and OpenTofu's state file, version 4.
 //!
-//! Reading: [`version`](version) says what the document is, [`parse`](parse) takes it apart, [`dependencies`](dependencies)
-//! settles what stands after what. Writing: [`render`](render()) builds the text, [`original`](original) lays it out.
+//! Reading: `version` says what the document is, `parse` takes it apart, `dependencies` settles what stands after what.
+//! Writing: `render` builds the text, `original` lays it out.
 
 mod address;
 mod attributes;
@@ -67,7 +67,7 @@ fn assemble(parsed: Parsed, context: &ImportContext<'_>) -> Result<(Snapshot, St
         .into_iter()
         .map(draft::Draft::finish)
         .collect::<Result<_>>()?;
-    snapshot.entries = order::topological(entries)?;
+    snapshot.entries = order::topological(&entries)?;
     snapshot.outputs = parsed.outputs;
     snapshot.sensitive_outputs = parsed.sensitive_outputs;
     let serial = ForeignSerial::after_import(None, parsed.serial, Serial::ZERO);

@@ -205,7 +205,7 @@ fn paths_with_an_index_survive_beside_new_ones() {
         ["/list/0"]
     );
     edit(&mut snapshot, "terraform_data.a", |entry| {
-        entry.sensitive_outputs.insert(0, "token".to_owned())
+        entry.sensitive_outputs.insert(0, "token".to_owned());
     });
     let value = Json::parse(&export(&snapshot)).expect("JSON");
     let paths = value
@@ -235,4 +235,20 @@ fn check_results_tell_absent_from_null_from_none() {
             expected
         );
     }
+}
+
+#[test]
+fn a_deposed_object_alone_in_its_group_keeps_its_list() {
+    let deposed =
+        chain("a", r#""t.b""#).replace("{\"attributes\"", "{\"deposed\": \"00000001\", \"attributes\"");
+    let resources = [deposed, chain("b", r#""t.c""#), chain("c", "")];
+    let mut snapshot = import(&with_resources(&format!("[{}]", resources.join(",")))).snapshot;
+    assert_topological(&snapshot);
+    edit(&mut snapshot, "t.c", |entry| entry.tainted = true);
+    let value = Json::parse(&export(&snapshot)).expect("JSON");
+    let listed = value
+        .view()
+        .pointer("/resources/0/instances/0/dependencies")
+        .expect("a list");
+    assert_eq!(Json::from_view(listed).as_str(), r#"["t.b"]"#);
 }

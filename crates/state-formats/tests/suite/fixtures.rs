@@ -1,6 +1,8 @@
 //! States that real tools wrote come back byte for byte.
 
-use crate::given::{assert_topological, entry, export, extension, import, shared_states, stored, try_import};
+use crate::given::{
+    assert_topological, entry, export, extension, import, shared_states, stored, try_import, try_import_as,
+};
 use state_core::Dependency;
 use state_formats::{Format, detect};
 
@@ -94,4 +96,26 @@ fn the_shop_is_mapped_field_by_field() {
             .get("dependencies")
             .is_none()
     );
+}
+
+#[test]
+fn a_native_snapshot_goes_out_and_in_and_still_knows_its_terraform_state() {
+    for (_, text) in shared_states("terraform").unwrap_or_default() {
+        let snapshot = import(&text).snapshot;
+        let native = state_formats::export(&snapshot, Format::Native).expect("always possible");
+        assert_eq!(detect(&native).expect("ours"), Format::Native);
+        let again = try_import_as(&native, Format::Native).expect("a snapshot");
+        assert_eq!(again.foreign, None);
+        assert!(again.snapshot == snapshot);
+        assert!(export(&again.snapshot) == text);
+    }
+}
+
+#[test]
+fn formats_are_named_on_a_command_line() {
+    for format in Format::ALL {
+        assert_eq!(format.to_string().parse::<Format>().expect("a name"), format);
+    }
+    let error = "auto".parse::<Format>().expect_err("for `detect`").to_string();
+    assert_eq!(error, "format `auto`: the formats are: native, terraform");
 }

@@ -33,12 +33,12 @@ impl Entropy for Counted {
 }
 
 pub(crate) fn try_import(text: &str) -> Result<Imported, Error> {
+    try_import_as(text.as_bytes(), Format::Terraform)
+}
+
+pub(crate) fn try_import_as(bytes: &[u8], format: Format) -> Result<Imported, Error> {
     let entropy = Counted::default();
-    state_formats::import(
-        text.as_bytes(),
-        Format::Terraform,
-        &mut ImportContext::new(&entropy, &Still),
-    )
+    state_formats::import(bytes, format, &mut ImportContext::new(&entropy, &Still))
 }
 
 pub(crate) fn import(text: &str) -> Imported {
@@ -85,6 +85,7 @@ pub(crate) fn with_resources(resources: &str) -> String {
 }
 
 /// The states in one folder of the shared data. None, loudly, if it isn't there.
+#[expect(clippy::print_stderr, reason = "a test that skips says so")]
 pub(crate) fn shared_states(folder: &str) -> Option<Vec<(PathBuf, String)>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../../shared/data")
@@ -111,8 +112,10 @@ pub(crate) fn shared_states(folder: &str) -> Option<Vec<(PathBuf, String)>> {
     Some(states)
 }
 
-/// Every entry stands after what it depends on: judged naively, without a look at the code under test.
+/// Every entry stands after what it depends on: judged naively, without a look at the code under test, and by the verifier.
 pub(crate) fn assert_topological(snapshot: &Snapshot) {
+    let report = state_core::verify::verify(snapshot);
+    assert!(report.violations.is_empty(), "{report:?}");
     for (at, entry) in snapshot.entries.iter().enumerate() {
         for dependency in &entry.depends_on {
             let late = snapshot.entries[at..]

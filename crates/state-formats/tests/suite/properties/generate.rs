@@ -117,12 +117,12 @@ fn unknown(choices: &mut Choices, object: &mut Vec<(String, Node)>) {
 /// A whole state.
 pub(crate) fn state(choices: &mut Choices) -> Node {
     let mut top = vec![
-        ("version".to_owned(), Node::raw(4)),
+        ("version".to_owned(), Node::raw(&4)),
         (
             "terraform_version".to_owned(),
             Node::text(choices.of(&["1.11.4", "", "1.12.0-beta1"])),
         ),
-        ("serial".to_owned(), Node::raw(7)),
+        ("serial".to_owned(), Node::raw(&7)),
         ("lineage".to_owned(), Node::text(choices.of(&["l", "", "ünï<"]))),
         ("outputs".to_owned(), outputs(choices)),
         ("resources".to_owned(), resources(choices)),
@@ -186,8 +186,7 @@ fn outputs(choices: &mut Choices) -> Node {
 
 fn resources(choices: &mut Choices) -> Node {
     let mut resources = BTreeMap::new();
-    for rank in 0..GROUPS.len() {
-        let (module, mode, kind, name) = GROUPS[rank];
+    for (rank, (module, mode, kind, name)) in GROUPS.into_iter().enumerate() {
         let modules: &[&str] = match module {
             "" => &[""],
             _ => &["module.m[\"a\\\"b$${c}\"]", "module.m[0].module.n", "module.m"],
@@ -239,7 +238,7 @@ fn instance(choices: &mut Choices, key: (u8, usize, &str), deposed: &str, rank: 
     let mut push = |name: &str, node: Node| fields.push((name.to_owned(), node));
     match key {
         (0, ..) => {}
-        (1, number, _) => push("index_key", Node::raw(number)),
+        (1, number, _) => push("index_key", Node::raw(&number)),
         (_, _, text) => push("index_key", Node::text(text)),
     }
     if choices.yes() {
@@ -248,7 +247,7 @@ fn instance(choices: &mut Choices, key: (u8, usize, &str), deposed: &str, rank: 
     if !deposed.is_empty() {
         push("deposed", Node::text(deposed));
     }
-    push("schema_version", Node::raw(choices.below(3)));
+    push("schema_version", Node::raw(&choices.below(3)));
     match choices.below(4) {
         0 => {}
         1 => push(
@@ -265,7 +264,7 @@ fn instance(choices: &mut Choices, key: (u8, usize, &str), deposed: &str, rank: 
         push("sensitive_attributes", Node::Array(paths));
     }
     if choices.yes() {
-        push("identity_schema_version", Node::raw(0));
+        push("identity_schema_version", Node::raw(&0));
         push("identity", Node::Object(vec![("id".to_owned(), Node::text("i"))]));
     }
     if choices.yes() {
@@ -294,7 +293,7 @@ fn path(choices: &mut Choices) -> Node {
     let mut steps = vec![step("get_attr", Node::text(choices.of(&NAMES)))];
     if choices.yes() {
         let (value, kind) = match choices.below(2) {
-            0 => (Node::raw(choices.below(3)), "number"),
+            0 => (Node::raw(&choices.below(3)), "number"),
             _ => (Node::text(choices.of(&TEXTS)), "string"),
         };
         let index = vec![("value".to_owned(), value), ("type".to_owned(), Node::text(kind))];

@@ -16,7 +16,7 @@ impl Node {
         Self::Text(text.to_owned())
     }
 
-    pub(crate) fn raw(text: impl ToString) -> Self {
+    pub(crate) fn raw(text: &(impl ToString + ?Sized)) -> Self {
         Self::Raw(text.to_string())
     }
 
