@@ -1,7 +1,7 @@
 //! Entries in JSON: what a machine may know of one without seeing its secrets.
 
 use crate::marks::entry_marks;
-use crate::mask::Mask;
+use crate::mask;
 use serde::Serialize;
 use state_core::json::Json;
 use state_core::{Dependency, Entry, PendingOperation, State, Timestamp, Uid};
@@ -25,13 +25,12 @@ pub(crate) struct EntryLine {
 impl EntryLine {
     /// What a list says of an entry.
     pub(crate) fn new(entry: &Entry, pending: &[&PendingOperation], show_secrets: bool) -> Self {
-        let mask = Mask::of_entry(entry, show_secrets);
         Self {
             address: entry.address.to_string(),
             deposed: entry.deposed.as_ref().map(ToString::to_string),
             entry_type: entry.entry_type.name(),
             kind: kind(entry),
-            id: entry.id.as_deref().map(|id| mask.text(id).to_owned()),
+            id: mask::id(entry, show_secrets),
             uid: entry.uid,
             parent: entry.parent.as_ref().map(ToString::to_string),
             marks: entry_marks(entry, pending.iter().copied()),
@@ -72,7 +71,7 @@ pub(crate) struct EntryView {
 impl EntryView {
     /// All there is to say of an entry.
     pub(crate) fn new(state: &State, entry: &Entry, show_secrets: bool) -> Self {
-        let mask = Mask::of_entry(entry, show_secrets);
+        let (inputs, outputs) = mask::sides(entry, show_secrets);
         let pending: Vec<_> = state
             .pending()
             .filter(|operation| operation.target == entry.key())
@@ -90,14 +89,8 @@ impl EntryView {
             created: entry.created.clone(),
             modified: entry.modified.clone(),
             init_errors: entry.init_errors.clone(),
-            inputs: entry
-                .inputs
-                .as_ref()
-                .map(|inputs| mask.properties(inputs, &entry.sensitive_inputs)),
-            outputs: entry
-                .outputs
-                .as_ref()
-                .map(|outputs| mask.properties(outputs, &entry.sensitive_outputs)),
+            inputs,
+            outputs,
             sensitive_inputs: entry.sensitive_inputs.clone(),
             sensitive_outputs: entry.sensitive_outputs.clone(),
             depends_on: entry.depends_on.clone(),

@@ -8,7 +8,7 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
 use crate::output::Report;
-use crate::store;
+use crate::{mask, store};
 use document::Source;
 use serde::Serialize;
 use state_core::{RevisionId, Snapshot, State, UpdateKind};
@@ -89,7 +89,7 @@ async fn apply(
         return Ok(Outcome::Unchanged(state.current().cloned()));
     }
     let mut forced = false;
-    if let Some(refusal) = refusal(&state, &existing, new, session.stack().name().short())? {
+    if let Some(refusal) = refusal(&state, &existing, new, &session.stack().name().short())? {
         if !args.force {
             return Err(refusal);
         }
@@ -114,7 +114,7 @@ fn refusal(
     state: &State,
     existing: &Snapshot,
     new: &Imported,
-    stack: String,
+    stack: &str,
 ) -> Result<Option<CliError>, CliError> {
     let object = format!("stack {stack}");
     if let ImportVerdict::Refused(refusal) =
@@ -170,7 +170,7 @@ fn report(
         Outcome::Made(revision) => (true, Some(revision)),
         Outcome::Unchanged(revision) => (false, revision),
     };
-    let sensitive_values = document::sensitive_values(&source.imported.snapshot);
+    let sensitive_values = mask::count(&source.imported.snapshot);
     if changed && sensitive_values > 0 {
         warnings.push(format!(
             "{} stored in plaintext: the stack's policy is `plaintext`, so guard the store like a password file",

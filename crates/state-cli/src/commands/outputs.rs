@@ -4,13 +4,12 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::Standing;
-use crate::mask::Mask;
+use crate::mask;
 use crate::nearest::nearest;
 use crate::output::Report;
 use crate::store;
 use serde::Serialize;
-use state_core::json::{Json, ObjectWriter};
-use state_core::mutation::StackOutputs;
+use state_core::Json;
 use std::collections::BTreeMap;
 
 /// Show the stack's outputs.
@@ -39,7 +38,10 @@ struct Output {
 /// Shows.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let view = store::open_stack(context).await?.tip().await?;
-    let mut outputs = masked(view.state.outputs(), context.global.show_secrets);
+    let mut outputs: BTreeMap<String, Output> = mask::outputs(&view.snapshot(), context.global.show_secrets)
+        .into_iter()
+        .map(|(name, (value, sensitive))| (name, Output { value, sensitive }))
+        .collect();
     if let Some(name) = &args.name {
         if !outputs.contains_key(name) {
             return Err(missing(&outputs, name, &view.name.short()));
@@ -65,38 +67,6 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             }
         }
     })
-}
-
-/// The outputs with everything secret hidden. Their sensitive paths lead into the map as a whole.
-fn masked(outputs: &StackOutputs, show_secrets: bool) -> BTreeMap<String, Output> {
-    let mut text = String::new();
-    let mut object = ObjectWriter::new(&mut text);
-    for (name, value) in &outputs.values {
-        object.raw(name, value.as_str());
-    }
-    object.finish();
-    let Ok(map) = Json::parse(&text) else {
-        return BTreeMap::new();
-    };
-    let paths = &*outputs.sensitive;
-    let shown = Mask::of([(map.view(), paths)], show_secrets).value(map.view(), paths);
-    let is_sensitive = |name: &str| {
-        let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
-        paths
-            .iter()
-            .any(|path| path == name || *path == pointer || path.starts_with(&format!("{pointer}/")))
-    };
-    let members = shown.view();
-    let members = members.members().into_iter().flatten();
-    members
-        .map(|(name, value)| {
-            let output = Output {
-                value: Json::from_view(value),
-                sensitive: is_sensitive(&name),
-            };
-            (name.into_owned(), output)
-        })
-        .collect()
 }
 
 fn missing(outputs: &BTreeMap<String, Output>, name: &str, stack: &str) -> CliError {

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
-use state_core::{ErrorKind, Snapshot};
+use state_core::ErrorKind;
 use state_formats::{Format, ImportContext, Imported, detect, import};
 use std::io::Read;
 use std::path::Path;
@@ -84,13 +84,4 @@ pub(super) fn failed(object: &str, error: state_formats::Error) -> CliError {
         Some(hint) => told.with_hint(hint),
         None => told,
     }
-}
-
-/// How many values are marked as sensitive.
-pub(super) fn sensitive_values(snapshot: &Snapshot) -> usize {
-    let of_entries = snapshot
-        .entries
-        .iter()
-        .map(|entry| entry.sensitive_inputs.len() + entry.sensitive_outputs.len());
-    of_entries.sum::<usize>() + snapshot.sensitive_outputs.len()
 }
