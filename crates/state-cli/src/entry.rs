@@ -5,7 +5,7 @@ use crate::mask;
 use serde::Serialize;
 use state_core::json::Json;
 use state_core::{Dependency, Entry, PendingOperation, State, Timestamp, Uid};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// An entry in a list.
 #[derive(Debug, Serialize)]
@@ -111,14 +111,16 @@ fn dependents(state: &State, entry: &Entry) -> Vec<String> {
         return Vec::new();
     }
     let mut named: Vec<String> = Vec::new();
+    let mut seen = BTreeSet::new();
     let group = entry.group.clone().map(Dependency::Group);
     for target in [Some(Dependency::Entry(entry.address.clone())), group]
         .into_iter()
         .flatten()
     {
         for dependent in state.dependents(&target) {
-            let name = dependent.key().to_string();
-            if !named.contains(&name) {
+            let key = dependent.key();
+            let name = key.to_string();
+            if seen.insert(key) {
                 named.push(name);
             }
         }

@@ -39,7 +39,7 @@ pub(crate) struct Args {
 /// What became of it.
 enum Outcome {
     Unchanged(Option<RevisionId>),
-    Made(RevisionId),
+    Made { revision: RevisionId, forced: bool },
 }
 
 #[derive(Serialize)]
@@ -74,7 +74,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         Err(error) => return Err(target.give_up(error).await),
     };
     warnings.extend(source.imported.notes.iter().cloned());
-    report(context, args, &source, &target, outcome, warnings)
+    report(context, &source, &target, outcome, warnings)
 }
 
 async fn apply(
@@ -104,9 +104,8 @@ async fn apply(
         .foreign
         .as_ref()
         .map(|foreign| (foreign.system.to_owned(), foreign.serial));
-    Ok(Outcome::Made(
-        session.import(request, new.snapshot.clone(), foreign).await?,
-    ))
+    let revision = session.import(request, new.snapshot.clone(), foreign).await?;
+    Ok(Outcome::Made { revision, forced })
 }
 
 /// Why the stack doesn't take this state, if it doesn't.
@@ -160,15 +159,14 @@ fn is_same(existing: &Snapshot, new: &Imported) -> bool {
 
 fn report(
     context: &Context,
-    args: &Args,
     source: &Source,
     target: &Target,
     outcome: Outcome,
     mut warnings: Vec<String>,
 ) -> Result<Report, CliError> {
-    let (changed, revision) = match outcome {
-        Outcome::Made(revision) => (true, Some(revision)),
-        Outcome::Unchanged(revision) => (false, revision),
+    let (changed, revision, forced) = match outcome {
+        Outcome::Made { revision, forced } => (true, Some(revision), forced),
+        Outcome::Unchanged(revision) => (false, revision, false),
     };
     let sensitive_values = mask::count(&source.imported.snapshot);
     if changed && sensitive_values > 0 {
@@ -191,7 +189,7 @@ fn report(
         foreign_serial: foreign.map(|foreign| foreign.serial),
         created_store: target.created_store,
         created_stack: target.created_stack,
-        forced: args.force,
+        forced,
     };
     Report::new(context, "import", &done, warnings, |page| {
         let name = target.stack.name().short();
@@ -218,6 +216,9 @@ fn report(
             count(done.outputs, "output", "outputs")
         ));
         page.field("revision", revision);
+        if done.forced {
+            page.field("forced", "rules were overridden; the history says so");
+        }
         page.field("format", done.format);
         if let (Some(lineage), Some(serial)) = (done.foreign_lineage, done.foreign_serial) {
             page.field("their serial", serial);
