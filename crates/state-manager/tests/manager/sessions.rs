@@ -235,3 +235,27 @@ async fn lookup_tells_what_became_of_a_mutation() {
         (Some(true), Some(false))
     );
 }
+
+#[tokio::test]
+async fn the_manifest_tells_of_the_last_update_and_its_plugins() {
+    use state_core::snapshot::Plugin;
+    let (_, stack) = new_stack().await;
+    let plugin = |name: &str| Plugin {
+        kind: "resource".into(),
+        name: name.into(),
+        version: "1".into(),
+    };
+    for names in [vec!["aws", "aws", "dns"], vec!["gcp"]] {
+        let session = stack.lock("deploy").await.unwrap();
+        let update = start(&session).await;
+        for name in &names {
+            update.record_plugin(plugin(name)).await.unwrap();
+        }
+        update.finish(UpdateResult::Succeeded).await.unwrap();
+        session.close().await.unwrap();
+    }
+    let manifest = stack.current().await.unwrap().manifest.unwrap();
+    assert_eq!(manifest.plugins, [plugin("gcp")]);
+    assert_eq!(manifest.version, "0");
+    assert!(manifest.time.is_some());
+}
