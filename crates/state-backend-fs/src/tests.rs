@@ -1,6 +1,8 @@
 //! The contract on real files, with the stale, the dead and the damaged.
 
 mod damage;
+mod failing;
+pub(crate) mod faults;
 mod fixture;
 mod folder;
 mod journal;
