@@ -79,7 +79,8 @@ impl Owner {
     pub(crate) fn append(&self, frame: &Frame) -> Result<()> {
         self.check_open()?;
         let mut end = lock(&self.end);
-        self.check_follows(frame, &end)?;
+        self.check_follows(frame, &end)
+            .inspect_err(|error| self.close(Closed::Because(error.to_string())))?;
         let object = self.journal.object(&end.name.to_string());
         let length = end.length + frame.bytes().len() as u64;
         self.settle(self.write(&end, frame.bytes(), &object))?;
