@@ -1,6 +1,7 @@
 //! `import`: take over a state from a file.
 
 mod document;
+mod summary;
 mod target;
 
 use crate::context::Context;
@@ -8,13 +9,12 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
 use crate::output::Report;
-use crate::{mask, store};
-use document::Source;
-use serde::Serialize;
+use crate::store;
 use state_core::{RevisionId, Snapshot, State, UpdateKind};
 use state_formats::{Format, ImportVerdict, Imported, check_import};
 use state_manager::{Session, UpdateRequest};
 use std::path::PathBuf;
+use summary::Summary;
 use target::Target;
 
 /// Take over a state from a file. Makes the store, and the stack `default`, where there is none.
@@ -42,24 +42,6 @@ enum Outcome {
     Made { revision: RevisionId, forced: bool },
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct Done<'a> {
-    stack: String,
-    backend: String,
-    changed: bool,
-    revision: Option<RevisionId>,
-    format: &'static str,
-    entries: usize,
-    outputs: usize,
-    sensitive_values: usize,
-    foreign_lineage: Option<&'a str>,
-    foreign_serial: Option<u64>,
-    created_store: bool,
-    created_stack: bool,
-    forced: bool,
-}
-
 /// Imports.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let source = document::read(context, &args.file, args.format)?;
@@ -74,7 +56,9 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         Err(error) => return Err(target.give_up(error).await),
     };
     warnings.extend(source.imported.notes.iter().cloned());
-    report(context, &source, &target, outcome, warnings)
+    let done = Summary::new(&source, &target, outcome);
+    warnings.extend(done.warning());
+    Report::new(context, "import", &done, warnings, |page| done.print(page))
 }
 
 async fn apply(
@@ -155,74 +139,4 @@ fn is_same(existing: &Snapshot, new: &Imported) -> bool {
         && existing.extensions == snapshot.extensions
         && existing.entries.len() == snapshot.entries.len()
         && existing.entries.iter().zip(&snapshot.entries).all(is_same_entry)
-}
-
-fn report(
-    context: &Context,
-    source: &Source,
-    target: &Target,
-    outcome: Outcome,
-    mut warnings: Vec<String>,
-) -> Result<Report, CliError> {
-    let (changed, revision, forced) = match outcome {
-        Outcome::Made { revision, forced } => (true, Some(revision), forced),
-        Outcome::Unchanged(revision) => (false, revision, false),
-    };
-    let sensitive_values = mask::count(&source.imported.snapshot);
-    if changed && sensitive_values > 0 {
-        warnings.push(format!(
-            "{} stored in plaintext: the stack's policy is `plaintext`, so guard the store like a password file",
-            count(sensitive_values, "sensitive value is", "sensitive values are")
-        ));
-    }
-    let foreign = source.imported.foreign.as_ref();
-    let done = Done {
-        stack: target.stack.name().to_string(),
-        backend: target.url.clone(),
-        changed,
-        revision,
-        format: source.format.name(),
-        entries: source.imported.snapshot.entries.len(),
-        outputs: source.imported.snapshot.outputs.len(),
-        sensitive_values,
-        foreign_lineage: foreign.map(|foreign| &*foreign.lineage),
-        foreign_serial: foreign.map(|foreign| foreign.serial),
-        created_store: target.created_store,
-        created_stack: target.created_stack,
-        forced,
-    };
-    Report::new(context, "import", &done, warnings, |page| {
-        let name = target.stack.name().short();
-        if done.created_store {
-            page.line(format_args!("made the store {}", done.backend));
-        }
-        if done.created_stack {
-            page.line(format_args!("made stack {name}"));
-        }
-        let revision = done
-            .revision
-            .as_ref()
-            .map(ToString::to_string)
-            .unwrap_or_default();
-        if !done.changed {
-            page.line(format_args!(
-                "nothing changed: stack {name} holds just this as revision {revision}"
-            ));
-            return;
-        }
-        page.line(format_args!(
-            "imported {} and {} into stack {name}",
-            count(done.entries, "entry", "entries"),
-            count(done.outputs, "output", "outputs")
-        ));
-        page.field("revision", revision);
-        if done.forced {
-            page.field("forced", "rules were overridden; the history says so");
-        }
-        page.field("format", done.format);
-        if let (Some(lineage), Some(serial)) = (done.foreign_lineage, done.foreign_serial) {
-            page.field("their serial", serial);
-            page.field("their lineage", if lineage.is_empty() { "none" } else { lineage });
-        }
-    })
 }
