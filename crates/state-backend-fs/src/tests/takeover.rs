@@ -286,7 +286,14 @@ async fn a_frame_that_does_not_follow_is_refused_without_effect_and_closes_the_w
         let wrong = match case {
             0 => frame(Epoch(epoch.get() + 1), owner.tail, "a\n"),
             1 => frame(epoch, after(&good), "a\n"),
-            2 => frame(epoch, Tail { chain: *good.chain(), ..owner.tail }, "a\n"),
+            2 => frame(
+                epoch,
+                Tail {
+                    chain: *good.chain(),
+                    ..owner.tail
+                },
+                "a\n",
+            ),
             _ => {
                 let Tail { next, chain } = owner.tail;
                 state_core::Frame::new(FrameKind::Fence, epoch, next, nonce(3), b"{}\n", &chain).unwrap()

@@ -162,7 +162,6 @@ fn a_refused_result_is_on_record_and_stays_when_it_still_breaks_a_rule() {
 }
 
 #[test]
-#[ignore = "state-core records what is resolved by hand before all that it depends on, and then refuses it"]
 fn a_refused_result_is_accepted_once_it_fits() {
     let sandbox = Sandbox::with_shop();
     let policy = Entry::leaf("policy.logs".parse().unwrap(), "policy");
