@@ -40,10 +40,7 @@ pub mod name;
 pub mod pending;
 pub mod revision;
 pub mod snapshot;
-<<<<<<< HEAD
 pub mod state;
-=======
->>>>>>> codec
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 pub mod update;
