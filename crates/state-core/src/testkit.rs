@@ -1,4 +1,4 @@
-//! For the tests of this crate, of backends and of whatever stands on them, ours and yours (feature `testkit`).
+//! For the tests of backends and of whatever stands on them, ours and yours (feature `testkit`).
 
 pub mod clock;
 pub mod conformance;
