@@ -100,6 +100,9 @@ pub(crate) struct Change {
     pub(crate) size: u8,
     pub(crate) protect: bool,
     pub(crate) pending_replacement: bool,
+    pub(crate) external: bool,
+    /// Lacks the kind that its type requires.
+    pub(crate) kindless: bool,
 }
 
 /// The uid that an entry comes with.

@@ -176,6 +176,8 @@ impl Aim<'_> {
         entry.inputs = Some(number("size", change.size));
         entry.protect = change.protect;
         entry.pending_replacement = change.pending_replacement;
+        entry.external = change.external;
+        entry.kind = (!change.kindless).then(|| "thing".to_owned());
         entry
     }
 

@@ -4,7 +4,7 @@
 
 mod judge;
 
-use judge::{is_sound, stands};
+use judge::{is_sound, is_whole, stands};
 use state_core::journal::{RebaseCause, Record};
 use state_core::mutation::{
     Begin, Edit, EditChange, End, Resolution, Resolve, StackOutputs, Step, StepChange,
@@ -14,7 +14,7 @@ use state_core::snapshot::Plugin;
 use state_core::state::Loaded;
 use state_core::{
     Dependency, DeposedKey, Entry, EntryKey, MutationId, Op, Outcome, PendingOperation, SharedEntry, State,
-    codec,
+    Timestamp, codec,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -41,6 +41,7 @@ pub(crate) struct Naive {
     update_open: bool,
     serial: u64,
     outputs: StackOutputs,
+    /// Those of the last update that a program drove.
     plugins: BTreeSet<Plugin>,
 }
 
@@ -85,8 +86,11 @@ impl Naive {
 
     fn change(&mut self, record: &Record, loaded: &Loaded) -> Change {
         match record {
-            Record::UpdateStart(_) => {
+            Record::UpdateStart(update) => {
                 require(!self.update_open)?;
+                if update.kind.is_driven() {
+                    self.plugins.clear();
+                }
                 self.base = self.entries();
                 self.new.clear();
                 self.done.clear();
@@ -183,7 +187,7 @@ impl Naive {
             Some(entry) => {
                 let all = self.entries();
                 let (before, after) = all.split_at(self.new.len());
-                require(stands(entry, before, after))?;
+                require(is_whole(entry) && stands(entry, before, after))?;
             }
             None => {
                 let mut done = self.clone();
@@ -227,9 +231,7 @@ impl Naive {
         let operation = self.pending.remove(place.ok_or(Broken)?);
         self.ended.insert(resolve.id);
         match &resolve.resolution {
-            Resolution::Done(entry) => {
-                self.take_effect(&operation, entry.as_ref(), Outcome::Succeeded, &[])
-            }
+            Resolution::Done(entry) => self.take_effect(&operation, entry.as_ref(), Outcome::Succeeded, &[]),
             _ => Ok(()),
         }
     }
@@ -382,10 +384,13 @@ impl Naive {
                     self.remove(key).ok_or(Broken)?;
                 }
                 EditChange::Put { target, entry } => {
-                    require(self.get(target).is_some())?;
+                    require(self.get(target).is_some() && is_whole(entry))?;
                     self.set(target, Entry::clone(entry));
                 }
-                EditChange::Append(entry) => self.base.push(entry.clone()),
+                EditChange::Append(entry) => {
+                    require(is_whole(entry))?;
+                    self.base.push(entry.clone());
+                }
                 other => unreachable!("not in the table: {other:?}"),
             }
             require(judge::is_distinct(&self.entries()))?;
@@ -453,6 +458,13 @@ impl Naive {
         let pending: Vec<PendingOperation> = state.pending().map(without_words).collect();
         if pending != self.pending {
             return Some(format!("pending {pending:#?}, not {:#?}", self.pending));
+        }
+        let manifest = state
+            .snapshot("", Timestamp::new(""))
+            .manifest
+            .unwrap_or_default();
+        if !manifest.plugins.iter().eq(&self.plugins) {
+            return Some(format!("plugins {:?}, not {:?}", manifest.plugins, self.plugins));
         }
         let rest = (state.update().is_some(), state.serial().get(), state.outputs());
         if rest != (self.update_open, self.serial, &self.outputs) {

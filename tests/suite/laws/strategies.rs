@@ -10,9 +10,38 @@ use state_core::{Op, Outcome, UpdateResult};
 /// How many names entries are given: few, so that they meet.
 pub(crate) const NAMES: u8 = 8;
 
-/// A history of at most so many actions.
+/// How many entries most histories begin with, at most.
+const BEGINNING: usize = 8;
+
+/// A history of at most so many actions: mostly some entries are made and committed first.
 pub(crate) fn histories(max: usize) -> impl Strategy<Value = Vec<Action>> {
-    vec(actions(), 1..=max)
+    let beginning = (vec(beginnings(), 0..=BEGINNING), results());
+    let rest = vec(actions(), 1..=max - BEGINNING - 1);
+    (beginning, rest).prop_map(|((mut history, result), rest)| {
+        history.push(Action::Finish(result));
+        history.extend(rest);
+        history
+    })
+}
+
+/// An entry is made.
+fn beginnings() -> impl Strategy<Value = Action> {
+    (new_targets(), changes()).prop_map(|(target, change)| {
+        let intention = Intention {
+            op: Op::Create,
+            target,
+            change,
+            contrary: false,
+            tombstone: false,
+            misfit: false,
+        };
+        let report = Report {
+            outcome: Outcome::Succeeded,
+            change: None,
+            misfit: false,
+        };
+        Action::Run(intention, report)
+    })
 }
 
 fn actions() -> impl Strategy<Value = Action> {
@@ -49,16 +78,18 @@ fn revisions() -> impl Strategy<Value = Action> {
     let index = any::<Index>;
     prop_oneof![
         index().prop_map(Action::Restore),
-        (index(), index(), any::<u8>()).prop_map(|(which, length, serial)| Action::Import(
-            which, length, serial
-        )),
+        (index(), index(), any::<u8>())
+            .prop_map(|(which, length, serial)| Action::Import(which, length, serial)),
         (index(), index()).prop_map(|(which, length)| Action::Write(which, length)),
         index().prop_map(Action::Forget),
     ]
 }
 
 fn intentions() -> impl Strategy<Value = Intention> {
-    let making = (select(vec![Op::Create, Op::Create, Op::Import, Op::Read]), new_targets());
+    let making = (
+        select(vec![Op::Create, Op::Create, Op::Import, Op::Read]),
+        new_targets(),
+    );
     let changing = (
         select(vec![Op::Create, Op::Update, Op::Update, Op::Read]),
         targets(),
@@ -122,10 +153,11 @@ fn changes() -> impl Strategy<Value = Change> {
         1 => any::<Index>().prop_map(Identity::Stolen),
     ];
     let links = option::weighted(0.5, vec(links(), 0..4));
-    let group = option::weighted(0.3, option::weighted(0.7, 0..2_u8));
-    let marks = (prop::bool::weighted(0.1), prop::bool::weighted(0.05));
+    let group = option::weighted(0.2, option::weighted(0.7, 0..2_u8));
+    let rarely = || prop::bool::weighted(0.05);
+    let marks = (rarely(), rarely(), rarely(), prop::bool::weighted(0.02));
     (links, group, uid, option::weighted(0.4, 0..3_u8), 0..3_u8, marks).prop_map(
-        |(links, group, uid, id, size, (protect, pending_replacement))| Change {
+        |(links, group, uid, id, size, (protect, pending_replacement, external, kindless))| Change {
             links,
             group,
             uid,
@@ -133,6 +165,8 @@ fn changes() -> impl Strategy<Value = Change> {
             size,
             protect,
             pending_replacement,
+            external,
+            kindless,
         },
     )
 }
@@ -151,7 +185,7 @@ fn links() -> impl Strategy<Value = Link> {
         16 => any::<Index>().prop_map(To::Recorded),
         1 => any::<Index>().prop_map(To::Any),
         1 => (0..NAMES).prop_map(To::Name),
-        2 => (0..2_u8).prop_map(To::Group),
+        1 => (0..2_u8).prop_map(To::Group),
     ];
     (field, to).prop_map(|(field, to)| Link { field, to })
 }

@@ -8,8 +8,18 @@ pub(crate) fn is_sound(list: &[SharedEntry]) -> bool {
     let order = (0..list.len()).all(|at| stands(&list[at], &list[..at], &list[at + 1..]));
     let providers = (0..list.len()).all(|at| has_its_provider(&list[at], &list[..at]));
     // Two oracles that know nothing of each other: one that errs is found out.
-    assert_eq!(order, oracle::is_topological(list) && providers, "the oracles disagree");
-    order && is_distinct(list)
+    assert_eq!(
+        order,
+        oracle::is_topological(list) && providers,
+        "the oracles disagree"
+    );
+    order && is_distinct(list) && list.iter().all(|entry| is_whole(entry))
+}
+
+/// A resource has a kind; what isn't ours is neither changed nor replaced.
+pub(crate) fn is_whole(entry: &Entry) -> bool {
+    let has_kind = entry.kind.as_ref().is_some_and(|kind| !kind.is_empty());
+    has_kind && !(entry.external && (entry.pending_replacement || entry.tainted))
 }
 
 /// No key and no uid is there twice.
@@ -31,7 +41,11 @@ pub(crate) fn stands(entry: &Entry, before: &[SharedEntry], after: &[SharedEntry
             !belongs(entry) && !after.iter().any(|other| belongs(other))
         }
     };
-    let addresses = entry.parent.iter().chain(&entry.deleted_with).chain(&entry.replace_with);
+    let addresses = entry
+        .parent
+        .iter()
+        .chain(&entry.deleted_with)
+        .chain(&entry.replace_with);
     let dependencies = entry
         .depends_on
         .iter()
