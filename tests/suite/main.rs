@@ -1,1 +1,3 @@
 //! One binary for all cross-crate tests.
+
+mod laws;

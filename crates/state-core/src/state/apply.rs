@@ -193,7 +193,9 @@ impl State {
                     }
                 }
                 EditChange::Append(entry) => {
-                    let end = next.entries.end_position();
+                    // Never among the recorded ones: when all that is there was recorded, the next record would
+                    // take the same position.
+                    let end = next.entries.end_position().max(next.base);
                     touched.put(&mut next.entries, end, entry.clone());
                     next.count(Op::Import);
                 }

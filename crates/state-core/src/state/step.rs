@@ -253,7 +253,8 @@ impl State {
             && let Some((position, old)) = touched.take(&mut next.entries, target)
         {
             match (op, deposes) {
-                (Op::Create | Op::Import, Some(key)) => {
+                // A tombstone goes even then: no object is left that could await its deletion.
+                (Op::Create | Op::Import, Some(key)) if !old.pending_replacement => {
                     let deposed = Entry {
                         deposed: Some(key.clone()),
                         ..Entry::clone(&old)
