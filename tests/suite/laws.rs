@@ -8,6 +8,8 @@
 mod actions;
 mod aim;
 mod core_laws;
+mod desk;
+mod manager;
 mod naive;
 mod strategies;
 
