@@ -191,7 +191,7 @@ impl Naive {
             }
             None => {
                 let mut done = self.clone();
-                done.take_effect(&operation, None, Outcome::Succeeded, &[])?;
+                done.take_effect(&operation, None, Outcome::Succeeded, &[], None)?;
             }
         }
         self.pending.push(operation);
@@ -209,7 +209,7 @@ impl Naive {
             return Verdict::Accepted;
         }
         let mut next = self.clone();
-        match next.take_effect(&operation, end.entry.as_ref(), end.outcome, &end.reasons) {
+        match next.take_effect(&operation, end.entry.as_ref(), end.outcome, &end.reasons, None) {
             Ok(()) => {
                 next.pending.remove(place);
                 *self = next;
@@ -231,18 +231,25 @@ impl Naive {
         let operation = self.pending.remove(place.ok_or(Broken)?);
         self.ended.insert(resolve.id);
         match &resolve.resolution {
-            Resolution::Done(entry) => self.take_effect(&operation, entry.as_ref(), Outcome::Succeeded, &[]),
+            Resolution::Done(entry) => {
+                let stood = self
+                    .place(&operation.target)
+                    .filter(|_| operation.deposes.is_none());
+                self.take_effect(&operation, entry.as_ref(), Outcome::Succeeded, &[], Some(stood))
+            }
             _ => Ok(()),
         }
     }
 
-    /// The columns `success` and `partial` of the table.
+    /// The columns `success` and `partial` of the table. What is settled by hand stands where the entry before it
+    /// stood, or at the very end.
     fn take_effect(
         &mut self,
         operation: &PendingOperation,
         entry: Option<&SharedEntry>,
         outcome: Outcome,
         reasons: &[String],
+        by_hand: Option<Option<Place>>,
     ) -> Change {
         let target = &operation.target;
         let old = self.get(target);
@@ -281,7 +288,15 @@ impl Naive {
             (Op::Create | Op::Import, Some(old)) => self.make_way(&old, operation.deposes.as_ref())?,
             _ => {}
         }
-        self.new.push(recorded.into());
+        match by_hand {
+            None => self.new.push(recorded.into()),
+            Some(None) => self.base.push(recorded.into()),
+            Some(Some(Place::New(place))) => self.new.insert(place, recorded.into()),
+            Some(Some(Place::Base(place))) => {
+                self.done.remove(&place);
+                self.base[place] = recorded.into();
+            }
+        }
         require(is_sound(&self.entries()))
     }
 

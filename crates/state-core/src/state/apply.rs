@@ -193,9 +193,7 @@ impl State {
                     }
                 }
                 EditChange::Append(entry) => {
-                    // Never among the recorded ones: when all that is there was recorded, the next record would
-                    // take the same position.
-                    let end = next.entries.end_position().max(next.base);
+                    let end = next.behind_all();
                     touched.put(&mut next.entries, end, entry.clone());
                     next.count(Op::Import);
                 }

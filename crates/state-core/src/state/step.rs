@@ -167,7 +167,7 @@ impl State {
         let mut placed = self.clone();
         placed.front = old
             .filter(|_| operation.deposes.is_none())
-            .unwrap_or_else(|| self.entries.end_position());
+            .unwrap_or_else(|| self.behind_all());
         let mut next = placed.outcome(operation, end)?;
         next.front = self.front;
         Ok(next)
