@@ -132,7 +132,9 @@ impl Desk {
             }));
         }
         for task in tasks {
-            let ended = task.await.map_err(|error| TestCaseError::fail(error.to_string()))?;
+            let ended = task
+                .await
+                .map_err(|error| TestCaseError::fail(error.to_string()))?;
             tolerated(ended)?;
         }
         self.look().await
@@ -231,7 +233,10 @@ impl Desk {
         };
         let late = old.start_update(UpdateRequest::new(UpdateKind::Update)).await;
         prop_assert!(late.is_err(), "a writer that was fenced or closed still writes");
-        prop_assert!(self.session.recovered().iter().eq(before.pending()), "what was pending is not handed over");
+        prop_assert!(
+            self.session.recovered().iter().eq(before.pending()),
+            "what was pending is not handed over"
+        );
         if before.update().is_some() {
             let revision = self.stack.current_rev().await.map_err(failed)?;
             self.made(Some(revision)).await?;
@@ -288,7 +293,9 @@ impl Desk {
 
     fn first_of(&self, revision: &RevisionId, length: &Index) -> Snapshot {
         let mut snapshot = self.reader.held(revision).clone();
-        snapshot.entries.truncate(length.index(snapshot.entries.len() + 1));
+        snapshot
+            .entries
+            .truncate(length.index(snapshot.entries.len() + 1));
         snapshot
     }
 
@@ -385,7 +392,9 @@ pub(crate) fn failed(error: Error) -> TestCaseError {
 fn tolerated<T>(answer: Result<T, Error>) -> Result<Option<T>, TestCaseError> {
     match answer {
         Ok(value) => Ok(Some(value)),
-        Err(error) if matches!(error, Error::Integrity { .. }) || error.kind() == ErrorKind::Conflict => Ok(None),
+        Err(error) if matches!(error, Error::Integrity { .. }) || error.kind() == ErrorKind::Conflict => {
+            Ok(None)
+        }
         Err(error) => Err(failed(error)),
     }
 }

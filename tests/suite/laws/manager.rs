@@ -1,7 +1,10 @@
 //! The laws at the manager, over the memory backend.
 
 use super::desk::{Desk, run};
-use super::{ACTIONS, config, strategies::{histories, work}};
+use super::{
+    ACTIONS, config,
+    strategies::{histories, work},
+};
 use proptest::prelude::*;
 use state_core::MemoryBackend;
 use std::sync::Arc;

@@ -73,10 +73,16 @@ impl Reader {
     /// Compares what the store says with what the writer shows.
     pub(super) async fn look(&mut self, shown: &Arc<State>) -> Checked {
         let tip = self.stack.tip().await.map_err(failed)?;
-        prop_assert!(*tip.state == **shown, "the store holds another state than its writer shows");
+        prop_assert!(
+            *tip.state == **shown,
+            "the store holds another state than its writer shows"
+        );
         let entries: Vec<_> = shown.entries().cloned().collect();
         prop_assert!(oracle::is_topological(&entries));
-        let view = self.backend.read_journal(self.stack.lineage(), Some(self.next)).await;
+        let view = self
+            .backend
+            .read_journal(self.stack.lineage(), Some(self.next))
+            .await;
         let view = view.map_err(failed)?;
         for frame in view.frames.iter().filter(|frame| frame.kind() == FrameKind::Data) {
             for record in records(frame.payload())? {
@@ -115,7 +121,10 @@ impl Reader {
         let snapshot = tip.snapshot();
         prop_assert_eq!(snapshot.serial, Some(revision.serial()));
         let current = self.stack.current().await.map_err(failed)?;
-        prop_assert!(current == snapshot, "the current revision isn't what was committed");
+        prop_assert!(
+            current == snapshot,
+            "the current revision isn't what was committed"
+        );
         if let Some(foreign) = tip.state.foreign_serials().get("terraform") {
             let exported = foreign.export(revision.serial());
             match self.imported.take() {
@@ -158,7 +167,12 @@ impl Reader {
         prop_assert!(history.iter().map(|revision| &revision.id).eq(left.iter().rev()));
         let last = self.revisions.iter().rfind(|(_, held)| held.marked);
         let current: Vec<_> = history.iter().filter(|revision| revision.current).collect();
-        prop_assert!(current.iter().map(|revision| &revision.id).eq(last.map(|(id, _)| id)));
+        prop_assert!(
+            current
+                .iter()
+                .map(|revision| &revision.id)
+                .eq(last.map(|(id, _)| id))
+        );
         for (revision, held) in &self.revisions {
             let found = stack.get(revision).await;
             if self.forgotten.contains(revision) {
@@ -170,7 +184,10 @@ impl Reader {
             if held.marked {
                 prop_assert!(found == held.snapshot, "{revision} holds something else now");
             } else {
-                prop_assert!(found.entries == held.snapshot.entries, "{revision} holds something else now");
+                prop_assert!(
+                    found.entries == held.snapshot.entries,
+                    "{revision} holds something else now"
+                );
                 prop_assert_eq!(found.serial, held.snapshot.serial);
             }
         }
