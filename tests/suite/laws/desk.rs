@@ -14,7 +14,7 @@ use state_core::mutation::{Resolution, StackOutputs};
 use state_core::snapshot::Plugin;
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
 use state_core::{
-    Backend, Entry, Error, ErrorKind, PendingOperation, RevisionId, Snapshot, State, UpdateKind, UpdateResult,
+    Backend, Entry, Error, ErrorKind, PendingOperation, RevisionId, SharedEntry, Snapshot, State, UpdateKind, UpdateResult,
 };
 use state_manager::{Actor, Environment, Intent, Mutation, Session, Stack, Stacks, Update, UpdateRequest};
 use std::sync::Arc;
@@ -269,8 +269,11 @@ impl Desk {
                 self.made(tolerated(restored)?).await?;
                 if may {
                     let held = self.reader.held(revision);
-                    let now = self.session.state();
-                    prop_assert!(now.entries().eq(&held.entries), "{revision} did not come back");
+                    let now: Vec<_> = self.session.state().entries().cloned().collect();
+                    prop_assert!(
+                        brought_back(&held.entries, &now),
+                        "{revision} did not come back"
+                    );
                 }
                 Ok(())
             }
@@ -368,6 +371,15 @@ impl Desk {
             entropy: &self.entropy,
         }
     }
+}
+
+/// Whether these are those again; one that had no uid is given one.
+fn brought_back(those: &[SharedEntry], these: &[SharedEntry]) -> bool {
+    let same = |(that, this): (&SharedEntry, &SharedEntry)| {
+        let uid = that.uid.or(this.uid);
+        Entry { uid, ..Entry::clone(that) } == **this
+    };
+    those.len() == these.len() && those.iter().zip(these).all(same)
 }
 
 fn pending(state: &State, is: impl Fn(&PendingOperation) -> bool) -> Option<PendingOperation> {
