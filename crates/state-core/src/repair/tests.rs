@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, reason = "a test that can't go on should panic")]
-
 use super::{Step, repair};
 use crate::address::{Dependency, DeposedKey};
 use crate::entry::{Entry, Provider, SharedEntry};

@@ -1,5 +1,3 @@
-#![expect(clippy::unwrap_used, reason = "a test that can't go on should panic")]
-
 mod cases;
 
 use super::{Operation, Refusal, Surgery};

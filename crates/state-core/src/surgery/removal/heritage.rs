@@ -118,13 +118,22 @@ fn said_by_members(going: &Going<'_>, entry: &Entry, inherited: &[Dependency]) -
     let mut said = BTreeSet::new();
     for to in own.chain(inherited.iter().cloned()) {
         if let Dependency::Group(group) = &to {
-            let members = staying_members(going, group);
-            said.extend(
-                members
-                    .flat_map(|member| member.references())
-                    .map(|reference| reference.to),
-            );
+            for member in staying_members(going, group) {
+                let references = member.references().map(|reference| reference.to);
+                said.extend(references.filter(|to| says_all(going, member, entry, to)));
+            }
         }
     }
     said
+}
+
+/// Whether a member waits for all that a later entry would wait for: of an address, more may stand by then.
+fn says_all(going: &Going<'_>, member: &Entry, entry: &Entry, to: &Dependency) -> bool {
+    match to {
+        Dependency::Group(_) => true,
+        Dependency::Entry(address) => {
+            let before = |other: &Entry| going.stays_before(address, &other.key()).len();
+            before(member) == before(entry)
+        }
+    }
 }

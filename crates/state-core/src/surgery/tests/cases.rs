@@ -5,7 +5,7 @@ use crate::address::{Address, Dependency, DeposedKey, EntryKey};
 use crate::entry::{Entry, EntryType, Provider};
 use crate::id::{MutationId, Uid};
 use crate::journal::Record;
-use crate::mutation::{Begin, Op};
+use crate::mutation::{Begin, Op, Step, StepChange};
 use crate::state::State;
 use crate::update::{UpdateInfo, UpdateKind};
 use crate::{Timestamp, UpdateId};
@@ -248,7 +248,15 @@ fn what_is_protected_or_pending_goes_only_by_force() {
         tombstone: false,
         at: None,
     };
-    for record in [Record::UpdateStart(update), Record::Begin(begin)] {
+    let looked_at = Step {
+        id: MutationId::from_bits([3; 16]),
+        change: StepChange::Same(entry("b", &[]).into()),
+    };
+    for record in [
+        Record::UpdateStart(update),
+        Record::Step(looked_at),
+        Record::Begin(begin),
+    ] {
         state.apply(&record, &Default::default()).unwrap();
     }
     for operation in [mv("c", "d"), mv("b", "d"), mv("a", "d"), rm(&["c"], false, false)] {
