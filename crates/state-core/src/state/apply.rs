@@ -142,7 +142,7 @@ impl State {
                 let known = ForeignSerial::after_import(serials.get(system).copied(), *imported, at);
                 serials.insert(system.clone(), known);
             }
-            RebaseCause::Import { foreign: None } => {}
+            RebaseCause::Import { foreign: None } | RebaseCause::Edit => {}
             RebaseCause::Restore { revision } => {
                 if let Some(update) = &mut next.update {
                     Arc::make_mut(update).restored = Some(revision.clone());
