@@ -76,6 +76,7 @@ fn entries_of(state: &State, keys: &[EntryKey]) -> Result<Vec<SharedEntry>, Test
 }
 
 /// The program, where this workspace builds it: built now if it isn't there. None, said loudly, if it can't be.
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 fn statectl() -> Option<&'static Path> {
     static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
     let program = PROGRAM.get_or_init(|| {
