@@ -1,1 +1,9 @@
 //! One binary for all cross-crate tests.
+
+mod corruption;
+mod cost;
+mod crash;
+mod process;
+mod race;
+mod store;
+mod terraform;
