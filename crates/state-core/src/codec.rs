@@ -32,7 +32,7 @@ mod tests;
 
 use crate::entry::Entry;
 use crate::error::{Error, Result};
-use crate::json::{Document, JsonError, View};
+use crate::json::{Document, Json, JsonError, View};
 use crate::snapshot::Snapshot;
 use reader::Reader;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -89,6 +89,13 @@ pub fn entry_text(entry: &Entry) -> String {
 /// As [`decode`], without the name of the object.
 pub fn entry_from_view(document: &Document<'_>, view: View<'_>) -> Result<Entry, JsonError> {
     read_entry::entry(&Reader::new(document, false), view)
+}
+
+/// The value of a text that this crate wrote: of any size and depth.
+pub(crate) fn json_of_own(text: &str) -> Json {
+    let mut json = Json::null();
+    value::with_unlimited_document(text, |document| json = Json::from_view(document.root()));
+    json
 }
 
 /// Embeds the canonical text. For `serde_json` only.

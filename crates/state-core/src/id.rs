@@ -1,6 +1,6 @@
 //! Identities: 128 random bits each, written as UUIDs.
 //!
-//! None of them is made here: the caller draws the bits from an [`Entropy`](crate::Entropy).
+//! None of them is made here: the caller draws the bits from an [`Entropy`].
 
 use crate::environment::Entropy;
 use crate::error::{Error, Result};

@@ -39,6 +39,7 @@ pub mod mutation;
 pub mod name;
 pub mod pending;
 pub mod revision;
+pub mod sensitive;
 pub mod snapshot;
 pub mod state;
 #[cfg(any(test, feature = "testkit"))]

@@ -1,6 +1,7 @@
 //! Seed 004's merge in value form: what an update has recorded so far, then what it hasn't touched.
 //!
-//! Seed 004 tells entries apart by pointer; here an [`EntryKey`] does, so lists can be copied, stored and replayed.
+//! Seed 004 tells entries apart by pointer; here an [`EntryKey`] does, so lists can be copied, stored and
+//! replayed.
 //!
 //! # Why the result is in topological order
 //! Given that

@@ -1,4 +1,6 @@
-//! What tests of this crate, of backends and of callers share. Only with the feature `testkit`.
+//! For the tests of backends and of whatever stands on them, ours and yours (feature `testkit`).
 
+pub mod clock;
+pub mod conformance;
 pub mod oracle;
 pub mod strategy;

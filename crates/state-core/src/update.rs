@@ -22,6 +22,9 @@ pub struct UpdateInfo {
     /// The machine.
     #[serde(default)]
     pub host: String,
+    /// The version of the program that writes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
     /// Why.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
@@ -58,6 +61,7 @@ impl UpdateInfo {
             kind,
             who: String::new(),
             host: String::new(),
+            version: String::new(),
             message: String::new(),
             start,
             end: None,
@@ -92,6 +96,13 @@ pub enum UpdateKind {
     Rename,
     /// Made a stored snapshot current.
     Restore,
+}
+
+impl UpdateKind {
+    /// Whether a tool drove it: then the snapshot's manifest tells of that tool and its plugins.
+    pub const fn is_driven(self) -> bool {
+        matches!(self, Self::Update | Self::Refresh | Self::Destroy)
+    }
 }
 
 impl fmt::Display for UpdateKind {

@@ -1,1 +1,80 @@
 //! Foreign states in and out without loss: Terraform and OpenTofu state files.
+//!
+//! [`import`] turns the bytes of a foreign state into a [`Snapshot`] in topological order; [`export`] turns a snapshot
+//! that came from such a state back into its bytes. What the model has no field for rides in the `extensions` of the
+//! snapshot and its entries under the system's name, so that nothing is lost: a state that nobody changed is exported
+//! byte for byte as it came in; after a change it is written as Terraform itself writes it.
+//!
+//! | function | does |
+//! |---|---|
+//! | [`detect`] | says by content which format some bytes have, or why they have none |
+//! | [`import`] | bytes to snapshot, every refusal with line, column and path |
+//! | [`export`] | snapshot to bytes, deterministic |
+//! | [`check_import`] | Terraform's rules of what may replace what: lineage and serial |
+//!
+//! # Secrets
+//! A Terraform state is plain text. Attributes become [`Entry::outputs`](state_core::Entry::outputs) and are sealed by
+//! their [`sensitive_outputs`](state_core::Entry::sensitive_outputs); but `/private`, `/instance` and `/resource` of an
+//! entry's extension, and `/original/text` of the snapshot's (the state as it was written, kept only when it isn't
+//! laid out as Terraform lays it out), may hold secrets in places that nobody declared. Whoever seals a snapshot seals
+//! what [`OPAQUE_IN_ENTRY`] and [`OPAQUE_IN_SNAPSHOT`] name.
+
+mod context;
+mod error;
+mod format;
+mod terraform;
+mod verdict;
+
+pub use context::{ForeignMeta, ImportContext, Imported};
+pub use error::{Error, Result};
+pub use format::{Format, detect};
+pub use verdict::{ImportVerdict, Refusal, check_import};
+
+use state_core::{Snapshot, codec};
+
+/// The key of Terraform's part in `extensions` and `foreign_serials`.
+pub const TERRAFORM: &str = "terraform";
+
+/// JSON pointers, within an entry's `extensions["terraform"]`, to text that may hold undeclared secrets.
+pub const OPAQUE_IN_ENTRY: [&str; 3] = ["/private", "/instance", "/resource"];
+
+/// JSON pointers, within a snapshot's `extensions["terraform"]`, to text that may hold undeclared secrets.
+pub const OPAQUE_IN_SNAPSHOT: [&str; 3] = ["/original/text", "/check-results", "/rest"];
+
+/// Reads a foreign state.
+///
+/// The snapshot of a Terraform state has no lineage, serial and stack name of ours: whoever stores it gives them, and
+/// sets its foreign serial with [`ForeignSerial::after_import`](state_core::snapshot::ForeignSerial::after_import).
+/// Its entries stand in topological order, each with a fresh uid. A native snapshot comes as it is, not verified.
+///
+/// # Errors
+/// [`Error::Core`] with a malformed document (line, column, path) or a cycle (its members), and the refusals of
+/// [`detect`].
+pub fn import(bytes: &[u8], format: Format, context: &mut ImportContext<'_>) -> Result<Imported> {
+    match format {
+        Format::Native => native(bytes),
+        Format::Terraform => terraform::import(bytes, context),
+    }
+}
+
+fn native(bytes: &[u8]) -> Result<Imported> {
+    if bytes.is_empty() {
+        return Err(Error::NoState);
+    }
+    Ok(Imported {
+        snapshot: codec::decode("snapshot", bytes)?,
+        foreign: None,
+        notes: Vec::new(),
+    })
+}
+
+/// Writes a snapshot as a foreign state: the same snapshot, the same bytes.
+///
+/// # Errors
+/// [`Error::NotExportable`] when the snapshot isn't of that system, or an entry of it lacks what the format needs.
+pub fn export(snapshot: &Snapshot, format: Format) -> Result<Vec<u8>> {
+    match format {
+        Format::Native => Ok(codec::encode_pretty(snapshot).into_bytes()),
+        Format::Terraform => terraform::export(snapshot).map(String::into_bytes),
+    }
+}

@@ -94,8 +94,18 @@ pub(crate) async fn snapshot(stack: &Stack, tip: &Replayed, revision: &RevisionI
                 .end
                 .clone()
                 .unwrap_or_else(|| mark.update.start.clone());
-            let state = state_at(stack, &document, mark).await?.state;
-            Ok(state.snapshot(stack.name().to_string(), moment))
+            // Between updates nothing but revisions that aren't current can have been added.
+            let is_tip = tip.state.update().is_none() && tip.state.current() == Some(revision);
+            let mut snapshot = if is_tip {
+                tip.state.snapshot(stack.name().to_string(), moment)
+            } else {
+                state_at(stack, &document, mark)
+                    .await?
+                    .state
+                    .snapshot(stack.name().to_string(), moment)
+            };
+            snapshot.serial = Some(mark.serial);
+            Ok(snapshot)
         }
         Made::Stored(stored) => {
             let mut snapshot = snapshots::read(stack.backend(), stack.lineage(), &stored.snapshot).await?;

@@ -376,6 +376,7 @@ impl Session {
         );
         info.who.clone_from(&environment.actor.who);
         info.host.clone_from(&environment.actor.host);
+        info.version.clone_from(&environment.writer_version);
         info.message = message;
         info.environment = remembered;
         info.forced = forced;

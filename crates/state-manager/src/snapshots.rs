@@ -1,5 +1,6 @@
 //! Full snapshots as stored objects: encoded, digested, compressed, and back.
 
+use crate::update::MAX_ENTRY;
 use bytes::Bytes;
 use state_core::{Backend, Digest, Error, Lineage, Result, Slot, Snapshot, SnapshotRef, Writer, codec};
 use std::sync::Arc;
@@ -19,6 +20,7 @@ pub(crate) struct Packed {
 /// Encodes and compresses a snapshot as of a slot. Costs time proportional to it: not for the queue's task.
 pub(crate) fn pack(snapshot: &Snapshot, slot: Slot) -> Result<Packed> {
     let stored = codec::encode_stored(snapshot);
+    check_sizes(snapshot, &stored)?;
     let reference = SnapshotRef {
         slot,
         digest: Digest::of(&stored),
@@ -31,6 +33,26 @@ pub(crate) fn pack(snapshot: &Snapshot, slot: Slot) -> Result<Packed> {
     Ok(Packed {
         reference,
         bytes: bytes.into(),
+    })
+}
+
+/// Each entry has a line of its own behind the header: one that is too large is refused by name.
+fn check_sizes(snapshot: &Snapshot, stored: &[u8]) -> Result<()> {
+    let lines = stored.split(|&byte| byte == b'\n').skip(1);
+    let too_large = snapshot
+        .entries
+        .iter()
+        .zip(lines)
+        .filter(|(_, line)| line.len() > MAX_ENTRY + 1);
+    let violations: Vec<_> = too_large
+        .map(|(entry, line)| crate::update::oversized(&entry.key(), line.len()))
+        .collect();
+    if violations.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Integrity {
+        object: "snapshot".to_owned(),
+        violations,
     })
 }
 

@@ -14,7 +14,7 @@ use state_core::{
 use std::sync::Arc;
 
 /// The largest entry in bytes, encoded.
-const MAX_ENTRY: usize = 32 << 20;
+pub(crate) const MAX_ENTRY: usize = 32 << 20;
 
 /// An open update. Clones are handles to the same one: steps run from many tasks at once.
 #[derive(Clone, Debug)]
@@ -305,12 +305,17 @@ fn check_size(entry: &Entry) -> Result<()> {
     if length <= MAX_ENTRY {
         return Ok(());
     }
-    let detail = format!("encoded it has {length} bytes; {MAX_ENTRY} are the most");
-    let violations = vec![Violation::of(Rule::Size, entry.key(), detail)];
+    let violations = vec![oversized(&entry.key(), length)];
     Err(Error::Integrity {
         object: format!("entry {}", entry.key()),
         violations,
     })
+}
+
+/// An entry that is too large to be recorded.
+pub(crate) fn oversized(key: &EntryKey, length: usize) -> Violation {
+    let detail = format!("encoded it has {length} bytes; {MAX_ENTRY} are the most");
+    Violation::of(Rule::Size, key.clone(), detail)
 }
 
 fn deposed_key(entropy: &dyn state_core::Entropy) -> Result<DeposedKey> {

@@ -1,5 +1,242 @@
 //! The reference backend: in memory, stricter than real ones.
+//!
+//! It refuses what others could overlook: a base that doesn't begin a segment or doesn't fit the chain, an object
+//! from a writer that was fenced, a frame whose bytes don't follow the journal. And it runs every change of a head
+//! twice, because others may.
 
-/// Keeps stacks in memory; clones share them.
-#[derive(Clone, Debug, Default)]
-pub struct MemoryBackend {}
+mod store;
+mod writer;
+
+use super::{
+    Acquire, Acquired, Backend, Capabilities, JournalView, LockStatus, NamePointer, ObjectKind, ObjectName,
+};
+use crate::counter::Slot;
+use crate::error::{Error, Result};
+use crate::head::{Base, Head};
+use crate::id::{Lineage, Nonce};
+use crate::name::StackName;
+use async_trait::async_trait;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use store::StoredStack;
+use writer::MemoryWriter;
+
+/// Keeps stacks in memory; clones share them. Never waits, whatever runs its futures.
+#[derive(Clone, Default)]
+pub struct MemoryBackend {
+    shelf: Arc<Mutex<Shelf>>,
+}
+
+#[derive(Default)]
+struct Shelf {
+    /// By folded name.
+    names: BTreeMap<(String, String), NamePointer>,
+    stacks: BTreeMap<Lineage, StoredStack>,
+}
+
+impl Shelf {
+    fn stack(&mut self, lineage: Lineage) -> Result<&mut StoredStack> {
+        self.stacks
+            .get_mut(&lineage)
+            .ok_or_else(|| Error::not_found(format!("stack {lineage}")))
+    }
+}
+
+impl MemoryBackend {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Nothing here leaves the shelf half changed, so a panic elsewhere is no reason to give up.
+    fn shelf(&self) -> MutexGuard<'_, Shelf> {
+        self.shelf.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with_stack<T>(&self, lineage: Lineage, act: impl FnOnce(&mut StoredStack) -> Result<T>) -> Result<T> {
+        act(self.shelf().stack(lineage)?)
+    }
+}
+
+/// Shows how much there is, never what.
+impl fmt::Debug for MemoryBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shelf = self.shelf();
+        f.debug_struct("MemoryBackend")
+            .field("names", &shelf.names.len())
+            .field("stacks", &shelf.stacks.len())
+            .finish()
+    }
+}
+
+#[async_trait]
+impl Backend for MemoryBackend {
+    fn url(&self) -> String {
+        "memory:".to_owned()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(false, false, true)
+    }
+
+    async fn names(&self) -> Result<Vec<NamePointer>> {
+        let mut names: Vec<NamePointer> = self.shelf().names.values().cloned().collect();
+        names.sort_by(|left, right| left.name.cmp(&right.name));
+        Ok(names)
+    }
+
+    async fn read_name(&self, name: &StackName) -> Result<Option<NamePointer>> {
+        Ok(self.shelf().names.get(&name.folded()).cloned())
+    }
+
+    async fn swap_name(
+        &self,
+        name: &StackName,
+        expected: Option<Nonce>,
+        pointer: &NamePointer,
+    ) -> Result<()> {
+        if pointer.name.folded() != name.folded() {
+            return Err(Error::invalid(
+                format!("name {name}"),
+                format!("the pointer is for {}", pointer.name),
+            ));
+        }
+        let names = &mut self.shelf().names;
+        let found = names.get(&name.folded()).map(|pointer| pointer.nonce);
+        if found != expected {
+            return Err(Error::conflict(
+                format!("name {name}"),
+                "another pointer stands there",
+            ));
+        }
+        names.insert(name.folded(), pointer.clone());
+        Ok(())
+    }
+
+    async fn create_stack(&self, head: &Head) -> Result<()> {
+        let object = format!("stack {}", head.lineage);
+        if head.base != Base::empty(head.lineage) {
+            return Err(Error::invalid(object, "a new stack has an empty base"));
+        }
+        let stacks = &mut self.shelf().stacks;
+        if stacks.contains_key(&head.lineage) {
+            return Err(Error::conflict(object, "it exists already"));
+        }
+        stacks.insert(head.lineage, StoredStack::new(head.clone()));
+        Ok(())
+    }
+
+    async fn read_head(&self, lineage: Lineage) -> Result<Head> {
+        self.with_stack(lineage, |stack| Ok(stack.head.clone()))
+    }
+
+    async fn read(&self, lineage: Lineage, name: &ObjectName) -> Result<Bytes> {
+        self.with_stack(lineage, |stack| {
+            let bytes = stack.objects.get(name).cloned();
+            bytes.ok_or_else(|| Error::not_found(format!("{name} of stack {lineage}")))
+        })
+    }
+
+    async fn list(&self, lineage: Lineage, kind: ObjectKind) -> Result<Vec<ObjectName>> {
+        self.with_stack(lineage, |stack| {
+            let of_kind = stack.objects.keys().filter(|name| name.kind() == kind);
+            Ok(of_kind.cloned().collect())
+        })
+    }
+
+    async fn read_journal(&self, lineage: Lineage, from: Option<Slot>) -> Result<JournalView> {
+        self.with_stack(lineage, |stack| stack.view(from))
+    }
+
+    async fn acquire(&self, lineage: Lineage, request: &Acquire) -> Result<Acquired> {
+        let view = self.with_stack(lineage, |stack| stack.acquire(request))?;
+        let writer = MemoryWriter::new(self.clone(), lineage, view.head.epoch);
+        Ok(Acquired {
+            head: view.head,
+            frames: view.frames,
+            tail: view.tail,
+            writer: Arc::new(writer),
+        })
+    }
+
+    async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus> {
+        self.with_stack(lineage, |stack| Ok(stack.lock_status()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testkit::clock::SeededEntropy;
+    use crate::testkit::conformance;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Wake, Waker};
+    use std::thread::{self, Thread};
+
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
+    }
+
+    fn block_on<F: Future>(future: F) -> F::Output {
+        let mut future = pin!(future);
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            match future.as_mut().poll(&mut context) {
+                Poll::Ready(output) => return output,
+                Poll::Pending => thread::park(),
+            }
+        }
+    }
+
+    #[test]
+    fn the_memory_backend_keeps_every_rule_of_the_contract() {
+        let results = block_on(conformance::run_all(
+            async || MemoryBackend::new(),
+            &SeededEntropy::new(1),
+        ));
+        assert!(results.len() > 20);
+        conformance::expect_all(&results);
+    }
+
+    #[test]
+    fn a_base_must_begin_a_segment_and_fit_the_chain() {
+        let backend = MemoryBackend::new();
+        let entropy = SeededEntropy::new(2);
+        let bench = conformance::Bench::new(&backend, &entropy);
+        block_on(async {
+            let lineage = bench.stack().await.unwrap();
+            let held = bench.acquire(lineage, "anna").await.unwrap();
+            let (frame, tail) = bench.append(&held, held.tail, b"{}\n").await.unwrap();
+            for (start, chain) in [
+                (frame.slot(), held.tail.chain),
+                (tail.next, tail.chain),
+                (Slot::ZERO, tail.chain),
+            ] {
+                let base = Base {
+                    snapshot: None,
+                    start,
+                    chain,
+                };
+                let change = |head: &mut Head| head.base = base.clone();
+                let swapped = held.writer.swap_head(bench.nonce(), &change).await;
+                assert!(matches!(swapped, Err(Error::Invalid { .. })));
+            }
+            assert_eq!(backend.read_head(lineage).await.unwrap(), held.head);
+        });
+    }
+
+    #[test]
+    #[should_panic(expected = "a_rule: how it broke")]
+    fn broken_rules_are_named() {
+        let broken = conformance::Broken::new("how it broke");
+        conformance::expect_all(&[("kept", Ok(())), ("a_rule", Err(broken))]);
+    }
+}

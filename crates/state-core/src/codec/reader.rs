@@ -10,16 +10,21 @@ use std::collections::BTreeMap;
 const MAX_VALUE_DEPTH: usize = 64;
 /// How many containers of ours a value can stand in: an entry's extensions in a pending operation's result.
 const OUR_DEPTH: usize = 8;
+/// The largest document of ours.
+const MAX_BYTES: usize = 4 << 30;
+/// More than an entry may be (32 MiB): whatever was written can be read.
+const MAX_STRING: usize = 64 << 20;
 
 /// Parses a document of ours, and says whether it is so shallow that no value in it needs a look at its depth.
 pub(super) fn parse(bytes: &[u8]) -> Result<(Document<'_>, bool), JsonError> {
     let shallow = Limits {
         max_depth: MAX_VALUE_DEPTH,
-        ..Limits::default()
+        max_bytes: MAX_BYTES,
+        max_string_bytes: MAX_STRING,
     };
     let deep = Limits {
         max_depth: MAX_VALUE_DEPTH + OUR_DEPTH,
-        ..Limits::default()
+        ..shallow
     };
     match Document::parse(bytes, &shallow) {
         Ok(document) => Ok((document, true)),

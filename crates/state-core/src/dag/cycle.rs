@@ -65,7 +65,7 @@ struct Tangle {
 
 impl Tangle {
     fn new(graph: &Graph<'_>, stuck: &Stuck) -> Self {
-        let positions = graph.by_key(stuck.entries.clone());
+        let positions = graph.by_key(stuck.entries.iter().copied());
         let needs = (0..).zip(&positions).flat_map(|(local, &position)| {
             let closed = |node: &&u32| !stuck.open[**node as usize];
             let needs = graph.needs.get(position).iter().filter(closed);

@@ -121,18 +121,22 @@ impl<'a> Graph<'a> {
     }
 
     /// The entries by key, then by position.
-    pub(super) fn by_key(&self, mut positions: Vec<u32>) -> Vec<u32> {
-        positions.sort_by(|&a, &b| {
-            let (a, b) = (&self.entries[a as usize], &self.entries[b as usize]);
-            (&a.address, &a.deposed).cmp(&(&b.address, &b.deposed))
-        });
-        positions
+    pub(super) fn by_key(&self, positions: impl Iterator<Item = u32>) -> Vec<u32> {
+        // With the texts at hand a comparison needn't follow entry and address to them.
+        let mut keys: Vec<_> = positions
+            .map(|position| {
+                let entry = &self.entries[position as usize];
+                (entry.address.as_str(), entry.deposed.as_ref(), position)
+            })
+            .collect();
+        keys.sort_unstable();
+        keys.into_iter().map(|(.., position)| position).collect()
     }
 
     /// The place of each entry among all in the order of their keys.
     pub(super) fn ranks(&self) -> Vec<u32> {
         let mut ranks = vec![0; self.entries.len()];
-        for (rank, position) in (0..).zip(self.by_key((0..self.len()).collect())) {
+        for (rank, position) in (0..).zip(self.by_key(0..self.len())) {
             ranks[position as usize] = rank;
         }
         ranks

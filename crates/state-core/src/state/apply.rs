@@ -77,6 +77,12 @@ impl State {
             )]);
         }
         self.open_block();
+        if update.kind.is_driven()
+            && let Some(manifest) = &mut self.header_mut().manifest
+        {
+            // The manifest tells of the last update: its plugins are recorded anew.
+            manifest.plugins.clear();
+        }
         self.update = Some(Arc::new(update.clone()));
         Ok(())
     }
@@ -91,6 +97,11 @@ impl State {
     fn mark(&mut self, mark: &Mark) -> Result<(), Vec<Violation>> {
         self.require_update()?;
         self.next_serial(mark.serial)?;
+        if mark.update.kind.is_driven() {
+            let manifest = self.header_mut().manifest.get_or_insert_default();
+            manifest.time.clone_from(&mark.update.end);
+            manifest.version.clone_from(&mark.update.version);
+        }
         self.update = None;
         self.unsettled = Some(Unsettled::Current(mark.serial));
         Ok(())

@@ -5,7 +5,7 @@
 use super::index::{Entries, Position};
 use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::{Entry, Reference};
-use crate::verify::{Rule, Violation};
+use crate::verify::{self, Rule, Violation};
 use std::collections::BTreeSet;
 
 /// How many entries are named when many break one rule at once.
@@ -69,6 +69,7 @@ impl Touched {
             self.reject(Violation::of(Rule::UniqueUid, key, detail));
             return;
         }
+        self.violations.extend(verify::verify_entry(&entry));
         self.touch(&entry);
         self.put.insert(key);
         entries.put(position, entry);

@@ -8,7 +8,7 @@ use crate::address::EntryKey;
 use crate::entry::{Entry, SharedEntry};
 use crate::mutation::{Begin, End, Op, Outcome, Resolution, Resolve, Step, StepChange};
 use crate::pending::{PendingOperation, RefusedResult};
-use crate::verify::{Rule, Violation};
+use crate::verify::{self, Rule, Violation};
 use std::sync::Arc;
 
 impl State {
@@ -38,7 +38,7 @@ impl State {
         if found.is_empty() {
             found = match op {
                 Op::Delete | Op::Discard => self.outcome_of(&operation, None, &[]).err().unwrap_or_default(),
-                _ => entry.map_or_else(Vec::new, |entry| unmet(&self.entries, &entry, self.front)),
+                _ => entry.map_or_else(Vec::new, |entry| self.would_break(&entry)),
             };
         }
         if found.is_empty() {
@@ -46,6 +46,13 @@ impl State {
             return Ok(());
         }
         Err(found)
+    }
+
+    /// What an entry would break if it were recorded now.
+    fn would_break(&self, entry: &Entry) -> Vec<Violation> {
+        let mut found = verify::verify_entry(entry);
+        found.extend(unmet(&self.entries, entry, self.front));
+        found
     }
 
     fn begin_violations(&self, begin: &Begin) -> Vec<Violation> {

@@ -5,6 +5,8 @@ mod entry;
 mod json;
 mod list;
 mod snapshot;
+#[cfg(test)]
+mod tests;
 
 pub use corrupt::{Corruption, corrupted};
 pub use json::{json_objects, json_values};

@@ -1,0 +1,237 @@
+//! One stack in memory: head, journal, objects, and who may write.
+
+use crate::backend::{Acquire, Holder, JournalView, LockStatus, ObjectName, Tail};
+use crate::counter::{Epoch, Slot};
+use crate::digest::Digest;
+use crate::error::{Error, Result};
+use crate::head::{Base, Head};
+use crate::id::Nonce;
+use crate::journal::{Fence, Frame, FrameKind, Parsed, genesis};
+use bytes::Bytes;
+use std::collections::BTreeMap;
+
+pub(super) struct StoredStack {
+    pub(super) head: Head,
+    pub(super) objects: BTreeMap<ObjectName, Bytes>,
+    /// The whole journal: a frame's slot is its index.
+    frames: Vec<Frame>,
+    /// Who holds the lock, and under which epoch.
+    held: Option<(Epoch, Holder)>,
+}
+
+impl StoredStack {
+    pub(super) const fn new(head: Head) -> Self {
+        Self {
+            head,
+            objects: BTreeMap::new(),
+            frames: Vec::new(),
+            held: None,
+        }
+    }
+
+    pub(super) fn name(&self) -> String {
+        format!("stack {}", self.head.lineage)
+    }
+
+    fn journal(&self) -> String {
+        format!("journal of stack {}", self.head.lineage)
+    }
+
+    /// The chain before a slot; none beyond the end.
+    fn chain_before(&self, slot: Slot) -> Option<Digest> {
+        match slot.get().checked_sub(1) {
+            None => Some(genesis(self.head.lineage)),
+            Some(last) => {
+                let frame = self.frames.get(usize::try_from(last).ok()?)?;
+                Some(*frame.chain())
+            }
+        }
+    }
+
+    pub(super) fn tail(&self) -> Tail {
+        Tail {
+            next: Slot(self.frames.len() as u64),
+            chain: match self.frames.last() {
+                None => genesis(self.head.lineage),
+                Some(frame) => *frame.chain(),
+            },
+        }
+    }
+
+    /// Whether the writer of this epoch may still write.
+    pub(super) fn owned_by(&self, mine: Epoch) -> Result<()> {
+        let holds = self.held.as_ref().is_some_and(|(epoch, _)| *epoch == mine);
+        if holds && self.head.epoch == mine && !self.head.removed {
+            return Ok(());
+        }
+        Err(Error::Fenced {
+            object: self.name(),
+            mine,
+            theirs: self.head.epoch,
+            indeterminate: false,
+        })
+    }
+
+    pub(super) fn free(&mut self, mine: Epoch) {
+        if self.held.as_ref().is_some_and(|(epoch, _)| *epoch == mine) {
+            self.held = None;
+        }
+    }
+
+    pub(super) fn lock_status(&self) -> LockStatus {
+        LockStatus {
+            epoch: self.head.epoch,
+            holder: self.held.as_ref().map(|(_, holder)| holder.clone()),
+            client_lock: self.head.client_lock.clone(),
+        }
+    }
+
+    pub(super) fn acquire(&mut self, request: &Acquire) -> Result<JournalView> {
+        if self.head.removed {
+            return Err(Error::conflict(self.name(), "it was removed"));
+        }
+        if request.break_epoch.is_some_and(|seen| seen != self.head.epoch) {
+            return Err(Error::conflict(
+                self.name(),
+                format!(
+                    "its lock is at epoch {}, not at the one to be broken",
+                    self.head.epoch
+                ),
+            ));
+        }
+        if let (Some((_, holder)), None) = (&self.held, request.break_epoch) {
+            return Err(Error::Locked {
+                object: self.name(),
+                holder: Box::new(holder.clone()),
+            });
+        }
+        self.verify(None)?;
+        if self.held.is_some() {
+            self.head.generation = self.head.generation.next();
+        }
+        self.head.epoch = self.head.epoch.next();
+        self.head.nonce = request.head_nonce;
+        self.held = Some((self.head.epoch, request.holder.clone()));
+        self.fence(request.fence_nonce, &request.holder)?;
+        self.view(None)
+    }
+
+    /// Appends a fence of the current epoch.
+    fn fence(&mut self, nonce: Nonce, holder: &Holder) -> Result<()> {
+        let tail = self.tail();
+        let fence = Fence {
+            previous: None,
+            chain: tail.chain,
+            holder: holder.clone(),
+        };
+        let frame = Frame::new(
+            FrameKind::Fence,
+            self.head.epoch,
+            tail.next,
+            nonce,
+            &fence.encode(),
+            &tail.chain,
+        )?;
+        self.frames.push(frame);
+        Ok(())
+    }
+
+    /// Appends a fence that begins a segment of the owner, if the journal ends where the owner thinks.
+    pub(super) fn rotate(&mut self, tail: Tail, nonce: Nonce) -> Result<Tail> {
+        if tail != self.tail() {
+            return Err(Error::conflict(
+                self.journal(),
+                "it doesn't end where its writer thinks",
+            ));
+        }
+        let holder = match &self.held {
+            Some((_, holder)) => holder.clone(),
+            None => Holder::default(),
+        };
+        self.fence(nonce, &holder)?;
+        Ok(self.tail())
+    }
+
+    /// Appends what must be the next frame, byte for byte.
+    pub(super) fn append(&mut self, frame: &Frame) -> Result<()> {
+        let tail = self.tail();
+        let follows = matches!(
+            Frame::parse(frame.bytes(), 0, &tail.chain),
+            Parsed::Frame(parsed) if parsed == *frame
+        );
+        if frame.slot() != tail.next || frame.epoch() != self.head.epoch || !follows {
+            return Err(Error::conflict(
+                self.journal(),
+                format!("the frame of slot {} isn't the one that follows", frame.slot()),
+            ));
+        }
+        self.frames.push(frame.clone());
+        Ok(())
+    }
+
+    /// A base must begin a segment, which begins with a fence, and fit the chain.
+    pub(super) fn check_base(&self, base: &Base) -> Result<()> {
+        let index = usize::try_from(base.start.get()).unwrap_or(usize::MAX);
+        let begins_segment = base.start == Slot::ZERO
+            || self
+                .frames
+                .get(index)
+                .is_some_and(|frame| frame.kind() == FrameKind::Fence);
+        if begins_segment && self.chain_before(base.start) == Some(base.chain) {
+            return Ok(());
+        }
+        Err(Error::invalid(
+            self.name(),
+            format!(
+                "a base at slot {} begins no segment, or doesn't fit the chain",
+                base.start
+            ),
+        ))
+    }
+
+    pub(super) fn view(&self, from: Option<Slot>) -> Result<JournalView> {
+        let from = from.unwrap_or(self.head.base.start);
+        self.verify(Some(from))?;
+        let start = usize::try_from(from.get()).unwrap_or(usize::MAX);
+        let Some(frames) = self.frames.get(start..) else {
+            return Err(Error::invalid(
+                self.journal(),
+                format!("slot {from} is beyond its end"),
+            ));
+        };
+        Ok(JournalView {
+            head: self.head.clone(),
+            frames: frames.to_vec(),
+            tail: self.tail(),
+        })
+    }
+
+    /// Checks what a reader relies on: base, links, slots, epochs, watermark.
+    fn verify(&self, from: Option<Slot>) -> Result<()> {
+        let corrupt = |reason: String| Err(Error::corrupt(self.journal(), 0, reason));
+        let base = &self.head.base;
+        if self.chain_before(base.start) != Some(base.chain) {
+            return corrupt(format!("it doesn't fit the base at slot {}", base.start));
+        }
+        if let Some(watermark) = &self.head.watermark
+            && self.chain_before(watermark.slot.next()) != Some(watermark.chain)
+        {
+            return corrupt(format!("it was cut before slot {}", watermark.slot.next()));
+        }
+        let first = from.map_or(base.start, |from| from.min(base.start));
+        let mut epoch = Epoch::ZERO;
+        for (index, frame) in self.frames.iter().enumerate() {
+            let slot = Slot(index as u64);
+            if slot < first {
+                continue;
+            }
+            let previous = self.chain_before(slot).unwrap_or(base.chain);
+            let linked = matches!(Frame::parse(frame.bytes(), 0, &previous), Parsed::Frame(_));
+            if !linked || frame.slot() != slot || frame.epoch() < epoch || frame.epoch() > self.head.epoch {
+                return corrupt(format!("the frame of slot {slot} doesn't follow the one before"));
+            }
+            epoch = frame.epoch();
+        }
+        Ok(())
+    }
+}

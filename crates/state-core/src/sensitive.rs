@@ -1,0 +1,216 @@
+//! Which values are secret, and copies without them.
+//!
+//! Entries and snapshots mark secrets by path: the name of a top-level field, or a JSON pointer (it begins with
+//! `/`). What is covered is rather too much than too little:
+//!
+//! - A path that leads nowhere covers the nearest value on its way that exists, if need be the whole object.
+//! - Terraform wraps values of dynamic types as `{"value": …, "type": …}`: a step that isn't there goes through
+//!   `value`.
+//! - A string of [`MIN_SECRET_CHARS`] characters or more that equals a marked one is marked as well, anywhere in the
+//!   inputs and outputs of the same entry, or in the outputs of the stack. An object below the top that has such a
+//!   string as a key is covered whole.
+//!
+//! Names of top-level fields and of outputs are never secret.
+//!
+//! ```
+//! use state_core::sensitive::{SecretStrings, mask};
+//! use state_core::Json;
+//!
+//! let inputs = Json::parse(r#"{"user":"anna","password":"hunter22","note":"hunter22"}"#)?;
+//! let paths = ["password".to_owned()];
+//! let mut secrets = SecretStrings::default();
+//! secrets.collect(&inputs, &paths);
+//! let masked = mask(&inputs, &paths, &secrets, "***");
+//! assert_eq!(masked.as_str(), r#"{"note":"***","password":"***","user":"anna"}"#);
+//! # Ok::<(), state_core::json::JsonError>(())
+//! ```
+
+mod cover;
+
+#[cfg(test)]
+mod tests;
+
+use crate::codec::json_of_own;
+use crate::entry::Entry;
+use crate::json::{Json, ObjectWriter, Properties, View, write_string};
+use crate::pending::{PendingOperation, RefusedResult};
+use crate::snapshot::Snapshot;
+use cover::{Covered, Path, covered, resolve};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// Shorter strings are too common to be told from others of the same text.
+pub const MIN_SECRET_CHARS: usize = 6;
+
+/// Marked strings, to be found again elsewhere. `Debug` shows how many there are.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct SecretStrings(BTreeSet<String>);
+
+impl SecretStrings {
+    /// Adds all strings under the marked paths of a value, if they are long enough.
+    pub fn collect(&mut self, value: &Json, paths: &[String]) {
+        for path in paths {
+            self.collect_under(resolve(value.view(), &Path::new(path)));
+        }
+    }
+
+    fn collect_under(&mut self, marked: View<'_>) {
+        let mut open = vec![marked];
+        while let Some(view) = open.pop() {
+            open.extend(view.elements().into_iter().flatten());
+            open.extend(view.members().into_iter().flatten().map(|(_, value)| value));
+            let long = view
+                .as_str()
+                .filter(|text| text.chars().count() >= MIN_SECRET_CHARS);
+            self.0.extend(long.map(String::from));
+        }
+    }
+
+    /// Those of one entry: of its inputs and its outputs.
+    pub fn of_entry(entry: &Entry) -> Self {
+        let mut secrets = Self::default();
+        for (side, paths) in sides(entry) {
+            if let Some(properties) = side {
+                secrets.collect(properties.json(), paths);
+            }
+        }
+        secrets
+    }
+
+    /// Those of the stack's own outputs.
+    pub fn of_outputs(snapshot: &Snapshot) -> Self {
+        let mut secrets = Self::default();
+        for (name, value) in &snapshot.outputs {
+            for path in output_paths(snapshot, name) {
+                secrets.collect_under(resolve(value.view(), &path));
+            }
+        }
+        secrets
+    }
+
+    /// Whether a string is one of them.
+    pub fn contains(&self, text: &str) -> bool {
+        self.0.contains(text)
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl fmt::Debug for SecretStrings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SecretStrings({})", self.0.len())
+    }
+}
+
+/// JSON pointers to all that is secret in a value, in the order of its text; none of them leads into another. The
+/// empty pointer stands for the whole.
+pub fn covered_pointers(value: &Json, paths: &[String], also: &SecretStrings) -> Vec<String> {
+    let covered = covered(value.view(), &Path::all(paths), also);
+    covered.into_iter().map(|one| one.pointer).collect()
+}
+
+/// A copy with the placeholder, as a string, in the place of all that is secret.
+pub fn mask(value: &Json, paths: &[String], also: &SecretStrings, placeholder: &str) -> Json {
+    replaced(
+        value,
+        &covered(value.view(), &Path::all(paths), also),
+        placeholder,
+    )
+}
+
+/// Copies of an entry's inputs and outputs without secrets.
+pub fn mask_entry(entry: &Entry, placeholder: &str) -> (Option<Properties>, Option<Properties>) {
+    let secrets = SecretStrings::of_entry(entry);
+    let [inputs, outputs] = sides(entry).map(|(side, paths)| {
+        let masked = |properties: &Properties| mask_properties(properties, paths, &secrets, placeholder);
+        side.as_ref().map(masked)
+    });
+    (inputs, outputs)
+}
+
+/// A copy of the stack's own outputs without secrets.
+pub fn mask_outputs(snapshot: &Snapshot, placeholder: &str) -> BTreeMap<String, Json> {
+    let secrets = SecretStrings::of_outputs(snapshot);
+    let outputs = snapshot.outputs.iter().map(|(name, value)| {
+        let covered = cover::covered_below(value.view(), &output_paths(snapshot, name), &secrets);
+        (name.clone(), replaced(value, &covered, placeholder))
+    });
+    outputs.collect()
+}
+
+/// Whether anything that is there is marked as secret: in the entries, in those of pending operations, or in the
+/// outputs.
+pub fn has_sensitive(snapshot: &Snapshot) -> bool {
+    let pending = snapshot.pending_operations.iter().flat_map(entries_of);
+    let mut entries = snapshot.entries.iter().map(AsRef::as_ref).chain(pending);
+    let outputs = !snapshot.sensitive_outputs.is_empty() && !snapshot.outputs.is_empty();
+    let marked = |entry| {
+        sides(entry)
+            .iter()
+            .any(|(side, paths)| side.is_some() && !paths.is_empty())
+    };
+    outputs || entries.any(marked)
+}
+
+fn entries_of(operation: &PendingOperation) -> impl Iterator<Item = &Entry> {
+    let result = operation.result.as_ref();
+    let came_back = result.and_then(|RefusedResult { entry, .. }| entry.as_deref());
+    operation.entry.as_deref().into_iter().chain(came_back)
+}
+
+const fn sides(entry: &Entry) -> [(&Option<Properties>, &Vec<String>); 2] {
+    [
+        (&entry.inputs, &entry.sensitive_inputs),
+        (&entry.outputs, &entry.sensitive_outputs),
+    ]
+}
+
+/// The marked paths of the map of outputs, as they go on inside one of them. A path to an output that isn't there
+/// covers the map, so all of them.
+fn output_paths(snapshot: &Snapshot, name: &str) -> Vec<Path> {
+    let inside = snapshot.sensitive_outputs.iter().filter_map(|path| {
+        let (first, rest) = Path::new(path).split();
+        let concerns = first == name || !snapshot.outputs.contains_key(&first);
+        concerns.then(|| if first == name { rest } else { Path::default() })
+    });
+    inside.collect()
+}
+
+fn mask_properties(
+    properties: &Properties,
+    paths: &[String],
+    secrets: &SecretStrings,
+    placeholder: &str,
+) -> Properties {
+    let masked = mask(properties.json(), paths, secrets, placeholder);
+    // The whole is covered: an object remains, for names of fields are never secret.
+    Properties::new(masked).unwrap_or_else(|| {
+        let mut text = String::new();
+        let mut object = ObjectWriter::new(&mut text);
+        for (key, _) in properties.view().members().into_iter().flatten() {
+            object.string(&key, placeholder);
+        }
+        object.finish();
+        Properties::new(json_of_own(&text)).unwrap_or_default()
+    })
+}
+
+/// The text of the value with its covered stretches replaced. It stays canonical.
+fn replaced(value: &Json, covered: &[Covered<'_>], placeholder: &str) -> Json {
+    if covered.is_empty() {
+        return value.clone();
+    }
+    let whole = value.as_str();
+    let mut text = String::with_capacity(whole.len());
+    let mut end = 0;
+    for Covered { view, .. } in covered {
+        text.push_str(&whole[end..view.offset()]);
+        write_string(&mut text, placeholder);
+        end = view.offset() + view.text().len();
+    }
+    text.push_str(&whole[end..]);
+    json_of_own(&text)
+}

@@ -1,0 +1,133 @@
+//! From paths to what they cover.
+
+use super::SecretStrings;
+use crate::json::View;
+use std::borrow::Cow;
+use std::collections::{BTreeSet, VecDeque};
+
+/// The steps from a value to one in it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Path(VecDeque<String>);
+
+impl Path {
+    /// A JSON pointer if it begins with `/`, else the name of a field.
+    pub(super) fn new(text: &str) -> Self {
+        Self(match text.strip_prefix('/') {
+            None => VecDeque::from([text.to_owned()]),
+            // An escape that isn't one is taken as it stands: it will lead nowhere, and cover more.
+            Some(pointer) => pointer
+                .split('/')
+                .map(|token| token.replace("~1", "/").replace("~0", "~"))
+                .collect(),
+        })
+    }
+
+    pub(super) fn all(paths: &[String]) -> Vec<Self> {
+        paths.iter().map(|path| Self::new(path)).collect()
+    }
+
+    /// The first step, and the path from there.
+    pub(super) fn split(mut self) -> (String, Self) {
+        let first = self.0.pop_front().unwrap_or_default();
+        (first, self)
+    }
+}
+
+/// The value that a path leads to, or the last one on its way that exists.
+pub(super) fn resolve<'a>(root: View<'a>, path: &Path) -> View<'a> {
+    let mut here = root;
+    for step in &path.0 {
+        match child(here, step) {
+            Some(next) => here = next,
+            None => return here,
+        }
+    }
+    here
+}
+
+/// One step, through as many wrappers as there are.
+fn child<'a>(view: View<'a>, step: &str) -> Option<View<'a>> {
+    let mut here = view;
+    loop {
+        let found = match here.elements() {
+            // Canonical indices only: `01` is no index, and leads nowhere.
+            Some(mut elements) => index(step).and_then(|index| elements.nth(index)),
+            None => here.get(step),
+        };
+        match found {
+            Some(found) => return Some(found),
+            None => here = wrapped(here)?,
+        }
+    }
+}
+
+fn index(step: &str) -> Option<usize> {
+    let index: usize = step.parse().ok()?;
+    (index.to_string() == step).then_some(index)
+}
+
+/// What stands in Terraform's wrapper of a dynamic value.
+fn wrapped(view: View<'_>) -> Option<View<'_>> {
+    let is_wrapper = view.members()?.count() == 2 && view.get("type").is_some();
+    if is_wrapper { view.get("value") } else { None }
+}
+
+/// A stretch of a value that is secret.
+pub(super) struct Covered<'a> {
+    pub(super) pointer: String,
+    pub(super) view: View<'a>,
+}
+
+/// All that is secret in an object whose keys are names of fields.
+pub(super) fn covered<'a>(root: View<'a>, paths: &[Path], also: &SecretStrings) -> Vec<Covered<'a>> {
+    find(root, paths, also, true)
+}
+
+/// All that is secret in a value of its own, an output say.
+pub(super) fn covered_below<'a>(root: View<'a>, paths: &[Path], also: &SecretStrings) -> Vec<Covered<'a>> {
+    find(root, paths, also, false)
+}
+
+fn find<'a>(root: View<'a>, paths: &[Path], also: &SecretStrings, fields: bool) -> Vec<Covered<'a>> {
+    if paths.is_empty() && also.is_empty() {
+        return Vec::new();
+    }
+    // No two values of one text begin at the same offset.
+    let marked: BTreeSet<usize> = paths.iter().map(|path| resolve(root, path).offset()).collect();
+    let mut found = Vec::new();
+    let mut open = vec![(String::new(), root)];
+    while let Some((pointer, view)) = open.pop() {
+        let keys_are_names = fields && pointer.is_empty();
+        if marked.contains(&view.offset()) || tells(view, also, keys_are_names) {
+            found.push(Covered { pointer, view });
+            continue;
+        }
+        let elements = view.elements().into_iter().flatten().enumerate();
+        open.extend(elements.map(|(index, element)| (format!("{pointer}/{index}"), element)));
+        let members = view.members().into_iter().flatten();
+        open.extend(members.map(|(key, value)| (format!("{pointer}/{}", escaped(&key)), value)));
+    }
+    found.sort_by_key(|one| one.view.offset());
+    found
+}
+
+/// Whether a value itself is one of the secrets, or says one in its keys.
+fn tells(view: View<'_>, secrets: &SecretStrings, keys_are_names: bool) -> bool {
+    if secrets.is_empty() {
+        return false;
+    }
+    if let Some(text) = view.as_str() {
+        return secrets.contains(&text);
+    }
+    let mut members = view.members().into_iter().flatten();
+    !keys_are_names && members.any(|(key, _)| secrets.contains(&key))
+}
+
+/// A key as a token of a JSON pointer.
+fn escaped(key: &str) -> Cow<'_, str> {
+    if key.contains(['~', '/']) {
+        key.replace('~', "~0").replace('/', "~1").into()
+    } else {
+        key.into()
+    }
+}

@@ -1,0 +1,132 @@
+//! Time and randomness that a test decides.
+
+use crate::environment::{Clock, Entropy, Timestamp};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+const DAY: u64 = 24 * 60 * 60;
+
+/// A clock that stands still until it is told to go on. Begins at 2026-01-01T00:00:00Z.
+#[derive(Debug, Default)]
+pub struct ManualClock {
+    elapsed: Mutex<Duration>,
+}
+
+impl ManualClock {
+    /// A clock at its beginning.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Goes on by a while.
+    pub fn advance(&self, by: Duration) {
+        let mut elapsed = lock(&self.elapsed);
+        *elapsed = elapsed.saturating_add(by);
+    }
+
+    /// Sets the time since the beginning. It may go back, as a wall clock may.
+    pub fn set(&self, elapsed: Duration) {
+        *lock(&self.elapsed) = elapsed;
+    }
+}
+
+impl Clock for ManualClock {
+    /// Whole seconds.
+    fn now(&self) -> Timestamp {
+        let seconds = self.elapsed().as_secs();
+        let (year, month, day) = date_after(seconds / DAY);
+        let time = seconds % DAY;
+        Timestamp::new(format!(
+            "{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z",
+            time / 3600,
+            time / 60 % 60,
+            time % 60
+        ))
+    }
+
+    fn elapsed(&self) -> Duration {
+        *lock(&self.elapsed)
+    }
+}
+
+/// Year, month and day, so many days after 2026-01-01.
+fn date_after(mut days: u64) -> (u64, u64, u64) {
+    // 400 years have the same number of days wherever they begin.
+    let mut year = 2026 + days / 146_097 * 400;
+    days %= 146_097;
+    loop {
+        let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+        for (month, length) in (1..).zip([31, 28 + u64::from(leap), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31]) {
+            if days < length {
+                return (year, month, days + 1);
+            }
+            days -= length;
+        }
+        year += 1;
+    }
+}
+
+/// Bits that look random and are the same for the same seed (SplitMix64). Never for anything but tests.
+#[derive(Debug)]
+pub struct SeededEntropy {
+    state: Mutex<u64>,
+}
+
+impl SeededEntropy {
+    /// The bits of a seed.
+    pub const fn new(seed: u64) -> Self {
+        Self {
+            state: Mutex::new(seed),
+        }
+    }
+}
+
+impl Entropy for SeededEntropy {
+    fn fill(&self, bytes: &mut [u8]) {
+        let mut state = lock(&self.state);
+        for chunk in bytes.chunks_mut(8) {
+            *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            let mut mixed = *state;
+            mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            mixed ^= mixed >> 31;
+            chunk.copy_from_slice(&mixed.to_le_bytes()[..chunk.len()]);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_manual_clock_knows_the_calendar() {
+        let clock = ManualClock::new();
+        for (days, date) in [
+            (0, "2026-01-01"),
+            (58, "2026-02-28"),
+            (59, "2026-03-01"),
+            (365, "2027-01-01"),
+            (2 * 365 + 59, "2028-02-29"),
+            (146_097, "2426-01-01"),
+        ] {
+            clock.set(Duration::from_secs(days * DAY + 3723));
+            assert_eq!(clock.now().as_str(), format!("{date}T01:02:03Z"));
+        }
+        clock.advance(Duration::from_secs(57));
+        assert!(clock.now().as_str().ends_with("T01:03:00Z"));
+    }
+
+    #[test]
+    fn the_same_seed_gives_the_same_bits_and_another_seed_others() {
+        let draw = |seed| SeededEntropy::new(seed).bits();
+        assert_eq!(draw(7), draw(7));
+        assert_ne!(draw(7), draw(8));
+        let entropy = SeededEntropy::new(7);
+        assert_ne!(entropy.bits(), entropy.bits());
+    }
+}

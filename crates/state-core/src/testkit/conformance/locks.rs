@@ -1,0 +1,201 @@
+//! Rules of the writer lock and its fences.
+
+use super::{Bench, Broken, Verdict, ensure, ensure_fails};
+use crate::counter::Epoch;
+use crate::error::{Error, ErrorKind};
+use crate::journal::{Fence, FrameKind};
+
+/// The second one is told who is there, and changes nothing.
+pub async fn acquire_twice_is_locked_and_names_the_holder(bench: &Bench<'_>) -> Verdict {
+    let lineage = bench.stack().await?;
+    let held = bench.acquire(lineage, "anna").await?;
+    match bench.acquire(lineage, "bert").await {
+        Err(Error::Locked { holder, .. }) => {
+            ensure(holder.who == "anna", "the error names another holder")?;
+        }
+        Err(error) => return Err(Broken::new(format!("it failed otherwise: {error}"))),
+        Ok(_) => return Err(Broken::new("two writers hold one stack")),
+    }
+    let status = bench.backend.lock_status(lineage).await?;
+    ensure(
+        status.holder.is_some_and(|holder| holder.who == "anna"),
+        "the lock status names another holder",
+    )?;
+    ensure(
+        status.epoch == held.head.epoch,
+        "the lock status has another epoch",
+    )?;
+    held.writer.check().await?;
+    bench.append(&held, held.tail, b"{}\n").await?;
+    Ok(())
+}
+
+/// Every acquire takes the next epoch.
+pub async fn a_released_lock_is_free_and_the_epoch_rises(bench: &Bench<'_>) -> Verdict {
+    let lineage = bench.stack().await?;
+    let mut epoch = bench.backend.read_head(lineage).await?.epoch;
+    for who in ["anna", "bert", "anna"] {
+        let held = bench.acquire(lineage, who).await?;
+        ensure(
+            held.head.epoch == epoch.next(),
+            "an acquire doesn't take the next epoch",
+        )?;
+        ensure(
+            held.writer.epoch() == held.head.epoch,
+            "writer and head differ in epoch",
+        )?;
+        epoch = held.head.epoch;
+        held.writer.release().await?;
+        let status = bench.backend.lock_status(lineage).await?;
+        ensure(status.holder.is_none(), "a released lock has a holder")?;
+        ensure(status.epoch == epoch, "a release changed the epoch")?;
+        let frame = bench.frame(epoch, held.tail, b"{}\n")?;
+        ensure(
+            held.writer.append(&frame).await.is_err(),
+            "a released writer takes frames",
+        )?;
+    }
+    Ok(())
+}
+
+/// Where the store claims that it frees the lock of the dead.
+pub async fn a_dropped_writer_frees_the_lock(bench: &Bench<'_>) -> Verdict {
+    if !bench.backend.capabilities().frees_lock_of_the_dead {
+        return Ok(());
+    }
+    let lineage = bench.stack().await?;
+    let held = bench.acquire(lineage, "anna").await?;
+    drop(held);
+    let status = bench.backend.lock_status(lineage).await?;
+    ensure(status.holder.is_none(), "a dropped writer still holds the lock")?;
+    bench.acquire(lineage, "bert").await?;
+    Ok(())
+}
+
+/// A break at another epoch than the current one would hit somebody who came later.
+pub async fn break_needs_the_epoch_that_was_seen(bench: &Bench<'_>) -> Verdict {
+    let lineage = bench.stack().await?;
+    let held = bench.acquire(lineage, "anna").await?;
+    let epoch = held.head.epoch;
+    for wrong in [Epoch(epoch.get() - 1), epoch.next()] {
+        let request = bench.request("bert", Some(wrong));
+        ensure_fails(
+            bench.backend.acquire(lineage, &request).await,
+            ErrorKind::Conflict,
+            "a break at another epoch",
+        )?;
+    }
+    held.writer.check().await?;
+    let request = bench.request("bert", Some(epoch));
+    let broken = bench.backend.acquire(lineage, &request).await?;
+    ensure(broken.head.epoch > epoch, "a break doesn't take a higher epoch")?;
+    let status = bench.backend.lock_status(lineage).await?;
+    ensure(
+        status.holder.is_some_and(|holder| holder.who == "bert"),
+        "after a break the lock has another holder than who broke it",
+    )?;
+    ensure_fails(
+        held.writer.check().await,
+        ErrorKind::Fenced,
+        "a check after a break",
+    )
+}
+
+/// Whoever lost the lock changes nothing that others see: no frame, no head.
+pub async fn a_stale_writer_is_fenced_and_invisible(bench: &Bench<'_>) -> Verdict {
+    let lineage = bench.stack().await?;
+    let stale = bench.acquire(lineage, "anna").await?;
+    let (kept, tail) = bench.append(&stale, stale.tail, b"\"before\"\n").await?;
+    let request = bench.request("bert", Some(stale.head.epoch));
+    let owner = bench.backend.acquire(lineage, &request).await?;
+    ensure(
+        owner.frames.contains(&kept),
+        "what was acknowledged before the break is gone",
+    )?;
+
+    let lost = bench.frame(stale.writer.epoch(), tail, b"\"after\"\n")?;
+    match stale.writer.append(&lost).await {
+        Err(Error::Fenced { mine, theirs, .. }) => ensure(
+            mine == stale.head.epoch && theirs == owner.head.epoch,
+            "the error names other epochs",
+        )?,
+        Err(error) => return Err(Broken::new(format!("an append failed otherwise: {error}"))),
+        Ok(()) => return Err(Broken::new("a stale writer appended a frame")),
+    }
+    ensure_fails(
+        stale
+            .writer
+            .swap_head(bench.nonce(), &|head| head.floor = head.floor.next())
+            .await,
+        ErrorKind::Fenced,
+        "a head swap of a stale writer",
+    )?;
+    ensure(
+        stale.writer.remove(bench.nonce()).await.is_err(),
+        "a stale writer removed the stack",
+    )?;
+
+    let (next, _) = bench.append(&owner, owner.tail, b"\"mine\"\n").await?;
+    let view = bench.backend.read_journal(lineage, None).await?;
+    ensure(
+        !view.frames.contains(&lost),
+        "a frame of a stale writer is visible",
+    )?;
+    ensure(view.head == owner.head, "a stale writer changed the head")?;
+    let mut expected = owner.frames.clone();
+    expected.push(next);
+    ensure(view.frames == expected, "the owner's journal is another one")
+}
+
+/// Neither release nor drop of a writer that lost the lock frees it under its new holder.
+pub async fn a_stale_writer_cannot_free_the_lock_of_another(bench: &Bench<'_>) -> Verdict {
+    let lineage = bench.stack().await?;
+    let stale = bench.acquire(lineage, "anna").await?;
+    let request = bench.request("bert", Some(stale.head.epoch));
+    let owner = bench.backend.acquire(lineage, &request).await?;
+    // Whether this is an error is the store's choice.
+    drop(stale.writer.release().await);
+    drop(stale);
+    ensure_fails(
+        bench.acquire(lineage, "carl").await,
+        ErrorKind::Locked,
+        "an acquire while another holds the lock",
+    )?;
+    owner.writer.check().await?;
+    Ok(())
+}
+
+/// The last frame of an acquire is its fence, and tells who came.
+pub async fn the_fence_names_the_holder(bench: &Bench<'_>) -> Verdict {
+    let lineage = bench.stack().await?;
+    let held = bench.acquire(lineage, "anna").await?;
+    let Some(last) = held.frames.last() else {
+        return Err(Broken::new("an acquire gave no frames"));
+    };
+    ensure(last.kind() == FrameKind::Fence, "the last frame isn't a fence")?;
+    ensure(
+        last.epoch() == held.head.epoch,
+        "the fence has another epoch than the head",
+    )?;
+    let fence = Fence::decode("the fence", last.payload())?;
+    ensure(fence.holder.who == "anna", "the fence names another holder")?;
+    ensure(
+        fence.chain == held.head.base.chain,
+        "the fence of a new stack continues another chain",
+    )
+}
+
+/// Who holds one stack is in nobody's way at another.
+pub async fn stacks_have_locks_of_their_own(bench: &Bench<'_>) -> Verdict {
+    let (one, other) = (bench.stack().await?, bench.stack().await?);
+    let first = bench.acquire(one, "anna").await?;
+    let second = bench.acquire(other, "bert").await?;
+    bench.append(&first, first.tail, b"1\n").await?;
+    let (_, tail) = bench.append(&second, second.tail, b"2\n").await?;
+    bench.append(&second, tail, b"3\n").await?;
+    let lengths = (
+        bench.backend.read_journal(one, None).await?.frames.len(),
+        bench.backend.read_journal(other, None).await?.frames.len(),
+    );
+    ensure(lengths == (2, 3), "the journals of two stacks are mixed up")
+}

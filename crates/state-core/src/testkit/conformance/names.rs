@@ -1,0 +1,97 @@
+//! Rules of name pointers.
+
+use super::{Bench, Verdict, ensure, ensure_fails};
+use crate::backend::{NamePointer, NameTarget};
+use crate::error::{ErrorKind, Result};
+use crate::id::Lineage;
+use crate::name::StackName;
+
+fn pointer(bench: &Bench<'_>, name: &str) -> Result<NamePointer> {
+    Ok(NamePointer {
+        name: name.parse()?,
+        target: NameTarget::Lineage(Lineage::random(bench.entropy)),
+        nonce: bench.nonce(),
+    })
+}
+
+/// A pointer is replaced only by who saw it; a name that was never used, only by who saw that.
+pub async fn names_swap_only_from_the_expected_nonce(bench: &Bench<'_>) -> Verdict {
+    let store = bench.backend;
+    let (first, second) = (pointer(bench, "shop/prod")?, pointer(bench, "shop/prod")?);
+    let name = first.name.clone();
+    ensure(
+        store.read_name(&name).await?.is_none(),
+        "a name that was never used has a pointer",
+    )?;
+    ensure_fails(
+        store.swap_name(&name, Some(bench.nonce()), &first).await,
+        ErrorKind::Conflict,
+        "a swap of a pointer that isn't there",
+    )?;
+    store.swap_name(&name, None, &first).await?;
+    ensure(
+        store.read_name(&name).await? == Some(first.clone()),
+        "a pointer reads back otherwise",
+    )?;
+    for stale in [None, Some(bench.nonce())] {
+        ensure_fails(
+            store.swap_name(&name, stale, &second).await,
+            ErrorKind::Conflict,
+            "a swap from another pointer than the one that stands there",
+        )?;
+    }
+    ensure(
+        store.read_name(&name).await? == Some(first.clone()),
+        "a refused swap had an effect",
+    )?;
+    store.swap_name(&name, Some(first.nonce), &second).await?;
+    ensure(
+        store.read_name(&name).await? == Some(second),
+        "a swap had no effect",
+    )
+}
+
+/// `Shop` and `shop` are one name; the pointer keeps the spelling it was written with.
+pub async fn names_collide_when_they_differ_only_in_case(bench: &Bench<'_>) -> Verdict {
+    let store = bench.backend;
+    let upper = pointer(bench, "Shop/Prod")?;
+    store.swap_name(&upper.name, None, &upper).await?;
+    let lower = pointer(bench, "shop/prod")?;
+    ensure(
+        store.read_name(&lower.name).await? == Some(upper.clone()),
+        "another case of a name leads elsewhere",
+    )?;
+    ensure_fails(
+        store.swap_name(&lower.name, None, &lower).await,
+        ErrorKind::Conflict,
+        "a swap of a name that is used in another case",
+    )?;
+    store.swap_name(&lower.name, Some(upper.nonce), &lower).await?;
+    ensure(
+        store.names().await? == [lower],
+        "a name in two cases is listed twice, or as it was spelled before",
+    )
+}
+
+/// The list has all pointers, tombstones included, sorted by name.
+pub async fn names_are_listed_in_order_with_tombstones(bench: &Bench<'_>) -> Verdict {
+    let store = bench.backend;
+    ensure(store.names().await?.is_empty(), "an empty store has names")?;
+    let mut expected = Vec::new();
+    for name in ["b/z", "a/z", "b/a", "b.c/d"] {
+        let mut pointer = pointer(bench, name)?;
+        if name == "b/a" {
+            pointer.target = NameTarget::Removed;
+        }
+        if name == "a/z" {
+            pointer.target = NameTarget::MovedTo(StackName::new("b", "z")?);
+        }
+        store.swap_name(&pointer.name, None, &pointer).await?;
+        expected.push(pointer);
+    }
+    expected.sort_by(|left, right| left.name.cmp(&right.name));
+    ensure(
+        store.names().await? == expected,
+        "the list of names isn't all of them, sorted",
+    )
+}

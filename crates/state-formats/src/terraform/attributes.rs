@@ -1,0 +1,98 @@
+//! The order of keys inside attributes.
+//!
+//! Terraform sorts the keys of every object but one: a value whose schema leaves its type open is written as
+//! `{"value": …, "type": …}`. Our canonical text sorts all. What looks like such a wrapper is therefore written value
+//! first; where that guess is wrong (a real object that has just these two fields), its pointer is kept.
+
+use super::cty;
+use state_core::json::View;
+
+/// The pointers to what looks like a wrapper and was written type first.
+pub(super) fn sorted_lookalikes(attributes: View<'_>) -> Vec<String> {
+    let mut found = Vec::new();
+    walk(attributes, &mut String::new(), &mut found);
+    found
+}
+
+fn walk(view: View<'_>, pointer: &mut String, found: &mut Vec<String>) {
+    if looks_wrapped(&view)
+        && view
+            .members()
+            .and_then(|mut all| all.next())
+            .is_some_and(|(key, _)| key == "type")
+    {
+        found.push(pointer.clone());
+    }
+    let end = pointer.len();
+    for (key, child) in view.members().into_iter().flatten() {
+        push_token(pointer, &key);
+        walk(child, pointer, found);
+        pointer.truncate(end);
+    }
+    for (index, child) in view.elements().into_iter().flatten().enumerate() {
+        push_token(pointer, &index.to_string());
+        walk(child, pointer, found);
+        pointer.truncate(end);
+    }
+}
+
+fn looks_wrapped(view: &View<'_>) -> bool {
+    let is_pair = view.members().is_some_and(|members| members.take(3).count() == 2);
+    is_pair
+        && match (view.get("value"), view.get("type")) {
+            (Some(value), Some(r#type)) => cty::is_type(&r#type) && cty::fits(&value, &r#type),
+            _ => false,
+        }
+}
+
+/// Appends canonical attributes in Terraform's order. `sorted` holds the pointers to what only looks like a wrapper.
+pub(super) fn write(view: View<'_>, sorted: &[String], out: &mut String) {
+    write_at(view, &mut String::new(), sorted, out);
+}
+
+fn write_at(view: View<'_>, pointer: &mut String, sorted: &[String], out: &mut String) {
+    let end = pointer.len();
+    if let Some(members) = view.members() {
+        let mut members: Vec<_> = members.collect();
+        if looks_wrapped(&view) && !sorted.iter().any(|known| known == pointer) {
+            members.sort_by_key(|(key, _)| key != "value");
+        }
+        out.push('{');
+        for (index, (key, child)) in members.into_iter().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            state_core::json::write_string(out, &key);
+            out.push(':');
+            push_token(pointer, &key);
+            write_at(child, pointer, sorted, out);
+            pointer.truncate(end);
+        }
+        out.push('}');
+    } else if let Some(elements) = view.elements() {
+        out.push('[');
+        for (index, child) in elements.enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            push_token(pointer, &index.to_string());
+            write_at(child, pointer, sorted, out);
+            pointer.truncate(end);
+        }
+        out.push(']');
+    } else {
+        out.push_str(view.text());
+    }
+}
+
+/// Appends one step to a JSON pointer (RFC 6901).
+pub(super) fn push_token(pointer: &mut String, token: &str) {
+    pointer.push('/');
+    for character in token.chars() {
+        match character {
+            '~' => pointer.push_str("~0"),
+            '/' => pointer.push_str("~1"),
+            _ => pointer.push(character),
+        }
+    }
+}

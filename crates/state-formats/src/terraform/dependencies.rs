@@ -1,0 +1,289 @@
+//! Dependencies: Terraform lists all ancestors of an instance, we keep those that say the rest.
+//!
+//! A node of the graph is a group (what configuration calls a resource), its edges are what its live members list. From
+//! a list go the members that others of it reach; [`Expansion`] puts them back. Where that would give another list (it
+//! isn't sorted, misses an ancestor, names its own group), the list is kept beside ours.
+
+use super::draft::Draft;
+use super::extension::KeptDependencies;
+use state_core::{Address, Dependency, Entry, SharedEntry};
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+/// A group's number.
+type Node = usize;
+
+/// Groups and what they depend on.
+#[derive(Default)]
+struct Graph {
+    numbers: HashMap<Address, Node>,
+    /// The groups that a group's live members list, without itself; sorted, each once.
+    listed: Vec<Vec<Node>>,
+}
+
+impl Graph {
+    fn node(&mut self, group: &Address) -> Node {
+        if let Some(&node) = self.numbers.get(group) {
+            return node;
+        }
+        self.numbers.insert(group.clone(), self.listed.len());
+        self.listed.push(Vec::new());
+        self.listed.len() - 1
+    }
+
+    /// The nodes, each after what it lists; None if there is a cycle.
+    fn order(&self) -> Option<Vec<Node>> {
+        let mut users = vec![Vec::new(); self.listed.len()];
+        let mut missing: Vec<_> = self.listed.iter().map(Vec::len).collect();
+        for (node, listed) in self.listed.iter().enumerate() {
+            for &dependency in listed {
+                users[dependency].push(node);
+            }
+        }
+        let mut order: Vec<Node> = (0..self.listed.len())
+            .filter(|&node| missing[node] == 0)
+            .collect();
+        let mut next = 0;
+        while let Some(&node) = order.get(next) {
+            next += 1;
+            for &user in &users[node] {
+                missing[user] -= 1;
+                if missing[user] == 0 {
+                    order.push(user);
+                }
+            }
+        }
+        (order.len() == self.listed.len()).then_some(order)
+    }
+}
+
+/// Gives every draft its dependencies, reduced where that loses nothing.
+pub(super) fn settle(drafts: &mut [Draft]) {
+    let (graph, lists) = graph_of(drafts);
+    let Some(order) = graph.order() else {
+        // The cycle is for the topological order to report.
+        for draft in drafts {
+            let listed = draft.listed.clone().unwrap_or_default();
+            set(draft, listed, true);
+        }
+        return;
+    };
+    let reduced = reduce(&graph, &order, drafts, &lists);
+    for (draft, reduced) in drafts.iter_mut().zip(reduced) {
+        let Some(listed) = draft.listed.take() else {
+            continue;
+        };
+        let is_canonical = !listed.is_empty() && listed.is_sorted_by(|a, b| a < b);
+        let own = draft.entry.group.as_ref();
+        let keep = !reduced.is_closed || !is_canonical || listed.iter().any(|group| Some(group) == own);
+        let short = reduced.kept.iter().map(|&at| listed[at].clone()).collect();
+        draft.listed = Some(listed);
+        set(draft, short, keep);
+    }
+}
+
+fn set(draft: &mut Draft, mut reduced: Vec<Address>, keep: bool) {
+    reduced.retain(|group| Some(group) != draft.entry.group.as_ref());
+    let text = |groups: &[Address]| groups.iter().map(|group| group.as_str().to_owned()).collect();
+    if let Some(listed) = draft.listed.take().filter(|_| keep) {
+        draft.facts.dependencies = Some(KeptDependencies {
+            listed: text(&listed),
+            reduced: text(&reduced),
+        });
+    }
+    draft.entry.depends_on = reduced.into_iter().map(Dependency::Group).collect();
+}
+
+/// The graph, and every draft's list as nodes.
+fn graph_of(drafts: &[Draft]) -> (Graph, Vec<Vec<Node>>) {
+    let mut graph = Graph::default();
+    let mut lists = Vec::with_capacity(drafts.len());
+    let mut seen = HashSet::new();
+    for draft in drafts {
+        let listed = draft.listed.as_deref().unwrap_or_default();
+        let list: Vec<_> = listed.iter().map(|group| graph.node(group)).collect();
+        if let Some(group) = draft.entry.group.as_ref().filter(|_| draft.entry.is_live()) {
+            let own = graph.node(group);
+            if seen.insert((own, list.clone())) {
+                let others = list.iter().copied().filter(|&node| node != own);
+                graph.listed[own].extend(others);
+            }
+        }
+        lists.push(list);
+    }
+    for listed in &mut graph.listed {
+        listed.sort_unstable();
+        listed.dedup();
+    }
+    (graph, lists)
+}
+
+/// What is left of one list.
+#[derive(Clone, Default)]
+struct Reduced {
+    /// Indices into the list.
+    kept: Vec<usize>,
+    /// Whether the rest of the list, and nothing else, is reached from what is kept.
+    is_closed: bool,
+}
+
+fn reduce(graph: &Graph, order: &[Node], drafts: &[Draft], lists: &[Vec<Node>]) -> Vec<Reduced> {
+    let mut rank = vec![0; graph.listed.len()];
+    for (position, &node) in order.iter().enumerate() {
+        rank[node] = position;
+    }
+    let own: Vec<_> = drafts
+        .iter()
+        .map(|draft| {
+            draft
+                .entry
+                .group
+                .as_ref()
+                .and_then(|group| graph.numbers.get(group).copied())
+        })
+        .collect();
+    // Lists of lower groups first: their short edges serve those above. Deposed objects serve nobody: last.
+    let mut sequence: Vec<_> = (0..drafts.len()).collect();
+    sequence.sort_by_key(|&at| (!drafts[at].entry.is_live(), own[at].map(|node| rank[node])));
+    let mut walk = Walk {
+        rank,
+        short: vec![Vec::new(); graph.listed.len()],
+        stamps: vec![(0, 0); graph.listed.len()],
+        round: 0,
+    };
+    let mut known: HashMap<(Option<Node>, &[Node]), usize> = HashMap::new();
+    let mut reduced = vec![Reduced::default(); drafts.len()];
+    for at in sequence {
+        let key = (own[at], lists[at].as_slice());
+        if let Some(&same) = known.get(&key) {
+            reduced[at] = reduced[same].clone();
+        } else {
+            reduced[at] = walk.reduce(own[at], &lists[at]);
+            known.insert(key, at);
+        }
+        if let Some(node) = own[at].filter(|_| drafts[at].entry.is_live()) {
+            walk.learn(node, &lists[at], &reduced[at]);
+        }
+    }
+    reduced
+}
+
+/// The reduction of one list after the other.
+struct Walk {
+    rank: Vec<usize>,
+    /// The reduced edges of the groups that are done.
+    short: Vec<Vec<Node>>,
+    /// In which round a node was seen in the list, and reached.
+    stamps: Vec<(u64, u64)>,
+    round: u64,
+}
+
+impl Walk {
+    fn reduce(&mut self, own: Option<Node>, list: &[Node]) -> Reduced {
+        self.round += 1;
+        for &node in list {
+            self.stamps[node].0 = self.round;
+        }
+        let mut nearest: Vec<_> = (0..list.len()).filter(|&at| Some(list[at]) != own).collect();
+        nearest.sort_by_key(|&at| std::cmp::Reverse(self.rank[list[at]]));
+        let mut kept = Vec::new();
+        for at in nearest {
+            if self.stamps[list[at]].1 == self.round {
+                continue;
+            }
+            kept.push(at);
+            if !self.reach(own, list[at]) {
+                let all = (0..list.len()).collect();
+                return Reduced {
+                    kept: all,
+                    is_closed: false,
+                };
+            }
+        }
+        kept.sort_unstable();
+        Reduced {
+            kept,
+            is_closed: true,
+        }
+    }
+
+    /// Marks what is reached from a node; false as soon as that leaves the list.
+    fn reach(&mut self, own: Option<Node>, from: Node) -> bool {
+        let mut open = vec![from];
+        while let Some(node) = open.pop() {
+            if self.stamps[node].1 == self.round || Some(node) == own {
+                continue;
+            }
+            if self.stamps[node].0 != self.round {
+                return false;
+            }
+            self.stamps[node].1 = self.round;
+            open.extend_from_slice(&self.short[node]);
+        }
+        true
+    }
+
+    fn learn(&mut self, node: Node, list: &[Node], reduced: &Reduced) {
+        for &at in &reduced.kept {
+            if list[at] != node && !self.short[node].contains(&list[at]) {
+                self.short[node].push(list[at]);
+            }
+        }
+    }
+}
+
+/// Puts back what reduction took: all ancestors of an entry, by group.
+pub(super) struct Expansion<'a> {
+    /// What the live members of each group depend on.
+    edges: HashMap<&'a Address, BTreeSet<&'a Address>>,
+    /// The group of each entry.
+    groups: HashMap<&'a Address, &'a Address>,
+    done: HashMap<(Option<&'a Address>, &'a [Dependency]), Vec<&'a Address>>,
+}
+
+impl<'a> Expansion<'a> {
+    /// Over the entries of a snapshot.
+    pub(super) fn over(entries: &'a [SharedEntry]) -> Self {
+        let mut expansion = Self {
+            edges: HashMap::new(),
+            groups: HashMap::new(),
+            done: HashMap::new(),
+        };
+        let grouped = || {
+            entries
+                .iter()
+                .filter_map(|entry| Some((entry, entry.group.as_ref()?)))
+        };
+        for (entry, group) in grouped() {
+            expansion.groups.insert(&entry.address, group);
+        }
+        for (entry, group) in grouped().filter(|(entry, _)| entry.is_live()) {
+            let targets = entry.depends_on.iter().map(|to| expansion.group_of(to));
+            let targets: Vec<_> = targets.collect();
+            expansion.edges.entry(group).or_default().extend(targets);
+        }
+        expansion
+    }
+
+    fn group_of(&self, dependency: &'a Dependency) -> &'a Address {
+        match dependency {
+            Dependency::Group(group) => group,
+            Dependency::Entry(address) => self.groups.get(address).copied().unwrap_or(address),
+        }
+    }
+
+    /// The groups that an entry comes after, sorted, without its own.
+    pub(super) fn of(&mut self, entry: &'a Entry) -> &[&'a Address] {
+        let key = (entry.group.as_ref(), entry.depends_on.as_slice());
+        if !self.done.contains_key(&key) {
+            let mut open: Vec<_> = entry.depends_on.iter().map(|to| self.group_of(to)).collect();
+            let mut reached = BTreeSet::new();
+            while let Some(group) = open.pop() {
+                if entry.group.as_ref() != Some(group) && reached.insert(group) {
+                    open.extend(self.edges.get(group).into_iter().flatten());
+                }
+            }
+            self.done.insert(key, reached.into_iter().collect());
+        }
+        self.done.get(&key).map_or(&[], Vec::as_slice)
+    }
+}

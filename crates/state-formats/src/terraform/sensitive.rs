@@ -1,0 +1,141 @@
+//! Paths of secrets: Terraform's lists of steps, and our JSON pointers.
+//!
+//! A step names an attribute, or an index that is a number or a string. A pointer doesn't tell these apart, so a path
+//! with an index is kept as it was.
+
+use super::attributes::push_token;
+use crate::error::{Error, Result};
+use state_core::json::{ArrayWriter, Document, Json, Kind, ObjectWriter, View};
+
+/// What one state says about the secrets of an instance.
+#[derive(Debug, Default)]
+pub(super) struct Paths {
+    /// One for each path, in order.
+    pub(super) pointers: Vec<String>,
+    /// The paths that can't be told from their pointers.
+    pub(super) kept: Vec<Json>,
+}
+
+/// Reads `sensitive_attributes`.
+pub(super) fn read<'a>(document: Document<'a>, paths: impl Iterator<Item = View<'a>>) -> Result<Paths> {
+    let mut read = Paths::default();
+    for path in paths {
+        let Some(pointer) = pointer_of(&path).map_err(|(at, message)| Error::at(&document, &at, message))?
+        else {
+            let message = format!("a sensitive path is an array of steps, found {}", path.kind());
+            return Err(Error::at(&document, &path, message));
+        };
+        let kept = Json::from_view(path);
+        if kept.as_str() != derived(&pointer) {
+            read.kept.push(kept);
+        }
+        read.pointers.push(pointer);
+    }
+    Ok(read)
+}
+
+type Refused<'a> = (View<'a>, &'static str);
+
+/// The pointer of a path; None if it is no array.
+fn pointer_of<'a>(path: &View<'a>) -> Result<Option<String>, Refused<'a>> {
+    let Some(steps) = path.elements() else {
+        return Ok(None);
+    };
+    let mut pointer = String::new();
+    for step in steps {
+        push_token(&mut pointer, &token_of(&step)?);
+    }
+    Ok(Some(pointer))
+}
+
+fn token_of<'a>(step: &View<'a>) -> Result<String, Refused<'a>> {
+    let name = step.get("type").and_then(|name| name.as_str());
+    let value = step.get("value");
+    let token = match (name.as_deref(), value) {
+        (Some("get_attr"), Some(value)) => value.as_str().map(std::borrow::Cow::into_owned),
+        (Some("index"), Some(value)) => index_of(&value),
+        (Some("get_attr" | "index"), None) => None,
+        _ => {
+            return Err((
+                *step,
+                "an unknown path step: its `type` is neither `get_attr` nor `index`",
+            ));
+        }
+    };
+    token.ok_or((*step, "a path step without a usable `value`: a name for `get_attr`, a whole number or string with its type for `index`"))
+}
+
+fn index_of(index: &View<'_>) -> Option<String> {
+    let value = index.get("value")?;
+    match (index.get("type")?.as_str()?.as_ref(), value.kind()) {
+        ("number", Kind::Number) => value.as_u64().map(|number| number.to_string()),
+        ("string", Kind::String) => value.as_str().map(std::borrow::Cow::into_owned),
+        _ => None,
+    }
+}
+
+/// The canonical text of the path whose steps all name attributes.
+fn derived(pointer: &str) -> String {
+    let mut text = String::new();
+    let mut path = ArrayWriter::new(&mut text);
+    // A bare name is a pointer of one step.
+    for token in pointer
+        .strip_prefix('/')
+        .map_or_else(|| vec![pointer], |steps| steps.split('/').collect())
+    {
+        if pointer.is_empty() {
+            break;
+        }
+        let mut step = path.object();
+        step.string("type", "get_attr")
+            .string("value", &token.replace("~1", "/").replace("~0", "~"));
+        step.finish();
+    }
+    path.finish();
+    text
+}
+
+/// Appends `sensitive_attributes` as it is written for an entry's secrets. A kept path serves the pointer that it came
+/// with, as long as the entry still has that.
+pub(super) fn write(pointers: &[String], kept: &[Json], out: &mut String) {
+    let mut kept: Vec<_> = kept
+        .iter()
+        .filter_map(|path| Some((pointer_of(&path.view()).ok()??, path)))
+        .collect();
+    let mut paths = ArrayWriter::new(out);
+    for pointer in pointers {
+        match kept.iter().position(|(known, _)| known == pointer) {
+            Some(found) => paths.raw(&in_written_order(kept.remove(found).1)),
+            None => paths.raw(&derived(pointer)),
+        };
+    }
+    paths.finish();
+}
+
+/// A path with `value` before `type` inside an index, as Terraform writes it.
+fn in_written_order(path: &Json) -> String {
+    let mut text = String::new();
+    let mut steps = ArrayWriter::new(&mut text);
+    for step in path.view().elements().into_iter().flatten() {
+        let mut object = steps.object();
+        for (key, member) in step.members().into_iter().flatten() {
+            if member.kind() == Kind::Object {
+                write_index(&member, object.object(&key));
+            } else {
+                object.raw(&key, member.text());
+            }
+        }
+        object.finish();
+    }
+    steps.finish();
+    text
+}
+
+fn write_index(index: &View<'_>, mut object: ObjectWriter<'_>) {
+    let mut members: Vec<_> = index.members().into_iter().flatten().collect();
+    members.sort_by_key(|(key, _)| key != "value");
+    for (key, member) in members {
+        object.raw(&key, member.text());
+    }
+    object.finish();
+}

@@ -1,0 +1,127 @@
+//! What the tests start from: a still clock, counted randomness, the real states beside the workspace.
+
+use state_core::{Clock, Digest, Entropy, Json, Snapshot, Timestamp};
+use state_formats::{Error, Format, ImportContext, Imported, TERRAFORM};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+#[derive(Debug)]
+struct Still;
+
+impl Clock for Still {
+    fn now(&self) -> Timestamp {
+        Timestamp::new("2026-05-30T12:00:00Z")
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counted(AtomicU64);
+
+impl Entropy for Counted {
+    fn fill(&self, bytes: &mut [u8]) {
+        let count = self.0.fetch_add(1, Ordering::Relaxed);
+        let digest = Digest::of(&count.to_le_bytes());
+        for (byte, random) in bytes.iter_mut().zip(digest.as_bytes().iter().cycle()) {
+            *byte = *random;
+        }
+    }
+}
+
+pub(crate) fn try_import(text: &str) -> Result<Imported, Error> {
+    try_import_as(text.as_bytes(), Format::Terraform)
+}
+
+pub(crate) fn try_import_as(bytes: &[u8], format: Format) -> Result<Imported, Error> {
+    let entropy = Counted::default();
+    state_formats::import(bytes, format, &mut ImportContext::new(&entropy, &Still))
+}
+
+pub(crate) fn import(text: &str) -> Imported {
+    try_import(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+pub(crate) fn export(snapshot: &Snapshot) -> String {
+    let bytes = state_formats::export(snapshot, Format::Terraform).unwrap_or_else(|error| panic!("{error}"));
+    String::from_utf8(bytes).expect("a state is UTF-8")
+}
+
+/// What a snapshot keeps of its state.
+pub(crate) fn extension(snapshot: &Snapshot) -> &Json {
+    &snapshot.extensions[TERRAFORM]
+}
+
+/// The snapshot after a store wrote and read it.
+pub(crate) fn stored(snapshot: &Snapshot) -> Snapshot {
+    let bytes = state_core::codec::encode_stored(snapshot);
+    state_core::codec::decode("snapshot", &bytes).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// The entry of an address.
+pub(crate) fn entry<'a>(snapshot: &'a Snapshot, address: &str) -> &'a state_core::Entry {
+    let mut entries = snapshot.entries.iter();
+    entries
+        .find(|entry| entry.address.as_str() == address && entry.is_live())
+        .unwrap_or_else(|| panic!("no entry {address}"))
+}
+
+/// A state of one instance, given by its fields.
+pub(crate) fn with_instance(instance: &str) -> String {
+    with_resources(&format!(
+        r#"[{{"mode": "managed", "type": "terraform_data", "name": "a",
+            "provider": "provider[\"terraform.io/builtin/terraform\"]", "instances": [{instance}]}}]"#
+    ))
+}
+
+/// A state of these resources.
+pub(crate) fn with_resources(resources: &str) -> String {
+    format!(
+        r#"{{"version": 4, "terraform_version": "1.11.4", "serial": 7, "lineage": "l", "outputs": {{}}, "resources": {resources}, "check_results": null}}"#
+    )
+}
+
+/// The states in one folder of the shared data. None, loudly, if it isn't there.
+#[expect(clippy::print_stderr, reason = "a test that skips says so")]
+pub(crate) fn shared_states(folder: &str) -> Option<Vec<(PathBuf, String)>> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../../shared/data")
+        .join(folder);
+    let Ok(listing) = std::fs::read_dir(&root) else {
+        eprintln!(
+            "SKIP: no real states to test against: {} is not there",
+            root.display()
+        );
+        return None;
+    };
+    let mut states: Vec<_> = listing
+        .map(|found| found.expect("a folder that can be listed").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "tfstate"))
+        .map(|path| {
+            (
+                path.clone(),
+                std::fs::read_to_string(path).expect("a readable state"),
+            )
+        })
+        .collect();
+    states.sort();
+    assert!(!states.is_empty(), "{} holds no states", root.display());
+    Some(states)
+}
+
+/// Every entry stands after what it depends on: judged naively, without a look at the code under test, and by the verifier.
+pub(crate) fn assert_topological(snapshot: &Snapshot) {
+    let report = state_core::verify::verify(snapshot);
+    assert!(report.violations.is_empty(), "{report:?}");
+    for (at, entry) in snapshot.entries.iter().enumerate() {
+        for dependency in &entry.depends_on {
+            let late = snapshot.entries[at..]
+                .iter()
+                .find(|other| other.is_live() && other.group.as_ref() == Some(dependency.address()));
+            assert!(late.is_none(), "{} stands before {late:?}", entry.key());
+        }
+    }
+}

@@ -1,0 +1,8 @@
+//! The laws of foreign states, seen from outside.
+
+mod edits;
+mod fixtures;
+mod given;
+mod properties;
+mod refusals;
+mod verdicts;

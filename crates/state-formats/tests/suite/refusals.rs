@@ -1,0 +1,331 @@
+//! What isn't a state that we can keep is refused: which, where and why, and never with a value in the message.
+
+use crate::given::{try_import, with_instance, with_resources};
+use state_core::ErrorKind;
+use state_formats::{Error, Format, detect};
+
+/// The message of the refusal, which must hold `part`.
+#[track_caller]
+fn refused(text: &str, part: &str) -> String {
+    let error = match try_import(text) {
+        Ok(_) => panic!("accepted: {text}"),
+        Err(error) => error.to_string(),
+    };
+    assert!(error.contains(part), "`{error}` doesn't say `{part}`");
+    assert!(!error.contains("hunter2"), "`{error}` shows a secret");
+    error
+}
+
+/// The same for a field of an instance; the message names the path as well.
+#[track_caller]
+fn instance_refused(fields: &str, part: &str, path: &str) {
+    let error = refused(&with_instance(&format!("{{{fields}}}")), part);
+    let path = format!("$.resources[0].instances[0]{path})");
+    assert!(error.contains(&path), "`{error}` doesn't say `{path}`");
+    assert!(
+        error.contains("at line 2, column "),
+        "`{error}` doesn't say where"
+    );
+}
+
+#[test]
+fn an_empty_file_is_no_state_and_says_so() {
+    for error in [
+        try_import("").map(|_| ()).expect_err("empty"),
+        detect(b"").map(|_| ()).expect_err("empty"),
+    ] {
+        assert!(matches!(error, Error::NoState), "{error}");
+        assert!(
+            error
+                .to_string()
+                .contains("0 bytes, which is what a crashed terraform leaves")
+        );
+    }
+}
+
+#[test]
+fn what_is_not_json_is_refused_with_its_place() {
+    refused(" \n", "at line 2, column 1");
+    refused("{\"version\": 4", "at line 1, column 14");
+    refused("invalid\n", "at line 1, column 1");
+    refused("\u{feff}{\"version\": 4}", "byte order mark");
+    refused("{\"version\": 4}x", "at line 1, column 15");
+    refused("{\"version\": 4}\n{\"version\": 4}", "at line 2, column 1");
+    refused(
+        "{\"version\": 4, \"serial\": 1, \"serial\": 1}",
+        "duplicate key at line 1, column 29 ($.serial)",
+    );
+    refused("[]", "a state is an object, found array");
+}
+
+#[test]
+fn a_version_other_than_4_is_refused_each_for_what_it_is() {
+    for version in ["\"4\"", "-1", "4.0", "1e0", "[4]", "null", "true"] {
+        let error = refused(&format!("{{\"version\": {version}}}"), "($.version)");
+        assert!(error.contains("positive whole number"), "{error}");
+    }
+    refused("{}", "there is none");
+    refused(
+        "{\"version\": 0}",
+        "format version 0: such a version never existed",
+    );
+    refused("{\"version\": 1}", "Terraform 0.11 or older");
+    refused("{\"version\": 3, \"modules\": []}", "Terraform 0.11 or older");
+    refused(
+        "{\"version\": 5, \"terraform_version\": \"2.0.0\"}",
+        "it was written by Terraform 2.0.0; this build reads version 4",
+    );
+    let error = try_import("{\"version\": 5}").map(|_| ()).expect_err("newer");
+    assert_eq!(error.kind(), ErrorKind::Format);
+}
+
+#[test]
+fn well_known_files_that_are_no_states_are_named() {
+    refused(
+        r#"{"version": 3, "terraform_version": "1.11.4", "backend": {"type": "s3", "config": {"secret": "hunter2"}}}"#,
+        "backend pointer",
+    );
+    refused(
+        r#"{"serial": 1, "lineage": "l", "meta": {}, "encrypted_data": "hunter2", "encryption_version": "v0"}"#,
+        "OpenTofu's encryption envelope",
+    );
+    refused("tfstate\u{1}", "binary format");
+    refused(r#"{"version": 3, "deployment": {}}"#, "Pulumi");
+}
+
+#[test]
+fn detection_says_what_is_missing() {
+    assert_eq!(
+        detect(br#"{"version": 4, "lineage": ""}"#).expect("a state"),
+        Format::Terraform
+    );
+    assert_eq!(detect(br#"{"format-version": 1}"#).expect("ours"), Format::Native);
+    for (text, part) in [
+        ("{}", "neither `version` nor `format-version`"),
+        ("[]", "kind array"),
+        ("{\"version\": 4}", "neither `terraform_version` nor `lineage`"),
+    ] {
+        let error = detect(text.as_bytes()).map(|_| ()).expect_err(text);
+        assert!(
+            matches!(error, Error::Unrecognised { .. }) && error.to_string().contains(part),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn header_fields_of_a_wrong_kind_are_refused() {
+    for serial in ["-1", "1.5", "1e3", "18446744073709551616", "\"1\""] {
+        refused(&format!("{{\"version\": 4, \"serial\": {serial}}}"), "($.serial)");
+    }
+    refused(
+        "{\"version\": 4, \"lineage\": 1}",
+        "`lineage` must be of kind string, found number",
+    );
+    refused(
+        "{\"version\": 4, \"terraform_version\": \"hunter2!\"}",
+        "($.terraform_version)",
+    );
+    refused(
+        "{\"version\": 4, \"outputs\": []}",
+        "`outputs` must be of kind object, found array",
+    );
+    refused(
+        "{\"version\": 4, \"resources\": {}}",
+        "`resources` must be of kind array, found object",
+    );
+    refused(
+        "{\"version\": 4, \"check_results\": {}}",
+        "`check_results` must be an array or null",
+    );
+}
+
+#[test]
+fn outputs_have_a_value_and_a_type_that_fit() {
+    let output = |fields: &str| format!("{{\"version\": 4, \"outputs\": {{\"o\": {fields}}}}}");
+    refused(&output("1"), "an output must be an object");
+    refused(&output(r#"{"type": "string"}"#), "an output has a `value`");
+    refused(&output(r#"{"value": "hunter2"}"#), "an output has a `type`");
+    refused(
+        &output(r#"{"value": "hunter2", "type": "text"}"#),
+        "unknown output type",
+    );
+    refused(
+        &output(r#"{"value": "hunter2", "type": ["list", "string"]}"#),
+        "isn't of the output's type",
+    );
+    refused(
+        &output(r#"{"value": ["hunter2"], "type": ["tuple", []]}"#),
+        "($.outputs.o.value)",
+    );
+    refused(
+        &output(r#"{"value": "hunter2", "type": "string", "sensitive": 1}"#),
+        "`sensitive`",
+    );
+}
+
+#[test]
+fn resources_are_named_and_have_a_provider_that_can_be_read() {
+    let resource = |fields: &str| {
+        with_resources(&format!(
+            "[{{\"mode\": \"managed\", \"type\": \"t\", \"name\": \"n\", \"instances\": [], {fields}}}]"
+        ))
+    };
+    for provider in [
+        "${hunter2}",
+        "aws",
+        "provider",
+        "provider[\\\"a b\\\"]",
+        "provider[0]",
+        "provider.a.b.c",
+    ] {
+        refused(
+            &resource(&format!("\"provider\": \"{provider}\"")),
+            "($.resources[0].provider)",
+        );
+    }
+    refused(&resource("\"module\": \"hunter2\""), "($.resources[0].module)");
+    refused(
+        &resource("\"module\": \"module.a[1.5]\""),
+        "($.resources[0].module)",
+    );
+    refused(&with_resources("[{\"mode\": \"other\"}]"), "unknown `mode`");
+    refused(&with_resources("[{\"type\": \"t\"}]"), "has a `mode`");
+    refused(
+        &with_resources("[{\"mode\": \"data\", \"type\": \"a.b\", \"name\": \"n\"}]"),
+        "`type` isn't an identifier",
+    );
+    refused(
+        &with_resources("[{\"mode\": \"data\", \"type\": \"a\"}]"),
+        "has a `name`",
+    );
+    refused(
+        &with_resources("[3]"),
+        "a resource must be an object, found number",
+    );
+}
+
+#[test]
+fn instance_fields_of_a_wrong_kind_are_refused() {
+    for key in ["1.5", "true", "1e2", "[]"] {
+        instance_refused(
+            &format!("\"index_key\": {key}"),
+            "`index_key` must be",
+            ".index_key",
+        );
+    }
+    instance_refused("\"status\": \"hunter2\"", "unknown `status`", ".status");
+    for key in ["abc", "hunter2-too-long", "hunter2!"] {
+        instance_refused(
+            &format!("\"deposed\": \"{key}\""),
+            "exactly 8 characters",
+            ".deposed",
+        );
+    }
+    instance_refused(
+        "\"schema_version\": -1",
+        "`schema_version` must be",
+        ".schema_version",
+    );
+    instance_refused(
+        "\"attributes\": []",
+        "`attributes` must be of kind object",
+        ".attributes",
+    );
+    instance_refused(
+        "\"attributes\": {}, \"attributes_flat\": {\"a\": \"hunter2\"}",
+        "not both",
+        ".attributes_flat",
+    );
+    instance_refused(
+        "\"attributes_flat\": {\"a\": 1}",
+        "must be strings",
+        ".attributes_flat.a",
+    );
+    instance_refused("\"private\": \"hunter2!\"", "base64", ".private");
+    instance_refused(
+        "\"create_before_destroy\": 1",
+        "of kind bool",
+        ".create_before_destroy",
+    );
+    instance_refused("\"dependencies\": {}", "of kind array", ".dependencies");
+    instance_refused(
+        "\"dependencies\": [1]",
+        "a dependency is a string",
+        ".dependencies[0]",
+    );
+    instance_refused("\"dependencies\": [\"\"]", "not empty", ".dependencies[0]");
+}
+
+#[test]
+fn unknown_steps_of_sensitive_paths_are_refused() {
+    let step = |step: &str, path: &str| {
+        let fields = format!("\"attributes\": {{\"p\": \"hunter2\"}}, \"sensitive_attributes\": [{step}]");
+        instance_refused(&fields, "path", &format!(".sensitive_attributes[0]{path}"));
+    };
+    step("[{\"type\": \"splat\", \"value\": \"p\"}]", "[0]");
+    step("[{\"value\": \"p\"}]", "[0]");
+    step("[{\"type\": \"get_attr\"}]", "[0]");
+    step("[{\"type\": \"get_attr\", \"value\": 1}]", "[0]");
+    step(
+        "[{\"type\": \"index\", \"value\": {\"value\": 1.5, \"type\": \"number\"}}]",
+        "[0]",
+    );
+    step(
+        "[{\"type\": \"index\", \"value\": {\"value\": true, \"type\": \"bool\"}}]",
+        "[0]",
+    );
+    step("3", "");
+}
+
+#[test]
+fn an_instance_stands_in_a_state_once() {
+    for instances in ["{}, {}", "{\"index_key\": 0}, {\"index_key\": 0}"] {
+        refused(&with_instance(instances), "a duplicate instance");
+    }
+    let deposed = "{\"deposed\": \"00000001\"}";
+    refused(
+        &with_instance(&format!("{deposed}, {deposed}")),
+        "a duplicate instance",
+    );
+    let keys = "{}, {\"index_key\": 0}, {\"index_key\": \"0\"}, {\"deposed\": \"00000001\"}, {\"deposed\": \"00000002\"}";
+    assert_eq!(
+        try_import(&with_instance(keys))
+            .expect("five objects")
+            .snapshot
+            .entries
+            .len(),
+        5
+    );
+    // Across resources, and however the module spells its key.
+    let resource = |module: &str| {
+        format!(
+            r#"{{"module": "{module}", "mode": "managed", "type": "t", "name": "n", "provider": "provider.t", "instances": [{{}}]}}"#
+        )
+    };
+    let twice = format!(
+        "[{}, {}]",
+        resource(r#"module.m[\"a\"]"#),
+        resource(r#"module.m[\"\\u0061\"]"#)
+    );
+    refused(&with_resources(&twice), "a duplicate instance");
+}
+
+#[test]
+fn a_cycle_is_refused_with_its_members() {
+    let resource = |name: &str, to: &str| {
+        format!(
+            r#"{{"mode": "managed", "type": "t", "name": "{name}", "provider": "provider.t", "instances": [{{"dependencies": ["t.{to}"]}}]}}"#
+        )
+    };
+    let text = with_resources(&format!(
+        "[{}, {}, {}]",
+        resource("a", "b"),
+        resource("b", "a"),
+        resource("c", "a")
+    ));
+    let error = try_import(&text).map(|_| ()).expect_err("a cycle");
+    assert_eq!(error.kind(), ErrorKind::Integrity);
+    let message = error.to_string();
+    assert!(message.contains("t.a") && message.contains("t.b"), "{message}");
+}

@@ -1,0 +1,79 @@
+//! Checkpoints: in the background, triggered by bytes, invisible but for what they save.
+
+use super::*;
+use state_core::{Backend, Json, Properties};
+
+/// An entry of about this many bytes.
+fn heavy(name: &str, bytes: usize) -> Entry {
+    let outputs = Json::parse(&format!(r#"{{"data":"{}"}}"#, "x".repeat(bytes))).unwrap();
+    Entry {
+        outputs: Properties::new(outputs),
+        ..entry(name, &[])
+    }
+}
+
+#[tokio::test]
+async fn a_journal_that_outgrows_its_snapshot_is_checkpointed_and_history_stays() {
+    let (backend, stack) = new_stack().await;
+    let session = stack.lock("deploy").await.unwrap();
+    let mut made = Vec::new();
+    for round in 0..12 {
+        let update = start(&session).await;
+        create(&update, heavy(&format!("e{round:02}"), 200_000)).await;
+        made.push(update.finish(UpdateResult::Succeeded).await.unwrap());
+    }
+    session.close().await.unwrap();
+    let head = backend.read_head(stack.lineage()).await.unwrap();
+    assert!(
+        head.base.snapshot.is_some(),
+        "4.8 MB of journal made a checkpoint"
+    );
+    assert_eq!(
+        stack.list().await.unwrap(),
+        made,
+        "revisions before it are still listed"
+    );
+    for (round, revision) in made.iter().enumerate() {
+        assert_eq!(stack.get(revision).await.unwrap().entries.len(), round + 1);
+    }
+    let report = stack.verify(true).await.unwrap();
+    assert!(report.report.violations.is_empty());
+    assert!(report.snapshots > 0);
+}
+
+#[tokio::test]
+async fn a_checkpoint_in_an_open_update_keeps_the_current_revision_readable() {
+    let (backend, stack) = new_stack().await;
+    let first = deploy(&stack, &["a"]).await;
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    for round in 0..12 {
+        create(&update, heavy(&format!("e{round:02}"), 200_000)).await;
+    }
+    session.close().await.unwrap();
+    let head = backend.read_head(stack.lineage()).await.unwrap();
+    assert!(head.base.snapshot.is_some());
+    assert!(
+        head.rev_base.is_some(),
+        "the current revision is older than the base"
+    );
+    assert_eq!(stack.current_rev().await.unwrap(), first);
+    assert_eq!(stack.current().await.unwrap().entries.len(), 1);
+    assert_eq!(stack.tip().await.unwrap().state.len(), 13);
+    let session = stack.lock("next").await.unwrap();
+    session.close().await.unwrap();
+    assert_eq!(
+        stack.current().await.unwrap().entries.len(),
+        13,
+        "the next owner ended the update"
+    );
+}
+
+#[tokio::test]
+async fn a_clean_close_leaves_a_watermark() {
+    let (backend, stack) = new_stack().await;
+    deploy(&stack, &["a"]).await;
+    let head = backend.read_head(stack.lineage()).await.unwrap();
+    let tail = backend.read_journal(stack.lineage(), None).await.unwrap().tail;
+    assert_eq!(head.watermark.unwrap().chain, tail.chain);
+}

@@ -1,0 +1,88 @@
+//! What the manager promises, on the memory backend.
+
+#![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
+
+mod checkpoints;
+mod names;
+mod revisions;
+mod sessions;
+
+use state_core::testkit::clock::{ManualClock, SeededEntropy};
+use state_core::{Address, Dependency, Entry, EntryKey, MemoryBackend, UpdateKind, UpdateResult};
+use state_manager::{Actor, Environment, Intent, Session, Stack, Stacks, Update, UpdateRequest};
+use std::sync::Arc;
+
+fn environment(seed: u64) -> Environment {
+    Environment {
+        clock: Arc::new(ManualClock::default()),
+        entropy: Arc::new(SeededEntropy::new(seed)),
+        actor: Actor {
+            who: "ana".into(),
+            host: "ci".into(),
+            pid: 42,
+        },
+        writer_version: "0".into(),
+    }
+}
+
+fn stacks(backend: &MemoryBackend, seed: u64) -> Stacks {
+    Stacks::new(Arc::new(backend.clone()), environment(seed))
+}
+
+async fn new_stack() -> (MemoryBackend, Stack) {
+    let backend = MemoryBackend::default();
+    let stack = stacks(&backend, 1)
+        .new_stack(&"shop/production".parse().unwrap())
+        .await
+        .unwrap();
+    (backend, stack)
+}
+
+fn address(name: &str) -> Address {
+    name.parse().unwrap()
+}
+
+fn key(name: &str) -> EntryKey {
+    EntryKey::live(address(name))
+}
+
+fn entry(name: &str, on: &[&str]) -> Entry {
+    let mut entry = Entry::leaf(address(name), "thing");
+    entry.depends_on = on.iter().map(|name| Dependency::Entry(address(name))).collect();
+    entry
+}
+
+async fn start(session: &Session) -> Update {
+    session
+        .start_update(UpdateRequest::new(UpdateKind::Update))
+        .await
+        .unwrap()
+}
+
+async fn create(update: &Update, entry: Entry) {
+    let step = update.begin(Intent::create(entry.clone())).await.unwrap();
+    assert_eq!(step.succeed(Some(entry)).await.unwrap(), vec![]);
+}
+
+/// One revision that makes these.
+async fn deploy(stack: &Stack, names: &[&str]) -> state_core::RevisionId {
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    for name in names {
+        create(&update, entry(name, &[])).await;
+    }
+    let revision = update.finish(UpdateResult::Succeeded).await.unwrap();
+    session.close().await.unwrap();
+    revision
+}
+
+async fn names(stack: &Stack) -> Vec<String> {
+    stack
+        .tip()
+        .await
+        .unwrap()
+        .state
+        .entries()
+        .map(|entry| entry.key().to_string())
+        .collect()
+}
