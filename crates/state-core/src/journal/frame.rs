@@ -187,6 +187,19 @@ impl Frame {
         })
     }
 
+    /// The payload of the frame at the start of `bytes`, of which only the header was checked: so a reader
+    /// learns from a fence which chain to [`parse`](Self::parse) it against. None when no whole frame is there.
+    pub fn unverified_payload(bytes: &[u8]) -> Option<&[u8]> {
+        let header = Header::read(bytes).ok()?;
+        (bytes.len() >= header.total()).then(|| &bytes[HEADER..HEADER + header.length])
+    }
+
+    /// How many bytes the frame at the start of `bytes` takes by the word of its header, whether they are there
+    /// or not; only the header's own if it isn't a valid one.
+    pub fn extent(bytes: &[u8]) -> usize {
+        Header::read(bytes).map_or(HEADER, |header| header.total())
+    }
+
     /// Whether a valid header stands anywhere in `bytes`: what follows a torn frame has none.
     pub fn header_anywhere(bytes: &[u8]) -> bool {
         bytes

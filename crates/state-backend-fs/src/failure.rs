@@ -1,0 +1,129 @@
+//! From what the system says to what the caller should do.
+
+use rustix::io::Errno;
+use state_core::Error;
+use std::io;
+
+/// A write that failed, and whether the handle that made it may be used on.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: Error,
+    pub(crate) poisons: bool,
+}
+
+impl Failure {
+    /// It failed before anybody could see anything of it.
+    pub(crate) fn unwritten(object: &str, source: io::Error) -> Self {
+        let object = object.to_owned();
+        let error = if denied(&source) {
+            Error::Denied {
+                object,
+                source: source.into(),
+            }
+        } else {
+            Error::NotApplied {
+                object,
+                source: source.into(),
+            }
+        };
+        Self {
+            error,
+            poisons: false,
+        }
+    }
+
+    /// Nobody can see anything of it, but the handle isn't to be trusted any more: after a failed sync the system
+    /// may have dropped pages and called them clean.
+    pub(crate) fn spoilt(object: &str, source: io::Error) -> Self {
+        Self {
+            error: Error::NotApplied {
+                object: object.to_owned(),
+                source: source.into(),
+            },
+            poisons: true,
+        }
+    }
+
+    /// It may have taken effect, and it may not survive.
+    pub(crate) fn unknown(object: &str, source: io::Error) -> Self {
+        Self {
+            error: Error::Indeterminate {
+                object: object.to_owned(),
+                mutations: Vec::new(),
+                source: source.into(),
+            },
+            poisons: true,
+        }
+    }
+
+    /// A rename or link that failed. Refusals by the system are certain, the rest is not.
+    pub(crate) fn unmoved(object: &str, errno: Errno) -> Self {
+        let certain = [
+            Errno::ACCESS,
+            Errno::PERM,
+            Errno::ROFS,
+            Errno::NOSPC,
+            Errno::DQUOT,
+            Errno::NOENT,
+            Errno::NAMETOOLONG,
+            Errno::ISDIR,
+        ];
+        if certain.contains(&errno) {
+            Self::unwritten(object, errno.into())
+        } else {
+            Self::unknown(object, errno.into())
+        }
+    }
+
+    /// The error for whoever only wanted to read, and had to sync what was read.
+    pub(crate) fn of_reader(self) -> Error {
+        match self.error {
+            Error::Indeterminate { object, source, .. } => Error::Unavailable { object, source },
+            other => other,
+        }
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self {
+            error,
+            poisons: false,
+        }
+    }
+}
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        failure.error
+    }
+}
+
+fn denied(source: &io::Error) -> bool {
+    let codes = [Errno::ACCESS, Errno::PERM, Errno::ROFS].map(Errno::raw_os_error);
+    source.raw_os_error().is_some_and(|code| codes.contains(&code))
+}
+
+/// A read, or anything else without an effect, that failed.
+pub(crate) fn unreachable(object: &str, source: impl Into<io::Error>) -> Error {
+    let source = source.into();
+    let object = object.to_owned();
+    if denied(&source) {
+        return Error::Denied {
+            object,
+            source: source.into(),
+        };
+    }
+    Error::Unavailable {
+        object,
+        source: source.into(),
+    }
+}
+
+/// Something of the wrong kind stands where the store keeps its own.
+pub(crate) fn strange(object: &str, what: &str) -> Error {
+    Error::invalid(
+        object,
+        format!("it is {what}; a store follows and uses none below its root"),
+    )
+}

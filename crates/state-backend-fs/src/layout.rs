@@ -1,0 +1,112 @@
+//! The names in the tree, both ways, and its two small constant documents.
+
+use serde::{Deserialize, Serialize};
+use state_core::{Enveloped, Epoch, Generation, Lineage, Slot};
+use std::fmt;
+
+/// The version of the tree that this build reads and writes.
+pub(crate) const LAYOUT: u64 = 1;
+
+pub(crate) const FORMAT: &str = "format";
+pub(crate) const NAMES: &str = "names";
+pub(crate) const NAMES_LOCK: &str = "names.lock";
+pub(crate) const STACKS: &str = "stacks";
+pub(crate) const META: &str = "meta.json";
+pub(crate) const HEAD: &str = "head.json";
+pub(crate) const HEAD_LOCK: &str = "head.lock";
+pub(crate) const JOURNAL: &str = "journal";
+
+/// The largest head, name, format or metadata that is read, in bytes.
+pub(crate) const MAX_DOCUMENT: u64 = 1 << 20;
+
+/// The largest object in bytes.
+pub(crate) const MAX_OBJECT: u64 = 1 << 30;
+
+/// The largest segment in bytes. Checkpoints end segments long before.
+pub(crate) const MAX_SEGMENT: u64 = 8 << 30;
+
+/// What stands in `format`. Fields of later layouts are ignored, so that their number can be told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Layout {
+    pub(crate) layout: u64,
+}
+
+impl Enveloped for Layout {
+    const KIND: &'static str = "format";
+}
+
+/// What stands in `meta.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Meta {
+    pub(crate) lineage: Lineage,
+}
+
+impl Enveloped for Meta {
+    const KIND: &'static str = "meta";
+}
+
+/// The lock file that counts in a generation.
+pub(crate) fn lock_file(generation: Generation) -> String {
+    format!("lock.{generation}")
+}
+
+/// `<slot:020>-<epoch>.log`: a segment by its first slot and its owner's epoch. The greater is the later one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SegmentName {
+    pub(crate) epoch: Epoch,
+    pub(crate) slot: Slot,
+}
+
+impl SegmentName {
+    /// The name that a file stands for; none for a stranger.
+    pub(crate) fn parse(file: &str) -> Option<Self> {
+        let (slot, epoch) = file.strip_suffix(".log")?.split_once('-')?;
+        let name = Self {
+            epoch: Epoch(epoch.parse().ok()?),
+            slot: Slot(slot.parse().ok()?),
+        };
+        (name.to_string() == file).then_some(name)
+    }
+}
+
+impl fmt::Display for SegmentName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:020}-{}.log", self.slot.get(), self.epoch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Epoch, SegmentName, Slot};
+
+    #[test]
+    fn a_segment_name_reads_back_and_strangers_do_not() {
+        let name = SegmentName {
+            epoch: Epoch(12),
+            slot: Slot(345),
+        };
+        assert_eq!(name.to_string(), "00000000000000000345-12.log");
+        assert_eq!(SegmentName::parse(&name.to_string()), Some(name));
+        for stranger in [
+            "345-12.log",
+            "00000000000000000345-012.log",
+            "00000000000000000345-+12.log",
+            "00000000000000000345-12.log.gz",
+            ".tmp-1-2",
+            "../00000000000000000345-12.log",
+        ] {
+            assert_eq!(SegmentName::parse(stranger), None, "{stranger}");
+        }
+    }
+
+    #[test]
+    fn the_later_segment_is_the_one_of_the_higher_epoch_then_slot() {
+        let name = |epoch, slot| SegmentName {
+            epoch: Epoch(epoch),
+            slot: Slot(slot),
+        };
+        assert!(name(2, 3) > name(1, 9));
+        assert!(name(2, 4) > name(2, 3));
+    }
+}

@@ -1,0 +1,99 @@
+//! The folder of one stack, and its head: the only file in it that is ever replaced.
+
+use crate::dir::Dir;
+use crate::failure::Failure;
+use crate::layout::{HEAD, HEAD_LOCK, JOURNAL, MAX_DOCUMENT, META, Meta, STACKS};
+use crate::lock::LockFile;
+use bytes::Bytes;
+use state_core::backend::{Holder, ObjectKind};
+use state_core::{Enveloped, Error, Head, Lineage, Result};
+use std::time::Duration;
+
+/// The folder of a stack.
+#[derive(Clone, Debug)]
+pub(crate) struct Stack {
+    pub(crate) dir: Dir,
+    pub(crate) lineage: Lineage,
+    /// How long to wait for `head.lock`.
+    pub(crate) patience: Duration,
+}
+
+/// A head as it was read: compared as a whole before it is replaced.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) head: Head,
+    pub(crate) bytes: Bytes,
+}
+
+impl Stack {
+    pub(crate) fn open(root: &Dir, lineage: Lineage, patience: Duration) -> Result<Self> {
+        Ok(Self {
+            dir: root.child(STACKS)?.child(&lineage.to_string())?,
+            lineage,
+            patience,
+        })
+    }
+
+    /// Makes the folders, then the head: a stack without a head was never finished.
+    pub(crate) fn create(root: &Dir, head: &Head) -> Result<(), Failure> {
+        let dir = root.make_child(STACKS)?.make_child(&head.lineage.to_string())?;
+        dir.make_child(JOURNAL)?;
+        for kind in ObjectKind::ALL {
+            dir.make_child(kind.folder())?;
+        }
+        let meta = Meta {
+            lineage: head.lineage,
+        };
+        dir.create(META, &meta.encode())?;
+        dir.create(HEAD, &head.encode())
+    }
+
+    pub(crate) fn journal(&self) -> Result<Dir> {
+        self.dir
+            .child_if_any(JOURNAL)?
+            .ok_or_else(|| Error::corrupt(self.dir.object(JOURNAL), 0, "the journal's folder is missing"))
+    }
+
+    /// Reads the head, by its path.
+    pub(crate) fn head(&self) -> Result<Seen> {
+        let bytes = self.head_bytes()?;
+        let object = self.dir.object(HEAD);
+        let head = Head::decode(&object, &bytes)?;
+        if head.lineage != self.lineage {
+            let reason = format!("it is the head of another stack, {}", head.lineage);
+            return Err(Error::corrupt(object, 0, reason));
+        }
+        Ok(Seen { head, bytes })
+    }
+
+    /// Reads the head again. What has the same bytes isn't parsed again.
+    pub(crate) fn head_after(&self, seen: &Seen) -> Result<Seen> {
+        if self.head_bytes()? == seen.bytes {
+            return Ok(seen.clone());
+        }
+        self.head()
+    }
+
+    fn head_bytes(&self) -> Result<Bytes> {
+        match self.dir.read(HEAD, MAX_DOCUMENT)? {
+            Some((bytes, _)) => Ok(bytes),
+            None => Err(Error::corrupt(
+                self.dir.object(HEAD),
+                0,
+                "the stack's head is missing",
+            )),
+        }
+    }
+
+    /// Takes the short lock under which heads are replaced.
+    pub(crate) fn lock_head(&self, holder: &Holder) -> Result<LockFile> {
+        LockFile::wait(&self.dir, HEAD_LOCK, holder, self.patience)
+    }
+
+    /// Replaces the head. The lock proves that nobody else does.
+    pub(crate) fn replace_head(&self, head: Head, _lock: &LockFile) -> Result<Seen, Failure> {
+        let bytes = Bytes::from(head.encode());
+        self.dir.replace(HEAD, &bytes)?;
+        Ok(Seen { head, bytes })
+    }
+}

@@ -1,0 +1,7 @@
+//! The contract on real files, with the stale, the dead and the damaged.
+
+mod damage;
+mod fixture;
+mod folder;
+mod journal;
+mod takeover;

@@ -1,0 +1,101 @@
+//! Every cut and every changed bit of a small journal.
+
+use super::fixture::{Place, append, data};
+use state_core::{Backend, ErrorKind};
+use std::fs;
+
+/// A journal of two segments: the first ends before bytes of a fenced writer, the second with a last frame.
+async fn small() -> (Place, Vec<u64>) {
+    let place = Place::new().await;
+    let owner = place.acquire("ann").await;
+    append(&owner, owner.tail, "a\n").await;
+    drop(owner);
+    let owner = place.acquire("bob").await;
+    let path = place.segment(2, 2);
+    let mut ends = vec![fs::metadata(&path).unwrap().len()];
+    let mut tail = owner.tail;
+    for payload in ["bb\n", "ccc\n"] {
+        tail = append(&owner, tail, payload).await;
+        ends.push(fs::metadata(&path).unwrap().len());
+    }
+    (place, ends)
+}
+
+#[tokio::test]
+async fn every_cut_of_the_last_segment_leaves_its_whole_frames_and_the_next_owner_goes_on_from_there() {
+    let (place, ends) = small().await;
+    let path = place.segment(2, 2);
+    let whole = fs::read(&path).unwrap();
+    for cut in 0..=whole.len() {
+        fs::write(&path, &whole[..cut]).unwrap();
+        let expected = ends.iter().filter(|end| **end <= cut as u64).count();
+        let read = place.store.read_journal(place.lineage, None).await;
+        match expected.checked_sub(1) {
+            None => assert_eq!(read.unwrap_err().kind(), ErrorKind::Corrupt, "{cut}"),
+            Some(count) => {
+                let expected = &["a\n", "bb\n", "ccc\n"][..=count];
+                assert_eq!(data(&read.unwrap().frames), expected, "{cut}");
+            }
+        }
+    }
+    fs::write(&path, &whole[..whole.len() - 5]).unwrap();
+    let next = place.acquire("next").await;
+    append(&next, next.tail, "d\n").await;
+    assert_eq!(place.payloads().await, ["a\n", "bb\n", "d\n"]);
+    // What was torn doesn't count, even if the rest of it comes back.
+    fs::write(&path, &whole).unwrap();
+    assert_eq!(place.payloads().await, ["a\n", "bb\n", "d\n"]);
+}
+
+#[tokio::test]
+async fn every_changed_bit_is_corrupt_and_names_the_file() {
+    let (place, _) = small().await;
+    for path in [place.segment(0, 1), place.segment(2, 2)] {
+        let whole = fs::read(&path).unwrap();
+        for bit in 0..whole.len() * 8 {
+            let mut changed = whole.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            fs::write(&path, &changed).unwrap();
+            let error = place.store.read_journal(place.lineage, None).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "bit {bit}: {error}");
+            assert!(error.object().contains("journal/0000"), "{error}");
+        }
+        fs::write(&path, &whole).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn every_byte_set_to_zero_or_ones_is_corrupt() {
+    let (place, _) = small().await;
+    let path = place.segment(2, 2);
+    let whole = fs::read(&path).unwrap();
+    for at in 0..whole.len() {
+        for value in [0, 0xff] {
+            let mut changed = whole.clone();
+            changed[at] = value;
+            fs::write(&path, &changed).unwrap();
+            let read = place.store.read_journal(place.lineage, None).await;
+            if changed == whole {
+                read.unwrap();
+            } else {
+                assert_eq!(
+                    read.unwrap_err().kind(),
+                    ErrorKind::Corrupt,
+                    "byte {at} to {value}"
+                );
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_cut_of_a_segment_that_a_fence_continues_is_corrupt() {
+    let (place, _) = small().await;
+    let path = place.segment(0, 1);
+    let whole = fs::read(&path).unwrap();
+    for cut in 0..whole.len() {
+        fs::write(&path, &whole[..cut]).unwrap();
+        let error = place.store.read_journal(place.lineage, None).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt, "{cut}: {error}");
+    }
+}

@@ -1,0 +1,115 @@
+//! A store with one stack in a temporary folder.
+
+use crate::FsBackend;
+use crate::layout::SegmentName;
+use state_core::backend::{Acquire, Acquired, Holder, Tail};
+use state_core::journal::FrameKind;
+use state_core::{Backend, Epoch, Frame, Head, Lineage, Nonce, Slot};
+use std::path::PathBuf;
+use std::time::Duration;
+
+pub(super) struct Place {
+    pub(super) folder: tempfile::TempDir,
+    pub(super) store: FsBackend,
+    pub(super) lineage: Lineage,
+}
+
+pub(super) fn nonce(number: u8) -> Nonce {
+    Nonce::from_bits([number; 16])
+}
+
+pub(super) fn head() -> Head {
+    Head::new(Lineage::from_bits([7; 16]), "shop/web".parse().unwrap(), nonce(0))
+}
+
+pub(super) fn request(who: &str, break_epoch: Option<Epoch>) -> Acquire {
+    Acquire {
+        holder: Holder::new(who, "host", 42, "update", None),
+        break_epoch,
+        head_nonce: nonce(1),
+        fence_nonce: nonce(2),
+    }
+}
+
+pub(super) fn frame(epoch: Epoch, tail: Tail, payload: &str) -> Frame {
+    Frame::new(
+        FrameKind::Data,
+        epoch,
+        tail.next,
+        nonce(3),
+        payload.as_bytes(),
+        &tail.chain,
+    )
+    .unwrap()
+}
+
+pub(super) fn after(frame: &Frame) -> Tail {
+    Tail {
+        next: frame.slot().next(),
+        chain: *frame.chain(),
+    }
+}
+
+impl Place {
+    pub(super) async fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let store = FsBackend::create(folder.path().join("store")).unwrap();
+        store.create_stack(&head()).await.unwrap();
+        Self {
+            folder,
+            store,
+            lineage: head().lineage,
+        }
+    }
+
+    /// Another handle on the same store, as another process would have it.
+    pub(super) fn other(&self) -> FsBackend {
+        FsBackend::open(self.root())
+            .unwrap()
+            .with_patience(Duration::from_millis(50))
+    }
+
+    pub(super) fn root(&self) -> PathBuf {
+        self.folder.path().join("store")
+    }
+
+    pub(super) fn stack(&self) -> PathBuf {
+        self.root().join("stacks").join(self.lineage.to_string())
+    }
+
+    pub(super) fn segment(&self, slot: u64, epoch: u64) -> PathBuf {
+        let name = SegmentName {
+            epoch: Epoch(epoch),
+            slot: Slot(slot),
+        };
+        self.stack().join("journal").join(name.to_string())
+    }
+
+    pub(super) async fn acquire(&self, who: &str) -> Acquired {
+        self.store
+            .acquire(self.lineage, &request(who, None))
+            .await
+            .unwrap()
+    }
+
+    pub(super) async fn payloads(&self) -> Vec<String> {
+        let view = self.store.read_journal(self.lineage, None).await.unwrap();
+        data(&view.frames)
+    }
+}
+
+/// The payloads of what isn't a fence.
+pub(super) fn data(frames: &[Frame]) -> Vec<String> {
+    frames
+        .iter()
+        .filter(|frame| frame.kind() == FrameKind::Data)
+        .map(|frame| String::from_utf8(frame.payload().to_vec()).unwrap())
+        .collect()
+}
+
+/// Appends a batch; gives back the new end.
+pub(super) async fn append(owner: &Acquired, tail: Tail, payload: &str) -> Tail {
+    let frame = frame(owner.writer.epoch(), tail, payload);
+    owner.writer.append(&frame).await.unwrap();
+    after(&frame)
+}

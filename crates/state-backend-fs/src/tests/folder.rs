@@ -1,0 +1,250 @@
+//! The tree: rights, strangers, symbolic links, names, objects.
+
+use super::fixture::{Place, append, head, nonce};
+use crate::FsBackend;
+use bytes::Bytes;
+use state_core::backend::{NamePointer, NameTarget, ObjectKind, ObjectName};
+use state_core::{Backend, Enveloped, Error, ErrorKind, Lineage, Slot, StackName};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+fn snapshot(slot: u64) -> ObjectName {
+    ObjectName::Snapshot {
+        slot: Slot(slot),
+        short: "0123456789abcdef".to_owned(),
+    }
+}
+
+fn pointer(name: &str, number: u8) -> NamePointer {
+    NamePointer {
+        name: name.parse().unwrap(),
+        target: NameTarget::Lineage(head().lineage),
+        nonce: nonce(number),
+    }
+}
+
+fn check_modes(path: &Path) -> usize {
+    let metadata = fs::symlink_metadata(path).unwrap();
+    let expected = if metadata.is_dir() { 0o700 } else { 0o600 };
+    assert_eq!(
+        metadata.permissions().mode() & 0o7777,
+        expected,
+        "{}",
+        path.display()
+    );
+    if !metadata.is_dir() {
+        return 1;
+    }
+    fs::read_dir(path)
+        .unwrap()
+        .map(|entry| check_modes(&entry.unwrap().path()))
+        .sum()
+}
+
+#[tokio::test]
+async fn every_file_and_folder_is_for_its_owner_alone_and_no_temporary_file_stays() {
+    let place = Place::new().await;
+    let name: StackName = "shop/web".parse().unwrap();
+    place
+        .store
+        .swap_name(&name, None, &pointer("shop/web", 1))
+        .await
+        .unwrap();
+    let owner = place.acquire("me").await;
+    append(&owner, owner.tail, "{}\n").await;
+    owner
+        .writer
+        .create(&snapshot(1), Bytes::from_static(b"x"))
+        .await
+        .unwrap();
+    // format, names.lock, the name, meta, head, head.lock, lock.0, one segment, one snapshot
+    assert_eq!(check_modes(&place.root()), 9);
+}
+
+#[tokio::test]
+async fn a_store_is_found_only_where_there_is_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("a/b/c");
+    assert!(!FsBackend::exists(&root).unwrap());
+    let error = FsBackend::open(&root).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.to_string().contains("a/b/c"), "{error}");
+    let error = FsBackend::open(folder.path()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    FsBackend::create(&root).unwrap();
+    FsBackend::create(&root).unwrap();
+    assert!(FsBackend::exists(&root).unwrap());
+    FsBackend::open(&root).unwrap();
+}
+
+#[test]
+fn another_layout_is_refused_by_number() {
+    let folder = tempfile::tempdir().unwrap();
+    FsBackend::create(folder.path()).unwrap();
+    let layout = crate::layout::Layout { layout: 2 };
+    fs::write(folder.path().join("format"), layout.encode()).unwrap();
+    for result in [FsBackend::open(folder.path()), FsBackend::create(folder.path())] {
+        assert!(matches!(
+            result,
+            Err(Error::Format {
+                found: 2,
+                supported: 1,
+                ..
+            })
+        ));
+    }
+}
+
+#[tokio::test]
+async fn the_root_may_be_reached_through_a_symbolic_link_but_nothing_below_it() {
+    let place = Place::new().await;
+    let link = place.folder.path().join("link");
+    symlink(place.root(), &link).unwrap();
+    let store = FsBackend::open(&link).unwrap();
+    store.read_head(place.lineage).await.unwrap();
+
+    for below in ["head.json", "journal", "lock.0", "head.lock"] {
+        let path = place.stack().join(below);
+        let moved = place.folder.path().join("moved");
+        let existed = fs::rename(&path, &moved).is_ok();
+        if !existed {
+            fs::write(&moved, "").unwrap();
+        }
+        symlink(&moved, &path).unwrap();
+        let error = store
+            .acquire(place.lineage, &super::fixture::request("me", None))
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{below}: {error}");
+        assert!(error.object().ends_with(below), "{error}");
+        assert!(error.to_string().contains("symbolic link"), "{error}");
+        fs::remove_file(&path).unwrap();
+        if existed {
+            fs::rename(&moved, &path).unwrap();
+        } else {
+            fs::remove_file(&moved).unwrap();
+        }
+    }
+    let stacks = place.root().join("stacks");
+    fs::rename(&stacks, place.folder.path().join("elsewhere")).unwrap();
+    symlink(place.folder.path().join("elsewhere"), &stacks).unwrap();
+    let error = store.read_head(place.lineage).await.unwrap_err();
+    assert!(error.to_string().contains("symbolic link"), "{error}");
+}
+
+#[tokio::test]
+async fn a_pipe_in_place_of_a_file_is_an_error_and_no_wait() {
+    let place = Place::new().await;
+    let path = place.stack().join("head.json");
+    fs::remove_file(&path).unwrap();
+    rustix::fs::mknodat(
+        rustix::fs::CWD,
+        &path,
+        rustix::fs::FileType::Fifo,
+        rustix::fs::Mode::RWXU,
+        0,
+    )
+    .unwrap();
+    let error = place.store.read_head(place.lineage).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+}
+
+#[tokio::test]
+async fn a_name_is_swapped_only_by_who_knows_its_nonce_and_case_does_not_matter() {
+    let place = Place::new().await;
+    let name: StackName = "Shop/Web".parse().unwrap();
+    assert_eq!(place.store.read_name(&name).await.unwrap(), None);
+    let first = pointer("Shop/Web", 1);
+    place.store.swap_name(&name, None, &first).await.unwrap();
+    // An answer that was lost: the same swap again is fine.
+    place.store.swap_name(&name, None, &first).await.unwrap();
+    let folded: StackName = "shop/web".parse().unwrap();
+    assert_eq!(place.store.read_name(&folded).await.unwrap(), Some(first.clone()));
+    for expected in [None, Some(nonce(9))] {
+        let error = place
+            .store
+            .swap_name(&folded, expected, &pointer("shop/web", 2))
+            .await;
+        assert_eq!(error.unwrap_err().kind(), ErrorKind::Conflict);
+    }
+    let second = pointer("shop/web", 2);
+    place
+        .store
+        .swap_name(&folded, Some(nonce(1)), &second)
+        .await
+        .unwrap();
+    place
+        .store
+        .swap_name(&"a".parse().unwrap(), None, &pointer("a", 3))
+        .await
+        .unwrap();
+    fs::write(place.root().join("names/shop/.tmp-1-1"), "").unwrap();
+    fs::write(place.root().join("names/shop/README.json"), "").unwrap();
+    fs::write(place.root().join("names/notes"), "").unwrap();
+    assert_eq!(place.other().names().await.unwrap(), [pointer("a", 3), second]);
+}
+
+#[tokio::test]
+async fn an_object_is_created_once() {
+    let place = Place::new().await;
+    let owner = place.acquire("me").await;
+    let (first, other) = (Bytes::from_static(b"first"), Bytes::from_static(b"other"));
+    owner.writer.create(&snapshot(3), first.clone()).await.unwrap();
+    owner.writer.create(&snapshot(3), first.clone()).await.unwrap();
+    let error = owner
+        .writer
+        .create(&snapshot(3), other.clone())
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    // A conflict doesn't close the writer.
+    owner.writer.create(&snapshot(1), other).await.unwrap();
+    assert_eq!(
+        place.store.read(place.lineage, &snapshot(3)).await.unwrap(),
+        first
+    );
+    let listed = place
+        .store
+        .list(place.lineage, ObjectKind::Snapshot)
+        .await
+        .unwrap();
+    assert_eq!(listed, [snapshot(1), snapshot(3)]);
+    let error = place.store.read(place.lineage, &snapshot(4)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn a_stack_without_a_head_is_corrupt_and_one_that_never_was_is_not_found() {
+    let place = Place::new().await;
+    let error = place
+        .store
+        .read_head(Lineage::from_bits([9; 16]))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    place.store.create_stack(&head()).await.unwrap();
+    fs::remove_file(place.stack().join("head.json")).unwrap();
+    let error = place.store.read_head(place.lineage).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.object().ends_with("head.json"));
+}
+
+#[tokio::test]
+async fn an_append_is_one_write_and_one_sync_however_long_the_journal_is() {
+    let place = Place::new().await;
+    let owner = place.acquire("me").await;
+    let mut tail = owner.tail;
+    let mut costs = Vec::new();
+    for _ in 0..50 {
+        let before = place.store.io_counts();
+        tail = append(&owner, tail, "{\"a\":1}\n").await;
+        let after = place.store.io_counts();
+        costs.push((
+            after.writes - before.writes,
+            after.bytes - before.bytes,
+            after.fsyncs - before.fsyncs,
+        ));
+    }
+    assert!(costs.iter().all(|cost| *cost == (1, 8 + 96, 1)), "{costs:?}");
+}

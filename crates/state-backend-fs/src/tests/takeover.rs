@@ -1,0 +1,351 @@
+//! Who owns a stack, and who does not any more.
+
+use super::fixture::{Place, after, append, data, frame, nonce, request};
+use bytes::Bytes;
+use state_core::backend::ObjectName;
+use state_core::journal::FrameKind;
+use state_core::{Backend, Epoch, Error, ErrorKind, Generation, Slot};
+use std::fs;
+
+#[tokio::test]
+async fn a_second_owner_is_told_who_the_first_is() {
+    let place = Place::new().await;
+    let first = place.acquire("ann").await;
+    for store in [&place.store, &place.other()] {
+        match store.acquire(place.lineage, &request("bob", None)).await {
+            Err(Error::Locked { holder, .. }) => assert_eq!(holder.who, "ann"),
+            other => panic!("{other:?}"),
+        }
+        let status = store.lock_status(place.lineage).await.unwrap();
+        assert_eq!(status.epoch, Epoch(1));
+        assert_eq!(status.holder.unwrap().who, "ann");
+    }
+    first.writer.release().await.unwrap();
+    let status = place.store.lock_status(place.lineage).await.unwrap();
+    assert_eq!(status.holder, None);
+    assert_eq!(place.acquire("bob").await.head.epoch, Epoch(2));
+}
+
+#[tokio::test]
+async fn a_dropped_writer_frees_its_lock_and_what_it_acknowledged_stays() {
+    let place = Place::new().await;
+    for round in 1..=20 {
+        let owner = place.acquire("me").await;
+        assert_eq!(owner.head.epoch, Epoch(round));
+        assert_eq!(data(&owner.frames).len() as u64, round - 1);
+        append(&owner, owner.tail, "{}\n").await;
+    }
+}
+
+#[tokio::test]
+async fn a_broken_lock_fences_its_holder_whose_later_frames_nobody_sees() {
+    let place = Place::new().await;
+    let old = place.acquire("ann").await;
+    let tail = append(&old, old.tail, "kept\n").await;
+    let other = place.other();
+    let new = other
+        .acquire(place.lineage, &request("bob", Some(Epoch(1))))
+        .await
+        .unwrap();
+    assert_eq!(new.head.epoch, Epoch(2));
+    assert_eq!(new.head.generation, Generation(1));
+    assert_eq!(data(&new.frames), ["kept\n"]);
+
+    let stale = frame(Epoch(1), tail, "stale\n");
+    match old.writer.append(&stale).await {
+        Err(Error::Fenced {
+            mine,
+            theirs,
+            indeterminate,
+            ..
+        }) => {
+            assert_eq!((mine, theirs, indeterminate), (Epoch(1), Epoch(2), true));
+        }
+        result => panic!("{result:?}"),
+    }
+    // From now on it knows before it writes.
+    let again = old.writer.append(&stale).await;
+    assert!(
+        matches!(
+            again,
+            Err(Error::Fenced {
+                indeterminate: false,
+                ..
+            })
+        ),
+        "{again:?}"
+    );
+    assert_eq!(old.writer.check().await.unwrap_err().kind(), ErrorKind::Fenced);
+    assert_eq!(
+        old.writer.swap_head(nonce(5), &|_| {}).await.unwrap_err().kind(),
+        ErrorKind::Fenced
+    );
+    assert_eq!(
+        old.writer.remove(nonce(5)).await.unwrap_err().kind(),
+        ErrorKind::Fenced
+    );
+    drop(old);
+
+    append(&new, new.tail, "new\n").await;
+    assert_eq!(place.payloads().await, ["kept\n", "new\n"]);
+    drop(new);
+    assert_eq!(data(&place.acquire("cy").await.frames), ["kept\n", "new\n"]);
+}
+
+#[tokio::test]
+async fn a_stale_rotation_is_fenced_and_its_segment_does_not_count() {
+    let place = Place::new().await;
+    let old = place.acquire("ann").await;
+    let tail = append(&old, old.tail, "kept\n").await;
+    let new = place
+        .other()
+        .acquire(place.lineage, &request("bob", Some(Epoch(1))))
+        .await
+        .unwrap();
+    let error = old.writer.rotate(tail, nonce(4)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Fenced);
+    assert!(place.segment(2, 1).exists());
+    append(&new, new.tail, "new\n").await;
+    assert_eq!(place.payloads().await, ["kept\n", "new\n"]);
+}
+
+#[tokio::test]
+async fn only_the_epoch_that_was_seen_is_broken() {
+    let place = Place::new().await;
+    let owner = place.acquire("ann").await;
+    let other = place.other();
+    for epoch in [0, 2] {
+        let broken = other
+            .acquire(place.lineage, &request("bob", Some(Epoch(epoch))))
+            .await;
+        assert_eq!(broken.unwrap_err().kind(), ErrorKind::Conflict);
+    }
+    owner.writer.check().await.unwrap();
+    let breaker = other
+        .acquire(place.lineage, &request("bob", Some(Epoch(1))))
+        .await
+        .unwrap();
+    // The new lock file holds off the next one.
+    let third = place.store.acquire(place.lineage, &request("cy", None)).await;
+    match third {
+        Err(Error::Locked { holder, .. }) => assert_eq!(holder.who, "bob"),
+        other => panic!("{other:?}"),
+    }
+    drop(owner);
+    breaker.writer.check().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_head_swap_changes_only_what_is_the_callers() {
+    let place = Place::new().await;
+    let owner = place.acquire("me").await;
+    let change = |head: &mut state_core::Head| {
+        head.floor = Slot(0);
+        head.name = "shop/new".parse().unwrap();
+        head.epoch = Epoch(77);
+        head.generation = Generation(77);
+        head.removed = true;
+    };
+    let head = owner.writer.swap_head(nonce(6), &change).await.unwrap();
+    assert_eq!(head, place.store.read_head(place.lineage).await.unwrap());
+    assert_eq!(
+        (head.epoch, head.generation, head.removed),
+        (Epoch(1), Generation(0), false)
+    );
+    assert_eq!(head.nonce, nonce(6));
+    assert_eq!(head.name.to_string(), "shop/new");
+    append(&owner, owner.tail, "{}\n").await;
+}
+
+#[tokio::test]
+async fn a_removed_stack_takes_nothing_any_more() {
+    let place = Place::new().await;
+    let owner = place.acquire("me").await;
+    let tail = append(&owner, owner.tail, "{}\n").await;
+    owner.writer.remove(nonce(8)).await.unwrap();
+    let head = place.store.read_head(place.lineage).await.unwrap();
+    assert!(head.removed);
+    assert_eq!(head.epoch, Epoch(2));
+    let late = owner.writer.append(&frame(Epoch(1), tail, "late\n")).await;
+    assert_eq!(late.unwrap_err().kind(), ErrorKind::Closed);
+    let name = ObjectName::Snapshot {
+        slot: Slot(1),
+        short: "0".repeat(16),
+    };
+    let late = owner.writer.create(&name, Bytes::new()).await;
+    assert_eq!(late.unwrap_err().kind(), ErrorKind::Closed);
+    owner.writer.release().await.unwrap();
+    for break_epoch in [None, Some(Epoch(2))] {
+        let result = place
+            .store
+            .acquire(place.lineage, &request("you", break_epoch))
+            .await;
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::Conflict);
+    }
+    assert_eq!(place.payloads().await, ["{}\n"]);
+}
+
+#[tokio::test]
+async fn a_takeover_that_died_after_its_head_swap_costs_only_an_epoch() {
+    let place = Place::new().await;
+    let owner = place.acquire("me").await;
+    append(&owner, owner.tail, "kept\n").await;
+    drop(owner);
+    let dead = place.acquire("dead").await;
+    drop(dead);
+    fs::remove_file(place.segment(2, 2)).unwrap();
+    assert_eq!(place.payloads().await, ["kept\n"]);
+    let next = place.acquire("next").await;
+    assert_eq!(next.head.epoch, Epoch(3));
+    assert_eq!(data(&next.frames), ["kept\n"]);
+    append(&next, next.tail, "more\n").await;
+    assert_eq!(place.payloads().await, ["kept\n", "more\n"]);
+}
+
+#[tokio::test]
+async fn a_reader_waits_for_a_takeover_under_way_and_names_the_process_if_it_hangs() {
+    let place = Place::new().await;
+    drop(place.acquire("me").await);
+    fs::remove_file(place.segment(0, 1)).unwrap();
+    let lock = fs::File::options()
+        .write(true)
+        .open(place.stack().join("head.lock"))
+        .unwrap();
+    lock.lock().unwrap();
+    fs::write(place.stack().join("head.lock"), r#"{"who":"hung","pid":7}"#).unwrap();
+    match place.other().read_journal(place.lineage, None).await {
+        Err(Error::Locked { object, holder }) => {
+            assert!(object.ends_with("head.lock"), "{object}");
+            assert_eq!((holder.who.as_str(), holder.pid), ("hung", 7));
+        }
+        other => panic!("{other:?}"),
+    }
+    lock.unlock().unwrap();
+    assert!(place.payloads().await.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readers_see_every_acknowledged_frame_through_writes_rotations_and_takeovers() {
+    let place = std::sync::Arc::new(Place::new().await);
+    let acknowledged = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let order = std::sync::atomic::Ordering::SeqCst;
+    let reader = tokio::spawn({
+        let (place, acknowledged, done) = (place.clone(), acknowledged.clone(), done.clone());
+        async move {
+            let other = crate::FsBackend::open(place.root()).unwrap();
+            let (mut reads, mut last) = (0, 0);
+            while !done.load(order) {
+                let floor = acknowledged.load(order).max(last);
+                let view = other.read_journal(place.lineage, None).await.unwrap();
+                let seen = data(&view.frames);
+                assert!(seen.len() >= floor, "{} of {floor}", seen.len());
+                for (index, payload) in seen.iter().enumerate() {
+                    assert_eq!(payload, &format!("{index}\n"));
+                }
+                (reads, last) = (reads + 1, seen.len());
+            }
+            reads
+        }
+    });
+    let mut count = 0;
+    let mut before = None;
+    for round in 0..20 {
+        let break_epoch = (before.is_some() && round % 2 == 1).then_some(Epoch(round));
+        if break_epoch.is_none() {
+            drop(before.take());
+        }
+        let owner = place
+            .store
+            .acquire(place.lineage, &request("me", break_epoch))
+            .await
+            .unwrap();
+        let mut tail = owner.tail;
+        for step in 0..6 {
+            if step == 3 {
+                tail = owner.writer.rotate(tail, nonce(4)).await.unwrap();
+            }
+            tail = append(&owner, tail, &format!("{count}\n")).await;
+            count += 1;
+            acknowledged.store(count, order);
+        }
+        before = Some(owner);
+    }
+    done.store(true, order);
+    assert!(reader.await.unwrap() > 0);
+    assert_eq!(place.payloads().await.len(), count);
+}
+
+#[tokio::test]
+async fn a_frame_that_does_not_follow_is_refused_without_effect() {
+    let place = Place::new().await;
+    let owner = place.acquire("me").await;
+    let good = frame(Epoch(1), owner.tail, "a\n");
+    let fence = state_core::Frame::new(
+        FrameKind::Fence,
+        Epoch(1),
+        owner.tail.next,
+        nonce(3),
+        b"{}\n",
+        &owner.tail.chain,
+    );
+    let mut wrong_chain = owner.tail;
+    wrong_chain.chain = *good.chain();
+    let wrong = [
+        frame(Epoch(2), owner.tail, "a\n"),
+        frame(Epoch(1), after(&good), "a\n"),
+        frame(Epoch(1), wrong_chain, "a\n"),
+        fence.unwrap(),
+    ];
+    for frame in wrong {
+        let error = owner.writer.append(&frame).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{frame:?}");
+    }
+    assert_eq!(
+        owner
+            .writer
+            .rotate(after(&good), nonce(4))
+            .await
+            .unwrap_err()
+            .kind(),
+        ErrorKind::Conflict
+    );
+    owner.writer.append(&good).await.unwrap();
+    assert_eq!(place.payloads().await, ["a\n"]);
+}
+
+#[tokio::test]
+async fn a_writer_that_cannot_see_the_head_after_a_write_says_that_nobody_knows_and_closes() {
+    let place = Place::new().await;
+    let owner = place.acquire("me").await;
+    let head = place.stack().join("head.json");
+    fs::rename(&head, place.folder.path().join("head")).unwrap();
+    let first = frame(Epoch(1), owner.tail, "a\n");
+    let error = owner.writer.append(&first).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Indeterminate, "{error}");
+    fs::rename(place.folder.path().join("head"), &head).unwrap();
+    let error = owner
+        .writer
+        .append(&frame(Epoch(1), after(&first), "b\n"))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+    drop(owner);
+    // Indeterminate, and applied: the next owner says so.
+    assert_eq!(data(&place.acquire("next").await.frames), ["a\n"]);
+}
+
+#[tokio::test]
+async fn a_future_that_is_dropped_leaves_its_step_done() {
+    let place = Place::new().await;
+    let owner = place.acquire("me").await;
+    let first = frame(Epoch(1), owner.tail, "a\n");
+    {
+        let mut append = std::pin::pin!(owner.writer.append(&first));
+        let polled =
+            std::future::poll_fn(|context| std::task::Poll::Ready(append.as_mut().poll(context))).await;
+        drop(polled);
+    }
+    append(&owner, after(&first), "b\n").await;
+    assert_eq!(place.payloads().await, ["a\n", "b\n"]);
+}

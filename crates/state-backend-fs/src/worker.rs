@@ -1,0 +1,104 @@
+//! Threads of the store's own: nothing here blocks the caller's.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use tokio::sync::oneshot;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// Up to some number of threads that take jobs in order. With one thread, jobs run one after the other.
+///
+/// A job that was handed over runs to its end, whatever becomes of whoever waits for it. Threads start when there
+/// is work, and end once the worker is dropped and its jobs are done.
+pub(crate) struct Worker {
+    shared: Arc<Shared>,
+    name: &'static str,
+    most: usize,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<State>,
+    wake: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    jobs: VecDeque<Job>,
+    threads: usize,
+    idle: usize,
+    closed: bool,
+}
+
+impl Worker {
+    pub(crate) fn new(name: &'static str, most: usize) -> Self {
+        Self {
+            shared: Arc::default(),
+            name,
+            most,
+        }
+    }
+
+    /// Runs the job on a thread of the worker. None when it panicked, or no thread could be started.
+    pub(crate) async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Option<T> {
+        let (answer, waiting) = oneshot::channel();
+        self.push(Box::new(move || {
+            // All that the job holds is gone before the answer is out: locks too.
+            if let Ok(result) = catch_unwind(AssertUnwindSafe(job)) {
+                drop(answer.send(result));
+            }
+        }));
+        waiting.await.ok()
+    }
+
+    fn push(&self, job: Job) {
+        let mut state = self.shared.lock();
+        state.jobs.push_back(job);
+        if state.idle >= state.jobs.len() || state.threads == self.most {
+            drop(state);
+            self.shared.wake.notify_one();
+            return;
+        }
+        let shared = Arc::clone(&self.shared);
+        let started = std::thread::Builder::new()
+            .name(self.name.to_owned())
+            .spawn(move || shared.serve());
+        if started.is_ok() {
+            state.threads += 1;
+        } else if state.threads == 0 {
+            // Nobody will ever take it: dropping it tells whoever waits.
+            state.jobs.clear();
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn serve(&self) {
+        let mut state = self.lock();
+        loop {
+            if let Some(job) = state.jobs.pop_front() {
+                drop(state);
+                job();
+                state = self.lock();
+            } else if state.closed {
+                return;
+            } else {
+                state.idle += 1;
+                state = self.wake.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state.idle -= 1;
+            }
+        }
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        self.shared.lock().closed = true;
+        self.shared.wake.notify_all();
+    }
+}

@@ -1,0 +1,113 @@
+//! The writer lock of one stack, as the contract wants it: each step on a thread of its own.
+
+use crate::owner::{Owner, Swap};
+use crate::worker::Worker;
+use async_trait::async_trait;
+use bytes::Bytes;
+use state_core::backend::{ObjectName, Tail};
+use state_core::head::Head;
+use state_core::{Epoch, Error, Frame, Nonce, Result, Writer};
+use std::fmt;
+use std::sync::Arc;
+
+/// How often a head change is made anew because the head changed meanwhile.
+const ATTEMPTS: usize = 16;
+
+/// Frames have a thread, objects and heads have another: a large checkpoint delays no append.
+pub(crate) struct FsWriter {
+    owner: Arc<Owner>,
+    frames: Worker,
+    objects: Worker,
+}
+
+impl FsWriter {
+    pub(crate) fn new(owner: Owner) -> Self {
+        Self {
+            owner: Arc::new(owner),
+            frames: Worker::new("state-journal", 1),
+            objects: Worker::new("state-objects", 1),
+        }
+    }
+
+    /// Runs one step to its end, whether or not somebody still waits for it.
+    async fn step<T: Send + 'static>(
+        &self,
+        worker: &Worker,
+        step: impl FnOnce(&Owner) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let owner = Arc::clone(&self.owner);
+        match worker.run(move || step(&owner)).await {
+            Some(result) => result,
+            None => Err(self.owner.lost()),
+        }
+    }
+}
+
+impl fmt::Debug for FsWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FsWriter")
+            .field("owner", &self.owner)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Writer for FsWriter {
+    fn epoch(&self) -> Epoch {
+        self.owner.epoch
+    }
+
+    async fn append(&self, frame: &Frame) -> Result<()> {
+        let frame = frame.clone();
+        self.step(&self.frames, move |owner| owner.append(&frame)).await
+    }
+
+    async fn rotate(&self, tail: Tail, nonce: Nonce) -> Result<Tail> {
+        self.step(&self.frames, move |owner| owner.rotate(tail, nonce))
+            .await
+    }
+
+    async fn swap_head(
+        &self,
+        nonce: Nonce,
+        change: &(dyn for<'h> Fn(&'h mut Head) + Send + Sync),
+    ) -> Result<Head> {
+        let mut seen = self.step(&self.objects, Owner::head).await?;
+        // The change runs here and not under `head.lock`: nobody waits for the caller's code.
+        for _ in 0..ATTEMPTS {
+            let mut head = seen.head.clone();
+            change(&mut head);
+            let swap = move |owner: &Owner| owner.swap_head(&seen, head, nonce);
+            match self.step(&self.objects, swap).await? {
+                Swap::Done(head) => return Ok(head),
+                Swap::Stale(now) => seen = now,
+            }
+        }
+        Err(Error::conflict(
+            format!("the head of epoch {}", self.owner.epoch),
+            "it keeps changing; try again",
+        ))
+    }
+
+    async fn remove(&self, nonce: Nonce) -> Result<()> {
+        self.step(&self.objects, move |owner| owner.remove(nonce)).await
+    }
+
+    async fn create(&self, name: &ObjectName, bytes: Bytes) -> Result<()> {
+        let name = name.clone();
+        self.step(&self.objects, move |owner| owner.create(&name, &bytes))
+            .await
+    }
+
+    async fn check(&self) -> Result<()> {
+        self.step(&self.frames, |owner| owner.head().map(drop)).await
+    }
+
+    async fn release(&self) -> Result<()> {
+        self.step(&self.frames, |owner| {
+            owner.release();
+            Ok(())
+        })
+        .await
+    }
+}
