@@ -83,7 +83,12 @@ impl fmt::Display for Line {
         match self {
             Self::Locked => f.write_str("locked"),
             Self::Trying(task, plan) => {
-                let Plan { op, address, tag, ending } = plan;
+                let Plan {
+                    op,
+                    address,
+                    tag,
+                    ending,
+                } = plan;
                 write!(f, "trying {task} {op} {address} {tag} {ending:?}")
             }
             Self::Begun(task, id) => write!(f, "begun {task} {id}"),

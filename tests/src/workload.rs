@@ -44,7 +44,9 @@ pub fn made(address: Address, tag: &str) -> Result<Entry> {
 
 /// What an entry with this tag holds: a few bytes, 20 to 60 KB for one tag in eight, 300 KB for a [`LARGE`] one.
 pub fn outputs(tag: &str) -> Properties {
-    let sum = tag.bytes().fold(0_usize, |sum, byte| sum * 31 % 65_521 + usize::from(byte));
+    let sum = tag
+        .bytes()
+        .fold(0_usize, |sum, byte| sum * 31 % 65_521 + usize::from(byte));
     let length = match sum % 8 {
         _ if tag.starts_with(LARGE) => 300_000,
         0 => 20_000 + sum % 40_000,

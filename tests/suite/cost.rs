@@ -7,13 +7,24 @@ use std::process::Command;
 /// The most that a frame adds to its payload, in bytes.
 const OVERHEAD: u64 = 112;
 
+/// Mutations that are counted.
+const MUTATIONS: u64 = 50;
+
+/// What a mutation may allocate more at 100,000 entries than at 100. A mutation copies the path to what it changes in
+/// a few persistent maps (by position, by key, by uid, by what is referred to), and each path is one or two nodes
+/// longer then. Measured: 7,056 and 7,737 allocations for 50 mutations, so 141 and 155 each, 14 more.
+const DEEPER: u64 = 18;
+
 #[test]
 fn a_mutation_costs_the_same_at_100_and_at_100_000_entries_with_readers_attached() {
     let (small, large) = (measure(100), measure(100_000));
     for what in ["writes", "bytes", "fsyncs"] {
         assert_eq!(each(&small, what), each(&large, what), "{what} of each mutation");
     }
-    assert!(each(&small, "fsyncs").iter().all(|syncs| *syncs == 2), "one sync a frame, two frames a mutation");
+    assert!(
+        each(&small, "fsyncs").iter().all(|syncs| *syncs == 2),
+        "one sync a frame, two frames a mutation"
+    );
 
     let (few, many) = (sum(&small, "allocations"), sum(&large, "allocations"));
     eprintln!(
@@ -24,7 +35,10 @@ fn a_mutation_costs_the_same_at_100_and_at_100_000_entries_with_readers_attached
         sum(&small, "allocated"),
         sum(&large, "allocated"),
     );
-    assert!(many <= few + few / 4, "allocations: {few} at 100 entries, {many} at 100,000");
+    assert!(
+        many <= few + DEEPER * MUTATIONS,
+        "allocations: {few} at 100 entries, {many} at 100,000"
+    );
     for report in [&small, &large] {
         eprintln!("until close, checkpoint included: {}", report["until-close"]);
     }
@@ -59,7 +73,10 @@ fn measure(entries: u64) -> Value {
 
 fn each(report: &Value, what: &str) -> Vec<u64> {
     let mutations = report["mutations"].as_array().expect("mutations");
-    mutations.iter().filter_map(|counts| counts[what].as_u64()).collect()
+    mutations
+        .iter()
+        .filter_map(|counts| counts[what].as_u64())
+        .collect()
 }
 
 fn sum(report: &Value, what: &str) -> u64 {

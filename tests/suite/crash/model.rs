@@ -89,7 +89,10 @@ impl Model {
     }
 
     fn resolved(&mut self, id: MutationId) {
-        let plan = self.pending.remove(&id).expect("only what is pending is resolved");
+        let plan = self
+            .pending
+            .remove(&id)
+            .expect("only what is pending is resolved");
         if let Some((_, Some(tag))) = self.resolving.take() {
             self.entries.insert(plan.address, tag);
         }
@@ -98,8 +101,10 @@ impl Model {
     /// The worker is gone, or stands still. Compares what is there with what must be, and takes over what was
     /// under way and turned out to be there.
     pub(crate) fn settle(&mut self, state: &State, replay: &str) {
-        let found: BTreeMap<MutationId, &PendingOperation> =
-            state.pending().map(|operation| (operation.id, operation)).collect();
+        let found: BTreeMap<MutationId, &PendingOperation> = state
+            .pending()
+            .map(|operation| (operation.id, operation))
+            .collect();
         if let Some((id, _)) = &self.resolving
             && !found.contains_key(id)
         {
@@ -118,7 +123,10 @@ impl Model {
             .iter()
             .map(|(id, operation)| (*id, (operation.op, operation.target.address.to_string())))
             .collect();
-        assert_eq!(there, known, "what was begun and not ended is pending, nothing else; {replay}");
+        assert_eq!(
+            there, known,
+            "what was begun and not ended is pending, nothing else; {replay}"
+        );
         self.check_entries(state, replay);
     }
 
@@ -149,7 +157,10 @@ impl Model {
             .entries()
             .map(|entry| (entry.address.to_string(), entry.id.clone().unwrap_or_default()))
             .collect();
-        assert_eq!(there, self.entries, "what was acknowledged is there, nothing else; {replay}");
+        assert_eq!(
+            there, self.entries,
+            "what was acknowledged is there, nothing else; {replay}"
+        );
         for entry in state.entries() {
             let tag = entry.id.clone().unwrap_or_default();
             assert!(

@@ -22,8 +22,16 @@ fn a_result_that_breaks_a_rule_at_end_is_on_the_pending_operation_afterwards_wit
         let result = pending[0].result.as_ref().expect("the result is kept");
         let entry = result.entry.as_ref().expect("with its entry");
         assert_eq!(result.outcome, Outcome::Succeeded);
-        assert_eq!(entry.id.as_deref(), Some("i-4711"), "with the id that the world gave");
-        assert_eq!(entry.outputs, Some(workload::outputs("i-4711")), "with its outputs");
+        assert_eq!(
+            entry.id.as_deref(),
+            Some("i-4711"),
+            "with the id that the world gave"
+        );
+        assert_eq!(
+            entry.outputs,
+            Some(workload::outputs("i-4711")),
+            "with its outputs"
+        );
         assert!(!result.violations.is_empty(), "and it says what is wrong");
         assert!(!tip.is_reliable(), "the state doesn't claim to know the world");
         assert_eq!(tip.state.len(), 0, "no entry has changed");
@@ -44,14 +52,20 @@ async fn break_a_rule(dir: &Path) -> state_core::MutationId {
         .await
         .expect("an update starts");
     let base = Entry::leaf(address("base"), "thing");
-    let begun = update.begin(Intent::create(base.clone())).await.expect("it begins");
+    let begun = update
+        .begin(Intent::create(base.clone()))
+        .await
+        .expect("it begins");
     assert!(begun.succeed(Some(base)).await.expect("it ends").is_empty());
 
     let top = Entry {
         depends_on: vec![Dependency::Entry(address("base"))],
         ..Entry::leaf(address("top"), "thing")
     };
-    let create = update.begin(Intent::create(top.clone())).await.expect("it begins");
+    let create = update
+        .begin(Intent::create(top.clone()))
+        .await
+        .expect("it begins");
     let delete = Intent::delete(EntryKey::live(address("base")));
     let deleted = update.begin(delete).await.expect("nothing refers to it yet");
     assert!(deleted.succeed(None).await.expect("it ends").is_empty());
@@ -65,7 +79,10 @@ async fn break_a_rule(dir: &Path) -> state_core::MutationId {
     let violations = create.succeed(Some(made)).await.expect("it is recorded");
     let rules: Vec<_> = violations.iter().map(|violation| violation.rule).collect();
     assert_eq!(rules, [Rule::ReferenceExists], "the caller hears what is wrong");
-    let revision = update.finish(UpdateResult::Failed).await.expect("the update ends");
+    let revision = update
+        .finish(UpdateResult::Failed)
+        .await
+        .expect("the update ends");
     let refused = session
         .rollback(UpdateRequest::new(UpdateKind::Rollback), &revision)
         .await
@@ -78,7 +95,10 @@ async fn break_a_rule(dir: &Path) -> state_core::MutationId {
 /// The operator says what is there, with the result at hand.
 async fn resolve(session: &Session, id: state_core::MutationId) {
     let pending = session.recovered()[0].clone();
-    let entry = pending.result.and_then(|result| result.entry).expect("the result is kept");
+    let entry = pending
+        .result
+        .and_then(|result| result.entry)
+        .expect("the result is kept");
     let mended = Entry {
         depends_on: Vec::new(),
         ..Entry::clone(&entry)
@@ -90,7 +110,9 @@ async fn resolve(session: &Session, id: state_core::MutationId) {
         .expect("it is resolved");
     let state = session.state();
     assert_eq!(state.pending().count(), 0);
-    let kept = state.entry(&EntryKey::live(address("top"))).expect("it is an entry now");
+    let kept = state
+        .entry(&EntryKey::live(address("top")))
+        .expect("it is an entry now");
     assert_eq!(kept.id.as_deref(), Some("i-4711"));
 }
 

@@ -11,7 +11,15 @@ use std::path::Path;
 use std::process::Command;
 
 /// The system calls before which the worker is killed.
-const CALLS: [&str; 7] = ["fsync", "fdatasync", "rename", "renameat", "renameat2", "write", "openat"];
+const CALLS: [&str; 7] = [
+    "fsync",
+    "fdatasync",
+    "rename",
+    "renameat",
+    "renameat2",
+    "write",
+    "openat",
+];
 
 /// At most so many kills a system call, spread evenly.
 const KILLS: usize = 36;
@@ -60,7 +68,10 @@ fn count_calls() -> BTreeMap<&'static str, usize> {
         let of_threads = counts.iter().filter(|((call, _), _)| *call == name);
         of_threads.map(|(_, count)| *count).max()
     };
-    CALLS.into_iter().filter_map(|call| Some((call, most(call)?))).collect()
+    CALLS
+        .into_iter()
+        .filter_map(|call| Some((call, most(call)?)))
+        .collect()
 }
 
 /// Those that this machine has: not every one has all of them.

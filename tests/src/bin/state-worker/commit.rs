@@ -78,6 +78,7 @@ pub(crate) async fn script(dir: &str) -> Result<()> {
             number: 0,
             dice: Dice::new(1),
         };
+        task.see_anchor().await?;
         for step in 0..4 {
             let tag = format!("{part}{step}");
             let address = match (part, step) {
@@ -121,7 +122,7 @@ async fn resolve(session: &Session, dice: &mut Dice) -> Result<()> {
             continue;
         }
         let done = match &operation.entry {
-            Some(entry) if operation.op == Op::Create && dice.one_in(2) => {
+            Some(entry) if is_anchor(operation) && operation.op == Op::Create && dice.one_in(2) => {
                 let tag = format!("resolved-{}", dice.number());
                 Some((done(entry, &tag)?, tag))
             }
@@ -157,12 +158,22 @@ struct Task {
 impl Task {
     async fn run(mut self, steps: u64) -> Result<(), (u64, state_core::Error)> {
         let number = self.number;
+        self.see_anchor().await.map_err(|error| (number, error))?;
         let mut step = 0;
         while step < steps {
             self.random_step().await.map_err(|error| (number, error))?;
             step += 1;
         }
         Ok(())
+    }
+
+    /// What an update records stands before all that it has not looked at yet: so the anchor comes first.
+    async fn see_anchor(&self) -> Result<()> {
+        let anchor = EntryKey::live(anchor(self.number)?);
+        match self.session.state().entry(&anchor) {
+            Some(entry) => self.update.same(Entry::clone(entry)).await,
+            None => Ok(()),
+        }
     }
 
     async fn random_step(&mut self) -> Result<()> {
@@ -207,7 +218,15 @@ impl Task {
             _ => Some(workload::made(address.clone(), &tag)?),
         };
         let address = address.as_str().to_owned();
-        say(&Line::Trying(self.number, Plan { op, address, tag, ending }));
+        say(&Line::Trying(
+            self.number,
+            Plan {
+                op,
+                address,
+                tag,
+                ending,
+            },
+        ));
         let mutation = self.update.begin(intent).await?;
         say(&Line::Begun(self.number, mutation.id()));
         match ending {
@@ -230,7 +249,10 @@ impl Task {
 
 /// The live entries of a task that nothing is pending on, its anchor aside.
 fn idle(state: &State, task: u64) -> Vec<Address> {
-    let busy: Vec<&Address> = state.pending().map(|operation| &operation.target.address).collect();
+    let busy: Vec<&Address> = state
+        .pending()
+        .map(|operation| &operation.target.address)
+        .collect();
     state
         .entries()
         .map(|entry| &entry.address)

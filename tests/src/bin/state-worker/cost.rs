@@ -58,7 +58,9 @@ pub(crate) async fn run(dir: &str, entries: u64) -> Result<()> {
     let overheads = meter.overheads().await?;
     let before = meter.backend.io_counts();
     for step in 0..LARGE {
-        meter.mutate(step * 3 + 1, &format!("{}-{step:03}", workload::LARGE)).await?;
+        meter
+            .mutate(step * 3 + 1, &format!("{}-{step:03}", workload::LARGE))
+            .await?;
     }
     update.finish(UpdateResult::Succeeded).await?;
     let backend = Arc::clone(&meter.backend);
@@ -151,7 +153,10 @@ fn snapshot(entries: u64) -> Result<Snapshot> {
         Timestamp::new("2026-01-01T00:00:00Z"),
     );
     for number in 0..entries {
-        let after = number.checked_sub(1).map(|last| address(100 + last / 10)).transpose()?;
+        let after = number
+            .checked_sub(1)
+            .map(|last| address(100 + last / 10))
+            .transpose()?;
         let depends_on = after.into_iter().filter(|_| number > 150).map(Dependency::Entry);
         let entry = Entry {
             depends_on: depends_on.collect(),

@@ -42,7 +42,10 @@ fn main() -> ExitCode {
     }
 }
 
-#[expect(clippy::expect_used, reason = "a worker without a runtime has nothing to tell")]
+#[expect(
+    clippy::expect_used,
+    reason = "a worker without a runtime has nothing to tell"
+)]
 fn runtime(threads: usize) -> tokio::runtime::Runtime {
     let mut builder = match threads {
         1 => tokio::runtime::Builder::new_current_thread(),
