@@ -3,6 +3,7 @@
 mod corruption;
 mod cost;
 mod crash;
+mod laws;
 mod process;
 mod race;
 mod store;

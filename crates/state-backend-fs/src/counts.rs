@@ -1,5 +1,6 @@
 //! Counts what goes to the disk, so that tests can prove what an operation costs.
 
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What a store wrote since it was opened, counted where the system calls are made.
@@ -17,21 +18,59 @@ pub struct IoCounts {
     pub fsyncs: u64,
 }
 
+/// A system call that changes the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// So many bytes into a file.
+    Write(usize),
+    /// A file to the disk.
+    Sync,
+    /// A folder's names to the disk.
+    SyncFolder,
+    /// A new folder.
+    MakeFolder,
+    /// A new temporary file.
+    Stage,
+    /// A file to its name.
+    Move,
+}
+
+/// Stands at every call that changes the disk. In tests it can make each of them fail.
 #[derive(Debug, Default)]
-pub(crate) struct Counter {
+pub(crate) struct Meter {
     writes: AtomicU64,
     bytes: AtomicU64,
     fsyncs: AtomicU64,
+    #[cfg(test)]
+    pub(crate) faults: crate::tests::faults::Faults,
 }
 
-impl Counter {
-    pub(crate) fn wrote(&self, bytes: usize) {
-        self.writes.fetch_add(1, Ordering::Relaxed);
-        self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    pub(crate) fn synced(&self) {
-        self.fsyncs.fetch_add(1, Ordering::Relaxed);
+impl Meter {
+    /// Makes the call, and counts it.
+    pub(crate) fn run<T, E: Into<io::Error>>(
+        &self,
+        call: Call,
+        object: &str,
+        run: impl FnOnce() -> Result<T, E>,
+    ) -> io::Result<T> {
+        match call {
+            Call::Write(bytes) => {
+                self.writes.fetch_add(1, Ordering::Relaxed);
+                self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+            }
+            Call::Sync | Call::SyncFolder => {
+                self.fsyncs.fetch_add(1, Ordering::Relaxed);
+            }
+            Call::MakeFolder | Call::Stage | Call::Move => {}
+        }
+        #[cfg(test)]
+        return self.faults.run(call, object, || run().map_err(Into::into));
+        #[cfg(not(test))]
+        {
+            // Only tests ask which object it is.
+            let _ = object;
+            run().map_err(Into::into)
+        }
     }
 
     pub(crate) fn read(&self) -> IoCounts {

@@ -1,7 +1,7 @@
 //! A folder of the store, held open: every step below the root is relative to such a handle and follows no
 //! symbolic link.
 
-use crate::counts::Counter;
+use crate::counts::{Call, Meter};
 use crate::failure::{Failure, strange, unreachable};
 use crate::staged::Staged;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use state_core::{Error, Result};
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
@@ -22,19 +22,19 @@ const FOLDER_MODE: Mode = Mode::RWXU;
 pub(crate) struct Dir {
     fd: Arc<OwnedFd>,
     path: Arc<str>,
-    counter: Arc<Counter>,
+    meter: Arc<Meter>,
 }
 
 impl Dir {
     /// Opens the root, which may be reached through symbolic links.
-    pub(crate) fn root(path: &Path, counter: Arc<Counter>) -> Result<Self> {
+    pub(crate) fn root(path: &Path, meter: Arc<Meter>) -> Result<Self> {
         let shown = path.display().to_string();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         match rustix::fs::open(path, flags, Mode::empty()) {
             Ok(fd) => Ok(Self {
                 fd: Arc::new(fd),
                 path: shown.into(),
-                counter,
+                meter,
             }),
             Err(Errno::NOENT) => Err(Error::not_found(shown)),
             Err(errno) => Err(unreachable(&shown, errno)),
@@ -51,8 +51,8 @@ impl Dir {
         format!("{}/{name}", self.path)
     }
 
-    pub(crate) fn counter(&self) -> &Counter {
-        &self.counter
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
@@ -72,7 +72,7 @@ impl Dir {
             Ok(fd) => Ok(Some(Self {
                 fd: Arc::new(fd),
                 path: self.object(name).into(),
-                counter: Arc::clone(&self.counter),
+                meter: Arc::clone(&self.meter),
             })),
             Err(Errno::NOENT) => Ok(None),
             Err(Errno::NOTDIR | Errno::LOOP) => Err(self.stranger(name, "not a folder")),
@@ -83,10 +83,11 @@ impl Dir {
     /// Opens a folder in it, which is made if it isn't there; either way it is durable afterwards.
     pub(crate) fn make_child(&self, name: &str) -> Result<Self, Failure> {
         let object = self.object(name);
-        let made = match rustix::fs::mkdirat(&self.fd, name, FOLDER_MODE) {
+        let make = || rustix::fs::mkdirat(&self.fd, name, FOLDER_MODE);
+        let made = match self.meter.run(Call::MakeFolder, &object, make) {
             Ok(()) => true,
-            Err(Errno::EXIST) => false,
-            Err(errno) => return Err(Failure::unwritten(&object, errno.into())),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
+            Err(error) => return Err(Failure::unwritten(&object, error)),
         };
         let child = self.child(name)?;
         if made {
@@ -164,15 +165,18 @@ impl Dir {
 
     /// Makes the names in it durable.
     pub(crate) fn sync(&self) -> Result<(), Failure> {
-        self.counter.synced();
-        rustix::fs::fsync(&self.fd).map_err(|e| Failure::unknown(&self.path, e.into()))
+        let sync = || rustix::fs::fsync(&self.fd);
+        self.meter
+            .run(Call::SyncFolder, &self.path, sync)
+            .map_err(|e| Failure::unknown(&self.path, e))
     }
 
     /// Makes a file that was read durable: its writer may have died before its sync.
     pub(crate) fn sync_file(&self, name: &str, file: &File) -> Result<(), Failure> {
-        self.counter.synced();
-        file.sync_all()
-            .map_err(|e| Failure::unknown(&self.object(name), e))
+        let object = self.object(name);
+        self.meter
+            .run(Call::Sync, &object, || file.sync_all())
+            .map_err(|e| Failure::unknown(&object, e))
     }
 
     /// Replaces a file, or makes it: afterwards all of the new bytes are there, or all of the old ones.

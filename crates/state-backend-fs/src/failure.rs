@@ -56,22 +56,21 @@ impl Failure {
         }
     }
 
-    /// A rename or link that failed. Refusals by the system are certain, the rest is not.
-    pub(crate) fn unmoved(object: &str, errno: Errno) -> Self {
-        let certain = [
-            Errno::ACCESS,
-            Errno::PERM,
-            Errno::ROFS,
-            Errno::NOSPC,
-            Errno::DQUOT,
-            Errno::NOENT,
-            Errno::NAMETOOLONG,
-            Errno::ISDIR,
-        ];
-        if certain.contains(&errno) {
-            Self::unwritten(object, errno.into())
+    /// A rename or link that failed.
+    pub(crate) fn unmoved(object: &str, error: io::Error) -> Self {
+        if refused(&error) {
+            Self::unwritten(object, error)
         } else {
-            Self::unknown(object, errno.into())
+            Self::unknown(object, error)
+        }
+    }
+
+    /// A write behind the end of a file that is in use, which failed after so many bytes.
+    pub(crate) fn unappended(object: &str, written: usize, error: io::Error) -> Self {
+        if written == 0 && refused(&error) {
+            Self::spoilt(object, error)
+        } else {
+            Self::unknown(object, error)
         }
     }
 
@@ -97,6 +96,24 @@ impl From<Failure> for Error {
     fn from(failure: Failure) -> Self {
         failure.error
     }
+}
+
+/// Whether the system refused to do it, which is certain. An I/O error says nothing of the kind: the bytes may
+/// be in the file, or on their way to a server.
+fn refused(error: &io::Error) -> bool {
+    let certain = [
+        Errno::ACCESS,
+        Errno::PERM,
+        Errno::ROFS,
+        Errno::NOSPC,
+        Errno::DQUOT,
+        Errno::FBIG,
+        Errno::NOENT,
+        Errno::NAMETOOLONG,
+        Errno::ISDIR,
+        Errno::BADF,
+    ];
+    Errno::from_io_error(error).is_some_and(|errno| certain.contains(&errno))
 }
 
 fn denied(source: &io::Error) -> bool {
@@ -126,4 +143,22 @@ pub(crate) fn strange(object: &str, what: &str) -> Error {
         object,
         format!("it is {what}; a store follows and uses none below its root"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Errno, Failure};
+    use state_core::ErrorKind;
+
+    #[test]
+    fn an_append_is_not_applied_only_if_nothing_was_written_and_the_system_refused() {
+        let kind = |written, errno: Errno| {
+            let failure = Failure::unappended("segment", written, errno.into());
+            assert!(failure.poisons);
+            failure.error.kind()
+        };
+        assert_eq!(kind(0, Errno::NOSPC), ErrorKind::NotApplied);
+        assert_eq!(kind(0, Errno::IO), ErrorKind::Indeterminate);
+        assert_eq!(kind(1, Errno::NOSPC), ErrorKind::Indeterminate);
+    }
 }

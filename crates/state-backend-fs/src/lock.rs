@@ -1,5 +1,6 @@
 //! OS locks on files: they free themselves when their holder dies. Their content says who that is.
 
+use crate::counts::Call;
 use crate::dir::{Dir, FILE_MODE};
 use crate::failure::unreachable;
 use crate::layout::MAX_DOCUMENT;
@@ -45,7 +46,7 @@ impl LockFile {
             match file.try_lock() {
                 Ok(()) if is_at(dir, name, &file)? => {
                     let lock = Self { file };
-                    lock.sign(dir, holder);
+                    lock.sign(dir, name, holder);
                     return Ok(lock);
                 }
                 // Somebody moved or removed the file meanwhile.
@@ -78,11 +79,11 @@ impl LockFile {
     }
 
     /// Says who holds it. What can't be said is no reason not to hold it.
-    fn sign(&self, dir: &Dir, holder: &Holder) {
+    fn sign(&self, dir: &Dir, name: &str, holder: &Holder) {
         let line = serde_json::to_vec(holder).unwrap_or_default();
-        dir.counter().wrote(line.len());
         drop(self.file.set_len(0));
-        drop(self.file.write_all_at(&line, 0));
+        let write = || self.file.write_all_at(&line, 0);
+        drop(dir.meter().run(Call::Write(line.len()), &dir.object(name), write));
     }
 }
 

@@ -1,5 +1,6 @@
 //! What the owner of a stack does, step by step, on whichever thread calls it.
 
+use crate::counts::Call;
 use crate::dir::Dir;
 use crate::failure::Failure;
 use crate::layout::{MAX_OBJECT, MAX_SEGMENT, SegmentName};
@@ -78,12 +79,13 @@ impl Owner {
     pub(crate) fn append(&self, frame: &Frame) -> Result<()> {
         self.check_open()?;
         let mut end = lock(&self.end);
-        self.check_follows(frame, &end)?;
+        self.check_follows(frame, &end)
+            .inspect_err(|error| self.close(Closed::Because(error.to_string())))?;
         let object = self.journal.object(&end.name.to_string());
         let length = end.length + frame.bytes().len() as u64;
         self.settle(self.write(&end, frame.bytes(), &object))?;
-        self.journal.counter().synced();
-        let synced = end.file.sync_data();
+        let sync = || end.file.sync_data();
+        let synced = self.journal.meter().run(Call::Sync, &object, sync);
         self.settle(synced.map_err(|e| Failure::unknown(&object, e)))?;
         self.check_mine_after_write()?;
         end.length = length;
@@ -117,14 +119,19 @@ impl Owner {
     fn write(&self, end: &End, bytes: &[u8], object: &str) -> Result<(), Failure> {
         let mut written = 0;
         while written < bytes.len() {
-            match end.file.write_at(&bytes[written..], end.length + written as u64) {
-                Ok(0) => return Err(failed_at(written, object, io::ErrorKind::WriteZero.into())),
-                Ok(count) => {
-                    self.journal.counter().wrote(count);
-                    written += count;
+            let rest = &bytes[written..];
+            let write = || end.file.write_at(rest, end.length + written as u64);
+            match self.journal.meter().run(Call::Write(rest.len()), object, write) {
+                Ok(0) => {
+                    return Err(Failure::unappended(
+                        object,
+                        written,
+                        io::ErrorKind::WriteZero.into(),
+                    ));
                 }
+                Ok(count) => written += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(failed_at(written, object, error)),
+                Err(error) => return Err(Failure::unappended(object, written, error)),
             }
         }
         Ok(())
@@ -291,15 +298,6 @@ impl Owner {
             }
             failure.error
         })
-    }
-}
-
-/// A write that failed after so many bytes.
-fn failed_at(written: usize, object: &str, error: io::Error) -> Failure {
-    if written == 0 {
-        Failure::spoilt(object, error)
-    } else {
-        Failure::unknown(object, error)
     }
 }
 

@@ -1,12 +1,13 @@
 //! A file that nobody sees yet: written and synced under a name of its own, then moved to where it belongs.
 
+use crate::counts::Call;
 use crate::dir::{Dir, FILE_MODE};
 use crate::failure::Failure;
 use rustix::fs::{AtFlags, OFlags};
 use rustix::io::Errno;
 use state_core::{Error, Result};
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Numbers the files of this process. Two processes with one id, in two containers, meet `EEXIST` and go on.
@@ -36,12 +37,13 @@ impl<'a> Staged<'a> {
         };
         // The umask may have taken rights of our own.
         rustix::fs::fchmod(&file, FILE_MODE).map_err(|e| Failure::unwritten(object, e.into()))?;
-        dir.counter().wrote(bytes.len());
-        (&file)
-            .write_all(bytes)
+        let meter = dir.meter();
+        meter
+            .run(Call::Write(bytes.len()), object, || (&file).write_all(bytes))
             .map_err(|e| Failure::unwritten(object, e))?;
-        dir.counter().synced();
-        file.sync_all().map_err(|e| Failure::spoilt(object, e))?;
+        meter
+            .run(Call::Sync, object, || file.sync_all())
+            .map_err(|e| Failure::spoilt(object, e))?;
         staged.file = Some(file);
         Ok(staged)
     }
@@ -51,11 +53,13 @@ impl<'a> Staged<'a> {
         let Some(temporary) = self.name.take() else {
             return Ok(());
         };
-        match rustix::fs::renameat(self.dir.fd(), &temporary, self.dir.fd(), name) {
+        let fd = self.dir.fd();
+        let moved = || rustix::fs::renameat(fd, &temporary, fd, name);
+        match self.dir.meter().run(Call::Move, &self.object, moved) {
             Ok(()) => Ok(()),
-            Err(errno) => {
+            Err(error) => {
                 self.name = Some(temporary);
-                Err(Failure::unmoved(&self.object, errno))
+                Err(Failure::unmoved(&self.object, error))
             }
         }
     }
@@ -66,20 +70,20 @@ impl<'a> Staged<'a> {
         let Some(temporary) = self.name.take() else {
             return Ok(None);
         };
-        match move_if_absent(self.dir, &temporary, name) {
+        let moved = || move_if_absent(self.dir, &temporary, name);
+        match self.dir.meter().run(Call::Move, &self.object, moved) {
             Ok(Moved::Whole) => Ok(self.file.take()),
             Ok(Moved::Linked) => {
                 // The link is what counts; the other name goes when this is dropped.
                 self.name = Some(temporary);
                 Ok(self.file.take())
             }
-            Err(Errno::EXIST) => {
+            Err(error) => {
                 self.name = Some(temporary);
-                Ok(None)
-            }
-            Err(errno) => {
-                self.name = Some(temporary);
-                Err(Failure::unmoved(&self.object, errno))
+                if error.kind() == io::ErrorKind::AlreadyExists {
+                    return Ok(None);
+                }
+                Err(Failure::unmoved(&self.object, error))
             }
         }
     }
@@ -99,10 +103,11 @@ fn fresh(dir: &Dir, object: &str) -> Result<(String, File), Failure> {
     for _ in 0..ATTEMPTS {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!(".tmp-{}-{number}", std::process::id());
-        match rustix::fs::openat(dir.fd(), &name, flags, FILE_MODE) {
+        let open = || rustix::fs::openat(dir.fd(), &name, flags, FILE_MODE);
+        match dir.meter().run(Call::Stage, object, open) {
             Ok(fd) => return Ok((name, File::from(fd))),
-            Err(Errno::EXIST) => {}
-            Err(errno) => return Err(Failure::unwritten(object, errno.into())),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(Failure::unwritten(object, error)),
         }
     }
     Err(Error::conflict(

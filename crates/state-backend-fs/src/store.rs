@@ -1,6 +1,6 @@
 //! The store: [`FsBackend`].
 
-use crate::counts::{Counter, IoCounts};
+use crate::counts::{IoCounts, Meter};
 use crate::dir::Dir;
 use crate::failure::{Failure, unreachable};
 use crate::layout::{FORMAT, LAYOUT, Layout, MAX_DOCUMENT, MAX_OBJECT, NAMES, STACKS, lock_file};
@@ -40,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct FsBackend {
     root: PathBuf,
     dir: Dir,
-    counter: Arc<Counter>,
+    meter: Arc<Meter>,
     patience: Duration,
     worker: Worker,
 }
@@ -108,16 +108,21 @@ impl FsBackend {
 
     /// What this handle and its writers wrote so far.
     pub fn io_counts(&self) -> IoCounts {
-        self.counter.read()
+        self.meter.read()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     fn at(root: &Path) -> Result<Self> {
-        let counter = Arc::<Counter>::default();
+        let meter = Arc::<Meter>::default();
         let root = std::path::absolute(root).map_err(|e| unreachable(&root.display().to_string(), e))?;
         Ok(Self {
-            dir: Dir::root(&root, Arc::clone(&counter))?,
+            dir: Dir::root(&root, Arc::clone(&meter))?,
             root,
-            counter,
+            meter,
             patience: PATIENCE,
             worker: Worker::new("state-store", THREADS),
         })

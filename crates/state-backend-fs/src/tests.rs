@@ -1,7 +1,10 @@
 //! The contract on real files, with the stale, the dead and the damaged.
 
 mod damage;
+mod failing;
+pub(crate) mod faults;
 mod fixture;
 mod folder;
 mod journal;
+mod racing;
 mod takeover;

@@ -1,2 +1,7 @@
-//! `statectl`.
-fn main() {}
+//! `statectl`: look at, repair and move infrastructure state.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    state_cli::run(std::env::args_os().collect()).into()
+}

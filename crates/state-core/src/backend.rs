@@ -179,7 +179,8 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// Frames come one at a time, each in the slot after the one before.
     ///
     /// # Errors
-    /// `Fenced`, `NotApplied` or `Indeterminate`; after any of them the writer is poisoned.
+    /// `Fenced`, `NotApplied` or `Indeterminate`, or `Conflict` for a frame that doesn't follow. After any of them
+    /// the writer is poisoned: it answers `Closed`, or `Fenced` again.
     async fn append(&self, frame: &Frame) -> Result<()>;
 
     /// Makes the next frame the first of a segment, so that a base can start there. Stores without segments

@@ -264,6 +264,7 @@ pub struct Resolve {
 pub enum Resolution {
     /// The world didn't change: only the pending operation goes.
     NotDone,
-    /// It was done; this is what is there now (none for deletions).
+    /// It was done; this is what is there now (none for deletions). Whoever says so by hand didn't record first
+    /// what the entry depends on: it takes the place of the entry before it, or the last one.
     Done(#[serde(default, skip_serializing_if = "Option::is_none")] Option<SharedEntry>),
 }

@@ -296,6 +296,12 @@ impl State {
         self.front = self.base.block_before();
     }
 
+    /// A position behind all entries, and never among the recorded ones: when all that is there was recorded, the
+    /// next record would take the same position.
+    fn behind_all(&self) -> Position {
+        self.entries.end_position().max(self.base)
+    }
+
     fn add_plugin(&mut self, plugin: &Plugin) {
         let manifest = self.header_mut().manifest.get_or_insert_default();
         if let Err(place) = manifest.plugins.binary_search(plugin) {

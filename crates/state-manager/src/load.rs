@@ -5,7 +5,8 @@ use crate::snapshots;
 use state_core::backend::JournalView;
 use state_core::journal::{Frame, FrameKind, Parsed, Record, decode_records};
 use state_core::state::{Loaded, replay};
-use state_core::{Backend, Base, Error, Lineage, Result, SnapshotRef, State, Timestamp};
+use state_core::{Backend, Base, Digest, Error, Lineage, Result, SnapshotRef, State, Timestamp};
+use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
@@ -16,6 +17,8 @@ pub(crate) struct Replayed {
     pub(crate) moment: Timestamp,
     /// The revisions that its frames made.
     pub(crate) revisions: Vec<RevisionDocument>,
+    /// The stored snapshots that were read.
+    pub(crate) snapshots: BTreeSet<Digest>,
     /// Bytes of the frames.
     pub(crate) journal_bytes: u64,
 }
@@ -54,6 +57,12 @@ pub(crate) async fn from_base(
             revisions.push(document);
         }
     }
+    let snapshots = base
+        .snapshot
+        .iter()
+        .map(|reference| reference.digest)
+        .chain(loaded.keys().copied())
+        .collect();
     let state = replay(state, frames, &loaded)?;
     if let Some(update) = state.update() {
         moment = update.start.clone();
@@ -62,6 +71,7 @@ pub(crate) async fn from_base(
         state,
         moment,
         revisions,
+        snapshots,
         journal_bytes: frames.iter().map(|frame| frame.bytes().len() as u64).sum(),
     })
 }

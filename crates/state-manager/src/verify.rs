@@ -1,13 +1,14 @@
 //! Reading a whole stack and checking all that can be checked.
 
-use crate::document::Made;
+use crate::document::{Made, RevisionDocument};
 use crate::load;
 use crate::stack::Stack;
 use crate::{history, snapshots};
+use state_core::backend::ObjectName;
 use state_core::journal::{FrameKind, Record, decode_records};
 use state_core::verify::{self, Report};
-use state_core::{Base, Error, Result, State};
-use std::collections::BTreeMap;
+use state_core::{Base, Digest, Error, Frame, Result, Slot, State};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What was read, and what is wrong with it.
 #[derive(Clone, Debug)]
@@ -28,87 +29,123 @@ pub(crate) async fn verify(stack: &Stack, deep: bool) -> Result<VerifyReport> {
     let view = stack.backend().read_journal(stack.lineage(), None).await?;
     let tip = load::tip(stack.backend(), &view).await?;
     let revisions = history::documents(stack, &tip).await?;
-    let snapshot = tip.state.snapshot(stack.name().to_string(), tip.moment.clone());
-    let mut found = VerifyReport {
-        report: snapshots::blocking(move || verify::verify(&snapshot)).await?,
-        frames: view.frames.len() as u64,
-        snapshots: u64::from(view.head.base.snapshot.is_some()),
-        revisions: revisions.len() as u64,
-        entries: tip.state.len() as u64,
-    };
+    let mut read = tip.snapshots;
+    let mut frames = view.frames.len();
     if deep {
         for document in &revisions {
             if let Made::Stored(stored) = &document.made {
                 snapshots::read(stack.backend(), stack.lineage(), &stored.snapshot).await?;
-                found.snapshots += 1;
+                read.insert(stored.snapshot.digest);
             }
         }
-        verify_history(stack, &view.head.base, &tip.state, &mut found).await?;
+        let all = stack
+            .backend()
+            .read_journal(stack.lineage(), Some(Slot::ZERO))
+            .await?
+            .frames;
+        frames = all.len();
+        compare_documents(stack, &all, &revisions)?;
+        compare_checkpoints(stack, &all, &view.head.base, &tip.state, &mut read).await?;
     }
-    Ok(found)
+    let snapshot = tip.state.snapshot(stack.name().to_string(), tip.moment);
+    Ok(VerifyReport {
+        report: snapshots::blocking(move || verify::verify(&snapshot)).await?,
+        frames: frames as u64,
+        snapshots: read.len() as u64,
+        revisions: revisions.len() as u64,
+        entries: tip.state.len() as u64,
+    })
 }
 
-/// Replays the journal from its first frame and compares every checkpoint with what led to it.
-async fn verify_history(stack: &Stack, base: &Base, tip: &State, found: &mut VerifyReport) -> Result<()> {
-    let lineage = stack.lineage();
-    let all = stack
-        .backend()
-        .read_journal(lineage, Some(state_core::Slot::ZERO))
-        .await?;
-    found.frames = all.frames.len() as u64;
-    let mut checkpoints: BTreeMap<u64, Base> = BTreeMap::new();
-    for frame in all.frames.iter().filter(|frame| frame.kind() == FrameKind::Data) {
-        let object = format!("journal frame {} of stack {lineage}", frame.slot());
-        for record in decode_records(&object, frame.payload())? {
+/// The documents of `updates/` are an index of the journal: each must say what the journal says.
+fn compare_documents(stack: &Stack, frames: &[Frame], revisions: &[RevisionDocument]) -> Result<()> {
+    let mut made = BTreeMap::new();
+    for frame in frames {
+        if let Some(document) = RevisionDocument::of_frame(&object(stack, frame), frame)? {
+            made.insert(document.revision.clone(), document);
+        }
+    }
+    for document in revisions {
+        if made.get(&document.revision) != Some(document) {
+            let name = ObjectName::Update(document.revision.clone());
+            let object = format!("stack {}: {name}", stack.lineage());
+            return Err(Error::corrupt(
+                object,
+                0,
+                "it doesn't tell what the journal tells",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Replays the journal from its first frame and compares every checkpoint, and the tip, with what led to it.
+async fn compare_checkpoints(
+    stack: &Stack,
+    frames: &[Frame],
+    base: &Base,
+    tip: &State,
+    read: &mut BTreeSet<Digest>,
+) -> Result<()> {
+    let mut checkpoints: BTreeMap<Slot, Base> = BTreeMap::new();
+    for frame in frames.iter().filter(|frame| frame.kind() == FrameKind::Data) {
+        for record in decode_records(&object(stack, frame), frame.payload())? {
             if let Record::Checkpoint(note) = record {
-                checkpoints.insert(note.base.start.get(), note.base);
+                checkpoints.insert(note.base.start, note.base);
             }
         }
     }
-    checkpoints.insert(base.start.get(), base.clone());
-    let mut from = Base::empty(lineage);
+    checkpoints.insert(base.start, base.clone());
+    let mut from = Base::empty(stack.lineage());
     for checkpoint in checkpoints
         .into_values()
         .filter(|checkpoint| checkpoint.snapshot.is_some())
     {
-        let between: Vec<_> = slots(&all.frames, &from, Some(&checkpoint)).cloned().collect();
-        let replayed = load::from_base(stack.backend(), lineage, &from, &between).await?;
-        let loaded = load::from_base(stack.backend(), lineage, &checkpoint, &[]).await?;
-        found.snapshots += 1;
-        if replayed.state != loaded.state {
+        let led_to = replay_between(stack, frames, &from, checkpoint.start, read).await?;
+        let stored = load::from_base(stack.backend(), stack.lineage(), &checkpoint, &[]).await?;
+        if led_to != stored.state {
             let name = checkpoint
                 .snapshot
                 .as_ref()
                 .map_or_else(String::new, |s| s.object().to_string());
-            let object = format!("stack {lineage}: {name}");
+            let object = format!("stack {}: {name}", stack.lineage());
             return Err(Error::corrupt(
                 object,
                 0,
                 "it isn't what the journal before it leads to",
             ));
         }
+        read.extend(stored.snapshots);
         from = checkpoint;
     }
-    let rest: Vec<_> = slots(&all.frames, &from, None).cloned().collect();
-    if load::from_base(stack.backend(), lineage, &from, &rest)
-        .await?
-        .state
-        == *tip
-    {
+    if replay_between(stack, frames, &from, Slot(u64::MAX), read).await? == *tip {
         return Ok(());
     }
     Err(Error::corrupt(
-        format!("journal of stack {lineage}"),
+        format!("journal of stack {}", stack.lineage()),
         0,
         "it doesn't lead to the tip",
     ))
 }
 
-fn slots<'a>(
-    frames: &'a [state_core::Frame],
+/// The state at a slot, replayed from a base.
+async fn replay_between(
+    stack: &Stack,
+    frames: &[Frame],
     from: &Base,
-    to: Option<&Base>,
-) -> impl Iterator<Item = &'a state_core::Frame> {
-    let range = from.start..to.map_or(state_core::Slot(u64::MAX), |base| base.start);
-    frames.iter().filter(move |frame| range.contains(&frame.slot()))
+    to: Slot,
+    read: &mut BTreeSet<Digest>,
+) -> Result<State> {
+    let between: Vec<Frame> = frames
+        .iter()
+        .filter(|frame| (from.start..to).contains(&frame.slot()))
+        .cloned()
+        .collect();
+    let replayed = load::from_base(stack.backend(), stack.lineage(), from, &between).await?;
+    read.extend(replayed.snapshots);
+    Ok(replayed.state)
+}
+
+fn object(stack: &Stack, frame: &Frame) -> String {
+    format!("journal frame {} of stack {}", frame.slot(), stack.lineage())
 }

@@ -2,7 +2,7 @@
 
 use super::fixture::{Place, after, append, data, frame, nonce, request};
 use bytes::Bytes;
-use state_core::backend::ObjectName;
+use state_core::backend::{ObjectName, Tail};
 use state_core::journal::FrameKind;
 use state_core::{Backend, Epoch, Error, ErrorKind, Generation, Slot};
 use std::fs;
@@ -277,39 +277,43 @@ async fn readers_see_every_acknowledged_frame_through_writes_rotations_and_takeo
 }
 
 #[tokio::test]
-async fn a_frame_that_does_not_follow_is_refused_without_effect() {
+async fn a_frame_that_does_not_follow_is_refused_without_effect_and_closes_the_writer() {
+    let place = Place::new().await;
+    for case in 0..4 {
+        let owner = place.acquire("me").await;
+        let epoch = owner.writer.epoch();
+        let good = frame(epoch, owner.tail, "a\n");
+        let wrong = match case {
+            0 => frame(Epoch(epoch.get() + 1), owner.tail, "a\n"),
+            1 => frame(epoch, after(&good), "a\n"),
+            2 => frame(
+                epoch,
+                Tail {
+                    chain: *good.chain(),
+                    ..owner.tail
+                },
+                "a\n",
+            ),
+            _ => {
+                let Tail { next, chain } = owner.tail;
+                state_core::Frame::new(FrameKind::Fence, epoch, next, nonce(3), b"{}\n", &chain).unwrap()
+            }
+        };
+        let error = owner.writer.append(&wrong).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Conflict, "{wrong:?}");
+        let error = owner.writer.append(&good).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Closed, "{wrong:?}");
+        assert_eq!(place.payloads().await.len(), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_rotation_elsewhere_than_at_the_end_is_refused_without_effect() {
     let place = Place::new().await;
     let owner = place.acquire("me").await;
     let good = frame(Epoch(1), owner.tail, "a\n");
-    let fence = state_core::Frame::new(
-        FrameKind::Fence,
-        Epoch(1),
-        owner.tail.next,
-        nonce(3),
-        b"{}\n",
-        &owner.tail.chain,
-    );
-    let mut wrong_chain = owner.tail;
-    wrong_chain.chain = *good.chain();
-    let wrong = [
-        frame(Epoch(2), owner.tail, "a\n"),
-        frame(Epoch(1), after(&good), "a\n"),
-        frame(Epoch(1), wrong_chain, "a\n"),
-        fence.unwrap(),
-    ];
-    for frame in wrong {
-        let error = owner.writer.append(&frame).await.unwrap_err();
-        assert_eq!(error.kind(), ErrorKind::Conflict, "{frame:?}");
-    }
-    assert_eq!(
-        owner
-            .writer
-            .rotate(after(&good), nonce(4))
-            .await
-            .unwrap_err()
-            .kind(),
-        ErrorKind::Conflict
-    );
+    let error = owner.writer.rotate(after(&good), nonce(4)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
     owner.writer.append(&good).await.unwrap();
     assert_eq!(place.payloads().await, ["a\n"]);
 }

@@ -128,34 +128,51 @@ impl State {
             let detail = format!("{} was not loaded", rebase.snapshot.object());
             return Err(vec![whole(Rule::Target, detail)]);
         };
-        self.load_entries(&snapshot.entries)
+        let mut next = self.clone();
+        next.load_entries(&snapshot.entries)
             .map_err(|reason| vec![whole(Rule::UniqueKey, reason)])?;
-        self.take_header(snapshot);
-        let op = match &rebase.cause {
+        next.count_differences(self);
+        next.take_header(snapshot);
+        match &rebase.cause {
             RebaseCause::Import {
                 foreign: Some((system, imported)),
             } => {
-                let at = self.serial.next();
-                let serials = &mut self.header_mut().foreign_serials;
+                let at = next.serial.next();
+                let serials = &mut next.header_mut().foreign_serials;
                 let known = ForeignSerial::after_import(serials.get(system).copied(), *imported, at);
                 serials.insert(system.clone(), known);
-                Op::Import
             }
-            RebaseCause::Import { foreign: None } => Op::Import,
+            RebaseCause::Import { foreign: None } => {}
             RebaseCause::Restore { revision } => {
-                if let Some(update) = &mut self.update {
+                if let Some(update) = &mut next.update {
                     Arc::make_mut(update).restored = Some(revision.clone());
                 }
-                Op::Read
             }
-        };
-        if op == Op::Import
-            && let Some(update) = &mut self.update
-        {
-            *Arc::make_mut(update).counts.entry(op).or_default() += snapshot.entries.len() as u64;
         }
-        self.recent.push(rebase.id, true);
+        next.recent.push(rebase.id, true);
+        *self = next;
         Ok(())
+    }
+
+    /// What replacing all of `before` by all of this did, as steps.
+    fn count_differences(&mut self, before: &Self) {
+        let mut counts = BTreeMap::from([(Op::Import, 0), (Op::Update, 0), (Op::Discard, 0)]);
+        for entry in self.entries.iter() {
+            match before.entries.get(&entry.key()) {
+                None => *counts.entry(Op::Import).or_default() += 1,
+                Some(old) if !entry.says_the_same_as(old) => *counts.entry(Op::Update).or_default() += 1,
+                Some(_) => {}
+            }
+        }
+        let gone = before
+            .entries
+            .iter()
+            .filter(|old| self.entries.get(&old.key()).is_none());
+        counts.insert(Op::Discard, gone.count() as u64);
+        counts.retain(|_, count| *count > 0);
+        if let Some(update) = &mut self.update {
+            Arc::make_mut(update).counts.extend(counts);
+        }
     }
 
     fn edit(&mut self, edit: &Edit) -> Result<(), Vec<Violation>> {
@@ -176,7 +193,7 @@ impl State {
                     }
                 }
                 EditChange::Append(entry) => {
-                    let end = next.entries.end_position();
+                    let end = next.behind_all();
                     touched.put(&mut next.entries, end, entry.clone());
                     next.count(Op::Import);
                 }

@@ -150,7 +150,7 @@ impl State {
                 entry: entry.clone(),
                 reasons: Vec::new(),
             };
-            next = self.outcome(&operation, &end)?;
+            next = self.outcome_by_hand(&operation, &end)?;
             next.count(operation.op);
         }
         next.pending.remove(place);
@@ -158,6 +158,19 @@ impl State {
             .push(resolve.id, matches!(resolve.resolution, Resolution::Done(_)));
         *self = next;
         Ok(())
+    }
+
+    /// As [`State::outcome`], outside the order of an update: whoever resolves by hand didn't record first what the
+    /// entry depends on, so it takes the place of the one before it, or the last one.
+    fn outcome_by_hand(&self, operation: &PendingOperation, end: &End) -> Result<Self, Vec<Violation>> {
+        let old = self.entries.position(&operation.target);
+        let mut placed = self.clone();
+        placed.front = old
+            .filter(|_| operation.deposes.is_none())
+            .unwrap_or_else(|| self.behind_all());
+        let mut next = placed.outcome(operation, end)?;
+        next.front = self.front;
+        Ok(next)
     }
 
     fn begun(&self, id: crate::MutationId) -> Result<usize, Vec<Violation>> {
@@ -240,7 +253,8 @@ impl State {
             && let Some((position, old)) = touched.take(&mut next.entries, target)
         {
             match (op, deposes) {
-                (Op::Create | Op::Import, Some(key)) => {
+                // A tombstone goes even then: no object is left that could await its deletion.
+                (Op::Create | Op::Import, Some(key)) if !old.pending_replacement => {
                     let deposed = Entry {
                         deposed: Some(key.clone()),
                         ..Entry::clone(&old)

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
 mod checkpoints;
+#[cfg(feature = "fs")]
+mod files;
 mod names;
 mod revisions;
 mod sessions;

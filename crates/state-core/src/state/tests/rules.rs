@@ -231,3 +231,15 @@ fn a_checkpoint_in_the_middle_of_an_update_goes_on_as_if_it_had_not_been() {
     assert_eq!(resumed.order(), ["a", "c", "b"]);
     assert_eq!(resumed.state, bench.state);
 }
+
+#[test]
+fn an_entry_appended_by_hand_stays_when_the_update_goes_on_recording() {
+    let mut bench = Bench::open();
+    assert_eq!(bench.run(Op::Create, resource("a", &[])), vec![]);
+    let changes = vec![EditChange::Append(Arc::new(resource("b", &["a"])))];
+    let id = bench.mutation();
+    bench.try_apply(&Record::Edit(Edit { id, changes })).unwrap();
+    assert!(!bench.state.is_recorded(&live("b")));
+    assert_eq!(bench.run(Op::Create, resource("c", &["a"])), vec![]);
+    assert_eq!(bench.order(), ["a", "c", "b"]);
+}

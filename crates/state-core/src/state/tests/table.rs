@@ -96,6 +96,25 @@ fn a_create_takes_the_place_of_a_tombstone() {
 }
 
 #[test]
+fn a_create_that_replaces_deposes_no_tombstone() {
+    let mut bench = Bench::with([resource("a", &[])]);
+    let id = bench.delete(live("a"), true).unwrap();
+    assert_eq!(bench.end(id, Outcome::Succeeded, None, &[]), vec![]);
+    let next = Entry {
+        uid: Some(uid("a2")),
+        ..resource("a", &[])
+    };
+    let begin = Begin {
+        deposes: Some(DeposedKey::new("old").unwrap()),
+        ..bench.intent(Op::Create, live("a"), Some(next.clone()))
+    };
+    let id = bench.begin(begin).unwrap();
+    assert_eq!(bench.end(id, Outcome::Succeeded, Some(next), &[]), vec![]);
+    assert_eq!(bench.order(), ["a"]);
+    assert_eq!(bench.entry("a").uid, Some(uid("a2")));
+}
+
+#[test]
 fn an_update_records_the_new_entry_and_keeps_the_uid() {
     let mut bench = Bench::with([resource("a", &[]), resource("b", &[])]);
     let changed = Entry {

@@ -1,0 +1,148 @@
+//! The command line: global flags, and one variant a command.
+
+use crate::commands;
+use crate::exit;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use state_core::StackName;
+use std::ffi::OsString;
+
+/// Look at, repair and move infrastructure state.
+#[derive(Debug, Parser)]
+#[command(
+    name = "statectl",
+    version,
+    about,
+    after_help = exit::TABLE,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    max_term_width = 100
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: GlobalArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Flags that every command takes.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct GlobalArgs {
+    /// The store: `file://PATH`, or a path. Default: the nearest `.state` here or in a parent folder.
+    #[arg(long, global = true, env = "STATECTL_BACKEND", value_name = "URL")]
+    pub(crate) backend: Option<String>,
+    /// The stack: `NAME` or `PROJECT/NAME`. Not needed where there is one only.
+    #[arg(long, global = true, env = "STATECTL_STACK", value_name = "NAME")]
+    pub(crate) stack: Option<StackName>,
+    /// Print JSON: `{kind, format-version, data}`, errors included.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Don't ask: yes to every question.
+    #[arg(long, short, global = true)]
+    pub(crate) yes: bool,
+    /// Print sensitive values as they are.
+    #[arg(long, global = true)]
+    pub(crate) show_secrets: bool,
+    /// When to use colours. `auto` honours NO_COLOR, CLICOLOR_FORCE and TERM=dumb.
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
+    pub(crate) color: Color,
+    /// Say on stderr which store and stack are used.
+    #[arg(long, short, global = true)]
+    pub(crate) verbose: bool,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    /// On a terminal.
+    Auto,
+    /// Even when the output goes to a file or a pipe.
+    Always,
+    /// Not at all.
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Make a store.
+    Init(commands::init::Args),
+    /// List, make, remove and rename stacks.
+    #[command(subcommand)]
+    Stack(commands::stack::Command),
+    /// Take over a state from a file; makes store and stack where they lack.
+    Import(commands::import::Args),
+    /// Print the state, in its system's own format.
+    Export(commands::export::Args),
+    /// List the entries.
+    #[command(visible_alias = "ls")]
+    List(commands::list::Args),
+    /// Show one entry.
+    Show(commands::show::Args),
+    /// Show the stack's outputs.
+    Outputs(commands::outputs::Args),
+    /// List the revisions, newest first.
+    #[command(visible_alias = "log")]
+    History(commands::history::Args),
+    /// Bring back an earlier revision, as a new one.
+    Rollback(commands::rollback::Args),
+    /// Check every stored byte that counts, and every integrity rule.
+    Verify(commands::verify::Args),
+    /// Settle what was begun and never ended.
+    #[command(subcommand)]
+    Pending(commands::pending::Command),
+    /// See who holds the stack; take the lock from a holder that is gone.
+    #[command(subcommand)]
+    Lock(commands::lock::Command),
+}
+
+/// Whether `--json` is among the arguments: asked before they are understood, so that usage errors are JSON too.
+pub(crate) fn wants_json(arguments: &[OsString]) -> bool {
+    arguments
+        .iter()
+        .skip(1)
+        .take_while(|argument| *argument != "--")
+        .any(|argument| argument == "--json")
+}
+
+impl GlobalArgs {
+    /// How the user calls this very store and stack: what a hint's command begins with.
+    pub(crate) fn invocation(&self) -> String {
+        let mut words = String::from("statectl");
+        let stack = self.stack.as_ref().map(StackName::short);
+        for (flag, value) in [("--backend", &self.backend), ("--stack", &stack)] {
+            if let Some(value) = value {
+                words.push_str(&format!(" {flag} {}", quoted(value)));
+            }
+        }
+        words
+    }
+}
+
+/// A word as a shell takes it.
+pub(crate) fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=+,%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Cli, quoted};
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn words_are_quoted_for_a_shell_only_when_they_need_it() {
+        assert_eq!(quoted("file://.state"), "file://.state");
+        assert_eq!(quoted("a[\"b\"]"), "'a[\"b\"]'");
+        assert_eq!(quoted("it's"), r"'it'\''s'");
+        assert_eq!(quoted(""), "''");
+    }
+}

@@ -1,0 +1,37 @@
+//! One module a command: its arguments, and what it does.
+
+pub(crate) mod export;
+pub(crate) mod history;
+pub(crate) mod import;
+pub(crate) mod init;
+pub(crate) mod list;
+pub(crate) mod lock;
+pub(crate) mod outputs;
+pub(crate) mod pending;
+pub(crate) mod rollback;
+pub(crate) mod show;
+pub(crate) mod stack;
+pub(crate) mod verify;
+
+use crate::args::Command;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::output::Report;
+
+/// Runs a command. Nothing is printed on stdout before it is done.
+pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
+    match command {
+        Command::Init(args) => init::run(context, args),
+        Command::Stack(command) => stack::run(context, command).await,
+        Command::Import(args) => import::run(context, args).await,
+        Command::Export(args) => export::run(context, args).await,
+        Command::List(args) => list::run(context, args).await,
+        Command::Show(args) => show::run(context, args).await,
+        Command::Outputs(args) => outputs::run(context, args).await,
+        Command::History(args) => history::run(context, args).await,
+        Command::Rollback(args) => rollback::run(context, args).await,
+        Command::Verify(args) => verify::run(context, args).await,
+        Command::Pending(command) => pending::run(context, command).await,
+        Command::Lock(command) => lock::run(context, command).await,
+    }
+}

@@ -1,0 +1,141 @@
+//! `export`: print the state in its system's own format.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::marks::Standing;
+use crate::output::Report;
+use crate::{revision, store};
+use serde::Serialize;
+use state_core::{RevisionId, Snapshot};
+use state_formats::{Format, TERRAFORM};
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+/// Print the state, secrets included, in the format of the system that it came from.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The format: `terraform` or `native`. Default: the one that it came in.
+    #[arg(long)]
+    format: Option<Format>,
+    /// The revision: an id, the beginning of one, a serial, `@` or `@-`. Default: the latest state.
+    #[arg(long, value_name = "REV")]
+    rev: Option<String>,
+    /// Write to this file, readable by you only, instead of stdout.
+    #[arg(long, short, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Replace the file if it is there.
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Exported<'a> {
+    #[serde(flatten)]
+    standing: &'a Standing,
+    /// The revision that was asked for; none for the latest state.
+    exported_revision: Option<RevisionId>,
+    format: &'static str,
+    bytes: usize,
+    file: Option<String>,
+    /// The document as text, when it went to no file.
+    document: Option<&'a str>,
+}
+
+/// Exports.
+pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let stack = store::open_stack(context).await?;
+    let view = stack.tip().await?;
+    let standing = Standing::of(&view);
+    let (snapshot, exported_revision, mut warnings) = match &args.rev {
+        Some(wanted) => {
+            let id = revision::resolve(&stack.history().await?, wanted)?;
+            (stack.get(&id).await?, Some(id), Vec::new())
+        }
+        None => (view.snapshot(), None, standing.warnings()),
+    };
+    let format = args.format.unwrap_or_else(|| native_format(&snapshot));
+    let bytes =
+        state_formats::export(&snapshot, format).map_err(|error| failed(&stack.name().short(), error))?;
+    if let Some(file) = &args.output {
+        write_file(file, &bytes, args.force || context.global.yes)?;
+    } else if !context.global.json {
+        if context.terminal.stdout {
+            warnings.push(
+                "what is above holds secrets as they are: `-o FILE` writes a file that only you can read"
+                    .to_owned(),
+            );
+        }
+        return Ok(Report::raw(bytes, warnings));
+    }
+    let text = String::from_utf8_lossy(&bytes);
+    let exported = Exported {
+        standing: &standing,
+        exported_revision,
+        format: format.name(),
+        bytes: bytes.len(),
+        file: args.output.as_ref().map(|file| file.display().to_string()),
+        document: args.output.is_none().then_some(&*text),
+    };
+    Report::new(context, "export", &exported, warnings, |page| {
+        let file = exported.file.as_deref().unwrap_or_default();
+        page.line(format_args!(
+            "wrote {} bytes ({}) to {file}; it holds secrets as they are",
+            exported.bytes, exported.format
+        ));
+    })
+}
+
+/// The format that the state came in.
+fn native_format(snapshot: &Snapshot) -> Format {
+    if snapshot.extensions.contains_key(TERRAFORM) {
+        Format::Terraform
+    } else {
+        Format::Native
+    }
+}
+
+fn failed(stack: &str, error: state_formats::Error) -> CliError {
+    match error {
+        state_formats::Error::Core(core) => core.into(),
+        other => CliError::new(ExitCode::Failed, format!("stack {stack}"), &other.to_string())
+            .with_hint("export it in our own format: `statectl export --format native`"),
+    }
+}
+
+/// Writes a file that only its owner may read. Without `replace` it must be new; with it, the old content stays until
+/// the new one is complete.
+fn write_file(file: &Path, bytes: &[u8], replace: bool) -> Result<(), CliError> {
+    let name = file.display().to_string();
+    let create = |path: &Path| {
+        let mut created = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(path)?;
+        created.write_all(bytes)?;
+        created.sync_all()
+    };
+    let written = if replace {
+        let mut beside = file.as_os_str().to_owned();
+        beside.push(format!(".{}.tmp", std::process::id()));
+        let beside = PathBuf::from(beside);
+        let written = create(&beside).and_then(|()| std::fs::rename(&beside, file));
+        if written.is_err() && std::fs::remove_file(&beside).is_err() {
+            // It was never made.
+        }
+        written
+    } else {
+        create(file)
+    };
+    written.map_err(|source| match source.kind() {
+        std::io::ErrorKind::AlreadyExists => {
+            CliError::new(ExitCode::Refused, name, "the file is there already")
+                .with_hint("replace it with `--force`, or name another file")
+        }
+        _ => CliError::io(name, &source).with_hint("name a file in a folder that you may write to"),
+    })
+}

@@ -1,0 +1,155 @@
+//! `history`: the revisions of a stack.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::marks::count;
+use crate::output::Report;
+use crate::render::table::Table;
+use crate::render::time::age;
+use crate::store;
+use serde::Serialize;
+use state_core::{Op, RevisionId, Timestamp, UpdateInfo, UpdateResult};
+use state_manager::{Revision, RevisionKind};
+use std::collections::BTreeMap;
+
+/// List the revisions, newest first. `@` marks the current one.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// At most so many.
+    #[arg(long, short = 'n', value_name = "N")]
+    limit: Option<usize>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Line {
+    id: RevisionId,
+    serial: u64,
+    kind: String,
+    current: bool,
+    entries: u64,
+    #[serde(flatten)]
+    update: Option<Details>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Details {
+    who: String,
+    host: String,
+    message: String,
+    start: Timestamp,
+    end: Option<Timestamp>,
+    result: Option<UpdateResult>,
+    counts: BTreeMap<Op, u64>,
+    environment: BTreeMap<String, String>,
+    parent: Option<RevisionId>,
+    restored: Option<RevisionId>,
+    forced: bool,
+}
+
+impl From<Revision> for Line {
+    fn from(revision: Revision) -> Self {
+        let (kind, update) = match revision.kind {
+            RevisionKind::Update(info) => (info.kind.to_string(), Some(Details::from(*info))),
+            RevisionKind::Stored => ("stored".to_owned(), None),
+        };
+        Self {
+            serial: revision.id.serial().get(),
+            id: revision.id,
+            kind,
+            current: revision.current,
+            entries: revision.entries,
+            update,
+        }
+    }
+}
+
+impl From<UpdateInfo> for Details {
+    fn from(info: UpdateInfo) -> Self {
+        Self {
+            who: info.who,
+            host: info.host,
+            message: info.message,
+            start: info.start,
+            end: info.end,
+            result: info.result,
+            counts: info.counts,
+            environment: info.environment,
+            parent: info.parent,
+            restored: info.restored,
+            forced: info.forced,
+        }
+    }
+}
+
+/// Lists.
+pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let revisions = store::open_stack(context).await?.history().await?;
+    let limit = args.limit.unwrap_or(usize::MAX);
+    let lines: Vec<Line> = revisions.into_iter().take(limit).map(Line::from).collect();
+    let now = context.now();
+    Report::new(context, "history", &lines, Vec::new(), |page| {
+        if lines.is_empty() {
+            page.line("no revisions yet: `statectl import FILE` makes the first");
+            return;
+        }
+        let mut table = Table::new([
+            "", "REVISION", "WHEN", "WHO", "KIND", "STEPS", "ENTRIES", "MESSAGE",
+        ]);
+        for line in &lines {
+            table.row(row(line, &now));
+        }
+        table.print(page);
+    })
+}
+
+fn row(line: &Line, now: &Timestamp) -> [String; 8] {
+    let mark = if line.current { "@" } else { "o" };
+    let update = line.update.as_ref();
+    let when = update.map(|update| age(now, update.end.as_ref().unwrap_or(&update.start)));
+    let who = update.map(|update| format!("{}@{}", update.who, update.host));
+    [
+        mark.to_owned(),
+        line.id.to_string(),
+        when.unwrap_or_default(),
+        who.unwrap_or_default(),
+        update.map_or_else(|| line.kind.clone(), |update| kind(&line.kind, update)),
+        update.map(|update| steps(&update.counts)).unwrap_or_default(),
+        count(
+            usize::try_from(line.entries).unwrap_or(usize::MAX),
+            "entry",
+            "entries",
+        ),
+        update.map(|update| update.message.clone()).unwrap_or_default(),
+    ]
+}
+
+/// What an update did, and how it ended where that isn't what one expects.
+fn kind(kind: &str, update: &Details) -> String {
+    let mut text = kind.to_owned();
+    if let Some(restored) = &update.restored {
+        text.push_str(&format!(" to {}", restored.serial()));
+    }
+    if let Some(result @ (UpdateResult::Failed | UpdateResult::Interrupted)) = update.result {
+        text.push_str(&format!(", {result}"));
+    }
+    if update.forced {
+        text.push_str(", forced");
+    }
+    text
+}
+
+/// Made, changed and deleted.
+fn steps(counts: &BTreeMap<Op, u64>) -> String {
+    let sum = |ops: &[Op]| ops.iter().filter_map(|op| counts.get(op)).sum::<u64>();
+    let (made, changed, gone) = (
+        sum(&[Op::Create, Op::Import]),
+        sum(&[Op::Update]),
+        sum(&[Op::Delete, Op::Discard]),
+    );
+    if made + changed + gone == 0 {
+        return String::new();
+    }
+    format!("+{made} ~{changed} -{gone}")
+}

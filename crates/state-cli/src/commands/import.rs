@@ -1,0 +1,142 @@
+//! `import`: take over a state from a file.
+
+mod document;
+mod summary;
+mod target;
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::marks::count;
+use crate::output::Report;
+use crate::store;
+use state_core::{RevisionId, Snapshot, State, UpdateKind};
+use state_formats::{Format, ImportVerdict, Imported, check_import};
+use state_manager::{Session, UpdateRequest};
+use std::path::PathBuf;
+use summary::Summary;
+use target::Target;
+
+/// Take over a state from a file. Makes the store, and the stack `default`, where there is none.
+///
+/// A stack that isn't empty takes only what follows its state: the same lineage and a higher serial. Entries that
+/// were there before keep their identity; the state before stays in the history.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The file; `-` reads from stdin.
+    file: PathBuf,
+    /// The file's format: `terraform` or `native`. Told from the content by default.
+    #[arg(long)]
+    format: Option<Format>,
+    /// Take it even if lineage or serial don't fit, or operations are pending. The history says that it was forced.
+    #[arg(long)]
+    force: bool,
+    /// What to remember in the history.
+    #[arg(long, short)]
+    message: Option<String>,
+}
+
+/// What became of it.
+enum Outcome {
+    Unchanged(Option<RevisionId>),
+    Made { revision: RevisionId, forced: bool },
+}
+
+/// Imports.
+pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let source = document::read(context, &args.file, args.format)?;
+    let target = Target::prepare(context).await?;
+    let session = match target.stack.lock("import").await {
+        Ok(session) => session,
+        Err(error) => return Err(target.give_up(error.into()).await),
+    };
+    let work = async |session: &Session| apply(context, args, session, &source.imported).await;
+    let (outcome, mut warnings) = match store::held(session, work).await {
+        Ok(done) => done,
+        Err(error) => return Err(target.give_up(error).await),
+    };
+    warnings.extend(source.imported.notes.iter().cloned());
+    let done = Summary::new(&source, &target, outcome);
+    warnings.extend(done.warning());
+    Report::new(context, "import", &done, warnings, |page| done.print(page))
+}
+
+async fn apply(
+    context: &Context,
+    args: &Args,
+    session: &Session,
+    new: &Imported,
+) -> Result<Outcome, CliError> {
+    let state = session.state();
+    let existing = state.snapshot(session.stack().name().to_string(), context.now());
+    if state.current().is_some() && is_same(&existing, new) {
+        return Ok(Outcome::Unchanged(state.current().cloned()));
+    }
+    let mut forced = false;
+    if let Some(refusal) = refusal(&state, &existing, new, &session.stack().name().short())? {
+        if !args.force {
+            return Err(refusal);
+        }
+        forced = true;
+    }
+    let request = UpdateRequest {
+        message: args.message.clone().unwrap_or_default(),
+        forced,
+        ..UpdateRequest::new(UpdateKind::Import)
+    };
+    let foreign = new
+        .foreign
+        .as_ref()
+        .map(|foreign| (foreign.system.to_owned(), foreign.serial));
+    let revision = session.import(request, new.snapshot.clone(), foreign).await?;
+    Ok(Outcome::Made { revision, forced })
+}
+
+/// Why the stack doesn't take this state, if it doesn't.
+fn refusal(
+    state: &State,
+    existing: &Snapshot,
+    new: &Imported,
+    stack: &str,
+) -> Result<Option<CliError>, CliError> {
+    let object = format!("stack {stack}");
+    if let ImportVerdict::Refused(refusal) =
+        check_import(Some(existing), new).map_err(|e| document::failed(&object, e))?
+    {
+        let error = CliError::new(ExitCode::Conflict, &*object, &format!("{refusal}; nothing was imported"))
+            .with_hint("compare with `statectl export`; if it is right after all, import with `--force`, which the history records");
+        return Ok(Some(error));
+    }
+    let pending = state.pending().count();
+    if pending > 0 {
+        let message = format!(
+            "{} pending; nothing was imported",
+            count(pending, "operation is", "operations are")
+        );
+        let error = CliError::new(ExitCode::Conflict, object, &message).with_hint(
+            "resolve them first: `statectl pending list`; or import with `--force`, which keeps them",
+        );
+        return Ok(Some(error));
+    }
+    Ok(None)
+}
+
+/// Whether the stack holds just this already. Uids, names and moments of ours don't count.
+fn is_same(existing: &Snapshot, new: &Imported) -> bool {
+    let snapshot = &new.snapshot;
+    let is_same_serial = new.foreign.as_ref().is_none_or(|foreign| {
+        let known = existing.foreign_serials.get(foreign.system);
+        known.map(|known| known.export(existing.serial.unwrap_or_default())) == Some(foreign.serial)
+    });
+    let is_same_entry = |(old, new): (&state_core::SharedEntry, &state_core::SharedEntry)| {
+        let mut old = state_core::Entry::clone(old);
+        old.uid = new.uid;
+        old == **new
+    };
+    is_same_serial
+        && existing.outputs == snapshot.outputs
+        && existing.sensitive_outputs == snapshot.sensitive_outputs
+        && existing.extensions == snapshot.extensions
+        && existing.entries.len() == snapshot.entries.len()
+        && existing.entries.iter().zip(&snapshot.entries).all(is_same_entry)
+}

@@ -1,0 +1,87 @@
+//! The document that is imported.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::marks::count;
+use state_core::ErrorKind;
+use state_formats::{Format, ImportContext, Imported, detect, import};
+use std::io::Read;
+use std::path::Path;
+
+/// A document that was understood.
+pub(super) struct Source {
+    pub(super) format: Format,
+    pub(super) imported: Imported,
+}
+
+/// Reads and understands a file, or stdin.
+pub(super) fn read(context: &Context, file: &Path, format: Option<Format>) -> Result<Source, CliError> {
+    let name = if file == Path::new("-") {
+        "stdin".to_owned()
+    } else {
+        file.display().to_string()
+    };
+    let bytes = bytes(file).map_err(|source| {
+        CliError::io(name.clone(), &source).with_hint("name a file that can be read, or `-` for stdin")
+    })?;
+    let format = match format {
+        Some(format) => format,
+        None => detect(&bytes).map_err(|error| failed(&name, error))?,
+    };
+    let world = &context.environment;
+    let mut import_context = ImportContext::new(&*world.entropy, &*world.clock);
+    let mut imported = import(&bytes, format, &mut import_context).map_err(|error| failed(&name, error))?;
+    let pending = imported.snapshot.pending_operations.len();
+    if pending > 0 {
+        let what = count(
+            pending,
+            "pending operation of the file isn't",
+            "pending operations of the file aren't",
+        );
+        imported
+            .notes
+            .push(format!("{what} taken over: resolve them where they were begun"));
+    }
+    Ok(Source { format, imported })
+}
+
+fn bytes(file: &Path) -> std::io::Result<Vec<u8>> {
+    if file != Path::new("-") {
+        return std::fs::read(file);
+    }
+    let mut bytes = Vec::new();
+    std::io::stdin().lock().read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// An error of the formats, told about a file.
+pub(super) fn failed(object: &str, error: state_formats::Error) -> CliError {
+    let hint = match &error {
+        state_formats::Error::Unrecognised { .. } => {
+            Some("name the format: `--format terraform` or `--format native`")
+        }
+        other if other.kind() == ErrorKind::Invalid => {
+            Some("nothing was written; mend the file and import it again")
+        }
+        _ => None,
+    };
+    let mut told = match error {
+        state_formats::Error::Core(core) => CliError::from(core),
+        other => {
+            let code = other.kind().into();
+            CliError::new(code, object, &other.to_string())
+        }
+    };
+    if told.code == ExitCode::Unsupported {
+        told.code = ExitCode::Failed;
+    }
+    if !told.message.contains(object) {
+        told.message = format!("{object}: {}", told.message);
+    }
+    told.object = object.to_owned();
+    match hint {
+        Some(hint) => told.with_hint(hint),
+        None => told,
+    }
+}

@@ -1,0 +1,109 @@
+//! What an import did.
+
+use super::Outcome;
+use super::document::Source;
+use super::target::Target;
+use crate::marks::count;
+use crate::mask;
+use crate::render::page::Page;
+use serde::Serialize;
+use state_core::RevisionId;
+
+/// What an import did.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct Summary<'a> {
+    stack: String,
+    #[serde(skip)]
+    short_name: String,
+    backend: String,
+    changed: bool,
+    revision: Option<RevisionId>,
+    format: &'static str,
+    entries: usize,
+    outputs: usize,
+    sensitive_values: usize,
+    foreign_lineage: Option<&'a str>,
+    foreign_serial: Option<u64>,
+    created_store: bool,
+    created_stack: bool,
+    forced: bool,
+}
+
+impl<'a> Summary<'a> {
+    /// Puts together what is known.
+    pub(super) fn new(source: &'a Source, target: &Target, outcome: Outcome) -> Self {
+        let (changed, revision, forced) = match outcome {
+            Outcome::Made { revision, forced } => (true, Some(revision), forced),
+            Outcome::Unchanged(revision) => (false, revision, false),
+        };
+        let foreign = source.imported.foreign.as_ref();
+        let snapshot = &source.imported.snapshot;
+        Self {
+            stack: target.stack.name().to_string(),
+            short_name: target.stack.name().short(),
+            backend: target.url.clone(),
+            changed,
+            revision,
+            format: source.format.name(),
+            entries: snapshot.entries.len(),
+            outputs: snapshot.outputs.len(),
+            sensitive_values: mask::count(snapshot),
+            foreign_lineage: foreign.map(|foreign| &*foreign.lineage),
+            foreign_serial: foreign.map(|foreign| foreign.serial),
+            created_store: target.created_store,
+            created_stack: target.created_stack,
+            forced,
+        }
+    }
+
+    /// That secrets were stored as they are, if so.
+    pub(super) fn warning(&self) -> Option<String> {
+        let what = count(
+            self.sensitive_values,
+            "sensitive value is",
+            "sensitive values are",
+        );
+        (self.changed && self.sensitive_values > 0).then(|| {
+            format!(
+                "{what} stored in plaintext: the stack's policy is `plaintext`, so guard the store like a password file"
+            )
+        })
+    }
+
+    /// Prints it for people.
+    pub(super) fn print(&self, page: &mut Page) {
+        let name = &self.short_name;
+        if self.created_store {
+            page.line(format_args!("made the store {}", self.backend));
+        }
+        if self.created_stack {
+            page.line(format_args!("made stack {name}"));
+        }
+        let revision = self
+            .revision
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default();
+        if !self.changed {
+            page.line(format_args!(
+                "nothing changed: stack {name} holds just this as revision {revision}"
+            ));
+            return;
+        }
+        page.line(format_args!(
+            "imported {} and {} into stack {name}",
+            count(self.entries, "entry", "entries"),
+            count(self.outputs, "output", "outputs")
+        ));
+        page.field("revision", revision);
+        if self.forced {
+            page.field("forced", "rules were overridden; the history says so");
+        }
+        page.field("format", self.format);
+        if let (Some(lineage), Some(serial)) = (self.foreign_lineage, self.foreign_serial) {
+            page.field("their serial", serial);
+            page.field("their lineage", if lineage.is_empty() { "none" } else { lineage });
+        }
+    }
+}

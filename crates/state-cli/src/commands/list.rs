@@ -1,0 +1,75 @@
+//! `list`: the entries of a stack.
+
+use crate::context::Context;
+use crate::entry::EntryLine;
+use crate::error::CliError;
+use crate::marks::Standing;
+use crate::output::Report;
+use crate::render::table::Table;
+use crate::{glob, store};
+use serde::Serialize;
+use state_core::PendingOperation;
+
+/// List the entries, in an order in which each stands after what it depends on.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only addresses that match: `*` is any text, `?` one character, all else is literal.
+    glob: Option<String>,
+    /// Print kind, id and marks too. What a terminal gets anyway.
+    #[arg(long, short)]
+    long: bool,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    #[serde(flatten)]
+    standing: Standing,
+    entries: Vec<EntryLine>,
+}
+
+/// Lists.
+pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let view = store::open_stack(context).await?.tip().await?;
+    let pending: Vec<&PendingOperation> = view.state.pending().collect();
+    let is_wanted = |address: &str| {
+        args.glob
+            .as_ref()
+            .is_none_or(|pattern| glob::matches(pattern, address))
+    };
+    let listed = Listed {
+        standing: Standing::of(&view),
+        entries: view
+            .state
+            .entries()
+            .filter(|entry| is_wanted(entry.address.as_str()))
+            .map(|entry| EntryLine::new(entry, &pending, context.global.show_secrets))
+            .collect(),
+    };
+    let warnings = listed.standing.warnings();
+    let is_long = args.long || context.terminal.stdout;
+    Report::new(context, "list", &listed, warnings, |page| {
+        if !is_long {
+            for entry in &listed.entries {
+                page.line(name(entry));
+            }
+        } else if !listed.entries.is_empty() {
+            let mut table = Table::new(["ADDRESS", "KIND", "ID", "MARKS"]);
+            for entry in &listed.entries {
+                table.row([
+                    name(entry),
+                    entry.kind.clone().unwrap_or_else(|| entry.entry_type.to_owned()),
+                    entry.id.clone().unwrap_or_default(),
+                    entry.marks.join(", "),
+                ]);
+            }
+            table.print(page);
+        }
+    })
+}
+
+fn name(entry: &EntryLine) -> String {
+    match &entry.deposed {
+        None => entry.address.clone(),
+        Some(key) => format!("{} (deposed {key})", entry.address),
+    }
+}

@@ -1,0 +1,116 @@
+//! `lock`: who holds a stack, and taking the lock from a holder that is gone.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::output::Report;
+use crate::prompt::confirm;
+use crate::store;
+use serde::Serialize;
+use state_core::Epoch;
+use state_core::backend::{ClientLock, Holder, LockStatus};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Show who holds the stack.
+    Status,
+    /// Take the lock from its holder. What the holder writes from then on is refused.
+    Break {
+        /// Only if this is still the epoch of the holder, as `lock status` prints it.
+        #[arg(long, value_name = "N")]
+        epoch: Option<u64>,
+    },
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Status {
+    stack: String,
+    held: bool,
+    epoch: u64,
+    holder: Option<Holder>,
+    client_lock: Option<ClientLock>,
+}
+
+/// Runs one of them.
+pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
+    match command {
+        Command::Status => status(context).await,
+        Command::Break { epoch } => break_lock(context, *epoch).await,
+    }
+}
+
+async fn status(context: &Context) -> Result<Report, CliError> {
+    let stack = store::open_stack(context).await?;
+    let LockStatus {
+        epoch,
+        holder,
+        client_lock,
+    } = stack.lock_status().await?;
+    let status = Status {
+        stack: stack.name().to_string(),
+        held: holder.is_some(),
+        epoch: epoch.get(),
+        holder,
+        client_lock,
+    };
+    Report::new(context, "lock-status", &status, Vec::new(), |page| {
+        let name = stack.name().short();
+        match &status.holder {
+            Some(holder) => page.line(format_args!("stack {name} is held by {holder}")),
+            None => page.line(format_args!("stack {name} is free")),
+        }
+        page.field("epoch", status.epoch);
+        if let Some(lock) = &status.client_lock {
+            page.field("client lock", format_args!("{} by {}", lock.id, lock.holder));
+            if !lock.message.is_empty() {
+                page.field("", &lock.message);
+            }
+        }
+    })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Broken {
+    stack: String,
+    broken: bool,
+    holder: Option<Holder>,
+    fenced_epoch: Option<u64>,
+}
+
+async fn break_lock(context: &Context, epoch: Option<u64>) -> Result<Report, CliError> {
+    let stack = store::open_stack(context).await?;
+    let object = format!("stack {}", stack.name().short());
+    let seen = stack.lock_status().await?;
+    if let Some(epoch) = epoch.filter(|&epoch| epoch != seen.epoch.get()) {
+        let message = format!(
+            "its epoch is {}, not {epoch}: another holder is there now",
+            seen.epoch
+        );
+        return Err(CliError::new(ExitCode::Conflict, object, &message)
+            .with_hint("look again with `statectl lock status`"));
+    }
+    let mut warnings = Vec::new();
+    if let Some(holder) = &seen.holder {
+        let question =
+            format!("{object} is held by {holder}. Its writes will be refused from now on. Break the lock?");
+        confirm(context, &object, &question)?;
+        let session = stack.break_lock("lock break", Epoch(seen.epoch.get())).await?;
+        ((), warnings) = store::held(session, async |_| Ok(())).await?;
+    }
+    let broken = Broken {
+        stack: stack.name().to_string(),
+        broken: seen.holder.is_some(),
+        fenced_epoch: seen.holder.as_ref().map(|_| seen.epoch.get()),
+        holder: seen.holder,
+    };
+    Report::new(context, "lock-break", &broken, warnings, |page| {
+        match &broken.holder {
+            Some(holder) => page.line(format_args!(
+                "broke the lock of {object} that {holder} held; it is free now"
+            )),
+            None => page.line(format_args!("{object} isn't held: there is nothing to break")),
+        }
+    })
+}

@@ -1,0 +1,79 @@
+//! `outputs`: the stack's own outputs.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::marks::Standing;
+use crate::mask;
+use crate::nearest::nearest;
+use crate::output::Report;
+use crate::store;
+use serde::Serialize;
+use state_core::Json;
+use std::collections::BTreeMap;
+
+/// Show the stack's outputs.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only this one, and nothing but its value.
+    name: Option<String>,
+    /// Print a string without quotes.
+    #[arg(long, requires = "name")]
+    raw: bool,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    standing: Standing,
+    outputs: BTreeMap<String, Output>,
+}
+
+#[derive(Serialize)]
+struct Output {
+    value: Json,
+    sensitive: bool,
+}
+
+/// Shows.
+pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let view = store::open_stack(context).await?.tip().await?;
+    let mut outputs: BTreeMap<String, Output> = mask::outputs(&view.snapshot(), context.global.show_secrets)
+        .into_iter()
+        .map(|(name, (value, sensitive))| (name, Output { value, sensitive }))
+        .collect();
+    if let Some(name) = &args.name {
+        if !outputs.contains_key(name) {
+            return Err(missing(&outputs, name, &view.name.short()));
+        }
+        outputs.retain(|other, _| other == name);
+    }
+    let shown = Shown {
+        standing: Standing::of(&view),
+        outputs,
+    };
+    let warnings = shown.standing.warnings();
+    Report::new(context, "outputs", &shown, warnings, |page| {
+        for (name, output) in &shown.outputs {
+            let text = output.value.view().as_str().filter(|_| args.raw);
+            let value = text.map_or_else(|| output.value.pretty(), std::borrow::Cow::into_owned);
+            let assigned = if args.name.is_some() {
+                value
+            } else {
+                format!("{name} = {value}")
+            };
+            for line in assigned.lines() {
+                page.line(line);
+            }
+        }
+    })
+}
+
+fn missing(outputs: &BTreeMap<String, Output>, name: &str, stack: &str) -> CliError {
+    let hint = match nearest(name, outputs.keys().map(String::as_str)) {
+        Some(meant) => format!("did you mean `{meant}`? `statectl outputs` lists all of them"),
+        None => "see what there is with `statectl outputs`".to_owned(),
+    };
+    let message = format!("stack {stack} has no such output");
+    CliError::new(ExitCode::NotFound, format!("output {name}"), &message).with_hint(hint)
+}

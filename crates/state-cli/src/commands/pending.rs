@@ -1,0 +1,203 @@
+//! `pending`: settle what was begun and never ended.
+
+use crate::context::Context;
+use crate::entry::PendingView;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::output::Report;
+use crate::render::table::Table;
+use crate::render::time::age;
+use crate::store;
+use serde::Serialize;
+use state_core::mutation::Resolution;
+use state_core::{Entry, Op, PendingOperation, RevisionId, State, UpdateKind};
+use state_manager::{Session, UpdateRequest};
+use std::sync::Arc;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// List what was begun and never ended.
+    #[command(visible_alias = "ls")]
+    List,
+    /// Say what became of one operation, after a look at the world.
+    Resolve(Resolve),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Resolve {
+    /// The operation's id, or the beginning of it.
+    #[arg(value_name = "ID")]
+    operation: String,
+    #[command(flatten)]
+    answer: Answer,
+    /// With `--done`: the id that the provider gave to the object.
+    #[arg(long, value_name = "ID", requires = "done")]
+    id: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct Answer {
+    /// It never happened: the operation is forgotten.
+    #[arg(long)]
+    not_done: bool,
+    /// It happened as it was meant to: the entry is recorded, or goes.
+    #[arg(long)]
+    done: bool,
+    /// Take the result that came back and was refused, and is on record.
+    #[arg(long)]
+    accept: bool,
+}
+
+/// Runs one of them.
+pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
+    match command {
+        Command::List => list(context).await,
+        Command::Resolve(args) => resolve(context, args).await,
+    }
+}
+
+async fn list(context: &Context) -> Result<Report, CliError> {
+    let view = store::open_stack(context).await?.tip().await?;
+    let lines: Vec<_> = view.state.pending().map(PendingView::new).collect();
+    let now = context.now();
+    Report::new(context, "pending-list", &lines, Vec::new(), |page| {
+        if lines.is_empty() {
+            page.line("nothing is pending");
+            return;
+        }
+        let mut table = Table::new(["ID", "OP", "TARGET", "BEGUN", "RESULT"]);
+        for line in &lines {
+            table.row([
+                line.id.clone(),
+                line.op.to_owned(),
+                line.target.clone(),
+                line.begun
+                    .as_ref()
+                    .map(|begun| age(&now, begun))
+                    .unwrap_or_default(),
+                if line.has_result {
+                    format!("refused: {}", line.violations.join("; "))
+                } else {
+                    String::new()
+                },
+            ]);
+        }
+        table.print(page);
+    })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Resolved {
+    stack: String,
+    revision: RevisionId,
+    operation: PendingView,
+    resolution: &'static str,
+    still_pending: usize,
+}
+
+async fn resolve(context: &Context, args: &Resolve) -> Result<Report, CliError> {
+    let stack = store::open_stack(context).await?;
+    // A first look without the lock: a mistake in the command line needs none.
+    find(&stack.tip().await?.state, &args.operation)?;
+    let work = async |session: &Session| {
+        let operation = find(&session.state(), &args.operation)?;
+        let resolution = resolution(args, &operation)?;
+        let request = UpdateRequest::new(UpdateKind::Edit).with_message(format!(
+            "pending {} of {}: {}",
+            operation.op,
+            operation.target,
+            answer(&args.answer)
+        ));
+        let revision = session.resolve(request, operation.id, resolution).await?;
+        Ok((
+            PendingView::new(&operation),
+            revision,
+            session.state().pending().count(),
+        ))
+    };
+    let session = stack.lock("pending resolve").await?;
+    let ((operation, revision, still_pending), warnings) = store::held(session, work).await?;
+    let resolved = Resolved {
+        stack: stack.name().to_string(),
+        revision,
+        operation,
+        resolution: answer(&args.answer),
+        still_pending,
+    };
+    Report::new(context, "pending-resolve", &resolved, warnings, |page| {
+        let operation = &resolved.operation;
+        page.line(format_args!(
+            "resolved the {} of {} as {}: now revision {}",
+            operation.op, operation.target, resolved.resolution, resolved.revision
+        ));
+        if resolved.still_pending > 0 {
+            page.line(format_args!("still pending: {}", resolved.still_pending));
+        }
+    })
+}
+
+const fn answer(answer: &Answer) -> &'static str {
+    if answer.done {
+        "done"
+    } else if answer.accept {
+        "accepted"
+    } else {
+        "not done"
+    }
+}
+
+/// The one operation whose id begins so.
+fn find(state: &State, wanted: &str) -> Result<PendingOperation, CliError> {
+    let object = || format!("pending operation {wanted}");
+    let wanted_folded = wanted.to_ascii_lowercase();
+    let mut fitting = state
+        .pending()
+        .filter(|operation| operation.id.to_string().starts_with(&wanted_folded));
+    match (fitting.next(), fitting.next()) {
+        (Some(one), None) => Ok(one.clone()),
+        (None, _) => Err(
+            CliError::new(ExitCode::NotFound, object(), "nothing like it is pending")
+                .with_hint("`statectl pending list` lists what is"),
+        ),
+        (Some(_), Some(_)) => Err(
+            CliError::new(ExitCode::Usage, object(), "several begin like this")
+                .with_hint("give more of the id, as `statectl pending list` prints it"),
+        ),
+    }
+}
+
+fn resolution(args: &Resolve, operation: &PendingOperation) -> Result<Resolution, CliError> {
+    let object = || format!("pending {} of {}", operation.op, operation.target);
+    if args.answer.not_done {
+        return Ok(Resolution::NotDone);
+    }
+    if args.answer.accept {
+        let result = operation.result.as_ref().ok_or_else(|| {
+            CliError::new(
+                ExitCode::Refused,
+                object(),
+                "no result came back, so there is none to accept",
+            )
+            .with_hint("say `--done` with the object's `--id`, or `--not-done`")
+        })?;
+        return Ok(Resolution::Done(result.entry.clone()));
+    }
+    let Some(meant) = &operation.entry else {
+        return Ok(Resolution::Done(None));
+    };
+    let mut entry = Entry::clone(meant);
+    if let Some(id) = &args.id {
+        entry.id = Some(id.clone());
+    }
+    if entry.id.is_none() && matches!(operation.op, Op::Create | Op::Import) {
+        return Err(CliError::new(
+            ExitCode::Usage,
+            object(),
+            "what was made has an id in the world, and it isn't on record",
+        )
+        .with_hint("look it up there and say `--done --id ID`"));
+    }
+    Ok(Resolution::Done(Some(Arc::new(entry))))
+}

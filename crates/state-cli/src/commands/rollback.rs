@@ -1,0 +1,172 @@
+//! `rollback`: bring back an earlier revision, as a new one.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::marks::count;
+use crate::output::{Report, to_stderr};
+use crate::prompt::confirm;
+use crate::render::page::Page;
+use crate::{revision, store};
+use serde::Serialize;
+use state_core::{Entry, EntryKey, RevisionId, Snapshot, State, UpdateKind};
+use state_manager::{Session, UpdateRequest};
+use std::collections::BTreeMap;
+
+/// How many entries a preview names.
+const NAMED: usize = 50;
+
+/// Bring back what an earlier revision holds, as a new revision. Only the record changes, not the world.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The revision: an id, the beginning of one, a serial, or `@-` for the one before the current.
+    #[arg(value_name = "REV")]
+    revision: String,
+    /// What to remember in the history.
+    #[arg(long, short)]
+    message: Option<String>,
+}
+
+/// What a rollback changes, by the names of entries.
+#[derive(Debug, Default, Serialize)]
+struct Changes {
+    added: Vec<String>,
+    changed: Vec<String>,
+    removed: Vec<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Done {
+    stack: String,
+    restored: RevisionId,
+    revision: RevisionId,
+    changed: bool,
+    changes: Changes,
+}
+
+/// Rolls back.
+pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let stack = store::open_stack(context).await?;
+    let target = revision::resolve(&stack.history().await?, &args.revision)?;
+    let view = stack.tip().await?;
+    let object = format!("stack {}", stack.name().short());
+    refuse_pending(&object, &view.state)?;
+    let changes = changes(&view.state, &stack.get(&target).await?);
+    let mut done = Done {
+        stack: stack.name().to_string(),
+        revision: target.clone(),
+        restored: target,
+        changed: false,
+        changes,
+    };
+    if view.state.current() == Some(&done.restored) {
+        return report(context, &done, Vec::new());
+    }
+    if !context.global.json {
+        let mut page = Page::new(false);
+        preview(&mut page, &done.changes);
+        to_stderr(&page.finish());
+    }
+    confirm(
+        context,
+        &object,
+        &format!("Roll {object} back to revision {}?", done.restored),
+    )?;
+    let seen = view.state.current().cloned();
+    let work = async |session: &Session| {
+        if session.state().current() != seen.as_ref() {
+            return Err(CliError::new(
+                ExitCode::Conflict,
+                &*object,
+                "another revision was made in the meantime; nothing was changed",
+            )
+            .with_hint("look at it with `statectl history`, then roll back again"));
+        }
+        refuse_pending(&object, &session.state())?;
+        let request =
+            UpdateRequest::new(UpdateKind::Rollback).with_message(args.message.clone().unwrap_or_default());
+        Ok(session.rollback(request, &done.restored).await?)
+    };
+    let (revision, warnings) = store::held(stack.lock("rollback").await?, work).await?;
+    done.revision = revision;
+    done.changed = true;
+    report(context, &done, warnings)
+}
+
+fn refuse_pending(object: &str, state: &State) -> Result<(), CliError> {
+    let pending = state.pending().count();
+    if pending == 0 {
+        return Ok(());
+    }
+    let message = format!(
+        "{} pending; nothing was changed",
+        count(pending, "operation is", "operations are")
+    );
+    Err(CliError::new(ExitCode::Conflict, object, &message)
+        .with_hint("resolve them first: `statectl pending list`, then `statectl pending resolve ID …`"))
+}
+
+/// What differs between a state and what it is to become, in the order of the two.
+fn changes(now: &State, then: &Snapshot) -> Changes {
+    let mut changes = Changes::default();
+    let wanted: BTreeMap<EntryKey, &Entry> =
+        then.entries.iter().map(|entry| (entry.key(), &**entry)).collect();
+    for entry in now.entries() {
+        if !wanted.contains_key(&entry.key()) {
+            changes.removed.push(entry.key().to_string());
+        }
+    }
+    for entry in &then.entries {
+        match now.entry(&entry.key()) {
+            None => changes.added.push(entry.key().to_string()),
+            Some(old) if old != entry => changes.changed.push(entry.key().to_string()),
+            Some(_) => {}
+        }
+    }
+    changes
+}
+
+fn preview(page: &mut Page, changes: &Changes) {
+    let all = [
+        ("-", &changes.removed),
+        ("~", &changes.changed),
+        ("+", &changes.added),
+    ];
+    let lines = all
+        .iter()
+        .flat_map(|(sign, names)| names.iter().map(move |name| (sign, name)));
+    let total: usize = all.iter().map(|(_, names)| names.len()).sum();
+    for (sign, name) in lines.take(NAMED) {
+        page.line(format_args!("  {sign} {name}"));
+    }
+    if total > NAMED {
+        page.line(format_args!("  … and {} more", total - NAMED));
+    }
+    page.line(summary(changes));
+}
+
+fn summary(changes: &Changes) -> String {
+    format!(
+        "{} added, {} changed, {} removed in the record; the world stays as it is",
+        changes.added.len(),
+        changes.changed.len(),
+        changes.removed.len()
+    )
+}
+
+fn report(context: &Context, done: &Done, warnings: Vec<String>) -> Result<Report, CliError> {
+    Report::new(context, "rollback", done, warnings, |page| {
+        if done.changed {
+            page.line(format_args!(
+                "rolled back to {}: now revision {}",
+                done.restored, done.revision
+            ));
+        } else {
+            page.line(format_args!(
+                "nothing to do: {} is the current revision",
+                done.revision
+            ));
+        }
+    })
+}

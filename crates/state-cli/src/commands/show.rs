@@ -1,0 +1,127 @@
+//! `show`: one entry.
+
+use crate::context::Context;
+use crate::entry::EntryView;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::marks::Standing;
+use crate::nearest::nearest;
+use crate::output::Report;
+use crate::render::page::Page;
+use crate::store;
+use serde::Serialize;
+use state_core::{Address, State};
+
+/// Show one entry: its fields, what it depends on, and what depends on it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Its address, as `list` prints it.
+    #[arg(value_name = "ADDR")]
+    address: Address,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    #[serde(flatten)]
+    standing: Standing,
+    /// The live entry first, then those that were replaced and await deletion.
+    entries: Vec<EntryView>,
+}
+
+/// Shows.
+pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let view = store::open_stack(context).await?.tip().await?;
+    let show_secrets = context.global.show_secrets;
+    let shown = Shown {
+        standing: Standing::of(&view),
+        entries: view
+            .state
+            .generations(&args.address)
+            .map(|entry| EntryView::new(&view.state, entry, show_secrets))
+            .collect(),
+    };
+    if shown.entries.is_empty() {
+        return Err(missing(&view.state, &args.address, &view.name.short()));
+    }
+    let warnings = shown.standing.warnings();
+    Report::new(context, "show", &shown, warnings, |page| {
+        for (index, entry) in shown.entries.iter().enumerate() {
+            if index > 0 {
+                page.space("\n");
+            }
+            print(page, entry);
+        }
+    })
+}
+
+fn missing(state: &State, address: &Address, stack: &str) -> CliError {
+    let candidates = state.entries().map(|entry| entry.address.as_str());
+    let hint = match nearest(address.as_str(), candidates) {
+        Some(meant) => format!("did you mean `{meant}`? `statectl list` lists all of them"),
+        None => "see what there is with `statectl list`".to_owned(),
+    };
+    let message = format!("there is no such entry in stack {stack}");
+    CliError::new(ExitCode::NotFound, format!("entry {address}"), &message).with_hint(hint)
+}
+
+fn print(page: &mut Page, entry: &EntryView) {
+    let line = &entry.line;
+    match &line.deposed {
+        None => page.heading(&line.address),
+        Some(key) => page.heading(&format!("{} (deposed {key})", line.address)),
+    }
+    page.field("type", line.entry_type);
+    let uid = line.uid.map(|uid| uid.to_string());
+    let created = entry.created.as_ref().map(ToString::to_string);
+    let modified = entry.modified.as_ref().map(ToString::to_string);
+    for (name, value) in [
+        ("kind", &line.kind),
+        ("id", &line.id),
+        ("uid", &uid),
+        ("library", &entry.library),
+        ("provider", &entry.provider),
+        ("parent", &line.parent),
+        ("created", &created),
+        ("modified", &modified),
+    ] {
+        if let Some(value) = value {
+            page.field(name, value);
+        }
+    }
+    if !line.marks.is_empty() {
+        page.field("marks", line.marks.join(", "));
+    }
+    for error in &entry.init_errors {
+        page.field("error", error);
+    }
+    for (name, side) in [("inputs", &entry.inputs), ("outputs", &entry.outputs)] {
+        if let Some(side) = side {
+            page.heading(name);
+            page.block(&side.pretty());
+        }
+    }
+    names(
+        page,
+        "depends on",
+        entry.depends_on.iter().map(ToString::to_string),
+    );
+    names(page, "needed by", entry.dependents.iter().cloned());
+    names(
+        page,
+        "pending",
+        entry
+            .pending
+            .iter()
+            .map(|operation| format!("{} ({})", operation.op, operation.id)),
+    );
+}
+
+fn names(page: &mut Page, heading: &str, names: impl Iterator<Item = String>) {
+    let mut names = names.peekable();
+    if names.peek().is_some() {
+        page.heading(heading);
+        for name in names {
+            page.line(format_args!("  {name}"));
+        }
+    }
+}

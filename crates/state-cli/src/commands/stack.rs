@@ -1,0 +1,189 @@
+//! `stack`: list, make, remove and rename stacks.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::marks::{count, stack_marks};
+use crate::output::Report;
+use crate::render::table::Table;
+use crate::render::time::age;
+use crate::store;
+use serde::Serialize;
+use state_core::backend::Holder;
+use state_core::{ErrorKind, Lineage, RevisionId, StackName, Timestamp};
+use state_manager::{Removal, StackSummary};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// List the stacks.
+    Ls,
+    /// Make an empty stack.
+    New {
+        /// Its name: `NAME` or `PROJECT/NAME`.
+        name: StackName,
+    },
+    /// Remove a stack, its history too.
+    Rm {
+        /// Its name.
+        name: StackName,
+        /// Remove it even if it has entries: the objects that they record stay in the world, and nobody knows of
+        /// them any more.
+        #[arg(long)]
+        force: bool,
+    },
+    /// Give a stack another name.
+    Rename {
+        /// Its name.
+        old: StackName,
+        /// Its name from now on.
+        new: StackName,
+    },
+}
+
+/// Runs one of them.
+pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
+    match command {
+        Command::Ls => list(context).await,
+        Command::New { name } => new(context, name).await,
+        Command::Rm { name, force } => remove(context, name, *force).await,
+        Command::Rename { old, new } => rename(context, old, new).await,
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Line {
+    name: String,
+    lineage: Lineage,
+    entries: usize,
+    revision: Option<RevisionId>,
+    updated: Option<Timestamp>,
+    holder: Option<Holder>,
+    update_open: bool,
+    pending: usize,
+    reliable: bool,
+}
+
+impl From<StackSummary> for Line {
+    fn from(summary: StackSummary) -> Self {
+        Self {
+            name: summary.name.to_string(),
+            lineage: summary.lineage,
+            entries: summary.entries,
+            revision: summary.current,
+            updated: summary.updated,
+            holder: summary.holder,
+            update_open: summary.update_open,
+            pending: summary.pending,
+            reliable: summary.reliable,
+        }
+    }
+}
+
+async fn list(context: &Context) -> Result<Report, CliError> {
+    let stacks = store::open(context)?;
+    let lines: Vec<Line> = stacks.list().await?.into_iter().map(Line::from).collect();
+    let now = context.now();
+    Report::new(context, "stack-list", &lines, Vec::new(), |page| {
+        if lines.is_empty() {
+            page.line("no stacks yet: `statectl import FILE` or `statectl stack new NAME` makes one");
+            return;
+        }
+        let mut table = Table::new(["NAME", "ENTRIES", "REVISION", "UPDATED", "LOCK", "MARKS"]);
+        for line in &lines {
+            let short = line.name.strip_prefix("default/").unwrap_or(&line.name);
+            table.row([
+                short.to_owned(),
+                line.entries.to_string(),
+                line.revision
+                    .as_ref()
+                    .map_or_else(|| "-".to_owned(), ToString::to_string),
+                line.updated
+                    .as_ref()
+                    .map(|updated| age(&now, updated))
+                    .unwrap_or_default(),
+                line.holder
+                    .as_ref()
+                    .map(|holder| format!("{}@{}", holder.who, holder.host))
+                    .unwrap_or_default(),
+                stack_marks(line.update_open, line.pending),
+            ]);
+        }
+        table.print(page);
+    })
+}
+
+#[derive(Serialize)]
+struct Made {
+    stack: String,
+    lineage: Lineage,
+}
+
+async fn new(context: &Context, name: &StackName) -> Result<Report, CliError> {
+    let stack = store::open(context)?.new_stack(name).await.map_err(|error| {
+        let taken = error.kind() == ErrorKind::Conflict;
+        let error = CliError::from(error);
+        if taken {
+            error.with_hint("take another name; `statectl stack ls` lists those in use")
+        } else {
+            error
+        }
+    })?;
+    let made = Made {
+        stack: stack.name().to_string(),
+        lineage: stack.lineage(),
+    };
+    Report::new(context, "stack-new", &made, Vec::new(), |page| {
+        page.line(format_args!(
+            "made stack {} (lineage {})",
+            name.short(),
+            made.lineage
+        ));
+    })
+}
+
+#[derive(Serialize)]
+struct Removed {
+    stack: String,
+}
+
+async fn remove(context: &Context, name: &StackName, force: bool) -> Result<Report, CliError> {
+    let stacks = store::open(context)?;
+    store::find(context, &stacks, name).await?;
+    if let Removal::HasResources { count: entries } = stacks.remove(name, force).await? {
+        let message = format!(
+            "it still has {}; nothing was removed",
+            count(entries, "entry", "entries")
+        );
+        return Err(
+            CliError::new(ExitCode::Refused, format!("stack {}", name.short()), &message).with_hint(
+                "destroy what they record first, or run it again with `--force` to forget that it exists",
+            ),
+        );
+    }
+    let removed = Removed {
+        stack: name.to_string(),
+    };
+    Report::new(context, "stack-remove", &removed, Vec::new(), |page| {
+        page.line(format_args!("removed stack {}", name.short()));
+    })
+}
+
+#[derive(Serialize)]
+struct Renamed {
+    from: String,
+    to: String,
+}
+
+async fn rename(context: &Context, old: &StackName, new: &StackName) -> Result<Report, CliError> {
+    let stacks = store::open(context)?;
+    store::find(context, &stacks, old).await?;
+    stacks.rename(old, new).await?;
+    let renamed = Renamed {
+        from: old.to_string(),
+        to: new.to_string(),
+    };
+    Report::new(context, "stack-rename", &renamed, Vec::new(), |page| {
+        page.line(format_args!("stack {} is now {}", old.short(), new.short()));
+    })
+}

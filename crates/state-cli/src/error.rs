@@ -1,0 +1,163 @@
+//! Errors as people and scripts get them: what failed, on which object, and the next command to run.
+
+use crate::exit::ExitCode;
+use serde::Serialize;
+use state_core::verify::Violation;
+use state_core::{Error, ErrorKind};
+use std::error::Error as _;
+
+/// What a command fails with.
+#[derive(Debug)]
+pub(crate) struct CliError {
+    pub(crate) code: ExitCode,
+    /// What failed, the object included.
+    pub(crate) message: String,
+    /// Which object.
+    pub(crate) object: String,
+    /// What to do next.
+    pub(crate) hint: Option<String>,
+    /// All integrity violations, where there are any.
+    pub(crate) violations: Vec<Violation>,
+}
+
+/// An error in JSON.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct ErrorView<'a> {
+    code: &'static str,
+    exit_code: u8,
+    message: &'a str,
+    object: &'a str,
+    hint: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[Violation]>::is_empty")]
+    violations: &'a [Violation],
+}
+
+impl CliError {
+    /// An error about an object; the message is told behind the object's name.
+    pub(crate) fn new(code: ExitCode, object: impl Into<String>, message: &str) -> Self {
+        let object = object.into();
+        Self {
+            code,
+            message: format!("{object}: {message}"),
+            object,
+            hint: None,
+            violations: Vec::new(),
+        }
+    }
+
+    /// An error of the operating system about a file or the like.
+    pub(crate) fn io(object: impl Into<String>, source: &std::io::Error) -> Self {
+        Self::new(ExitCode::Failed, object, &source.to_string())
+    }
+
+    /// The same with advice.
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Spells the commands in the hint as the user has to type them.
+    pub(crate) fn with_invocation(mut self, invocation: &str) -> Self {
+        self.hint = self
+            .hint
+            .map(|hint| hint.replace("`statectl ", &format!("`{invocation} ")));
+        self
+    }
+
+    /// The error in JSON.
+    pub(crate) fn view(&self) -> ErrorView<'_> {
+        ErrorView {
+            code: self.code.name(),
+            exit_code: self.code.code(),
+            message: &self.message,
+            object: &self.object,
+            hint: self.hint.as_deref(),
+            violations: &self.violations,
+        }
+    }
+}
+
+impl From<Error> for CliError {
+    fn from(error: Error) -> Self {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(source) = cause {
+            let text = source.to_string();
+            if !message.contains(&text) {
+                message = format!("{message}: {text}");
+            }
+            cause = source.source();
+        }
+        Self {
+            code: error.kind().into(),
+            message,
+            object: error.object().to_owned(),
+            hint: hint(error.kind()).map(str::to_owned),
+            violations: match error {
+                Error::Integrity { violations, .. } => violations,
+                _ => Vec::new(),
+            },
+        }
+    }
+}
+
+/// What to do about it, where the place of the error knows nothing better.
+fn hint(kind: ErrorKind) -> Option<&'static str> {
+    Some(match kind {
+        ErrorKind::NotFound => "see what there is with `statectl stack ls`",
+        ErrorKind::NoCurrent => "give the stack a state first: `statectl import FILE`",
+        ErrorKind::Locked => {
+            "wait for the holder; if it is gone for good, `statectl lock status` and then `statectl lock break`"
+        }
+        ErrorKind::Conflict => {
+            "look again with `statectl history` and `statectl pending list`, then decide anew"
+        }
+        ErrorKind::Fenced | ErrorKind::Indeterminate => {
+            "see what took effect with `statectl history` and `statectl pending list` before you repeat anything"
+        }
+        ErrorKind::NotApplied => "nothing happened: mend the cause and run it again",
+        ErrorKind::Corrupt => {
+            "don't write to it; find the extent with `statectl verify --deep`, then restore the files from a copy"
+        }
+        ErrorKind::Integrity => {
+            "mend the state it names; `statectl verify` lists every violation of the stored one"
+        }
+        ErrorKind::Format => "use the build of statectl that wrote it, or a newer one",
+        ErrorKind::Unsupported => "use another store, or a build with what it names",
+        ErrorKind::Denied => "get access to the store's files, then run it again",
+        ErrorKind::Unavailable => "check that the store is there and answers, then run it again",
+        ErrorKind::Closed => "run it again: the stack is opened anew",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::CliError;
+    use crate::exit::ExitCode;
+    use state_core::Error;
+
+    #[test]
+    fn an_error_names_its_cause_once() {
+        let error = CliError::from(Error::Unavailable {
+            object: "stacks/x/head.json".into(),
+            source: "no route to host".into(),
+        });
+        assert_eq!(
+            error.message,
+            "stacks/x/head.json can't be reached: no route to host"
+        );
+        assert_eq!(error.code, ExitCode::Unreachable);
+        assert_eq!(error.object, "stacks/x/head.json");
+    }
+
+    #[test]
+    fn a_hint_repeats_the_flags_that_led_here() {
+        let error = CliError::from(Error::not_found("stack x")).with_invocation("statectl --backend /b");
+        assert_eq!(
+            error.hint.as_deref(),
+            Some("see what there is with `statectl --backend /b stack ls`")
+        );
+    }
+}

@@ -1,0 +1,88 @@
+//! What is special about a stack or an entry right now, in a word each.
+
+use serde::Serialize;
+use state_core::{Entry, PendingOperation, RevisionId};
+use state_manager::View;
+
+/// Which stack a command looked at, and whether its state is known to say what the world is (seed 000).
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Standing {
+    /// The stack's name.
+    pub(crate) stack: String,
+    /// The current revision; none before the first.
+    pub(crate) revision: Option<RevisionId>,
+    /// Whether an update is open: what is shown is the state after its last step.
+    pub(crate) update_open: bool,
+    /// How many operations were begun and not ended.
+    pub(crate) pending: usize,
+    /// Whether nothing is pending.
+    pub(crate) reliable: bool,
+}
+
+impl Standing {
+    /// How a stack stands.
+    pub(crate) fn of(view: &View) -> Self {
+        Self {
+            stack: view.name.to_string(),
+            revision: view.state.current().cloned(),
+            update_open: view.update_open(),
+            pending: view.state.pending().count(),
+            reliable: view.is_reliable(),
+        }
+    }
+
+    /// What a person must know who looks at this state; empty when all is settled.
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if self.update_open {
+            warnings.push("an update is open: this is the state after its last acknowledged step".to_owned());
+        }
+        if !self.reliable {
+            warnings.push(format!(
+                "the state is being changed and not reliable: {} begun and not ended; see `statectl pending list`",
+                count(self.pending, "operation was", "operations were")
+            ));
+        }
+        warnings
+    }
+}
+
+/// The marks of a stack in a list.
+pub(crate) fn stack_marks(update_open: bool, pending: usize) -> String {
+    let mut marks = Vec::new();
+    if update_open {
+        marks.push("update open".to_owned());
+    }
+    if pending > 0 {
+        marks.push(format!("{pending} pending"));
+    }
+    marks.join(", ")
+}
+
+/// The marks of an entry, `pending` among them when an operation on it was begun and not ended.
+pub(crate) fn entry_marks<'a>(
+    entry: &Entry,
+    pending: impl IntoIterator<Item = &'a PendingOperation>,
+) -> Vec<&'static str> {
+    let key = entry.key();
+    let is_pending = pending.into_iter().any(|operation| operation.target == key);
+    [
+        (entry.tainted, "tainted"),
+        (entry.protect, "protected"),
+        (!entry.is_live(), "deposed"),
+        (is_pending, "pending"),
+        (entry.pending_replacement, "pending-replacement"),
+        (entry.external, "external"),
+        (entry.retain_on_delete, "retained-on-delete"),
+        (!entry.init_errors.is_empty(), "partly-failed"),
+    ]
+    .into_iter()
+    .filter_map(|(holds, mark)| holds.then_some(mark))
+    .collect()
+}
+
+/// A number with its noun.
+pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}

@@ -1,0 +1,107 @@
+//! Hides sensitive values from whoever looks, unless `--show-secrets` was said.
+
+use state_core::sensitive::{SecretStrings, covered_pointers, mask_entry, mask_outputs};
+use state_core::{Entry, Json, Properties, Snapshot};
+use std::collections::BTreeMap;
+
+/// What stands in a secret's place.
+const HIDDEN: &str = "(sensitive)";
+
+/// The id that the provider gave, unless it is a secret.
+pub(crate) fn id(entry: &Entry, show_secrets: bool) -> Option<String> {
+    let id = entry.id.as_ref()?;
+    let hidden = !show_secrets && SecretStrings::of_entry(entry).contains(id);
+    Some(if hidden { HIDDEN.to_owned() } else { id.clone() })
+}
+
+/// An entry's inputs and outputs.
+pub(crate) fn sides(entry: &Entry, show_secrets: bool) -> (Option<Json>, Option<Json>) {
+    let (inputs, outputs) = if show_secrets {
+        (entry.inputs.clone(), entry.outputs.clone())
+    } else {
+        mask_entry(entry, HIDDEN)
+    };
+    let json = |side: Option<Properties>| side.map(|side| side.json().clone());
+    (json(inputs), json(outputs))
+}
+
+/// A stack's own outputs, each with whether anything in it is sensitive.
+pub(crate) fn outputs(snapshot: &Snapshot, show_secrets: bool) -> BTreeMap<String, (Json, bool)> {
+    let masked = mask_outputs(snapshot, HIDDEN);
+    let shown = masked.into_iter().filter_map(|(name, masked)| {
+        let value = snapshot.outputs.get(&name)?;
+        let is_sensitive = masked != *value;
+        let shown = if show_secrets { value.clone() } else { masked };
+        Some((name, (shown, is_sensitive)))
+    });
+    shown.collect()
+}
+
+/// How many values of a snapshot are sensitive.
+pub(crate) fn count(snapshot: &Snapshot) -> usize {
+    let of_entry = |entry: &Entry| {
+        let also = SecretStrings::of_entry(entry);
+        let sides = [
+            (&entry.inputs, &entry.sensitive_inputs),
+            (&entry.outputs, &entry.sensitive_outputs),
+        ];
+        let covered = sides.into_iter().filter_map(|(side, paths)| {
+            let side = side.as_ref()?;
+            Some(covered_pointers(side.json(), paths, &also).len())
+        });
+        covered.sum::<usize>()
+    };
+    let in_entries: usize = snapshot.entries.iter().map(|entry| of_entry(entry)).sum();
+    let in_outputs = outputs(snapshot, false)
+        .values()
+        .filter(|(_, sensitive)| *sensitive)
+        .count();
+    in_entries + in_outputs
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{HIDDEN, count, id, outputs, sides};
+    use state_core::{Entry, FactoryInfo, Json, Properties, Snapshot, Timestamp};
+    use std::sync::Arc;
+
+    fn sample() -> Entry {
+        let mut entry = Entry::leaf("a".parse().unwrap(), "k");
+        entry.id = Some("hunter22".to_owned());
+        entry.outputs =
+            Properties::new(Json::parse(r#"{"id":"hunter22","size":1.50,"user":"ann"}"#).unwrap());
+        entry.sensitive_outputs = vec!["id".to_owned()];
+        entry
+    }
+
+    #[test]
+    fn an_id_that_is_marked_among_the_outputs_is_hidden_everywhere() {
+        assert_eq!(id(&sample(), false).as_deref(), Some(HIDDEN));
+        let (inputs, outputs) = sides(&sample(), false);
+        assert_eq!(inputs, None);
+        assert_eq!(
+            outputs.unwrap().as_str(),
+            r#"{"id":"(sensitive)","size":1.50,"user":"ann"}"#
+        );
+        assert_eq!(id(&sample(), true).as_deref(), Some("hunter22"));
+    }
+
+    #[test]
+    fn sensitive_values_of_entries_and_outputs_are_counted() {
+        let mut snapshot = Snapshot::new(FactoryInfo::default(), "s", Timestamp::new(""));
+        snapshot.entries.push(Arc::new(sample()));
+        snapshot
+            .outputs
+            .insert("pw".to_owned(), Json::from_string("hunter22"));
+        snapshot.outputs.insert("plain".to_owned(), Json::null());
+        snapshot.sensitive_outputs.push("pw".to_owned());
+        assert_eq!(count(&snapshot), 2);
+        let shown = outputs(&snapshot, false);
+        assert_eq!(shown["pw"], (Json::from_string(HIDDEN), true));
+        assert_eq!(shown["plain"], (Json::null(), false));
+        assert_eq!(
+            outputs(&snapshot, true)["pw"],
+            (Json::from_string("hunter22"), true)
+        );
+    }
+}

@@ -1,0 +1,53 @@
+//! What somebody may have meant who misspelled a name.
+
+/// The candidate that takes the fewest edits to get to, if that is few enough to be a slip. The first of equals.
+pub(crate) fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let wanted: Vec<char> = wanted.chars().collect();
+    let mut limit = (wanted.len() / 3).max(2);
+    let mut best = None;
+    for candidate in candidates {
+        let chars: Vec<char> = candidate.chars().collect();
+        if chars.len().abs_diff(wanted.len()) > limit {
+            continue;
+        }
+        let edits = distance(&wanted, &chars);
+        if edits < limit || (edits == limit && best.is_none()) {
+            limit = edits;
+            best = Some(candidate);
+        }
+    }
+    best
+}
+
+/// Levenshtein's distance: insertions, deletions and substitutions.
+fn distance(a: &[char], b: &[char]) -> usize {
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, left) in a.iter().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, right) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(left != right);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::nearest;
+
+    #[test]
+    fn a_slip_finds_the_name_that_was_meant() {
+        let names = ["aws_instance.web", "aws_instance.db", "aws_eip.web"];
+        assert_eq!(nearest("aws_instnce.web", names), Some("aws_instance.web"));
+        assert_eq!(nearest("aws_eip.wbe", names), Some("aws_eip.web"));
+    }
+
+    #[test]
+    fn something_else_altogether_is_not_a_slip() {
+        assert_eq!(nearest("google_project.x", ["aws_eip.web"]), None);
+        assert_eq!(nearest("x", []), None);
+    }
+}

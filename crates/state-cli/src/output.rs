@@ -1,0 +1,213 @@
+//! The only place that prints: reports to stdout, warnings and errors to stderr, one JSON envelope for both.
+//!
+//! A closed pipe ends quietly: whoever stopped reading has what they wanted.
+
+use crate::args::Color;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::render::page::Page;
+use serde::Serialize;
+use std::io::{ErrorKind, IsTerminal, Write};
+
+/// The version of the JSON that `--json` prints.
+const FORMAT_VERSION: u32 = 1;
+
+/// Which streams are terminals, and which of them get colours.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terminal {
+    stdin: bool,
+    stderr: bool,
+    /// Whether stdout is a terminal.
+    pub(crate) stdout: bool,
+    color_stdout: bool,
+    color_stderr: bool,
+}
+
+impl Terminal {
+    /// Looks at the three streams, and at NO_COLOR, CLICOLOR_FORCE and TERM.
+    pub(crate) fn detect(color: Color) -> Self {
+        let set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty() && value != "0");
+        let automatic = |terminal: bool| {
+            let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+            let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+            !no_color && (set("CLICOLOR_FORCE") || (terminal && !dumb))
+        };
+        let paints = |terminal: bool| match color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => automatic(terminal),
+        };
+        let stdout = std::io::stdout().is_terminal();
+        let stderr = std::io::stderr().is_terminal();
+        Self {
+            stdin: std::io::stdin().is_terminal(),
+            stderr,
+            stdout,
+            color_stdout: paints(stdout),
+            color_stderr: paints(stderr),
+        }
+    }
+
+    /// Whether somebody sees a question and can answer it.
+    pub(crate) const fn can_ask(&self) -> bool {
+        self.stdin && self.stderr
+    }
+}
+
+/// What a command has to say when it is done.
+#[derive(Debug)]
+pub(crate) struct Report {
+    body: Vec<u8>,
+    warnings: Vec<String>,
+    code: ExitCode,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Envelope<'a, T> {
+    kind: &'a str,
+    format_version: u32,
+    data: T,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    warnings: &'a [String],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct ErrorEnvelope<'a> {
+    kind: &'static str,
+    format_version: u32,
+    error: crate::error::ErrorView<'a>,
+}
+
+impl Report {
+    /// The data in the envelope with `--json`, else the page.
+    ///
+    /// # Errors
+    /// When the data has no JSON form: a mistake of this program.
+    pub(crate) fn new(
+        context: &Context,
+        kind: &'static str,
+        data: &impl Serialize,
+        warnings: Vec<String>,
+        fill: impl FnOnce(&mut Page),
+    ) -> Result<Self, CliError> {
+        let body = if context.global.json {
+            let envelope = Envelope {
+                kind,
+                format_version: FORMAT_VERSION,
+                data,
+                warnings: &warnings,
+            };
+            json_line(&envelope)?
+        } else {
+            let mut page = Page::new(context.terminal.color_stdout);
+            fill(&mut page);
+            page.finish().into_bytes()
+        };
+        Ok(Self {
+            body,
+            warnings,
+            code: ExitCode::Done,
+        })
+    }
+
+    /// Bytes that go out as they are.
+    pub(crate) const fn raw(body: Vec<u8>, warnings: Vec<String>) -> Self {
+        Self {
+            body,
+            warnings,
+            code: ExitCode::Done,
+        }
+    }
+
+    /// The same with another exit code.
+    pub(crate) const fn with_code(mut self, code: ExitCode) -> Self {
+        self.code = code;
+        self
+    }
+}
+
+fn json_line(value: &impl Serialize) -> Result<Vec<u8>, CliError> {
+    let mut line = serde_json::to_vec(value)
+        .map_err(|source| CliError::new(ExitCode::Failed, "the JSON output", &source.to_string()))?;
+    line.push(b'\n');
+    Ok(line)
+}
+
+/// Prints what a command has to say.
+pub(crate) fn print_report(context: &Context, report: &Report) -> ExitCode {
+    if !context.global.json {
+        for warning in &report.warnings {
+            let mut page = Page::new(context.terminal.color_stderr);
+            page.warning(warning);
+            to_stderr(&page.finish());
+        }
+    }
+    match to_stdout(&report.body) {
+        Ok(()) => report.code,
+        Err(source) => print_error(context, CliError::io("stdout", &source)),
+    }
+}
+
+/// Prints an error: on stderr, or with `--json` as the one thing on stdout.
+pub(crate) fn print_error(context: &Context, error: CliError) -> ExitCode {
+    let error = error.with_invocation(&context.global.invocation());
+    if context.global.json {
+        print_json_error(&error);
+    } else {
+        let mut page = Page::new(context.terminal.color_stderr);
+        page.error(&error);
+        to_stderr(&page.finish());
+    }
+    error.code
+}
+
+/// Prints what clap has to say: help and version on stdout, a misuse on stderr or as JSON.
+pub(crate) fn print_usage(error: &clap::Error, json: bool) -> ExitCode {
+    let code = if error.use_stderr() {
+        ExitCode::Usage
+    } else {
+        ExitCode::Done
+    };
+    if json && code == ExitCode::Usage {
+        let text = error.render().to_string();
+        let message = text.lines().next().unwrap_or_default();
+        let message = message.strip_prefix("error: ").unwrap_or(message);
+        print_json_error(
+            &CliError::new(ExitCode::Usage, "the command line", message)
+                .with_hint("see `statectl help` and `statectl help COMMAND`"),
+        );
+    } else if error.print().is_err() {
+        // Nobody reads: nothing to add.
+    }
+    code
+}
+
+fn print_json_error(error: &CliError) {
+    let envelope = ErrorEnvelope {
+        kind: "error",
+        format_version: FORMAT_VERSION,
+        error: error.view(),
+    };
+    let printed = json_line(&envelope).map(|line| to_stdout(&line));
+    if !matches!(printed, Ok(Ok(()))) {
+        to_stderr(&format!("error: {}\n", error.message));
+    }
+}
+
+fn to_stdout(bytes: &[u8]) -> std::io::Result<()> {
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
+}
+
+/// Prints at once, for what must be seen before a command ends.
+pub(crate) fn to_stderr(text: &str) {
+    if std::io::stderr().lock().write_all(text.as_bytes()).is_err() {
+        // There is no third stream to complain on.
+    }
+}

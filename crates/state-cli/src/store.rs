@@ -1,0 +1,195 @@
+//! Which store and which stack a command is about, and how it is opened.
+
+use crate::args::quoted;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::nearest::nearest;
+use crate::output::to_stderr;
+use state_core::StackName;
+use state_manager::{Session, Stack, Stacks};
+use std::path::Path;
+
+/// The folder that a store has by default.
+pub(crate) const FOLDER: &str = ".state";
+
+/// Where a store is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) url: String,
+    /// Whether there is a store already, as far as the default folder tells; none when the user named the place.
+    pub(crate) found: Option<bool>,
+}
+
+/// The store that the user named; else the nearest one upward; else the place for one here.
+pub(crate) fn place(context: &Context) -> Result<Place, CliError> {
+    if let Some(backend) = &context.global.backend {
+        return Ok(Place {
+            url: url_of(backend),
+            found: None,
+        });
+    }
+    let here = std::env::current_dir().map_err(|source| CliError::io("the working folder", &source))?;
+    for folder in here.ancestors() {
+        let store = folder.join(FOLDER);
+        if is_store(&store) {
+            let url = if folder == here {
+                format!("file://{FOLDER}")
+            } else {
+                file_url(&store)?
+            };
+            return Ok(Place {
+                url,
+                found: Some(true),
+            });
+        }
+    }
+    Ok(Place {
+        url: format!("file://{FOLDER}"),
+        found: Some(false),
+    })
+}
+
+/// A URL as it is; a bare path is a file.
+pub(crate) fn url_of(backend: &str) -> String {
+    if backend.contains("://") {
+        backend.to_owned()
+    } else {
+        format!("file://{backend}")
+    }
+}
+
+fn is_store(folder: &Path) -> bool {
+    folder.join("format").is_file()
+}
+
+fn file_url(folder: &Path) -> Result<String, CliError> {
+    let path = folder.to_str().ok_or_else(|| {
+        CliError::new(ExitCode::Failed, folder.to_string_lossy(), "its path isn't UTF-8")
+            .with_hint("name another store with `--backend`")
+    })?;
+    Ok(format!("file://{path}"))
+}
+
+/// Opens the store.
+///
+/// # Errors
+/// [`ExitCode::NotFound`] when there is none.
+pub(crate) fn open(context: &Context) -> Result<Stacks, CliError> {
+    let place = place(context)?;
+    let missing = |message: &str| {
+        CliError::new(ExitCode::NotFound, format!("store {}", place.url), message)
+            .with_hint("make one with `statectl init`, or name another with `--backend URL`")
+    };
+    if place.found == Some(false) {
+        return Err(missing("there is none here nor in a parent folder"));
+    }
+    match Stacks::open(&place.url, context.environment.clone()) {
+        Ok(stacks) => {
+            tell(context, &format!("store {}", place.url));
+            Ok(stacks)
+        }
+        Err(error) if error.kind() == state_core::ErrorKind::NotFound => Err(missing("there is none")),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Opens the store and the stack that the user named, or the only one.
+///
+/// # Errors
+/// [`ExitCode::NotFound`] when there is none, [`ExitCode::Usage`] when it isn't clear which.
+pub(crate) async fn open_stack(context: &Context) -> Result<Stack, CliError> {
+    let stacks = open(context)?;
+    if let Some(name) = choose(context, &stacks).await? {
+        return find(context, &stacks, &name).await;
+    }
+    Err(CliError::new(
+        ExitCode::NotFound,
+        format!("store {}", stacks.url()),
+        "it has no stack yet",
+    )
+    .with_hint("give it one with `statectl import FILE` or `statectl stack new NAME`"))
+}
+
+/// The name of the stack that the user named, or of the only one; none when there is none.
+///
+/// # Errors
+/// [`ExitCode::Usage`] when there are several.
+pub(crate) async fn choose(context: &Context, stacks: &Stacks) -> Result<Option<StackName>, CliError> {
+    if let Some(name) = &context.global.stack {
+        return Ok(Some(name.clone()));
+    }
+    let mut names = stacks.names().await?;
+    names.sort();
+    match &*names {
+        [] => Ok(None),
+        [only] => Ok(Some(only.clone())),
+        several => {
+            let listed: Vec<_> = several.iter().map(StackName::short).collect();
+            let message = format!("it has {} stacks: {}", several.len(), listed.join(", "));
+            Err(
+                CliError::new(ExitCode::Usage, format!("store {}", stacks.url()), &message).with_hint(
+                    format!("say which with `--stack`, for example `--stack {}`", listed[0]),
+                ),
+            )
+        }
+    }
+}
+
+/// The stack with this name.
+///
+/// # Errors
+/// [`ExitCode::NotFound`] with the name that may have been meant.
+pub(crate) async fn find(context: &Context, stacks: &Stacks, name: &StackName) -> Result<Stack, CliError> {
+    if let Some(stack) = stacks.get(name).await? {
+        tell(context, &format!("stack {name}"));
+        return Ok(stack);
+    }
+    Err(no_stack(stacks, name).await)
+}
+
+/// That there is no such stack.
+pub(crate) async fn no_stack(stacks: &Stacks, name: &StackName) -> CliError {
+    let names: Vec<_> = stacks
+        .names()
+        .await
+        .unwrap_or_default()
+        .iter()
+        .map(StackName::short)
+        .collect();
+    let hint = match nearest(&name.short(), names.iter().map(String::as_str)) {
+        Some(meant) => format!("did you mean `{meant}`? `statectl stack ls` lists all of them"),
+        None => format!(
+            "see what there is with `statectl stack ls`, or make it with `statectl stack new {}`",
+            quoted(&name.short())
+        ),
+    };
+    let object = format!("stack {}", name.short());
+    CliError::new(ExitCode::NotFound, object, "there is no such stack").with_hint(hint)
+}
+
+/// Works under the writer lock, and gives it back whatever happens. What kept it from being given back cleanly is a
+/// warning: what was acknowledged before stays.
+pub(crate) async fn held<T>(
+    session: Session,
+    work: impl AsyncFnOnce(&Session) -> Result<T, CliError>,
+) -> Result<(T, Vec<String>), CliError> {
+    let done = work(&session).await;
+    let closed = session.close().await;
+    let done = done?;
+    let warnings = closed.err().map(|error| {
+        let error = CliError::from(error);
+        format!(
+            "what was done is stored, but the lock wasn't given back cleanly: {}",
+            error.message
+        )
+    });
+    Ok((done, warnings.into_iter().collect()))
+}
+
+/// With `--verbose`: what is used.
+pub(crate) fn tell(context: &Context, what: &str) {
+    if context.global.verbose {
+        to_stderr(&format!("using {}\n", crate::render::page::visible(what)));
+    }
+}

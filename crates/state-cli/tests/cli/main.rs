@@ -1,0 +1,12 @@
+//! `statectl` as its users have it: the real binary in folders of its own.
+
+#![expect(clippy::unwrap_used, reason = "a test that can't go on should panic")]
+
+mod changes;
+mod exits;
+mod import;
+mod json;
+mod reading;
+mod sandbox;
+mod secrets;
+mod stores;

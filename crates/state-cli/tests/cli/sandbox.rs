@@ -1,0 +1,139 @@
+//! A folder of its own for a test, and `statectl` run in it.
+
+use serde_json::Value;
+use state_manager::{Actor, Environment, Stack, Stacks};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+/// The state of the real Terraform that a fixture holds.
+pub(crate) fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../tests/fixtures")
+        .join(name)
+}
+
+/// What a run printed, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) code: i32,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    /// Checks the exit code.
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Self {
+        assert_eq!(self.code, code, "{self:#?}");
+        self
+    }
+
+    /// The one JSON document on stdout. With `--json` nothing else is printed anywhere.
+    #[track_caller]
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.stderr, "", "{self:#?}");
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+    }
+
+    /// The data of the JSON document.
+    #[track_caller]
+    pub(crate) fn data(&self, kind: &str) -> Value {
+        let mut document = self.json();
+        assert_eq!(document["kind"], kind, "{self:#?}");
+        assert_eq!(document["format-version"], 1);
+        document["data"].take()
+    }
+}
+
+/// A folder that goes when the test ends.
+#[derive(Debug)]
+pub(crate) struct Sandbox {
+    folder: TempDir,
+}
+
+impl Sandbox {
+    /// An empty folder.
+    pub(crate) fn new() -> Self {
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    /// A folder with a store that holds the fixture `shop`.
+    pub(crate) fn with_shop() -> Self {
+        let sandbox = Self::new();
+        sandbox.import("shop.tfstate").exits(0);
+        sandbox
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes a file into it.
+    pub(crate) fn write(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.path().join(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    /// `statectl` without a terminal and without the caller's settings.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_statectl"));
+        command
+            .args(arguments)
+            .current_dir(self.path())
+            .stdin(Stdio::null());
+        for name in ["STATECTL_BACKEND", "STATECTL_STACK", "NO_COLOR", "CLICOLOR_FORCE"] {
+            command.env_remove(name);
+        }
+        command
+    }
+
+    /// Runs `statectl`.
+    pub(crate) fn run(&self, arguments: &[&str]) -> Ran {
+        run(&mut self.command(arguments))
+    }
+
+    /// Runs `statectl import` on a fixture.
+    pub(crate) fn import(&self, name: &str) -> Ran {
+        self.run(&["import", fixture(name).to_str().unwrap()])
+    }
+
+    /// The history, newest first.
+    pub(crate) fn history(&self) -> Vec<Value> {
+        let history = self.run(&["history", "--json"]).data("history");
+        history.as_array().unwrap().clone()
+    }
+
+    /// Works on the stack `default` from this process.
+    pub(crate) fn on_stack<T>(&self, work: impl AsyncFnOnce(Stack) -> T) -> T {
+        let url = format!("file://{}", self.path().join(".state").display());
+        let actor = Actor {
+            who: "ana".to_owned(),
+            host: "ci-17".to_owned(),
+            pid: 4711,
+        };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .unwrap();
+        runtime.block_on(async {
+            let stacks = Stacks::open(&url, Environment::system(actor)).unwrap();
+            let stack = stacks.get(&"default".parse().unwrap()).await.unwrap().unwrap();
+            work(stack).await
+        })
+    }
+}
+
+/// Runs a command that was prepared.
+pub(crate) fn run(command: &mut Command) -> Ran {
+    let output = command.output().unwrap();
+    Ran {
+        code: output.status.code().unwrap_or(-1),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}

@@ -1,0 +1,73 @@
+//! Sensitive values show only with `--show-secrets`, and in what `export` is for.
+
+use crate::sandbox::{Sandbox, fixture};
+
+const SECRET: &str = "correct horse battery staple";
+
+#[test]
+fn no_command_shows_a_secret_unasked() {
+    let sandbox = Sandbox::new();
+    let shop = fixture("shop.tfstate");
+    let instance = r#"module.service["web"].terraform_data.instance[0]"#;
+    let commands: [&[&str]; 8] = [
+        &["import", shop.to_str().unwrap()],
+        &["list", "--long"],
+        &["show", "terraform_data.database"],
+        &["show", instance],
+        &["outputs"],
+        &["outputs", "password", "--raw"],
+        &["history"],
+        &["verify"],
+    ];
+    for arguments in commands {
+        for json in [&[][..], &["--json"]] {
+            let ran = sandbox.run(&[arguments, json].concat()).exits(0);
+            assert!(
+                !ran.stdout.contains(SECRET) && !ran.stderr.contains(SECRET),
+                "{arguments:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn what_is_hidden_is_said_to_be_so() {
+    let sandbox = Sandbox::with_shop();
+    let shown = sandbox.run(&["show", "terraform_data.database"]).exits(0);
+    assert!(shown.stdout.contains(r#""password": "(sensitive)""#), "{shown:?}");
+    let outputs = sandbox.run(&["outputs", "--json"]).data("outputs");
+    assert_eq!(outputs["outputs"]["password"]["value"], "(sensitive)");
+    assert_eq!(outputs["outputs"]["password"]["sensitive"], true);
+    assert_eq!(outputs["outputs"]["mixed"]["sensitive"], false);
+}
+
+#[test]
+fn show_secrets_shows_them() {
+    let sandbox = Sandbox::with_shop();
+    let shown = sandbox
+        .run(&["show", "terraform_data.database", "--show-secrets"])
+        .exits(0);
+    assert!(shown.stdout.contains(SECRET));
+    let raw = sandbox
+        .run(&["--show-secrets", "outputs", "password", "--raw"])
+        .exits(0);
+    assert_eq!(raw.stdout, format!("{SECRET}\n"));
+}
+
+#[test]
+fn a_malformed_file_is_told_by_place_and_never_quoted() {
+    let sandbox = Sandbox::new();
+    let text = std::fs::read_to_string(fixture("shop.tfstate")).unwrap();
+    let broken = text.replace(&format!("\"{SECRET}\""), &format!("\"{SECRET}\" oops"));
+    let file = sandbox.write("broken.tfstate", broken);
+    let refused = sandbox.run(&["import", file.to_str().unwrap()]).exits(1);
+    assert!(
+        refused.stderr.contains("line") && refused.stderr.contains("broken.tfstate"),
+        "{refused:?}"
+    );
+    assert!(!refused.stderr.contains(SECRET));
+    assert!(
+        !sandbox.path().join(".state").exists(),
+        "nothing is made for a file that isn't understood"
+    );
+}

@@ -1,0 +1,104 @@
+//! Which store and which stack a command is about.
+
+use crate::sandbox::{Sandbox, fixture, run};
+
+#[test]
+fn init_makes_a_store_once() {
+    let sandbox = Sandbox::new();
+    let made = sandbox.run(&["init"]).exits(0);
+    assert!(made.stdout.contains("made the store file://.state"), "{made:?}");
+    let again = sandbox.run(&["init"]).exits(0);
+    assert!(again.stdout.contains("is there already"), "{again:?}");
+    let elsewhere = sandbox
+        .run(&["init", "--backend", "file://deep/er", "--json"])
+        .exits(0);
+    assert_eq!(elsewhere.data("init")["created"], true);
+    assert!(sandbox.path().join("deep/er/format").is_file());
+}
+
+#[test]
+fn the_nearest_store_upward_is_used() {
+    let sandbox = Sandbox::with_shop();
+    let deep = sandbox.path().join("a/b");
+    std::fs::create_dir_all(&deep).unwrap();
+    let listed = run(sandbox.command(&["list"]).current_dir(&deep)).exits(0);
+    assert_eq!(listed.stdout.lines().count(), 29);
+    let imported = fixture("successor.tfstate");
+    run(sandbox
+        .command(&["import", imported.to_str().unwrap()])
+        .current_dir(&deep))
+    .exits(0);
+    assert!(
+        !deep.join(".state").exists(),
+        "the store above is used, none is made"
+    );
+    assert_eq!(sandbox.history().len(), 2);
+    // A folder that only looks like a store doesn't hide it.
+    std::fs::create_dir(deep.join(".state")).unwrap();
+    run(sandbox.command(&["list"]).current_dir(&deep)).exits(0);
+}
+
+#[test]
+fn several_stacks_need_a_name() {
+    let sandbox = Sandbox::with_shop();
+    sandbox.run(&["stack", "new", "net/prod"]).exits(0);
+    let unclear = sandbox.run(&["list"]).exits(2);
+    assert!(
+        unclear.stderr.contains("default") && unclear.stderr.contains("net/prod"),
+        "{unclear:?}"
+    );
+    sandbox.run(&["list", "--stack", "default"]).exits(0);
+    let empty = run(sandbox.command(&["list"]).env("STATECTL_STACK", "net/prod")).exits(0);
+    assert_eq!(empty.stdout, "");
+    let missing = sandbox.run(&["list", "--stack", "defalt"]).exits(10);
+    assert!(missing.stderr.contains("did you mean `default`?"), "{missing:?}");
+    sandbox.run(&["list", "--stack", "a/b/c"]).exits(2);
+}
+
+#[test]
+fn the_backend_can_come_from_the_environment_and_be_a_bare_path() {
+    let sandbox = Sandbox::with_shop();
+    let other = Sandbox::new();
+    let store = sandbox.path().join(".state");
+    let listed = run(other.command(&["list"]).env("STATECTL_BACKEND", &store)).exits(0);
+    assert_eq!(listed.stdout.lines().count(), 29);
+    let unsupported = other.run(&["list", "--backend", "s3://bucket"]).exits(15);
+    assert!(unsupported.stderr.contains("object storage"), "{unsupported:?}");
+}
+
+#[test]
+fn a_hint_names_the_store_that_was_meant() {
+    let sandbox = Sandbox::with_shop();
+    let other = Sandbox::new();
+    let store = sandbox.path().join(".state");
+    let missing = other
+        .run(&["show", "nothing", "--backend", store.to_str().unwrap()])
+        .exits(10);
+    let command = format!("`statectl --backend {} list`", store.display());
+    assert!(missing.stderr.contains(&command), "{missing:?}");
+}
+
+#[test]
+fn stacks_are_made_renamed_and_removed() {
+    let sandbox = Sandbox::with_shop();
+    sandbox.run(&["stack", "new", "other"]).exits(0);
+    let taken = sandbox.run(&["stack", "new", "OTHER"]).exits(13);
+    assert!(taken.stderr.contains("hint:"), "{taken:?}");
+    sandbox.run(&["stack", "rename", "other", "net/prod"]).exits(0);
+    sandbox.run(&["stack", "rename", "other", "x"]).exits(10);
+    sandbox.run(&["stack", "rename", "net/prod", "default"]).exits(13);
+    let listed = sandbox.run(&["stack", "ls"]).exits(0).stdout;
+    assert!(
+        listed.contains("default") && listed.contains("29") && listed.contains("net/prod"),
+        "{listed}"
+    );
+    let refused = sandbox.run(&["stack", "rm", "default"]).exits(4);
+    assert!(
+        refused.stderr.contains("29 entries") && refused.stderr.contains("--force"),
+        "{refused:?}"
+    );
+    sandbox.run(&["stack", "rm", "net/prod"]).exits(0);
+    sandbox.run(&["stack", "rm", "default", "--force"]).exits(0);
+    sandbox.run(&["stack", "rm", "default"]).exits(10);
+    sandbox.run(&["list"]).exits(10);
+}

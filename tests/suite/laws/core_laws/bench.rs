@@ -1,0 +1,443 @@
+//! A state, the naive merge beside it, and the journal of all that was applied.
+
+use super::super::actions::Action;
+use super::super::aim::{Aim, number};
+use super::super::naive::{Naive, Verdict};
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::test_runner::TestCaseError;
+use state_core::journal::{
+    CheckpointNote, FrameKind, Mark, Rebase, RebaseCause, Stored, encode_records, genesis,
+};
+use state_core::mutation::{Begin, Edit, End, Resolve, StackOutputs, Step, StepChange};
+use state_core::snapshot::Plugin;
+use state_core::state::{Loaded, replay};
+use state_core::testkit::clock::SeededEntropy;
+use state_core::testkit::oracle;
+use state_core::verify;
+use state_core::{
+    Base, DeposedKey, Digest, Entropy, Epoch, Frame, Lineage, MutationId, Nonce, Record, RevisionId, Slot,
+    Snapshot, SnapshotRef, State, Timestamp, UpdateId, UpdateInfo, UpdateKind, UpdateResult, codec,
+};
+use std::sync::Arc;
+
+type Checked = Result<(), TestCaseError>;
+
+/// Frames hold this many records at most, so that most hold several.
+const BATCH: usize = 3;
+
+pub(super) struct Bench {
+    state: State,
+    naive: Naive,
+    loaded: Loaded,
+    entropy: SeededEntropy,
+    /// Records that no frame holds yet.
+    open: Vec<Record>,
+    frames: Vec<Frame>,
+    /// The state after each frame.
+    shown: Vec<State>,
+    revisions: Vec<(RevisionId, Arc<Snapshot>)>,
+}
+
+impl Bench {
+    pub(super) fn new() -> Self {
+        Self {
+            state: State::new(lineage()),
+            naive: Naive::default(),
+            loaded: Loaded::new(),
+            entropy: SeededEntropy::new(1),
+            open: Vec::new(),
+            frames: Vec::new(),
+            shown: Vec::new(),
+            revisions: Vec::new(),
+        }
+    }
+
+    pub(super) const fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Does it, if it can be done, and checks all that must hold afterwards.
+    pub(super) fn act(&mut self, action: &Action) -> Checked {
+        if !matches!(
+            action,
+            Action::Start | Action::Crash | Action::Checkpoint | Action::End(..)
+        ) && self.state.update().is_none()
+        {
+            self.start(UpdateKind::Update)?;
+        }
+        match action {
+            Action::Start => self.start(UpdateKind::Update),
+            Action::Begin(intention) => {
+                let begin = self.begin(intention);
+                self.apply(begin).map(drop)
+            }
+            Action::Run(intention, report) => {
+                let begin = self.begin(intention);
+                let pending = self.state.pending().count();
+                if self.apply(begin)? != Verdict::Accepted {
+                    return Ok(());
+                }
+                self.end(pending, report)
+            }
+            Action::End(which, report) => match self.state.pending().count() {
+                0 => self
+                    .apply(Record::End(End {
+                        id: MutationId::from_bits([0; 16]),
+                        outcome: report.outcome,
+                        entry: None,
+                        reasons: Vec::new(),
+                    }))
+                    .map(drop),
+                pending => self.end(which.index(pending), report),
+            },
+            Action::Resolve(which, report) => self.resolve(which, report.as_ref()),
+            Action::Edit(hands) => {
+                let changes = hands.iter().map(|hand| self.aim().hand(hand)).collect();
+                let id = self.mutation();
+                self.apply(Record::Edit(Edit { id, changes })).map(drop)
+            }
+            Action::Plugin(number) => {
+                let plugin = Plugin {
+                    kind: "resource".to_owned(),
+                    name: format!("p{number}"),
+                    version: String::new(),
+                };
+                self.apply(Record::RecordPlugin(plugin)).map(drop)
+            }
+            Action::StackOutputs(value) => {
+                let values = [("v".to_owned(), number("n", *value).json().clone())];
+                let outputs = StackOutputs {
+                    values: values.into_iter().collect(),
+                    sensitive: Vec::new(),
+                };
+                self.apply(Record::SetOutputs(outputs)).map(drop)
+            }
+            Action::Finish(result) => self.finish(*result),
+            Action::Crash => self.crash(),
+            Action::Checkpoint => self.checkpoint(),
+            Action::Restore(_) | Action::Import(..) | Action::Write(..) | Action::Forget(_) => {
+                self.turn_back(action)
+            }
+            _ => self.step(action),
+        }
+    }
+
+    fn step(&mut self, action: &Action) -> Checked {
+        let aim = self.aim();
+        let change = match action {
+            Action::Same(target, change) => {
+                let target = aim.target(target);
+                let mut entry = aim.changed(self.state.entry(&target), &target, change);
+                if self.entropy.bits()[0].is_multiple_of(2)
+                    && let Some(old) = self.state.entry(&target)
+                {
+                    entry = state_core::Entry::clone(old);
+                }
+                StepChange::Same(entry.into())
+            }
+            Action::Replace(target) => StepChange::Replace(aim.target(target)),
+            Action::Refresh(target, change) => {
+                let target = aim.target(target);
+                let old = self.state.entry(&target);
+                let entry = change
+                    .as_ref()
+                    .map(|change| aim.changed(old, &target, change).into());
+                StepChange::Refresh { target, entry }
+            }
+            Action::RemovePendingReplace(target) => StepChange::RemovePendingReplace(aim.target(target)),
+            Action::Outputs(target, value) => StepChange::Outputs {
+                target: aim.target(target),
+                outputs: number("out", *value),
+                sensitive: Vec::new(),
+            },
+            other => unreachable!("not a step: {other:?}"),
+        };
+        let id = self.mutation();
+        self.apply(Record::Step(Step { id, change })).map(drop)
+    }
+
+    fn turn_back(&mut self, action: &Action) -> Checked {
+        let count = self.revisions.len();
+        if count == 0 {
+            return Ok(());
+        }
+        match action {
+            Action::Forget(which) => {
+                let revision = self.revisions[which.index(count)].0.clone();
+                self.apply(Record::Forget(revision)).map(drop)
+            }
+            Action::Restore(which) => {
+                let (revision, snapshot) = self.revisions[which.index(count)].clone();
+                self.rebase(&snapshot, RebaseCause::Restore { revision })
+            }
+            Action::Import(which, length, serial) => {
+                let snapshot = self.first_of(which, length);
+                let foreign = Some(("terraform".to_owned(), u64::from(*serial)));
+                self.rebase(&snapshot, RebaseCause::Import { foreign })
+            }
+            Action::Write(which, length) => {
+                let snapshot = self.first_of(which, length);
+                let reference = self.store(&snapshot);
+                let stored = Stored {
+                    serial: self.state.serial().next(),
+                    snapshot: reference,
+                    entries: snapshot.entries.len() as u64,
+                };
+                self.apply(Record::Stored(stored)).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// An earlier revision with only its first entries: still in order.
+    fn first_of(&self, which: &Index, length: &Index) -> Arc<Snapshot> {
+        let mut snapshot = Snapshot::clone(&self.revisions[which.index(self.revisions.len())].1);
+        snapshot
+            .entries
+            .truncate(length.index(snapshot.entries.len() + 1));
+        snapshot.into()
+    }
+
+    fn rebase(&mut self, snapshot: &Arc<Snapshot>, cause: RebaseCause) -> Checked {
+        let snapshot = self.store(snapshot);
+        let id = self.mutation();
+        self.apply(Record::Rebase(Rebase { id, snapshot, cause }))
+            .map(drop)
+    }
+
+    fn store(&mut self, snapshot: &Arc<Snapshot>) -> SnapshotRef {
+        let stored = codec::encode_stored(snapshot);
+        let digest = Digest::of(&stored);
+        self.loaded.insert(digest, Arc::clone(snapshot));
+        SnapshotRef {
+            slot: Slot(self.frames.len() as u64),
+            digest,
+            length: stored.len() as u64,
+        }
+    }
+
+    fn start(&mut self, kind: UpdateKind) -> Checked {
+        let info = UpdateInfo::new(UpdateId::random(&self.entropy), kind, moment());
+        self.apply(Record::UpdateStart(info)).map(drop)
+    }
+
+    fn finish(&mut self, result: UpdateResult) -> Checked {
+        let Some(update) = self.state.update().cloned() else {
+            return Ok(());
+        };
+        let mark = Mark {
+            serial: self.state.serial().next(),
+            update: UpdateInfo {
+                end: Some(moment()),
+                result: Some(result),
+                ..update
+            },
+            base: Base::empty(lineage()),
+            entries: self.state.len() as u64,
+        };
+        self.apply(Record::Mark(mark)).map(drop)
+    }
+
+    /// What no frame holds is lost; the next owner ends the update.
+    fn crash(&mut self) -> Checked {
+        self.seal()?;
+        self.finish(UpdateResult::Interrupted)
+    }
+
+    fn checkpoint(&mut self) -> Checked {
+        self.seal()?;
+        let note = CheckpointNote {
+            base: Base::empty(lineage()),
+        };
+        self.apply(Record::Checkpoint(note))?;
+        self.state = self.reloaded()?;
+        Ok(())
+    }
+
+    fn begin(&mut self, intention: &super::super::actions::Intention) -> Record {
+        let aimed = self.aim().intention(intention);
+        let id = match self.state.pending().next() {
+            Some(begun) if intention.misfit => begun.id,
+            _ => self.mutation(),
+        };
+        let deposes = aimed.replaces.then(|| {
+            let key = format!("{:02x}", self.entropy.bits()[0]);
+            DeposedKey::new(key).expect("two hexadecimal digits are a deposed key")
+        });
+        Record::Begin(Begin {
+            id,
+            op: aimed.op,
+            target: aimed.target,
+            entry: aimed.entry.map(Arc::new),
+            deposes,
+            tombstone: aimed.tombstone,
+            at: None,
+        })
+    }
+
+    fn end(&mut self, place: usize, report: &super::super::actions::Report) -> Checked {
+        let operation = self.state.pending().nth(place).cloned();
+        let operation = operation.expect("the place is below the count");
+        let result = self.aim().report(&operation, report);
+        let end = End {
+            id: operation.id,
+            outcome: result.outcome,
+            entry: result.entry.map(Arc::new),
+            reasons: result.reasons,
+        };
+        self.apply(Record::End(end)).map(drop)
+    }
+
+    fn resolve(&mut self, which: &Index, report: Option<&super::super::actions::Report>) -> Checked {
+        let pending: Vec<_> = self.state.pending().cloned().collect();
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let operation = which.get(&pending);
+        let resolution = self.aim().resolution(operation, report);
+        let id = operation.id;
+        self.apply(Record::Resolve(Resolve { id, resolution })).map(drop)
+    }
+
+    const fn aim(&self) -> Aim<'_> {
+        Aim {
+            state: &self.state,
+            entropy: &self.entropy,
+        }
+    }
+
+    fn mutation(&self) -> MutationId {
+        MutationId::random(&self.entropy)
+    }
+
+    /// Applies a record to both, and compares.
+    fn apply(&mut self, record: Record) -> Result<Verdict, TestCaseError> {
+        let before = self.state.clone();
+        let expected = self.naive.apply(&record, &self.loaded);
+        let applied = self.state.apply(&record, &self.loaded);
+        let found = match &applied {
+            Err(_) => Verdict::Refused,
+            Ok(applied) if applied.refused.is_empty() => Verdict::Accepted,
+            Ok(_) => Verdict::Kept,
+        };
+        prop_assert_eq!(found, expected, "{:?}: {:?}", record, applied);
+        if found == Verdict::Refused {
+            prop_assert!(
+                self.state == before,
+                "a refused record leaves a trace: {record:?}"
+            );
+            return Ok(found);
+        }
+        let difference = self.naive.difference(&self.state);
+        prop_assert_eq!(difference, None, "after {:?}", record);
+        let entries: Vec<_> = self.state.entries().cloned().collect();
+        prop_assert!(oracle::is_topological(&entries), "after {record:?}");
+        let ends = record.ends_frame();
+        self.open.push(record);
+        if ends || self.open.len() >= BATCH {
+            self.seal()?;
+        }
+        Ok(found)
+    }
+
+    /// Puts the open records into a frame.
+    fn seal(&mut self) -> Checked {
+        let Some(last) = self.open.last() else {
+            return Ok(());
+        };
+        let marks = matches!(last, Record::Mark(_));
+        let previous = self
+            .frames
+            .last()
+            .map_or_else(|| genesis(lineage()), |frame| *frame.chain());
+        let frame = Frame::new(
+            FrameKind::Data,
+            Epoch(1),
+            Slot(self.frames.len() as u64),
+            Nonce::random(&self.entropy),
+            &encode_records(&self.open),
+            &previous,
+        )
+        .map_err(|error| TestCaseError::fail(error.to_string()))?;
+        if let Some(revision) = self.state.settle(frame.chain())
+            && marks
+        {
+            let snapshot = self.state.snapshot("s", moment());
+            prop_assert_eq!(self.state.current(), Some(&revision));
+            self.revisions.push((revision, snapshot.into()));
+        }
+        self.open.clear();
+        self.frames.push(frame);
+        self.shown.push(self.state.clone());
+        Ok(())
+    }
+
+    /// The full verifier finds nothing that the incremental checks must have refused.
+    pub(super) fn verify(&self) -> Checked {
+        let mut snapshot = self.state.snapshot("s", moment());
+        snapshot.continuation = Some(self.state.continuation());
+        let found = verify::verify(&snapshot).violations;
+        prop_assert_eq!(found, vec![]);
+        Ok(())
+    }
+
+    /// Replays each prefix of the journal from the empty state, and each suffix from a state in between.
+    pub(super) fn replay_every_prefix(&mut self) -> Checked {
+        self.seal()?;
+        let failed = |error: state_core::Error| TestCaseError::fail(error.to_string());
+        for (length, shown) in (1..).zip(&self.shown) {
+            let from_start = State::new(lineage());
+            let replayed = replay(from_start, &self.frames[..length], &self.loaded).map_err(failed)?;
+            prop_assert!(replayed == *shown, "the first {length} frames");
+        }
+        if let Some(last) = self.shown.last() {
+            for (length, shown) in (1..).zip(&self.shown) {
+                let rest = &self.frames[length..];
+                let replayed = replay(shown.clone(), rest, &self.loaded).map_err(failed)?;
+                prop_assert!(replayed == *last, "from frame {length} on");
+            }
+        }
+        Ok(())
+    }
+
+    /// The state as a checkpoint stores it and a reader loads it.
+    fn reloaded(&self) -> Result<State, TestCaseError> {
+        let failed = |error: state_core::Error| TestCaseError::fail(error.to_string());
+        let mut snapshot = self.state.snapshot("s", moment());
+        snapshot.continuation = Some(self.state.continuation());
+        let stored = codec::encode_stored(&snapshot);
+        let decoded = codec::decode("checkpoint", &stored).map_err(failed)?;
+        prop_assert_eq!(&decoded, &snapshot);
+        let state = State::from_snapshot(lineage(), &decoded).map_err(failed)?;
+        prop_assert!(state == self.state, "a stored state is another one");
+        Ok(state)
+    }
+
+    /// The same bench, with a state that was stored and read again.
+    pub(super) fn resumed(&mut self) -> Result<Self, TestCaseError> {
+        self.seal()?;
+        let mut resumed = Self {
+            state: self.reloaded()?,
+            naive: self.naive.clone(),
+            loaded: self.loaded.clone(),
+            entropy: SeededEntropy::new(2),
+            open: Vec::new(),
+            frames: self.frames.clone(),
+            shown: self.shown.clone(),
+            revisions: self.revisions.clone(),
+        };
+        // Both go on drawing the same bits.
+        self.entropy = SeededEntropy::new(2);
+        resumed.open.clear();
+        Ok(resumed)
+    }
+}
+
+pub(super) fn lineage() -> Lineage {
+    Lineage::from_bits([7; 16])
+}
+
+fn moment() -> Timestamp {
+    Timestamp::new("2026-01-01T00:00:00Z")
+}

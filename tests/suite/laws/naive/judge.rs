@@ -1,0 +1,75 @@
+//! Whether a whole list keeps the rules that every mutation must keep, entry by entry against all others.
+
+use state_core::testkit::oracle;
+use state_core::{Dependency, Entry, SharedEntry};
+
+/// Keys and uids are unique, every reference is met, and every provider is the incarnation that is named.
+pub(crate) fn is_sound(list: &[SharedEntry]) -> bool {
+    let order = (0..list.len()).all(|at| stands(&list[at], &list[..at], &list[at + 1..]));
+    let providers = (0..list.len()).all(|at| has_its_provider(&list[at], &list[..at]));
+    // Two oracles that know nothing of each other: one that errs is found out.
+    assert_eq!(
+        order,
+        oracle::is_topological(list) && providers,
+        "the oracles disagree"
+    );
+    order && is_distinct(list) && list.iter().all(|entry| is_whole(entry))
+}
+
+/// A resource has a kind; what isn't ours is neither changed nor replaced.
+pub(crate) fn is_whole(entry: &Entry) -> bool {
+    let has_kind = entry.kind.as_ref().is_some_and(|kind| !kind.is_empty());
+    has_kind && !(entry.external && (entry.pending_replacement || entry.tainted))
+}
+
+/// No key and no uid is there twice.
+pub(crate) fn is_distinct(list: &[SharedEntry]) -> bool {
+    list.iter().enumerate().all(|(at, entry)| {
+        list[..at].iter().all(|other| {
+            let same_uid = entry.uid.is_some() && entry.uid == other.uid;
+            entry.key() != other.key() && !same_uid
+        })
+    })
+}
+
+/// Whether an entry may stand between these.
+pub(crate) fn stands(entry: &Entry, before: &[SharedEntry], after: &[SharedEntry]) -> bool {
+    let met = |to: &Dependency| match to {
+        Dependency::Entry(address) => before.iter().any(|other| other.address == *address),
+        Dependency::Group(group) => {
+            let belongs = |other: &Entry| other.deposed.is_none() && other.group.as_ref() == Some(group);
+            !belongs(entry) && !after.iter().any(|other| belongs(other))
+        }
+    };
+    let addresses = entry
+        .parent
+        .iter()
+        .chain(&entry.deleted_with)
+        .chain(&entry.replace_with);
+    let dependencies = entry
+        .depends_on
+        .iter()
+        .chain(entry.property_dependencies.values().flatten());
+    addresses.cloned().map(Dependency::Entry).all(|to| met(&to))
+        && dependencies.clone().all(met)
+        && entry
+            .provider
+            .iter()
+            .all(|provider| met(&Dependency::Entry(provider.address.clone())))
+        && has_its_provider(entry, before)
+}
+
+/// Whether the provider that stands earlier is the one with the id that is named. One that awaits replacement is
+/// free: its provider may be gone.
+fn has_its_provider(entry: &Entry, before: &[SharedEntry]) -> bool {
+    let Some(provider) = entry.provider.as_ref().filter(|_| !entry.pending_replacement) else {
+        return true;
+    };
+    let mut incarnations = before
+        .iter()
+        .filter(|other| other.address == provider.address)
+        .peekable();
+    provider.id.is_none()
+        || incarnations.peek().is_none()
+        || incarnations.any(|other| other.id == provider.id)
+}
