@@ -6,7 +6,7 @@ use state_core::{Address, Entry, EntryKey, Op, PendingOperation, Result, State, 
 use state_manager::{Intent, Session, Stack, Update, UpdateRequest};
 use state_tests::dice::Dice;
 use state_tests::line::{Ending, Line, Plan};
-use state_tests::workload::{self, TASKS, anchor, task_of};
+use state_tests::workload::{self, LARGE, TASKS, anchor, task_of};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -63,40 +63,40 @@ async fn session(stack: &Stack, dice: &mut Dice, style: Style) -> Result<()> {
     Ok(())
 }
 
-/// A short workload, always the same: enough for a checkpoint, two updates, two sessions.
-pub(crate) async fn script(dir: &str) -> Result<()> {
+/// A short workload, always the same: enough for a checkpoint, an update, a clean close.
+pub(crate) async fn script(dir: &str, part: &str) -> Result<()> {
     let stack = open(dir).await?;
-    for part in ["large-a", "large-b"] {
-        let session = stack.lock("script").await?;
-        say(&Line::Locked);
-        let update = session
-            .start_update(UpdateRequest::new(UpdateKind::Update))
+    let session = stack.lock("script").await?;
+    say(&Line::Locked);
+    let update = session
+        .start_update(UpdateRequest::new(UpdateKind::Update))
+        .await?;
+    let mut task = Task {
+        session: session.clone(),
+        update: update.clone(),
+        number: 0,
+        dice: Dice::new(1),
+    };
+    task.see_anchor().await?;
+    let anchor = anchor(0)?;
+    if session.state().is_empty() {
+        task.step(Op::Create, anchor, format!("{part}-anchor"), Ending::Succeed)
             .await?;
-        let mut task = Task {
-            session: session.clone(),
-            update: update.clone(),
-            number: 0,
-            dice: Dice::new(1),
-        };
-        task.see_anchor().await?;
-        for step in 0..4 {
-            let tag = format!("{part}{step}");
-            let address = match (part, step) {
-                ("large-a", 0) => anchor(0)?,
-                _ => Address::new(format!("t0.{tag}"))?,
-            };
-            task.step(Op::Create, address, tag, Ending::Succeed).await?;
-        }
-        let first = Address::new(format!("t0.{part}1"))?;
-        task.step(Op::Update, first.clone(), format!("{part}-small"), Ending::Fail)
-            .await?;
-        task.step(Op::Delete, first, format!("{part}-gone"), Ending::Succeed)
-            .await?;
-        drop(task);
-        say(&Line::Finished(update.finish(UpdateResult::Succeeded).await?));
-        session.close().await?;
-        say(&Line::Closed);
     }
+    for step in 0..4 {
+        let tag = format!("{LARGE}-{part}{step}");
+        let address = Address::new(format!("t0.{tag}"))?;
+        task.step(Op::Create, address, tag, Ending::Succeed).await?;
+    }
+    let first = Address::new(format!("t0.{LARGE}-{part}0"))?;
+    task.step(Op::Update, first.clone(), format!("{part}-small"), Ending::Fail)
+        .await?;
+    task.step(Op::Delete, first, format!("{part}-gone"), Ending::Succeed)
+        .await?;
+    drop(task);
+    say(&Line::Finished(update.finish(UpdateResult::Succeeded).await?));
+    session.close().await?;
+    say(&Line::Closed);
     Ok(())
 }
 

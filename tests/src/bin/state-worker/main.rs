@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `commit DIR SEED` | eight tasks change the stack, until killed |
 //! | `hold DIR SEED` | the same in one update that never ends |
-//! | `script DIR` | one task, a short fixed workload, then ends |
+//! | `script DIR PART` | one task, a short fixed workload, then ends |
 //! | `count DIR TIMES` | adds one to a counter under the writer lock, again and again |
 //! | `cost DIR ENTRIES` | what mutations cost at a size, as JSON |
 
@@ -28,7 +28,7 @@ fn main() -> ExitCode {
     let done = match *words.as_slice() {
         ["commit", dir, seed] => runtime(2).block_on(commit::run(dir, number(seed), commit::Style::Endless)),
         ["hold", dir, seed] => runtime(2).block_on(commit::run(dir, number(seed), commit::Style::OneUpdate)),
-        ["script", dir] => runtime(1).block_on(commit::script(dir)),
+        ["script", dir, part] => runtime(1).block_on(commit::script(dir, part)),
         ["count", dir, times] => runtime(1).block_on(count::run(dir, number(times))),
         ["cost", dir, entries] => runtime(1).block_on(cost::run(dir, number(entries))),
         _ => return ExitCode::from(2),
