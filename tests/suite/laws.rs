@@ -7,7 +7,11 @@
 
 mod actions;
 mod aim;
+mod codec_laws;
 mod core_laws;
+mod desk;
+mod files;
+mod manager;
 mod naive;
 mod strategies;
 

@@ -3,6 +3,7 @@
 mod corruption;
 mod cost;
 mod crash;
+mod golden;
 mod laws;
 mod process;
 mod race;
