@@ -4,7 +4,7 @@ mod cli;
 
 use crate::store::{block_on, environment, stack};
 use state_core::{ErrorKind, RevisionId, Snapshot, UpdateKind, codec};
-use state_formats::{Format, ImportContext, Imported, TERRAFORM};
+use state_formats::{Format, Imported, TERRAFORM};
 use state_manager::{Session, Stack, UpdateRequest};
 use std::path::PathBuf;
 
@@ -173,9 +173,7 @@ fn fixture(name: &str) -> Vec<u8> {
 }
 
 fn read(state: &[u8]) -> Imported {
-    let environment = environment();
-    let mut context = ImportContext::new(&*environment.entropy, &*environment.clock);
-    state_formats::import(state, Format::Terraform, &mut context).expect("Terraform wrote it")
+    state_formats::import(state, Format::Terraform, &*environment().clock).expect("Terraform wrote it")
 }
 
 async fn import(session: &Session, state: &[u8]) -> RevisionId {
