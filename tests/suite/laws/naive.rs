@@ -166,8 +166,7 @@ impl Naive {
             (Op::Create | Op::Import, Some(old)) => require(deposes.is_some() || old.pending_replacement)?,
             (Op::Update | Op::Delete | Op::Discard, None) => return Err(Broken),
             (Op::Delete, Some(old)) => {
-                let excused = *tombstone || !target.is_live();
-                require(!old.protect || excused)?;
+                require(!old.protect || !target.is_live())?;
             }
             _ => {}
         }
@@ -181,17 +180,8 @@ impl Naive {
             begun: at.clone(),
             result: None,
         };
-        match entry {
-            Some(entry) => {
-                let all = self.entries();
-                let (before, after) = all.split_at(self.new.len());
-                require(is_whole(entry) && stands(entry, before, after))?;
-            }
-            None => {
-                let mut done = self.clone();
-                done.take_effect(&operation, None, Outcome::Succeeded, &[], None)?;
-            }
-        }
+        let mut done = self.clone();
+        done.take_effect(&operation, entry.as_ref(), Outcome::Succeeded, &[], None)?;
         self.pending.push(operation);
         Ok(())
     }
