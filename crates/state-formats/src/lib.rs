@@ -19,18 +19,18 @@
 //! laid out as Terraform lays it out), may hold secrets in places that nobody declared. Whoever seals a snapshot seals
 //! what [`OPAQUE_IN_ENTRY`] and [`OPAQUE_IN_SNAPSHOT`] name.
 
-mod context;
 mod error;
 mod format;
+mod imported;
 mod terraform;
 mod verdict;
 
-pub use context::{ForeignMeta, ImportContext, Imported};
 pub use error::{Error, Result};
 pub use format::{Format, detect};
+pub use imported::{ForeignMeta, Imported};
 pub use verdict::{ImportVerdict, Refusal, check_import};
 
-use state_core::{Snapshot, codec};
+use state_core::{Clock, Snapshot, codec};
 
 /// The key of Terraform's part in `extensions` and `foreign_serials`.
 pub const TERRAFORM: &str = "terraform";
@@ -50,19 +50,30 @@ pub const OPAQUE_IN_SNAPSHOT: [&str; 3] = ["/original/text", "/check-results", "
 /// # Errors
 /// [`Error::Core`] with a malformed document (line, column, path) or a cycle (its members), and the refusals of
 /// [`detect`].
-pub fn import(bytes: &[u8], format: Format, context: &mut ImportContext<'_>) -> Result<Imported> {
+pub fn import(bytes: &[u8], format: Format, clock: &dyn Clock) -> Result<Imported> {
     match format {
-        Format::Native => native(bytes),
-        Format::Terraform => terraform::import(bytes, context),
+        Format::Native => native(bytes, codec::decode),
+        Format::Terraform => terraform::import(bytes, clock),
     }
 }
 
-fn native(bytes: &[u8]) -> Result<Imported> {
+/// [`import`] of a state that is to be [repaired](state_core::repair): entries of a native snapshot may have one key.
+///
+/// # Errors
+/// As [`import`].
+pub fn import_broken(bytes: &[u8], format: Format, clock: &dyn Clock) -> Result<Imported> {
+    match format {
+        Format::Native => native(bytes, codec::decode_broken),
+        Format::Terraform => terraform::import(bytes, clock),
+    }
+}
+
+fn native(bytes: &[u8], decode: fn(&str, &[u8]) -> state_core::Result<Snapshot>) -> Result<Imported> {
     if bytes.is_empty() {
         return Err(Error::NoState);
     }
     Ok(Imported {
-        snapshot: codec::decode("snapshot", bytes)?,
+        snapshot: decode("snapshot", bytes)?,
         foreign: None,
         notes: Vec::new(),
     })
