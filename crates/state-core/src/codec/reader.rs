@@ -49,12 +49,9 @@ impl<'d, 'a> Reader<'d, 'a> {
         }
     }
 
-    /// The same, for a document that is to be repaired.
-    pub(super) const fn allowing_twins(self) -> Self {
-        Self {
-            allows_twins: true,
-            ..self
-        }
+    /// The same; two entries may have one key or not.
+    pub(super) const fn allowing_twins(self, allows_twins: bool) -> Self {
+        Self { allows_twins, ..self }
     }
 
     /// Whether two entries may have one key.
