@@ -56,7 +56,7 @@ pub enum Operation {
     /// Gives an entry another address, all of its generations alike. The address of a group moves its members, which
     /// keep what their addresses have behind it, `[0]` say.
     ///
-    /// A group that is the address without its index, as Terraform has it, follows the address. Any other group stays.
+    /// A group that is the address without its indexes, as Terraform has it, follows the address. Any other group stays.
     Mv {
         /// The address now.
         from: Address,

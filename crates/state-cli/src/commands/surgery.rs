@@ -144,8 +144,35 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
     };
     let request = operate::Request {
         kind,
+        message: Some(remember.message.clone().unwrap_or_else(|| told(&operation))),
         operations: vec![operation],
-        message: remember.message.clone(),
     };
     operate::run(context, &request).await
+}
+
+/// How many addresses the history tells of.
+const NAMED: usize = 5;
+
+/// What the history tells of an operation, when nobody says anything else.
+fn told(operation: &Operation) -> String {
+    let (what, addresses, all) = match operation {
+        Operation::Mv { from, to } => return format!("mv {from} {to}"),
+        Operation::Rm { addresses, .. } => ("rm", addresses, false),
+        Operation::Protect { addresses, all } => ("protect", addresses, *all),
+        Operation::Unprotect { addresses, all } => ("unprotect", addresses, *all),
+        Operation::Taint { addresses, all } => ("taint", addresses, *all),
+        Operation::Untaint { addresses, all } => ("untaint", addresses, *all),
+        _ => return String::new(),
+    };
+    let mut text = what.to_owned();
+    if all {
+        text.push_str(" --all");
+    }
+    for address in addresses.iter().take(NAMED) {
+        text.push_str(&format!(" {address}"));
+    }
+    if addresses.len() > NAMED {
+        text.push_str(&format!(" and {} more", addresses.len() - NAMED));
+    }
+    text
 }

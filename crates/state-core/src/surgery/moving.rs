@@ -108,7 +108,7 @@ struct Groups<'a> {
 
 impl<'a> Groups<'a> {
     fn new(state: &State, from: &'a Address, to: &'a Address) -> Self {
-        let (old, new) = (without_index(from), without_index(to));
+        let (old, new) = (without_indexes(from), without_indexes(to));
         let follows = state
             .generations(from)
             .any(|entry| entry.group.as_ref().is_some_and(|group| group.as_str() == old));
@@ -171,21 +171,25 @@ impl<'a> Groups<'a> {
     }
 }
 
-/// An address without the index behind it: `web` of `web[0]` and of `web["a"]`.
-fn without_index(address: &Address) -> &str {
-    let text = address.as_str();
-    let (mut quoted, mut escaped, mut open) = (false, false, None);
-    for (at, c) in text.char_indices() {
+/// An address without its indexes: `module.m.web` of `module.m["a"].web[0]`.
+fn without_indexes(address: &Address) -> String {
+    let (mut quoted, mut escaped, mut depth) = (false, false, 0_u32);
+    let mut text = String::new();
+    for c in address.as_str().chars() {
         match c {
             _ if escaped => escaped = false,
             '\\' if quoted => escaped = true,
-            '"' => quoted = !quoted,
-            '[' if !quoted => open = Some(at),
+            '"' if depth > 0 => quoted = !quoted,
+            '[' if !quoted => depth += 1,
+            ']' if !quoted && depth > 0 => {
+                depth -= 1;
+                continue;
+            }
             _ => {}
         }
+        if depth == 0 {
+            text.push(c);
+        }
     }
-    match open {
-        Some(at) if at > 0 && text.ends_with(']') => &text[..at],
-        _ => text,
-    }
+    text
 }

@@ -125,6 +125,22 @@ fn who_waits_for_a_group_waits_for_the_member_that_left_it() {
 }
 
 #[test]
+fn a_group_spans_all_instances_of_a_module() {
+    let state = of(vec![
+        member(r#"module.s["a"].web[0]"#, "module.s.web", &[]),
+        member(r#"module.s["b"].web[0]"#, "module.s.web", &[]),
+        entry("lb", &[group("module.s.web")]),
+    ]);
+    let surgery = done(&state, &mv(r#"module.s["a"].web[0]"#, r#"module.t["]["].web"#));
+    let moved = live(&surgery, r#"module.t["]["].web"#);
+    assert_eq!(moved.group, Some(address("module.t.web")));
+    assert_eq!(
+        live(&surgery, "lb").depends_on,
+        [group("module.s.web"), group("module.t.web")]
+    );
+}
+
+#[test]
 fn the_address_of_a_group_moves_its_members() {
     let state = of(vec![
         member("web[0]", "web", &[]),
