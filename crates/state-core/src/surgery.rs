@@ -151,9 +151,18 @@ impl Surgery {
     /// # Errors
     /// Why it is refused; then nothing of it was done.
     pub fn perform(&mut self, operation: &Operation) -> Result<(), Refusal> {
-        let mut next = self.clone();
+        let (state, changes) = (self.state.clone(), self.changes.len());
+        let performed = self.try_perform(operation);
+        if performed.is_err() {
+            self.state = state;
+            self.changes.truncate(changes);
+        }
+        performed
+    }
+
+    fn try_perform(&mut self, operation: &Operation) -> Result<(), Refusal> {
         match operation {
-            Operation::Mv { from, to } => next.move_all(from, to)?,
+            Operation::Mv { from, to } => self.move_all(from, to),
             Operation::Rm {
                 addresses,
                 deposed,
@@ -166,15 +175,13 @@ impl Surgery {
                     cascade: *cascade,
                     force: *force,
                 };
-                next.change(removal::plan(&next.state, &request)?)?;
+                self.change(removal::plan(&self.state, &request)?)
             }
-            Operation::Protect { addresses, all } => next.mark(Mark::Protect, true, addresses, *all)?,
-            Operation::Unprotect { addresses, all } => next.mark(Mark::Protect, false, addresses, *all)?,
-            Operation::Taint { addresses, all } => next.mark(Mark::Taint, true, addresses, *all)?,
-            Operation::Untaint { addresses, all } => next.mark(Mark::Taint, false, addresses, *all)?,
+            Operation::Protect { addresses, all } => self.mark(Mark::Protect, true, addresses, *all),
+            Operation::Unprotect { addresses, all } => self.mark(Mark::Protect, false, addresses, *all),
+            Operation::Taint { addresses, all } => self.mark(Mark::Taint, true, addresses, *all),
+            Operation::Untaint { addresses, all } => self.mark(Mark::Taint, false, addresses, *all),
         }
-        *self = next;
-        Ok(())
     }
 
     /// Puts another entry in the place of one; its key may be another one too, but what refers to it doesn't follow.
