@@ -19,6 +19,7 @@ mod mask;
 mod nearest;
 mod output;
 mod prompt;
+mod reading;
 mod render;
 mod revision;
 mod store;

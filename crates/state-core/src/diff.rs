@@ -161,6 +161,14 @@ pub fn entry_changes(old: &Entry, new: &Entry) -> Vec<Change> {
     changes
 }
 
+/// An entry's name as a property: the pointer `/address`.
+pub fn address_property(entry: &Entry) -> Property {
+    Property {
+        pointer: "/address".to_owned(),
+        value: Value::new(Json::from_string(&entry.key().to_string()), Vec::new()),
+    }
+}
+
 /// All that an entry says, in leaves: fields whole, inputs and outputs down to scalars, empty containers, and what is
 /// secret. Its key and the moment of its last change are left out.
 pub fn properties(entry: &Entry) -> Vec<Property> {

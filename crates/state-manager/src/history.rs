@@ -6,7 +6,7 @@ use crate::snapshots;
 use crate::stack::Stack;
 use state_core::backend::{ObjectKind, ObjectName};
 use state_core::{Enveloped, Error, Result, RevisionId, Slot, Snapshot, UpdateInfo};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A committed point of a stack's journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +51,21 @@ pub(crate) async fn documents(stack: &Stack, tip: &Replayed) -> Result<Vec<Revis
         .into_values()
         .filter(|document| !tip.state.is_forgotten(&document.revision))
         .collect())
+}
+
+/// The ids of all revisions that `updates/` tells of.
+pub(crate) async fn stored_ids(stack: &Stack) -> Result<BTreeSet<RevisionId>> {
+    let names = stack.backend().list(stack.lineage(), ObjectKind::Update).await?;
+    let ids = names.into_iter().filter_map(|name| match name {
+        ObjectName::Update(id) => Some(id),
+        _ => None,
+    });
+    Ok(ids.collect())
+}
+
+/// What `updates/` tells of a revision.
+pub(crate) async fn stored_document(stack: &Stack, id: &RevisionId) -> Result<RevisionDocument> {
+    read_document(stack, &ObjectName::Update(id.clone())).await
 }
 
 async fn read_document(stack: &Stack, name: &ObjectName) -> Result<RevisionDocument> {

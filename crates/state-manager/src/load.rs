@@ -11,6 +11,7 @@ use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// A state that was read, and what was seen on the way.
+#[derive(Clone)]
 pub(crate) struct Replayed {
     pub(crate) state: State,
     /// When the last thing that it holds was recorded.
