@@ -1,5 +1,7 @@
 //! One module a command: its arguments, and what it does.
 
+pub(crate) mod blame;
+pub(crate) mod diff;
 pub(crate) mod export;
 pub(crate) mod history;
 pub(crate) mod import;
@@ -18,7 +20,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::output::Report;
 
-/// Runs a command. Nothing is printed on stdout before it is done.
+/// Runs a command. But for what streams, nothing is printed on stdout before it is done.
 pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
     match command {
         Command::Init(args) => init::run(context, args),
@@ -29,6 +31,8 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::Show(args) => show::run(context, args).await,
         Command::Outputs(args) => outputs::run(context, args).await,
         Command::History(args) => history::run(context, args).await,
+        Command::Diff(args) => diff::run(context, args).await,
+        Command::Blame(args) => blame::run(context, args).await,
         Command::Rollback(args) => rollback::run(context, args).await,
         Command::Verify(args) => verify::run(context, args).await,
         Command::Pending(command) => pending::run(context, command).await,

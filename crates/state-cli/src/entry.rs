@@ -39,7 +39,7 @@ impl EntryLine {
 }
 
 /// The resource's type, or the composite's.
-fn kind(entry: &Entry) -> Option<String> {
+pub(crate) fn kind(entry: &Entry) -> Option<String> {
     entry.kind.clone().or_else(|| entry.library_type.clone())
 }
 

@@ -3,21 +3,24 @@
 use crate::context::Context;
 use crate::error::CliError;
 use crate::marks::count;
-use crate::output::Report;
+use crate::output::{Report, stream_line};
 use crate::render::table::Table;
-use crate::render::time::age;
+use crate::render::time::{Since, age};
 use crate::store;
 use serde::Serialize;
 use state_core::{Op, RevisionId, Timestamp, UpdateInfo, UpdateResult};
 use state_manager::{Revision, RevisionKind};
 use std::collections::BTreeMap;
 
-/// List the revisions, newest first. `@` marks the current one.
+/// List the revisions, newest first. `@` marks the current one. With `--json` each is a line of its own.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// At most so many.
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
+    /// Only those since then: a span back from now (`2h`, `7d`), a day (`2026-05-30`) or a moment (RFC 3339).
+    #[arg(long, value_name = "WHEN")]
+    since: Option<Since>,
 }
 
 #[derive(Serialize)]
@@ -85,13 +88,36 @@ impl From<UpdateInfo> for Details {
 
 /// Lists.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let revisions = store::open_stack(context).await?.history().await?;
-    let limit = args.limit.unwrap_or(usize::MAX);
-    let lines: Vec<Line> = revisions.into_iter().take(limit).map(Line::from).collect();
     let now = context.now();
+    let since = args.since.as_ref().map(|since| since.moment(&now)).transpose()?;
+    let mut revisions = store::open_stack(context).await?.revisions().await?;
+    let mut lines: Vec<Line> = Vec::new();
+    let mut left = args.limit.unwrap_or(usize::MAX);
+    while left > 0 {
+        let Some(revision) = revisions.next().await? else {
+            break;
+        };
+        if is_before(since, &revision) {
+            break;
+        }
+        left -= 1;
+        let line = Line::from(revision);
+        if !context.global.json {
+            lines.push(line);
+        } else if !stream_line("history", &line)? {
+            break;
+        }
+    }
+    if context.global.json {
+        return Ok(Report::raw(Vec::new(), Vec::new()));
+    }
     Report::new(context, "history", &lines, Vec::new(), |page| {
         if lines.is_empty() {
-            page.line("no revisions yet: `statectl import FILE` makes the first");
+            page.line(if since.is_none() {
+                "no revisions yet: `statectl import FILE` makes the first"
+            } else {
+                "no revisions since then"
+            });
             return;
         }
         let mut table = Table::new([
@@ -102,6 +128,18 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         }
         table.print(page);
     })
+}
+
+/// Whether an update ended before a moment. Only those that say when they did.
+fn is_before(since: Option<jiff::Timestamp>, revision: &Revision) -> bool {
+    let (Some(since), RevisionKind::Update(update)) = (since, &revision.kind) else {
+        return false;
+    };
+    let ended = update.end.as_ref().unwrap_or(&update.start);
+    ended
+        .as_str()
+        .parse::<jiff::Timestamp>()
+        .is_ok_and(|ended| ended < since)
 }
 
 fn row(line: &Line, now: &Timestamp) -> [String; 8] {
