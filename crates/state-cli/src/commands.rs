@@ -3,6 +3,8 @@
 pub(crate) mod blame;
 pub(crate) mod diff;
 pub(crate) mod export;
+pub(crate) mod find;
+pub(crate) mod graph;
 pub(crate) mod history;
 pub(crate) mod import;
 pub(crate) mod init;
@@ -33,6 +35,8 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::History(args) => history::run(context, args).await,
         Command::Diff(args) => diff::run(context, args).await,
         Command::Blame(args) => blame::run(context, args).await,
+        Command::Find(args) => find::run(context, args).await,
+        Command::Graph(args) => graph::run(context, args).await,
         Command::Rollback(args) => rollback::run(context, args).await,
         Command::Verify(args) => verify::run(context, args).await,
         Command::Pending(command) => pending::run(context, command).await,

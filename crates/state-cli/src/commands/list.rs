@@ -53,13 +53,13 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     Report::new(context, "list", &listed, warnings, |page| {
         if !is_long {
             for entry in &listed.entries {
-                page.line(name(entry));
+                page.line(entry.name());
             }
         } else if !listed.entries.is_empty() {
             let mut table = Table::new(["ADDRESS", "KIND", "ID", "MARKS"]);
             for entry in &listed.entries {
                 table.row([
-                    name(entry),
+                    entry.name(),
                     entry.kind.clone().unwrap_or_else(|| entry.entry_type.to_owned()),
                     entry.id.clone().unwrap_or_default(),
                     entry.marks.join(", "),
@@ -68,11 +68,4 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             table.print(page);
         }
     })
-}
-
-fn name(entry: &EntryLine) -> String {
-    match &entry.deposed {
-        None => entry.address.clone(),
-        Some(key) => format!("{} (deposed {key})", entry.address),
-    }
 }
