@@ -23,7 +23,7 @@ fn keys(entries: &[SharedEntry]) -> BTreeSet<EntryKey> {
 fn successors(
     old: Vec<SharedEntry>,
     new: Vec<SharedEntry>,
-    fates: Vec<u8>,
+    fates: &[u8],
 ) -> (Vec<SharedEntry>, Vec<SharedEntry>) {
     let mut next: Vec<SharedEntry> = Vec::new();
     for (place, (entry, fate)) in old.iter().zip(fates.iter().cycle()).enumerate() {
@@ -55,7 +55,7 @@ fn successors(
 fn pairs() -> impl Strategy<Value = (Snapshot, Snapshot)> {
     let lists = (entries_in_order(8), entries_in_order(8), vec(any::<u8>(), 1..8));
     lists.prop_map(|(old, new, fates)| {
-        let (old, new) = successors(old, new, fates);
+        let (old, new) = successors(old, new, &fates);
         (snapshot(old), snapshot(new))
     })
 }
