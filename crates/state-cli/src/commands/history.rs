@@ -31,6 +31,8 @@ struct Line {
     kind: String,
     current: bool,
     entries: u64,
+    /// The later revision that brought back one from before this.
+    undone_by: Option<RevisionId>,
     #[serde(flatten)]
     update: Option<Details>,
 }
@@ -63,6 +65,7 @@ impl From<Revision> for Line {
             kind,
             current: revision.current,
             entries: revision.entries,
+            undone_by: None,
             update,
         }
     }
@@ -92,6 +95,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     let since = args.since.as_ref().map(|since| since.moment(&now)).transpose()?;
     let mut revisions = store::open_stack(context).await?.revisions().await?;
     let mut lines: Vec<Line> = Vec::new();
+    let mut undoing = Undoing::default();
     let mut left = args.limit.unwrap_or(usize::MAX);
     while left > 0 {
         let Some(revision) = revisions.next().await? else {
@@ -101,7 +105,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             break;
         }
         left -= 1;
-        let line = Line::from(revision);
+        let mut line = Line::from(revision);
+        undoing.mark(&mut line);
         if !context.global.json {
             lines.push(line);
         } else if !stream_line("history", &line)? {
@@ -128,6 +133,28 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         }
         table.print(page);
     })
+}
+
+/// Which later revision, if any, undid what comes next in a walk from the newest to the oldest.
+#[derive(Default)]
+struct Undoing {
+    /// What was brought back, and by what; everything between the two is undone.
+    rollback: Option<(RevisionId, RevisionId)>,
+}
+
+impl Undoing {
+    fn mark(&mut self, line: &mut Line) {
+        let Some(update) = &line.update else {
+            return;
+        };
+        match &self.rollback {
+            Some((restored, by)) if line.id > *restored => line.undone_by = Some(by.clone()),
+            _ => {
+                let restored = update.restored.clone();
+                self.rollback = restored.map(|restored| (restored, line.id.clone()));
+            }
+        }
+    }
 }
 
 /// Whether an update ended before a moment. Only those that say when they did.
@@ -159,8 +186,19 @@ fn row(line: &Line, now: &Timestamp) -> [String; 8] {
             "entry",
             "entries",
         ),
-        update.map(|update| update.message.clone()).unwrap_or_default(),
+        message(line),
     ]
+}
+
+/// Why it was made, and whether it still counts.
+fn message(line: &Line) -> String {
+    let message = line.update.as_ref().map_or("", |update| &update.message);
+    match &line.undone_by {
+        None => message.to_owned(),
+        Some(by) => format!("{message} (undone by {})", by.serial())
+            .trim_start()
+            .to_owned(),
+    }
 }
 
 /// What an update did, and how it ended where that isn't what one expects.

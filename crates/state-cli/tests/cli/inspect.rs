@@ -294,6 +294,24 @@ fn the_history_can_be_cut_and_streams_a_line_a_revision() {
 }
 
 #[test]
+fn the_history_marks_what_was_undone() {
+    let sandbox = two();
+    let undone = || -> Vec<Value> {
+        let history = sandbox.history();
+        history.iter().map(|line| line["undone-by"].clone()).collect()
+    };
+    assert_eq!(undone(), [Value::Null, Value::Null]);
+    sandbox.run(&["rollback", "1", "--yes"]).exits(0);
+    let third = sandbox.history()[0]["id"].clone();
+    assert_eq!(undone(), [Value::Null, third, Value::Null]);
+    assert!(sandbox.run(&["history"]).stdout.contains("(undone by 3)"));
+    // Undoing that brings the second one back.
+    sandbox.run(&["rollback", "2", "--yes"]).exits(0);
+    let fourth = sandbox.history()[0]["id"].clone();
+    assert_eq!(undone(), [Value::Null, fourth, Value::Null, Value::Null]);
+}
+
+#[test]
 fn no_way_of_reading_shows_or_finds_a_secret() {
     let sandbox = Sandbox::with_shop();
     let text = std::fs::read_to_string(fixture("shop.tfstate")).unwrap();
