@@ -1,11 +1,12 @@
 //! Which revision each property of an entry is from.
 
-use crate::history::{self, Revision, RevisionKind};
+use crate::document::Made;
+use crate::history::{self, Revision};
 use crate::load::Replayed;
 use crate::revisions::Revisions;
 use crate::stack::Stack;
 use state_core::diff::{self, Property};
-use state_core::{Address, Entry, EntryKey, Error, Result, RevisionId, SharedEntry, Snapshot, Timestamp};
+use state_core::{Address, Entry, Error, Result, RevisionId, SharedEntry, Snapshot, State, Timestamp};
 
 /// What an entry says, and since when it says so.
 #[derive(Clone, Debug)]
@@ -21,11 +22,12 @@ pub struct Blame {
 pub struct BlameLine {
     /// The property.
     pub property: Property,
-    /// The revision that last changed it; none while the update that did is open.
+    /// The revision that last changed it; none while no revision has it, because an update is open say.
     pub revision: Option<Revision>,
 }
 
-/// Walks from the newest revision to the oldest, and stops when all properties are settled.
+/// Walks from the newest revision to the oldest, and stops when all properties are settled. Each stretch of the journal
+/// between two bases is replayed once.
 ///
 /// Revisions that were stored and never became current are no part of what happened; what a deleted revision changed is
 /// told of the next one that remains.
@@ -42,21 +44,33 @@ pub(crate) async fn blame(
     };
     let entry = find(&newest, address).cloned().ok_or_else(missing)?;
     let mut walk = Walk::new(entry.clone());
-    let mut revisions = Revisions::of(stack, tip.clone()).await?;
+    let mut revisions = Revisions::of(stack, tip).await?;
     // What stands in `walk.entry` was made by this revision, or by one before it.
     let mut made_by: Option<Revision> = None;
+    // The object at revisions that come next, the next one last.
+    let mut known: Vec<(RevisionId, Option<SharedEntry>)> = Vec::new();
     while walk.is_open() {
-        let Some(revision) = revisions.next().await? else {
+        let Some(document) = revisions.next_document().await? else {
             break;
         };
-        let is_later = at.is_some_and(|at| revision.id > *at);
-        let is_chosen = at.is_some_and(|at| revision.id == *at);
-        if is_later || (matches!(revision.kind, RevisionKind::Stored) && !is_chosen) {
+        let id = document.revision.clone();
+        if at.is_some_and(|at| id > *at) {
             continue;
         }
-        let snapshot = history::snapshot(stack, &tip, &revision.id).await?;
-        walk.back_to(same_object(&snapshot, &walk.entry).cloned(), made_by.as_ref());
-        made_by = Some(revision);
+        if let Made::Mark(mark) = &document.made {
+            while known.last().is_some_and(|(other, _)| *other > id) {
+                known.pop();
+            }
+            if known.last().is_none_or(|(other, _)| *other != id) {
+                let pick = |state: &State| same_object(state, &walk.entry).cloned();
+                known = history::at_marks(stack, &document, &mark.base, pick).await?;
+            }
+            let before = known.pop().and_then(|(_, before)| before);
+            walk.back_to(before, made_by.as_ref());
+        } else if at != Some(&id) {
+            continue;
+        }
+        made_by = Some(document.into_revision(revisions.current()));
     }
     walk.back_to(None, made_by.as_ref());
     Ok(Blame {
@@ -76,13 +90,15 @@ fn find<'a>(snapshot: &'a Snapshot, address: &Address) -> Option<&'a SharedEntry
     generations.first().copied()
 }
 
-/// The object in another snapshot: by uid; by key where uids don't tell.
-fn same_object<'a>(snapshot: &'a Snapshot, entry: &Entry) -> Option<&'a SharedEntry> {
-    let by_uid = |other: &&SharedEntry| entry.uid.is_some() && other.uid == entry.uid;
-    let key: EntryKey = entry.key();
-    let by_key = |other: &&SharedEntry| other.key() == key && (other.uid.is_none() || entry.uid.is_none());
-    let mut entries = snapshot.entries.iter();
-    entries.clone().find(by_uid).or_else(|| entries.find(by_key))
+/// The object in another state: by uid; by key where uids don't tell.
+fn same_object<'a>(state: &'a State, entry: &Entry) -> Option<&'a SharedEntry> {
+    let by_uid = || state.entries().find(|other| other.uid == entry.uid);
+    let by_key = || state.entry(&entry.key());
+    match by_key() {
+        Some(other) if other.uid == entry.uid || other.uid.is_none() => Some(other),
+        other if entry.uid.is_none() => other,
+        _ => by_uid(),
+    }
 }
 
 struct Walk {

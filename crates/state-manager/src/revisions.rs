@@ -43,13 +43,23 @@ impl Revisions {
     /// # Cancellation
     /// A call that is dropped may skip a revision.
     pub async fn next(&mut self) -> Result<Option<Revision>> {
+        let document = self.next_document().await?;
+        Ok(document.map(|document| document.into_revision(self.current.as_ref())))
+    }
+
+    /// As [`Self::next`], with all that is known of it.
+    pub(crate) async fn next_document(&mut self) -> Result<Option<RevisionDocument>> {
         let Some(id) = self.ids.pop_last() else {
             return Ok(None);
         };
-        let document = match self.live.remove(&id) {
-            Some(live) => live,
-            None => history::stored_document(&self.stack, &id).await?,
-        };
-        Ok(Some(document.into_revision(self.current.as_ref())))
+        match self.live.remove(&id) {
+            Some(live) => Ok(Some(live)),
+            None => history::stored_document(&self.stack, &id).await.map(Some),
+        }
+    }
+
+    /// The current revision.
+    pub(crate) const fn current(&self) -> Option<&RevisionId> {
+        self.current.as_ref()
     }
 }

@@ -35,7 +35,7 @@ struct Line {
     pointer: String,
     value: Json,
     sensitive: bool,
-    /// None while the update that changed it is open.
+    /// None while no revision has it.
     revision: Option<RevisionId>,
     kind: Option<UpdateKind>,
     who: Option<String>,
@@ -74,7 +74,7 @@ impl Line {
         let who = self.who.as_deref().zip(self.host.as_deref());
         let name = self.pointer.strip_prefix('/').unwrap_or(&self.pointer);
         [
-            revision.map_or("update open".to_owned(), ToString::to_string),
+            revision.map_or("none yet".to_owned(), ToString::to_string),
             who.map(|(who, host)| format!("{who}@{host}")).unwrap_or_default(),
             self.when.as_ref().map(|when| age(now, when)).unwrap_or_default(),
             name.to_owned(),

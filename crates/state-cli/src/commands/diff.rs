@@ -35,7 +35,7 @@ struct Compared {
     stack: String,
     /// None: before the first revision.
     old: Option<RevisionId>,
-    /// None: the latest state, in the middle of an update.
+    /// None: the latest state, which is in no revision yet.
     new: Option<RevisionId>,
     identical: bool,
     removed: Vec<Named>,
@@ -84,13 +84,14 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     let stack = store::open_stack(context).await?;
     let history = stack.history().await?;
     let view = stack.tip().await?;
+    let settled = settled(&stack, &view).await?;
     let (new, new_snapshot) = match &args.new {
         Some(wanted) => read(&stack, revision::resolve(&history, wanted)?).await?,
-        None => latest(&view),
+        None => (settled.clone(), view.snapshot()),
     };
     let old = match &args.old {
         Some(wanted) => Some(revision::resolve(&history, wanted)?),
-        None if view.update_open() => view.state.current().cloned(),
+        None if settled.is_none() => view.state.current().cloned(),
         None => revision::previous(&history),
     };
     let (old, old_snapshot) = match old {
@@ -116,9 +117,15 @@ async fn read(stack: &Stack, id: RevisionId) -> Result<Read, CliError> {
     Ok((Some(id), snapshot))
 }
 
-fn latest(view: &View) -> Read {
-    let settled = view.state.current().filter(|_| !view.update_open());
-    (settled.cloned(), view.snapshot())
+/// The current revision, if the latest state is what it holds: an update may be open, or a step may have been settled
+/// since.
+async fn settled(stack: &Stack, view: &View) -> Result<Option<RevisionId>, CliError> {
+    let Some(current) = view.state.current().filter(|_| !view.update_open()) else {
+        return Ok(None);
+    };
+    let (tip, committed) = (view.snapshot(), stack.get(current).await?);
+    let is_settled = tip.entries == committed.entries && tip.outputs == committed.outputs;
+    Ok(is_settled.then(|| current.clone()))
 }
 
 /// What was before the first revision.
@@ -215,7 +222,7 @@ fn print(page: &mut Page, compared: &Compared) {
     page.heading(&format!(
         "{} → {}",
         named(&compared.old, "nothing"),
-        named(&compared.new, "latest state (update open)")
+        named(&compared.new, "latest state, in no revision yet")
     ));
     for (entries, sign, style) in [
         (&compared.removed, "-", Style::Bad),
