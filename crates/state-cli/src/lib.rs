@@ -16,6 +16,7 @@ mod exit;
 mod glob;
 mod marks;
 mod mask;
+mod mending;
 mod nearest;
 mod output;
 mod prompt;
