@@ -101,6 +101,9 @@ pub(crate) enum Command {
     /// See who holds the stack; take the lock from a holder that is gone.
     #[command(subcommand)]
     Lock(commands::lock::Command),
+    /// Change the record by hand.
+    #[command(flatten)]
+    Surgery(commands::surgery::Command),
 }
 
 /// Whether `--json` is among the arguments: asked before they are understood, so that usage errors are JSON too.

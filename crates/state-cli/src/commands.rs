@@ -15,6 +15,7 @@ pub(crate) mod pending;
 pub(crate) mod rollback;
 pub(crate) mod show;
 pub(crate) mod stack;
+pub(crate) mod surgery;
 pub(crate) mod verify;
 
 use crate::args::Command;
@@ -41,5 +42,6 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::Verify(args) => verify::run(context, args).await,
         Command::Pending(command) => pending::run(context, command).await,
         Command::Lock(command) => lock::run(context, command).await,
+        Command::Surgery(command) => surgery::run(context, command).await,
     }
 }

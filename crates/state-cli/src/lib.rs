@@ -17,6 +17,7 @@ mod glob;
 mod graph;
 mod marks;
 mod mask;
+mod mending;
 mod nearest;
 mod output;
 mod prompt;

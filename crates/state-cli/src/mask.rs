@@ -6,7 +6,7 @@ use state_core::{Entry, Json, Properties, Snapshot};
 use std::collections::BTreeMap;
 
 /// What stands in a secret's place.
-const HIDDEN: &str = "(sensitive)";
+pub(crate) const HIDDEN: &str = "(sensitive)";
 
 /// The id that the provider gave, unless it is a secret.
 pub(crate) fn id(entry: &Entry, show_secrets: bool) -> Option<String> {

@@ -39,10 +39,12 @@ pub mod merge;
 pub mod mutation;
 pub mod name;
 pub mod pending;
+pub mod repair;
 pub mod revision;
 pub mod sensitive;
 pub mod snapshot;
 pub mod state;
+pub mod surgery;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 pub mod update;

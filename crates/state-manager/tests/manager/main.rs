@@ -9,6 +9,7 @@ mod names;
 mod reading;
 mod revisions;
 mod sessions;
+mod surgery;
 
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
 use state_core::{Address, Dependency, Entry, EntryKey, MemoryBackend, UpdateKind, UpdateResult};
