@@ -25,6 +25,7 @@ pub mod codec;
 pub mod counter;
 pub mod crypter;
 pub mod dag;
+pub mod diff;
 pub mod digest;
 pub mod entry;
 pub mod envelope;

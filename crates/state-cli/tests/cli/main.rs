@@ -5,6 +5,7 @@
 mod changes;
 mod exits;
 mod import;
+mod inspect;
 mod json;
 mod reading;
 mod sandbox;
