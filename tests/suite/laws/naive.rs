@@ -2,7 +2,9 @@
 //! done; `snapshot = new ++ (base − done)`. Written from the table in [`state_core::mutation`], list by list, and
 //! judged as a whole after each record: no index, no position, no incremental check.
 
+mod difference;
 mod judge;
+mod lists;
 
 use judge::{is_sound, is_whole, stands};
 use state_core::journal::{RebaseCause, Record};
@@ -13,8 +15,7 @@ use state_core::pending::RefusedResult;
 use state_core::snapshot::Plugin;
 use state_core::state::Loaded;
 use state_core::{
-    Dependency, DeposedKey, Entry, EntryKey, MutationId, Op, Outcome, PendingOperation, SharedEntry, State,
-    Timestamp, codec,
+    Dependency, DeposedKey, Entry, EntryKey, MutationId, Op, Outcome, PendingOperation, SharedEntry,
 };
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -412,94 +413,6 @@ impl Naive {
         }
         Ok(())
     }
-
-    fn place(&self, key: &EntryKey) -> Option<Place> {
-        if let Some(place) = self.new.iter().position(|entry| entry.key() == *key) {
-            return Some(Place::New(place));
-        }
-        let left = |place: usize| !self.done.contains(&place);
-        (0..self.base.len())
-            .find(|place| left(*place) && self.base[*place].key() == *key)
-            .map(Place::Base)
-    }
-
-    fn get(&self, key: &EntryKey) -> Option<SharedEntry> {
-        self.place(key).map(|place| match place {
-            Place::New(place) => self.new[place].clone(),
-            Place::Base(place) => self.base[place].clone(),
-        })
-    }
-
-    fn remove(&mut self, key: &EntryKey) -> Option<SharedEntry> {
-        let old = self.get(key);
-        match self.place(key)? {
-            Place::New(place) => {
-                self.new.remove(place);
-            }
-            Place::Base(place) => {
-                self.done.insert(place);
-            }
-        }
-        old
-    }
-
-    fn set(&mut self, key: &EntryKey, entry: Entry) {
-        match self.place(key) {
-            Some(Place::New(place)) => self.new[place] = entry.into(),
-            Some(Place::Base(place)) => self.base[place] = entry.into(),
-            None => {}
-        }
-    }
-
-    /// How a state differs from this; none if it doesn't.
-    pub(crate) fn difference(&self, state: &State) -> Option<String> {
-        let keys = |entries: &[SharedEntry]| -> Vec<String> {
-            entries.iter().map(|entry| entry.key().to_string()).collect()
-        };
-        let (mine, theirs) = (self.entries(), state.entries().cloned().collect::<Vec<_>>());
-        if keys(&mine) != keys(&theirs) {
-            return Some(format!("order {:?}, not {:?}", keys(&theirs), keys(&mine)));
-        }
-        for (mine, theirs) in mine.iter().zip(&theirs) {
-            if mine != theirs {
-                let (mine, theirs) = (codec::entry_text(mine), codec::entry_text(theirs));
-                return Some(format!("entry {theirs}, not {mine}"));
-            }
-            let recorded = self.new.iter().any(|entry| entry.key() == mine.key());
-            if state.is_recorded(&theirs.key()) != recorded {
-                return Some(format!("{} is recorded: {}", mine.key(), !recorded));
-            }
-        }
-        let pending: Vec<PendingOperation> = state.pending().map(without_words).collect();
-        if pending != self.pending {
-            return Some(format!("pending {pending:#?}, not {:#?}", self.pending));
-        }
-        let manifest = state
-            .snapshot("", Timestamp::new(""))
-            .manifest
-            .unwrap_or_default();
-        if !manifest.plugins.iter().eq(&self.plugins) {
-            return Some(format!("plugins {:?}, not {:?}", manifest.plugins, self.plugins));
-        }
-        let rest = (state.update().is_some(), state.serial().get(), state.outputs());
-        if rest != (self.update_open, self.serial, &self.outputs) {
-            return Some(format!(
-                "open, serial, outputs: {rest:?}, not {:?}",
-                (self.update_open, self.serial, &self.outputs)
-            ));
-        }
-        None
-    }
-}
-
-/// The words in which violations are told are the real code's own.
-fn without_words(operation: &PendingOperation) -> PendingOperation {
-    let mut operation = operation.clone();
-    if let Some(result) = &mut operation.result {
-        assert!(!result.violations.is_empty(), "a refused result says why");
-        result.violations.clear();
-    }
-    operation
 }
 
 fn require(holds: bool) -> Change {
