@@ -10,6 +10,7 @@ mod actor;
 mod args;
 mod commands;
 mod context;
+mod duration;
 mod entry;
 mod error;
 mod exit;

@@ -41,6 +41,7 @@
 //! # Cancellation
 //! A future that is dropped before its work is in the queue does nothing; afterwards the work is done anyway.
 
+pub mod client_lock;
 mod document;
 mod environment;
 mod history;

@@ -1,11 +1,12 @@
 //! One stack, read without a lock.
 
+use crate::client_lock;
 use crate::environment::Environment;
 use crate::history::{self, Revision};
 use crate::load::{self, Replayed};
 use crate::session::Session;
 use crate::verify::{self, VerifyReport};
-use state_core::backend::{Acquire, LockStatus};
+use state_core::backend::{Acquire, Acquired, LockStatus};
 use state_core::{
     Backend, Epoch, Error, Head, Lineage, Nonce, Result, RevisionId, Snapshot, StackName, State, Timestamp,
 };
@@ -18,6 +19,7 @@ pub struct Stack {
     environment: Environment,
     name: StackName,
     lineage: Lineage,
+    client_lock: Option<Arc<str>>,
 }
 
 impl Stack {
@@ -32,7 +34,16 @@ impl Stack {
             environment,
             name,
             lineage,
+            client_lock: None,
         }
+    }
+
+    pub(crate) fn set_client_lock_id(&mut self, id: Option<String>) {
+        self.client_lock = id.map(Arc::from);
+    }
+
+    pub(crate) fn client_lock_id(&self) -> Option<&str> {
+        self.client_lock.as_deref()
     }
 
     /// The name by which it was found.
@@ -143,7 +154,7 @@ impl Stack {
     /// Takes the writer lock. Doesn't wait. Whatever the writer before left open is ended first.
     ///
     /// # Errors
-    /// `Locked` names the holder.
+    /// `Locked` names the holder, of a client lock too; `Conflict` when the own client lock is gone.
     pub async fn lock(&self, operation: &str) -> Result<Session> {
         self.acquire(operation, None).await
     }
@@ -151,12 +162,30 @@ impl Stack {
     /// Takes the writer lock from a holder that has it at the epoch that was seen, and fences that holder.
     ///
     /// # Errors
-    /// `Conflict` when the epoch moved on: another holder is there now.
+    /// `Conflict` when the epoch moved on: another holder is there now; `Locked` by a client lock of somebody else.
     pub async fn break_lock(&self, operation: &str, seen: Epoch) -> Result<Session> {
         self.acquire(operation, Some(seen)).await
     }
 
+    /// Takes the writer lock whatever client lock stands there. The head at that moment comes with it.
+    pub(crate) async fn lock_ungated(&self, operation: &str) -> Result<(Session, Head)> {
+        let acquired = self.acquire_writer(operation, None).await?;
+        let head = acquired.head.clone();
+        Ok((Session::open(self.clone(), acquired).await?, head))
+    }
+
     async fn acquire(&self, operation: &str, break_epoch: Option<Epoch>) -> Result<Session> {
+        // Asked before, so that who may not write doesn't take a new epoch, let alone break a lock.
+        client_lock::gate(self, &self.backend.read_head(self.lineage).await?)?;
+        let acquired = self.acquire_writer(operation, break_epoch).await?;
+        if let Err(refused) = client_lock::gate(self, &acquired.head) {
+            acquired.writer.release().await?;
+            return Err(refused);
+        }
+        Session::open(self.clone(), acquired).await
+    }
+
+    async fn acquire_writer(&self, operation: &str, break_epoch: Option<Epoch>) -> Result<Acquired> {
         let entropy = &*self.environment.entropy;
         let request = Acquire {
             holder: self.environment.holder(operation),
@@ -164,8 +193,7 @@ impl Stack {
             head_nonce: Nonce::random(entropy),
             fence_nonce: Nonce::random(entropy),
         };
-        let acquired = self.backend.acquire(self.lineage, &request).await?;
-        Session::open(self.clone(), acquired).await
+        self.backend.acquire(self.lineage, &request).await
     }
 
     pub(crate) async fn replay_tip(&self) -> Result<Replayed> {

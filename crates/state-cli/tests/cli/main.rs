@@ -6,6 +6,7 @@ mod changes;
 mod exits;
 mod import;
 mod json;
+mod locks;
 mod reading;
 mod sandbox;
 mod secrets;
