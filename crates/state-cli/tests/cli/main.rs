@@ -11,3 +11,4 @@ mod reading;
 mod sandbox;
 mod secrets;
 mod stores;
+mod unobin;
