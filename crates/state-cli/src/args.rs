@@ -34,6 +34,9 @@ pub(crate) struct GlobalArgs {
     /// The stack: `NAME` or `PROJECT/NAME`. Not needed where there is one only.
     #[arg(long, global = true, env = "STATECTL_STACK", value_name = "NAME")]
     pub(crate) stack: Option<StackName>,
+    /// The profile of the configuration files to use.
+    #[arg(long, global = true, env = "STATECTL_PROFILE", value_name = "NAME")]
+    pub(crate) profile: Option<String>,
     /// Work as the holder of this client lock, which `lock acquire` took.
     #[arg(long, global = true, env = "STATECTL_LOCK_ID", value_name = "ID")]
     pub(crate) lock_id: Option<String>,
@@ -96,6 +99,10 @@ pub(crate) enum Command {
     /// See who holds the stack; hold it across commands; take a lock from a holder that is gone.
     #[command(subcommand)]
     Lock(commands::lock::Command),
+    /// See which settings are in force.
+    #[command(subcommand)]
+    Config(commands::config::Command),
+    Completions(commands::completions::Args),
 }
 
 /// Whether `--json` is among the arguments: asked before they are understood, so that usage errors are JSON too.

@@ -1,5 +1,7 @@
 //! One module a command: its arguments, and what it does.
 
+pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod export;
 pub(crate) mod history;
 pub(crate) mod import;
@@ -33,5 +35,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::Verify(args) => verify::run(context, args).await,
         Command::Pending(command) => pending::run(context, command).await,
         Command::Lock(command) => lock::run(context, command).await,
+        Command::Config(command) => config::run(context, command),
+        Command::Completions(args) => completions::run(context, args),
     }
 }

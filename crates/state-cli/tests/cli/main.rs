@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic")]
 
 mod changes;
+mod config;
 mod exits;
 mod import;
 mod json;

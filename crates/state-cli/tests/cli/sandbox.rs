@@ -85,11 +85,13 @@ impl Sandbox {
         command
             .args(arguments)
             .current_dir(self.path())
-            .stdin(Stdio::null());
+            .stdin(Stdio::null())
+            .env("XDG_CONFIG_HOME", self.path().join("user-config"));
         for name in [
             "STATECTL_BACKEND",
             "STATECTL_STACK",
             "STATECTL_LOCK_ID",
+            "STATECTL_PROFILE",
             "NO_COLOR",
             "CLICOLOR_FORCE",
         ] {
