@@ -103,6 +103,7 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Config(commands::config::Command),
     Completions(commands::completions::Args),
+    Schema(commands::schema::Args),
 }
 
 /// Whether `--json` is among the arguments: asked before they are understood, so that usage errors are JSON too.

@@ -11,6 +11,7 @@ pub(crate) mod lock;
 pub(crate) mod outputs;
 pub(crate) mod pending;
 pub(crate) mod rollback;
+pub(crate) mod schema;
 pub(crate) mod show;
 pub(crate) mod stack;
 pub(crate) mod verify;
@@ -37,5 +38,6 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::Lock(command) => lock::run(context, command).await,
         Command::Config(command) => config::run(context, command),
         Command::Completions(args) => completions::run(context, args),
+        Command::Schema(args) => schema::run(context, args),
     }
 }

@@ -10,6 +10,7 @@ mod json;
 mod locks;
 mod reading;
 mod sandbox;
+mod schemas;
 mod secrets;
 mod stores;
 mod unobin;

@@ -29,11 +29,15 @@ impl Ran {
         self
     }
 
-    /// The one JSON document on stdout. With `--json` nothing else is printed anywhere.
+    /// The one JSON document on stdout, which fits its schema. With `--json` nothing else is printed anywhere.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.stderr, "", "{self:#?}");
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+        let document: Value =
+            serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"));
+        let objections = crate::schemas::objections(&document);
+        assert!(objections.is_empty(), "{objections:#?}: {self:#?}");
+        document
     }
 
     /// The data of the JSON document.
