@@ -20,6 +20,7 @@ mod marks;
 mod mask;
 mod nearest;
 mod output;
+mod progress;
 mod prompt;
 mod render;
 mod revision;
@@ -58,7 +59,10 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
             return output::print_error(&context, error::CliError::io("the async runtime", &source));
         }
     };
-    match runtime.block_on(commands::run(&context, &cli.command)) {
+    let progress = progress::Progress::start(&context, &cli.command);
+    let done = runtime.block_on(commands::run(&context, &cli.command));
+    drop(progress);
+    match done {
         Ok(report) => output::print_report(&context, &report),
         Err(error) => output::print_error(&context, error),
     }

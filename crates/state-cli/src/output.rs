@@ -49,6 +49,11 @@ impl Terminal {
         }
     }
 
+    /// Whether somebody sees how it goes on.
+    pub(crate) const fn shows_progress(&self) -> bool {
+        self.stderr
+    }
+
     /// Whether somebody sees a question and can answer it.
     pub(crate) const fn can_ask(&self) -> bool {
         self.stdin && self.stderr
