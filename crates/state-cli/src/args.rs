@@ -103,6 +103,8 @@ pub(crate) enum Command {
     #[command(subcommand)]
     Config(commands::config::Command),
     Completions(commands::completions::Args),
+    #[command(name = "__words", hide = true)]
+    Words(commands::completions::WordsArgs),
     Schema(commands::schema::Args),
 }
 

@@ -38,6 +38,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::Lock(command) => lock::run(context, command).await,
         Command::Config(command) => config::run(context, command),
         Command::Completions(args) => completions::run(context, args),
+        Command::Words(args) => Ok(completions::words(context, args).await),
         Command::Schema(args) => schema::run(context, args),
     }
 }
