@@ -7,7 +7,12 @@
 
 mod actions;
 mod aim;
+mod codec_laws;
 mod core_laws;
+mod desk;
+mod files;
+mod listing;
+mod manager;
 mod naive;
 mod strategies;
 

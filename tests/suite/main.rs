@@ -1,3 +1,11 @@
 //! One binary for all cross-crate tests.
 
+mod corruption;
+mod cost;
+mod crash;
+mod golden;
 mod laws;
+mod process;
+mod race;
+mod store;
+mod terraform;

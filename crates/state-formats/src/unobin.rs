@@ -9,16 +9,13 @@
 //! happened since.
 
 use crate::UNOBIN;
-use crate::context::{ForeignMeta, ImportContext, Imported};
 use crate::error::{Error, Result};
+use crate::imported::{ForeignMeta, Imported};
 use serde::{Deserialize, Serialize};
 use state_core::json::{Document, Limits};
 use state_core::snapshot::ForeignSerial;
-use state_core::{
-    Address, Dependency, Entry, Json, Serial, SharedEntry, Snapshot, Timestamp, Uid, codec, dag,
-};
+use state_core::{Address, Dependency, Entry, Json, Serial, SharedEntry, Snapshot, Timestamp, codec, dag};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 /// The keys at the top that only our own snapshots have.
 const OURS: [&str; 8] = [
@@ -54,7 +51,7 @@ pub(crate) fn is_it(document: &Document<'_>) -> bool {
 }
 
 /// Reads a snapshot.
-pub(crate) fn import(bytes: &[u8], context: &ImportContext<'_>) -> Result<Imported> {
+pub(crate) fn import(bytes: &[u8]) -> Result<Imported> {
     if bytes.is_empty() {
         return Err(Error::NoState);
     }
@@ -70,9 +67,6 @@ pub(crate) fn import(bytes: &[u8], context: &ImportContext<'_>) -> Result<Import
         null_entries: snapshot.entries.is_empty() && has_null_entries(bytes),
         order: sort(&mut snapshot)?,
     };
-    for entry in &mut snapshot.entries {
-        Arc::make_mut(entry).uid = Some(Uid::random(context.entropy));
-    }
     let mut notes = dangling(&snapshot.entries);
     if snapshot.entries.is_empty() && snapshot.outputs.is_empty() {
         notes.push("the state holds neither entries nor outputs".to_owned());

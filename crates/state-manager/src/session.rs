@@ -1,7 +1,7 @@
 //! The writer lock of a stack, with the queue behind it.
 
 use crate::intent::UpdateRequest;
-use crate::queue::{Answer, Job, Prepared, Published, Queue, Request, WAITING, Work};
+use crate::queue::{Answer, Job, Prepared, Published, Queue, Request, WAITING, Work, ended};
 use crate::recovery;
 use crate::scribe::{Desk, Scribe};
 use crate::stack::Stack;
@@ -59,6 +59,7 @@ impl Session {
         let published = Published {
             state: Arc::new(replayed.state.clone()),
             tail,
+            failure: None,
         };
         let (publish, published) = watch::channel(published);
         let queue = Queue {
@@ -124,8 +125,8 @@ impl Session {
         Ok(Update::new(self.clone(), id))
     }
 
-    /// Replaces all entries by those of a snapshot from elsewhere, as one revision. Entries that were there
-    /// before under the same key, and with the same id, keep their uid; pending operations stay.
+    /// Replaces all entries by those of a snapshot from elsewhere, as one revision. Entries that come without a
+    /// uid keep the one that was there before under the same key, and with the same id; pending operations stay.
     ///
     /// `foreign` is the system that it came from and its serial there.
     ///
@@ -335,7 +336,7 @@ impl Session {
 
     /// Makes a snapshot ours, verifies it and stores it.
     async fn store(&self, mut snapshot: Snapshot) -> Result<(SnapshotRef, Arc<Snapshot>)> {
-        let Published { state, tail } = self.published.borrow().clone();
+        let Published { state, tail, .. } = self.published.borrow().clone();
         snapshot.lineage = Some(self.stack.lineage());
         snapshot.serial = Some(state.serial().next());
         snapshot.stack = self.stack.name().to_string();
@@ -349,7 +350,9 @@ impl Session {
                     .entry(&entry.key())
                     .filter(|old| old.id == entry.id)
                     .and_then(|old| old.uid);
-                let uid = known.or(entry.uid).unwrap_or_else(|| Uid::random(&*entropy));
+                // What a snapshot says of itself comes first: mixed with those that are there now, its uids could
+                // meet.
+                let uid = entry.uid.or(known).unwrap_or_else(|| Uid::random(&*entropy));
                 if entry.uid != Some(uid) {
                     Arc::make_mut(entry).uid = Some(uid);
                 }
@@ -392,6 +395,9 @@ impl Session {
     }
 
     fn gone(&self) -> Error {
+        if let Some(error) = &self.published.borrow().failure {
+            return ended(error);
+        }
         let reason = "its queue has ended: open the stack again".to_owned();
         Error::Closed {
             object: format!("stack {}", self.stack.name().short()),

@@ -1,9 +1,10 @@
 //! The laws in memory: records, frames, states.
 
+mod acts;
 mod bench;
 
 use super::{ACTIONS, config, strategies::histories};
-use bench::Bench;
+pub(crate) use bench::Bench;
 use proptest::prelude::*;
 
 proptest! {

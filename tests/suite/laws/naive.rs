@@ -2,23 +2,20 @@
 //! done; `snapshot = new ++ (base − done)`. Written from the table in [`state_core::mutation`], list by list, and
 //! judged as a whole after each record: no index, no position, no incremental check.
 
-mod difference;
 mod judge;
-mod lists;
+mod steps;
 
 use judge::{is_sound, is_whole, stands};
 use state_core::journal::{RebaseCause, Record};
-use state_core::mutation::{
-    Begin, Edit, EditChange, End, Resolution, Resolve, StackOutputs, Step, StepChange,
-};
+use state_core::mutation::{Begin, End, Resolution, Resolve, StackOutputs};
 use state_core::pending::RefusedResult;
 use state_core::snapshot::Plugin;
 use state_core::state::Loaded;
 use state_core::{
-    Dependency, DeposedKey, Entry, EntryKey, MutationId, Op, Outcome, PendingOperation, SharedEntry,
+    DeposedKey, Entry, EntryKey, MutationId, Op, Outcome, PendingOperation, SharedEntry, State, Timestamp,
+    codec,
 };
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// What becomes of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -169,8 +166,7 @@ impl Naive {
             (Op::Create | Op::Import, Some(old)) => require(deposes.is_some() || old.pending_replacement)?,
             (Op::Update | Op::Delete | Op::Discard, None) => return Err(Broken),
             (Op::Delete, Some(old)) => {
-                let excused = *tombstone || !target.is_live();
-                require(!old.protect || excused)?;
+                require(!old.protect || !target.is_live())?;
             }
             _ => {}
         }
@@ -184,17 +180,8 @@ impl Naive {
             begun: at.clone(),
             result: None,
         };
-        match entry {
-            Some(entry) => {
-                let all = self.entries();
-                let (before, after) = all.split_at(self.new.len());
-                require(is_whole(entry) && stands(entry, before, after))?;
-            }
-            None => {
-                let mut done = self.clone();
-                done.take_effect(&operation, None, Outcome::Succeeded, &[], None)?;
-            }
-        }
+        let mut done = self.clone();
+        done.take_effect(&operation, entry.as_ref(), Outcome::Succeeded, &[], None)?;
         self.pending.push(operation);
         Ok(())
     }
@@ -318,101 +305,93 @@ impl Naive {
         Ok(())
     }
 
-    fn step(&mut self, step: &Step) -> Change {
-        self.ended.insert(step.id);
-        match &step.change {
-            StepChange::Same(entry) => {
-                let key = entry.key();
-                require(matches!(self.place(&key), Some(Place::Base(_))))?;
-                let old = self.remove(&key).ok_or(Broken)?;
-                let uid = old.uid;
-                self.new.push(Arc::new(Entry {
-                    uid,
-                    ..Entry::clone(entry)
-                }));
-            }
-            StepChange::Replace(target) => require(self.get(target).is_some())?,
-            StepChange::Refresh {
-                target,
-                entry: Some(entry),
-            } => {
-                let old = self.get(target).ok_or(Broken)?;
-                let seen = Entry {
-                    uid: old.uid,
-                    address: old.address.clone(),
-                    deposed: old.deposed.clone(),
-                    ..Entry::clone(entry)
-                };
-                self.set(target, seen);
-            }
-            StepChange::Refresh { target, entry: None } => self.gone(target)?,
-            StepChange::RemovePendingReplace(target) => {
-                require(self.get(target).is_some_and(|old| old.pending_replacement))?;
-                self.remove(target);
-            }
-            StepChange::Outputs {
-                target,
-                outputs,
-                sensitive,
-            } => {
-                let mut old = Entry::clone(&*self.get(target).ok_or(Broken)?);
-                old.outputs = Some(outputs.clone());
-                old.sensitive_outputs.clone_from(sensitive);
-                self.set(target, old);
-            }
-            other => unreachable!("not in the table: {other:?}"),
+    fn place(&self, key: &EntryKey) -> Option<Place> {
+        if let Some(place) = self.new.iter().position(|entry| entry.key() == *key) {
+            return Some(Place::New(place));
         }
-        Ok(())
+        let left = |place: usize| !self.done.contains(&place);
+        (0..self.base.len())
+            .find(|place| left(*place) && self.base[*place].key() == *key)
+            .map(Place::Base)
     }
 
-    /// What referred to the last entry of an address does so no more; a child moves to the nearest ancestor.
-    fn gone(&mut self, target: &EntryKey) -> Change {
-        let gone = self.remove(target).ok_or(Broken)?;
-        let name = &gone.address;
-        if self.entries().iter().any(|entry| entry.address == *name) {
-            return Ok(());
-        }
-        let reference = Dependency::Entry(name.clone());
-        for entry in self.new.iter_mut().chain(&mut self.base) {
-            let mut pruned = Entry::clone(entry);
-            pruned.depends_on.retain(|to| *to != reference);
-            pruned.property_dependencies.retain(|_, list| {
-                let named = list.contains(&reference);
-                list.retain(|to| *to != reference);
-                !(named && list.is_empty())
-            });
-            pruned.replace_with.retain(|to| to != name);
-            pruned.deleted_with = pruned.deleted_with.filter(|to| to != name);
-            pruned.provider = pruned.provider.filter(|provider| provider.address != *name);
-            if pruned.parent.as_ref() == Some(name) {
-                pruned.parent.clone_from(&gone.parent);
-            }
-            *entry = pruned.into();
-        }
-        Ok(())
+    fn get(&self, key: &EntryKey) -> Option<SharedEntry> {
+        self.place(key).map(|place| match place {
+            Place::New(place) => self.new[place].clone(),
+            Place::Base(place) => self.base[place].clone(),
+        })
     }
 
-    fn edit(&mut self, edit: &Edit) -> Change {
-        self.ended.insert(edit.id);
-        for change in &edit.changes {
-            match change {
-                EditChange::Remove(key) => {
-                    self.remove(key).ok_or(Broken)?;
-                }
-                EditChange::Put { target, entry } => {
-                    require(self.get(target).is_some() && is_whole(entry))?;
-                    self.set(target, Entry::clone(entry));
-                }
-                EditChange::Append(entry) => {
-                    require(is_whole(entry))?;
-                    self.base.push(entry.clone());
-                }
-                other => unreachable!("not in the table: {other:?}"),
+    fn remove(&mut self, key: &EntryKey) -> Option<SharedEntry> {
+        let old = self.get(key);
+        match self.place(key)? {
+            Place::New(place) => {
+                self.new.remove(place);
             }
-            require(judge::is_distinct(&self.entries()))?;
+            Place::Base(place) => {
+                self.done.insert(place);
+            }
         }
-        Ok(())
+        old
     }
+
+    fn set(&mut self, key: &EntryKey, entry: Entry) {
+        match self.place(key) {
+            Some(Place::New(place)) => self.new[place] = entry.into(),
+            Some(Place::Base(place)) => self.base[place] = entry.into(),
+            None => {}
+        }
+    }
+
+    /// How a state differs from this; none if it doesn't.
+    pub(crate) fn difference(&self, state: &State) -> Option<String> {
+        let keys = |entries: &[SharedEntry]| -> Vec<String> {
+            entries.iter().map(|entry| entry.key().to_string()).collect()
+        };
+        let (mine, theirs) = (self.entries(), state.entries().cloned().collect::<Vec<_>>());
+        if keys(&mine) != keys(&theirs) {
+            return Some(format!("order {:?}, not {:?}", keys(&theirs), keys(&mine)));
+        }
+        for (mine, theirs) in mine.iter().zip(&theirs) {
+            if mine != theirs {
+                let (mine, theirs) = (codec::entry_text(mine), codec::entry_text(theirs));
+                return Some(format!("entry {theirs}, not {mine}"));
+            }
+            let recorded = self.new.iter().any(|entry| entry.key() == mine.key());
+            if state.is_recorded(&theirs.key()) != recorded {
+                return Some(format!("{} is recorded: {}", mine.key(), !recorded));
+            }
+        }
+        let pending: Vec<PendingOperation> = state.pending().map(without_words).collect();
+        if pending != self.pending {
+            return Some(format!("pending {pending:#?}, not {:#?}", self.pending));
+        }
+        let manifest = state
+            .snapshot("", Timestamp::new(""))
+            .manifest
+            .unwrap_or_default();
+        if !manifest.plugins.iter().eq(&self.plugins) {
+            return Some(format!("plugins {:?}, not {:?}", manifest.plugins, self.plugins));
+        }
+        let rest = (state.update().is_some(), state.serial().get(), state.outputs());
+        if rest != (self.update_open, self.serial, &self.outputs) {
+            return Some(format!(
+                "open, serial, outputs: {rest:?}, not {:?}",
+                (self.update_open, self.serial, &self.outputs)
+            ));
+        }
+        None
+    }
+}
+
+/// The words in which violations are told are the real code's own.
+fn without_words(operation: &PendingOperation) -> PendingOperation {
+    let mut operation = operation.clone();
+    if let Some(result) = &mut operation.result {
+        assert!(!result.violations.is_empty(), "a refused result says why");
+        result.violations.clear();
+    }
+    operation
 }
 
 fn require(holds: bool) -> Change {

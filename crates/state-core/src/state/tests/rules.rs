@@ -34,6 +34,26 @@ fn begin_refuses_to_delete_a_protected_entry() {
         ..resource("a", &[])
     }]);
     assert_eq!(rules(bench.delete(live("a"), false)), [Rule::Protected]);
+    assert_eq!(
+        rules(bench.delete(live("a"), true)),
+        [Rule::Protected],
+        "nor to replace it"
+    );
+}
+
+#[test]
+fn an_update_may_move_an_entry_out_of_the_group_that_it_comes_to_depend_on() {
+    let member = |name: &str| Entry {
+        group: Some(address("m")),
+        ..resource(name, &[])
+    };
+    let mut bench = Bench::with([member("m[0]"), member("m[1]")]);
+    bench.same(member("m[0]")).unwrap();
+    let leaver = Entry {
+        depends_on: vec![Dependency::Group(address("m"))],
+        ..resource("m[1]", &[])
+    };
+    assert_eq!(bench.run(Op::Update, leaver), vec![]);
 }
 
 #[test]
@@ -138,11 +158,11 @@ fn groups_are_met_when_every_live_member_stands_earlier() {
         ..resource("u", &[])
     };
     assert_eq!(bench.run(Op::Create, user), vec![]);
-    let id = bench.begin_with(Op::Create, member("m[1]")).unwrap();
-    let refused = bench.end(id, Outcome::Succeeded, Some(member("m[1]")), &[]);
+    let late = bench.begin_with(Op::Create, member("m[1]"));
     assert_eq!(
-        refused.iter().map(|v| v.rule).collect::<Vec<_>>(),
-        [Rule::ReferenceEarlier]
+        rules(late),
+        [Rule::ReferenceEarlier],
+        "refused before the world is touched"
     );
 }
 
@@ -239,6 +259,20 @@ fn an_entry_appended_by_hand_stays_when_the_update_goes_on_recording() {
     let changes = vec![EditChange::Append(Arc::new(resource("b", &["a"])))];
     let id = bench.mutation();
     bench.try_apply(&Record::Edit(Edit { id, changes })).unwrap();
+    assert!(!bench.state.is_recorded(&live("b")));
+    assert_eq!(bench.run(Op::Create, resource("c", &["a"])), vec![]);
+    assert_eq!(bench.order(), ["a", "c", "b"]);
+}
+
+#[test]
+fn an_entry_resolved_by_hand_stays_when_the_update_goes_on_recording() {
+    let mut bench = Bench::open();
+    let id = bench.begin_with(Op::Create, resource("b", &[])).unwrap();
+    assert_eq!(bench.run(Op::Create, resource("a", &[])), vec![]);
+    let resolution = Resolution::Done(Some(Arc::new(resource("b", &["a"]))));
+    bench
+        .try_apply(&Record::Resolve(Resolve { id, resolution }))
+        .unwrap();
     assert!(!bench.state.is_recorded(&live("b")));
     assert_eq!(bench.run(Op::Create, resource("c", &["a"])), vec![]);
     assert_eq!(bench.order(), ["a", "c", "b"]);

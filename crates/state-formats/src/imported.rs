@@ -1,29 +1,13 @@
-//! What goes into an import beside the bytes, and what comes out.
+//! What comes out of an import.
 
-use state_core::{Clock, Entropy, Snapshot};
-
-/// Where an import takes time and randomness from.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct ImportContext<'a> {
-    /// Gives the entries their uids.
-    pub entropy: &'a dyn Entropy,
-    /// Says when the snapshot was generated.
-    pub clock: &'a dyn Clock,
-}
-
-impl<'a> ImportContext<'a> {
-    /// A context of these two.
-    pub const fn new(entropy: &'a dyn Entropy, clock: &'a dyn Clock) -> Self {
-        Self { entropy, clock }
-    }
-}
+use state_core::Snapshot;
 
 /// What an import made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Imported {
-    /// The state in our terms. Stack name, lineage and serial are the caller's to give.
+    /// The state in our terms. Stack name, lineage, serial and uids are the manager's to give: an entry that is
+    /// there already keeps its uid.
     pub snapshot: Snapshot,
     /// How the foreign system identifies this state.
     pub foreign: Option<ForeignMeta>,
