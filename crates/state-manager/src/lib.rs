@@ -41,6 +41,7 @@
 //! # Cancellation
 //! A future that is dropped before its work is in the queue does nothing; afterwards the work is done anyway.
 
+mod blame;
 pub mod client_lock;
 mod document;
 mod environment;
@@ -50,6 +51,7 @@ mod load;
 mod open;
 mod queue;
 mod recovery;
+mod revisions;
 mod scribe;
 mod session;
 mod snapshots;
@@ -58,9 +60,11 @@ mod stacks;
 mod update;
 mod verify;
 
+pub use blame::{Blame, BlameLine};
 pub use environment::{Actor, Environment};
 pub use history::{Revision, RevisionKind};
 pub use intent::{Intent, UpdateRequest};
+pub use revisions::Revisions;
 pub use session::Session;
 pub use stack::{Stack, View};
 pub use stacks::{Removal, StackSummary, Stacks};

@@ -1,14 +1,17 @@
 //! One stack, read without a lock.
 
+use crate::blame::{self, Blame};
 use crate::client_lock;
 use crate::environment::Environment;
 use crate::history::{self, Revision};
 use crate::load::{self, Replayed};
+use crate::revisions::Revisions;
 use crate::session::Session;
 use crate::verify::{self, VerifyReport};
 use state_core::backend::{Acquire, Acquired, LockStatus};
 use state_core::{
-    Backend, Epoch, Error, Head, Lineage, Nonce, Result, RevisionId, Snapshot, StackName, State, Timestamp,
+    Address, Backend, Epoch, Error, Head, Lineage, Nonce, Result, RevisionId, Snapshot, StackName, State,
+    Timestamp,
 };
 use std::sync::Arc;
 
@@ -132,6 +135,23 @@ impl Stack {
             .rev()
             .map(|document| document.into_revision(tip.state.current()))
             .collect())
+    }
+
+    /// The revisions with what made them, newest first, read one at a time.
+    ///
+    /// # Errors
+    /// `Corrupt` when stored bytes are damaged.
+    pub async fn revisions(&self) -> Result<Revisions> {
+        Revisions::of(self, self.replay_tip().await?).await
+    }
+
+    /// Which revision each property of an entry is from, in the tip or in a revision. Follows the object through
+    /// moves. Reads as many revisions as it takes to settle all properties.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such revision, or no such entry in it.
+    pub async fn blame(&self, address: &Address, at: Option<&RevisionId>) -> Result<Blame> {
+        blame::blame(self, self.replay_tip().await?, address, at).await
     }
 
     /// Reads everything and checks every rule. `deep` reads the whole history too, and compares each checkpoint

@@ -48,8 +48,8 @@ fn listed(statectl: &Path, store: &Path, stack: &str) -> Result<Vec<EntryKey>, T
     let mut command = Command::new(statectl);
     let arguments = ["list", "--json", "--stack", stack, "--backend", &backend];
     let output = command.args(arguments).output().map_err(broken)?;
-    let errors = String::from_utf8_lossy(&output.stderr);
-    prop_assert!(output.status.success(), "{}", errors);
+    let said = String::from_utf8_lossy(&output.stdout);
+    prop_assert!(output.status.success(), "{}", said);
     let document: Value = serde_json::from_slice(&output.stdout)
         .map_err(|error| TestCaseError::fail(format!("not JSON: {error}")))?;
     let entries = document["data"]["entries"].as_array();
@@ -93,16 +93,14 @@ fn built() -> Option<PathBuf> {
     let test = env::current_exe().ok()?;
     let profile = test.parent()?.parent()?;
     let program = profile.join(format!("statectl{}", env::consts::EXE_SUFFIX));
-    if !program.is_file() {
-        let mut cargo = Command::new(env::var_os("CARGO")?);
-        cargo.args(["build", "--package", "state-cli", "--target-dir"]);
-        cargo
-            .arg(profile.parent()?)
-            .current_dir(env!("CARGO_MANIFEST_DIR"));
-        if profile.ends_with("release") {
-            cargo.arg("--release");
-        }
-        cargo.status().ok()?;
+    // Always: one that was left by an earlier build would be another program. It costs nothing when it is fresh.
+    let mut cargo = Command::new(env::var_os("CARGO")?);
+    cargo.args(["build", "--quiet", "--package", "state-cli", "--target-dir"]);
+    cargo
+        .arg(profile.parent()?)
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    if profile.ends_with("release") {
+        cargo.arg("--release");
     }
-    program.is_file().then_some(program)
+    cargo.status().ok()?.success().then_some(program)
 }

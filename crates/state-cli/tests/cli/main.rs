@@ -6,6 +6,7 @@ mod changes;
 mod config;
 mod exits;
 mod import;
+mod inspect;
 mod json;
 mod locks;
 mod reading;

@@ -7,8 +7,10 @@ mod client_locks;
 #[cfg(feature = "fs")]
 mod files;
 mod names;
+mod reading;
 mod revisions;
 mod sessions;
+mod surgery;
 
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
 use state_core::{Address, Dependency, Entry, EntryKey, MemoryBackend, UpdateKind, UpdateResult};
