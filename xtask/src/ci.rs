@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use crate::process::Failure;
-use crate::{cargo_steps, deny, layers};
+use crate::{cargo_steps, deny, layers, shape};
 
 /// A check that also runs alone: `cargo xtask <name>`.
 pub(crate) struct Step {
@@ -13,11 +13,16 @@ pub(crate) struct Step {
 }
 
 /// In order: cheap and telling first, tests last.
-pub(crate) static STEPS: [Step; 7] = [
+pub(crate) static STEPS: [Step; 8] = [
     Step {
         name: "fmt",
         about: "the code is formatted",
         run: cargo_steps::fmt,
+    },
+    Step {
+        name: "shape",
+        about: "files say what they are for, are short, well named and not too deep",
+        run: shape::check,
     },
     Step {
         name: "clippy",

@@ -10,6 +10,7 @@ mod ci;
 mod deny;
 mod layers;
 mod process;
+mod shape;
 
 use std::process::ExitCode;
 

@@ -77,7 +77,8 @@ fn line(command: &Command) -> String {
     words.join(" ")
 }
 
-fn root() -> PathBuf {
+/// The root of the workspace.
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 

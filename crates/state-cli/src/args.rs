@@ -34,6 +34,12 @@ pub(crate) struct GlobalArgs {
     /// The stack: `NAME` or `PROJECT/NAME`. Not needed where there is one only.
     #[arg(long, global = true, env = "STATECTL_STACK", value_name = "NAME")]
     pub(crate) stack: Option<StackName>,
+    /// The profile of the configuration files to use.
+    #[arg(long, global = true, env = "STATECTL_PROFILE", value_name = "NAME")]
+    pub(crate) profile: Option<String>,
+    /// Work as the holder of this client lock, which `lock acquire` took.
+    #[arg(long, global = true, env = "STATECTL_LOCK_ID", value_name = "ID")]
+    pub(crate) lock_id: Option<String>,
     /// Print JSON: `{kind, format-version, data}`, errors included.
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -98,9 +104,16 @@ pub(crate) enum Command {
     /// Settle what was begun and never ended.
     #[command(subcommand)]
     Pending(commands::pending::Command),
-    /// See who holds the stack; take the lock from a holder that is gone.
+    /// See who holds the stack; hold it across commands; take a lock from a holder that is gone.
     #[command(subcommand)]
     Lock(commands::lock::Command),
+    /// See which settings are in force.
+    #[command(subcommand)]
+    Config(commands::config::Command),
+    Completions(commands::completions::Args),
+    #[command(name = "__words", hide = true)]
+    Words(commands::completions::WordsArgs),
+    Schema(commands::schema::Args),
     /// Change the record by hand.
     #[command(flatten)]
     Surgery(commands::surgery::Command),

@@ -1,6 +1,8 @@
 //! One module a command: its arguments, and what it does.
 
 pub(crate) mod blame;
+pub(crate) mod completions;
+pub(crate) mod config;
 pub(crate) mod diff;
 pub(crate) mod export;
 pub(crate) mod find;
@@ -13,6 +15,7 @@ pub(crate) mod lock;
 pub(crate) mod outputs;
 pub(crate) mod pending;
 pub(crate) mod rollback;
+pub(crate) mod schema;
 pub(crate) mod show;
 pub(crate) mod stack;
 pub(crate) mod surgery;
@@ -42,6 +45,10 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::Verify(args) => verify::run(context, args).await,
         Command::Pending(command) => pending::run(context, command).await,
         Command::Lock(command) => lock::run(context, command).await,
+        Command::Config(command) => config::run(context, command),
+        Command::Completions(args) => completions::run(context, args),
+        Command::Words(args) => Ok(completions::words(context, args).await),
+        Command::Schema(args) => schema::run(context, args),
         Command::Surgery(command) => surgery::run(context, command).await,
     }
 }

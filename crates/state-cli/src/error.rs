@@ -108,7 +108,8 @@ fn hint(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::NotFound => "see what there is with `statectl stack ls`",
         ErrorKind::NoCurrent => "give the stack a state first: `statectl import FILE`",
         ErrorKind::Locked => {
-            "wait for the holder; if it is gone for good, `statectl lock status` and then `statectl lock break`"
+            "wait for the holder; if it is gone for good, `statectl lock status` shows what to break: \
+             `statectl lock break`, or for a client lock `statectl lock break --id ID`"
         }
         ErrorKind::Conflict => {
             "look again with `statectl history` and `statectl pending list`, then decide anew"

@@ -9,7 +9,9 @@
 mod actor;
 mod args;
 mod commands;
+mod config;
 mod context;
+mod duration;
 mod entry;
 mod error;
 mod exit;
@@ -20,6 +22,7 @@ mod mask;
 mod mending;
 mod nearest;
 mod output;
+mod progress;
 mod prompt;
 mod query;
 mod reading;
@@ -29,7 +32,7 @@ mod store;
 
 pub use exit::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 use context::Context;
 use std::ffi::OsString;
 
@@ -39,18 +42,31 @@ use std::ffi::OsString;
 /// Returns the code to exit with. Never panics on what comes from outside.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
     let wants_json = args::wants_json(&arguments);
-    let cli = match args::Cli::try_parse_from(arguments) {
-        Ok(cli) => cli,
+    let mut command = args::Cli::command();
+    let parsed = command.try_get_matches_from_mut(arguments).and_then(|matches| {
+        let cli = args::Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+        Ok((cli, matches))
+    });
+    let (mut cli, matches) = match parsed {
+        Ok(parsed) => parsed,
         Err(error) => return output::print_usage(&error, wants_json),
     };
-    let context = Context::new(cli.global);
+    let settings = config::Settings::fill(&mut cli.global, &matches);
+    let mut context = Context::new(cli.global);
+    match settings {
+        Ok(settings) => context.settings = settings,
+        Err(error) => return output::print_error(&context, error),
+    }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(source) => {
             return output::print_error(&context, error::CliError::io("the async runtime", &source));
         }
     };
-    match runtime.block_on(commands::run(&context, &cli.command)) {
+    let progress = progress::Progress::start(&context, &cli.command);
+    let done = runtime.block_on(commands::run(&context, &cli.command));
+    drop(progress);
+    match done {
         Ok(report) => output::print_report(&context, &report),
         Err(error) => output::print_error(&context, error),
     }

@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::io::{ErrorKind, IsTerminal, Write};
 
 /// The version of the JSON that `--json` prints.
-const FORMAT_VERSION: u32 = 1;
+pub(crate) const FORMAT_VERSION: u32 = 1;
 
 /// Which streams are terminals, and which of them get colours.
 #[derive(Clone, Copy, Debug)]
@@ -47,6 +47,11 @@ impl Terminal {
             color_stdout: paints(stdout),
             color_stderr: paints(stderr),
         }
+    }
+
+    /// Whether somebody sees how it goes on.
+    pub(crate) const fn shows_progress(&self) -> bool {
+        self.stderr
     }
 
     /// Whether somebody sees a question and can answer it.

@@ -87,10 +87,18 @@ pub(crate) fn open(context: &Context) -> Result<Stacks, CliError> {
     match Stacks::open(&place.url, context.environment.clone()) {
         Ok(stacks) => {
             tell(context, &format!("store {}", place.url));
-            Ok(stacks)
+            Ok(as_holder(context, stacks))
         }
         Err(error) if error.kind() == state_core::ErrorKind::NotFound => Err(missing("there is none")),
         Err(error) => Err(error.into()),
+    }
+}
+
+/// The store, for who holds a client lock.
+pub(crate) fn as_holder(context: &Context, stacks: Stacks) -> Stacks {
+    match &context.global.lock_id {
+        Some(id) => stacks.with_client_lock(id),
+        None => stacks,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The formats, and which one some bytes have.
 
 use crate::error::{Error, Result};
-use crate::terraform;
+use crate::{terraform, unobin};
 use std::fmt;
 use std::str::FromStr;
 
@@ -13,17 +13,20 @@ pub enum Format {
     Native,
     /// Terraform's and OpenTofu's state file, version 4.
     Terraform,
+    /// unobin's snapshot, as its release 0.4.0 writes it.
+    Unobin,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Native, Self::Terraform];
+    pub const ALL: [Self; 3] = [Self::Native, Self::Terraform, Self::Unobin];
 
     /// The name on a command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Native => "native",
             Self::Terraform => "terraform",
+            Self::Unobin => "unobin",
         }
     }
 }
@@ -61,7 +64,11 @@ pub fn detect(bytes: &[u8]) -> Result<Format> {
     let document = terraform::document(bytes)?;
     let root = document.root();
     if root.get("format-version").is_some() {
-        return Ok(Format::Native);
+        return Ok(if unobin::is_it(&document) {
+            Format::Unobin
+        } else {
+            Format::Native
+        });
     }
     if root.get("version").is_none() {
         let reason = if root.members().is_none() {

@@ -19,10 +19,10 @@ pub struct Imported {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ForeignMeta {
-    /// The system: `terraform`.
+    /// The system: `terraform` or `unobin`.
     pub system: &'static str,
-    /// Its lineage, opaque; may be empty.
+    /// Its lineage, opaque; may be empty. unobin has none: its factory and deployment take its place.
     pub lineage: String,
-    /// Its serial.
+    /// Its serial; 0 where the system counts none.
     pub serial: u64,
 }

@@ -1,9 +1,10 @@
-//! Foreign states in and out without loss: Terraform and OpenTofu state files.
+//! Foreign states in and out without loss: Terraform and OpenTofu state files, unobin snapshots.
 //!
 //! [`import`] turns the bytes of a foreign state into a [`Snapshot`] in topological order; [`export`] turns a snapshot
 //! that came from such a state back into its bytes. What the model has no field for rides in the `extensions` of the
 //! snapshot and its entries under the system's name, so that nothing is lost: a state that nobody changed is exported
-//! byte for byte as it came in; after a change it is written as Terraform itself writes it.
+//! byte for byte as it came in (unobin's in the layout that unobin writes); after a change it is written as the system
+//! itself writes it.
 //!
 //! | function | does |
 //! |---|---|
@@ -23,6 +24,7 @@ mod error;
 mod format;
 mod imported;
 mod terraform;
+mod unobin;
 mod verdict;
 
 pub use error::{Error, Result};
@@ -35,6 +37,9 @@ use state_core::{Clock, Snapshot, codec};
 /// The key of Terraform's part in `extensions` and `foreign_serials`.
 pub const TERRAFORM: &str = "terraform";
 
+/// The key of unobin's part in `extensions` and `foreign_serials`.
+pub const UNOBIN: &str = "unobin";
+
 /// JSON pointers, within an entry's `extensions["terraform"]`, to text that may hold undeclared secrets.
 pub const OPAQUE_IN_ENTRY: [&str; 3] = ["/private", "/instance", "/resource"];
 
@@ -45,7 +50,8 @@ pub const OPAQUE_IN_SNAPSHOT: [&str; 3] = ["/original/text", "/check-results", "
 ///
 /// The snapshot of a Terraform state has no lineage, serial and stack name of ours: whoever stores it gives them, and
 /// sets its foreign serial with [`ForeignSerial::after_import`](state_core::snapshot::ForeignSerial::after_import).
-/// Its entries stand in topological order, each with a fresh uid. A native snapshot comes as it is, not verified.
+/// Its entries stand in topological order. So it is with unobin's, whose references may lead nowhere: nothing is
+/// verified here. A native snapshot comes as it is, not verified either.
 ///
 /// # Errors
 /// [`Error::Core`] with a malformed document (line, column, path) or a cycle (its members), and the refusals of
@@ -54,6 +60,7 @@ pub fn import(bytes: &[u8], format: Format, clock: &dyn Clock) -> Result<Importe
     match format {
         Format::Native => native(bytes, codec::decode),
         Format::Terraform => terraform::import(bytes, clock),
+        Format::Unobin => unobin::import(bytes),
     }
 }
 
@@ -65,6 +72,7 @@ pub fn import_broken(bytes: &[u8], format: Format, clock: &dyn Clock) -> Result<
     match format {
         Format::Native => native(bytes, codec::decode_broken),
         Format::Terraform => terraform::import(bytes, clock),
+        Format::Unobin => unobin::import(bytes),
     }
 }
 
@@ -82,10 +90,11 @@ fn native(bytes: &[u8], decode: fn(&str, &[u8]) -> state_core::Result<Snapshot>)
 /// Writes a snapshot as a foreign state: the same snapshot, the same bytes.
 ///
 /// # Errors
-/// [`Error::NotExportable`] when the snapshot isn't of that system, or an entry of it lacks what the format needs.
+/// [`Error::NotExportable`] when the snapshot never was a Terraform state, or an entry of it lacks what the format needs.
 pub fn export(snapshot: &Snapshot, format: Format) -> Result<Vec<u8>> {
     match format {
         Format::Native => Ok(codec::encode_pretty(snapshot).into_bytes()),
         Format::Terraform => terraform::export(snapshot).map(String::into_bytes),
+        Format::Unobin => unobin::export(snapshot).map(String::into_bytes),
     }
 }

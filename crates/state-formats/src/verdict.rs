@@ -1,8 +1,8 @@
-//! May an imported state replace the one that a stack has? Terraform's rules, with one hole closed.
+//! May an imported state replace the one that a stack has? Terraform's rules, with one hole closed, and unobin's.
 
 use crate::error::Result;
 use crate::imported::Imported;
-use crate::terraform;
+use crate::{UNOBIN, terraform, unobin};
 use state_core::{Serial, Snapshot};
 use std::fmt;
 
@@ -41,6 +41,8 @@ pub enum Refusal {
         /// The serial of the new state.
         new: u64,
     },
+    /// The stack changed since its last import, and the system of the new state counts no serial.
+    ChangedHere,
     /// The serials are equal, the states aren't.
     SameSerial {
         /// The serial of both.
@@ -69,6 +71,9 @@ impl fmt::Display for Refusal {
                 f,
                 "the new state has serial {new}, the stack {existing}: newer changes would be lost"
             ),
+            Self::ChangedHere => {
+                f.write_str("the stack was changed here since its last import: these changes would be lost")
+            }
             Self::SameSerial { serial } => write!(
                 f,
                 "both have serial {serial}, but what they hold differs: one of them was changed elsewhere"
@@ -87,7 +92,8 @@ struct Meta {
 ///
 /// A stack without entries and outputs takes anything. Otherwise the lineages must agree, and the serial must be
 /// higher, or equal with equal content. A state without lineage may follow another one without, but doesn't replace
-/// a lineage that is known (Terraform lets it). Whoever forces an import doesn't ask.
+/// a lineage that is known (Terraform lets it). unobin's states have neither: there factory and deployment must
+/// agree, and the stack must be as it was imported. Whoever forces an import doesn't ask.
 ///
 /// # Errors
 /// [`Error`](crate::Error) when a snapshot's extension can't be read, or its content not be compared.
@@ -95,6 +101,10 @@ pub fn check_import(existing: Option<&Snapshot>, new: &Imported) -> Result<Impor
     let Some(existing) = existing.filter(|old| !old.entries.is_empty() || !old.outputs.is_empty()) else {
         return Ok(ImportVerdict::Accepted);
     };
+    if let Some(meta) = new.foreign.as_ref().filter(|meta| meta.system == UNOBIN) {
+        let refusal = refuse_unobin(existing, &meta.lineage)?;
+        return Ok(refusal.map_or(ImportVerdict::Accepted, ImportVerdict::Refused));
+    }
     let is_foreign = new.foreign.is_some();
     let (old_meta, new_meta) = match &new.foreign {
         Some(meta) => {
@@ -117,6 +127,17 @@ pub fn check_import(existing: Option<&Snapshot>, new: &Imported) -> Result<Impor
         }
     })?;
     Ok(refusal.map_or(ImportVerdict::Accepted, ImportVerdict::Refused))
+}
+
+fn refuse_unobin(existing: &Snapshot, new: &str) -> Result<Option<Refusal>> {
+    let Some(known) = unobin::identity_of(existing)? else {
+        return Ok(Some(Refusal::OtherSystem));
+    };
+    if known != new {
+        let new = new.to_owned();
+        return Ok(Some(Refusal::Unrelated { existing: known, new }));
+    }
+    Ok((!unobin::is_untouched(existing)).then_some(Refusal::ChangedHere))
 }
 
 fn foreign_meta(snapshot: &Snapshot) -> Result<Option<Meta>> {

@@ -42,6 +42,7 @@
 //! A future that is dropped before its work is in the queue does nothing; afterwards the work is done anyway.
 
 mod blame;
+pub mod client_lock;
 mod document;
 mod environment;
 mod history;

@@ -1,13 +1,14 @@
 //! One stack, read without a lock.
 
 use crate::blame::{self, Blame};
+use crate::client_lock;
 use crate::environment::Environment;
 use crate::history::{self, Revision};
 use crate::load::{self, Replayed};
 use crate::revisions::Revisions;
 use crate::session::Session;
 use crate::verify::{self, VerifyReport};
-use state_core::backend::{Acquire, LockStatus};
+use state_core::backend::{Acquire, Acquired, LockStatus};
 use state_core::{
     Address, Backend, Epoch, Error, Head, Lineage, Nonce, Result, RevisionId, Snapshot, StackName, State,
     Timestamp,
@@ -21,6 +22,7 @@ pub struct Stack {
     environment: Environment,
     name: StackName,
     lineage: Lineage,
+    client_lock: Option<Arc<str>>,
 }
 
 impl Stack {
@@ -35,7 +37,16 @@ impl Stack {
             environment,
             name,
             lineage,
+            client_lock: None,
         }
+    }
+
+    pub(crate) fn set_client_lock_id(&mut self, id: Option<String>) {
+        self.client_lock = id.map(Arc::from);
+    }
+
+    pub(crate) fn client_lock_id(&self) -> Option<&str> {
+        self.client_lock.as_deref()
     }
 
     /// The name by which it was found.
@@ -163,7 +174,7 @@ impl Stack {
     /// Takes the writer lock. Doesn't wait. Whatever the writer before left open is ended first.
     ///
     /// # Errors
-    /// `Locked` names the holder.
+    /// `Locked` names the holder, of a client lock too; `Conflict` when the own client lock is gone.
     pub async fn lock(&self, operation: &str) -> Result<Session> {
         self.acquire(operation, None).await
     }
@@ -171,12 +182,30 @@ impl Stack {
     /// Takes the writer lock from a holder that has it at the epoch that was seen, and fences that holder.
     ///
     /// # Errors
-    /// `Conflict` when the epoch moved on: another holder is there now.
+    /// `Conflict` when the epoch moved on: another holder is there now; `Locked` by a client lock of somebody else.
     pub async fn break_lock(&self, operation: &str, seen: Epoch) -> Result<Session> {
         self.acquire(operation, Some(seen)).await
     }
 
+    /// Takes the writer lock whatever client lock stands there. The head at that moment comes with it.
+    pub(crate) async fn lock_ungated(&self, operation: &str) -> Result<(Session, Head)> {
+        let acquired = self.acquire_writer(operation, None).await?;
+        let head = acquired.head.clone();
+        Ok((Session::open(self.clone(), acquired).await?, head))
+    }
+
     async fn acquire(&self, operation: &str, break_epoch: Option<Epoch>) -> Result<Session> {
+        // Asked before, so that who may not write doesn't take a new epoch, let alone break a lock.
+        client_lock::gate(self, &self.backend.read_head(self.lineage).await?)?;
+        let acquired = self.acquire_writer(operation, break_epoch).await?;
+        if let Err(refused) = client_lock::gate(self, &acquired.head) {
+            acquired.writer.release().await?;
+            return Err(refused);
+        }
+        Session::open(self.clone(), acquired).await
+    }
+
+    async fn acquire_writer(&self, operation: &str, break_epoch: Option<Epoch>) -> Result<Acquired> {
         let entropy = &*self.environment.entropy;
         let request = Acquire {
             holder: self.environment.holder(operation),
@@ -184,8 +213,7 @@ impl Stack {
             head_nonce: Nonce::random(entropy),
             fence_nonce: Nonce::random(entropy),
         };
-        let acquired = self.backend.acquire(self.lineage, &request).await?;
-        Session::open(self.clone(), acquired).await
+        self.backend.acquire(self.lineage, &request).await
     }
 
     pub(crate) async fn replay_tip(&self) -> Result<Replayed> {

@@ -1,9 +1,10 @@
 //! The stacks of a store, by name.
 
+use crate::client_lock;
 use crate::environment::Environment;
 use crate::recovery;
 use crate::stack::Stack;
-use state_core::backend::{Holder, NamePointer, NameTarget};
+use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer, NameTarget};
 use state_core::head::Moving;
 use state_core::{Backend, Error, Head, Lineage, Nonce, Result, RevisionId, StackName, Timestamp};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 pub struct Stacks {
     backend: Arc<dyn Backend>,
     environment: Environment,
+    client_lock: Option<String>,
 }
 
 /// What a list of stacks says about one of them.
@@ -30,6 +32,8 @@ pub struct StackSummary {
     pub updated: Option<Timestamp>,
     /// Who holds its writer lock.
     pub holder: Option<Holder>,
+    /// A lock that somebody holds across processes, as long as it holds.
+    pub client_lock: Option<ClientLock>,
     /// Whether an update is open.
     pub update_open: bool,
     /// How many operations are pending.
@@ -53,7 +57,19 @@ pub enum Removal {
 impl Stacks {
     /// The stacks of a backend.
     pub fn new(backend: Arc<dyn Backend>, environment: Environment) -> Self {
-        Self { backend, environment }
+        Self {
+            backend,
+            environment,
+            client_lock: None,
+        }
+    }
+
+    /// Works from now on as the holder of the client lock with this id, on every stack that it gives out: see
+    /// [`Stack::with_client_lock`].
+    #[must_use]
+    pub fn with_client_lock(mut self, id: impl Into<String>) -> Self {
+        self.client_lock = Some(id.into());
+        self
     }
 
     /// The store's URL.
@@ -229,7 +245,9 @@ impl Stacks {
     }
 
     fn stack(&self, name: StackName, lineage: Lineage) -> Stack {
-        Stack::new(Arc::clone(&self.backend), self.environment.clone(), name, lineage)
+        let mut stack = Stack::new(Arc::clone(&self.backend), self.environment.clone(), name, lineage);
+        stack.set_client_lock_id(self.client_lock.clone());
+        stack
     }
 
     /// The head that a pointer binds to: alive, and naming the pointer's name itself.
@@ -249,7 +267,10 @@ impl Stacks {
     async fn summary(&self, head: Head) -> Result<StackSummary> {
         let stack = self.stack(head.name, head.lineage);
         let tip = stack.tip().await?;
-        let holder = stack.lock_status().await?.holder;
+        let now = self.environment.clock.now();
+        let LockStatus {
+            holder, client_lock, ..
+        } = stack.lock_status().await?;
         Ok(StackSummary {
             name: stack.name().clone(),
             lineage: stack.lineage(),
@@ -257,6 +278,7 @@ impl Stacks {
             current: tip.state.current().cloned(),
             updated: tip.moment().cloned(),
             holder,
+            client_lock: client_lock.filter(|lock| client_lock::holds(lock, &now)),
             update_open: tip.update_open(),
             pending: tip.state.pending().count(),
             reliable: tip.is_reliable(),

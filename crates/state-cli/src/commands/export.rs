@@ -8,7 +8,7 @@ use crate::output::Report;
 use crate::{revision, store};
 use serde::Serialize;
 use state_core::{RevisionId, Snapshot};
-use state_formats::{Format, TERRAFORM};
+use state_formats::{Format, TERRAFORM, UNOBIN};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 /// Print the state, secrets included, in the format of the system that it came from.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The format: `terraform` or `native`. Default: the one that it came in.
+    /// The format: `terraform`, `unobin` or `native`. Default: the one that it came in.
     #[arg(long)]
     format: Option<Format>,
     /// The revision: an id, the beginning of one, a serial, `@` or `@-`. Default: the latest state.
@@ -93,6 +93,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
 fn native_format(snapshot: &Snapshot) -> Format {
     if snapshot.extensions.contains_key(TERRAFORM) {
         Format::Terraform
+    } else if snapshot.extensions.contains_key(UNOBIN) {
+        Format::Unobin
     } else {
         Format::Native
     }

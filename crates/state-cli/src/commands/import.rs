@@ -27,7 +27,7 @@ use target::Target;
 pub(crate) struct Args {
     /// The file; `-` reads from stdin.
     file: PathBuf,
-    /// The file's format: `terraform` or `native`. Told from the content by default.
+    /// The file's format: `terraform`, `unobin` or `native`. Told from the content by default.
     #[arg(long)]
     format: Option<Format>,
     /// Take it even if lineage or serial don't fit, or operations are pending. The history says that it was forced.

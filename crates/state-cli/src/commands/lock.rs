@@ -1,4 +1,6 @@
-//! `lock`: who holds a stack, and taking the lock from a holder that is gone.
+//! `lock`: who holds a stack, holding it across commands, and taking a lock from a holder that is gone.
+
+mod client;
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -14,8 +16,13 @@ use state_core::backend::{ClientLock, Holder, LockStatus};
 pub(crate) enum Command {
     /// Show who holds the stack.
     Status,
+    Acquire(client::AcquireArgs),
+    Release(client::ReleaseArgs),
     /// Take the lock from its holder. What the holder writes from then on is refused.
     Break {
+        /// Break the client lock with this id instead, as `lock status` prints it.
+        #[arg(long, value_name = "ID", conflicts_with = "epoch")]
+        id: Option<String>,
         /// Only if this is still the epoch of the holder, as `lock status` prints it.
         #[arg(long, value_name = "N")]
         epoch: Option<u64>,
@@ -36,7 +43,10 @@ struct Status {
 pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
     match command {
         Command::Status => status(context).await,
-        Command::Break { epoch } => break_lock(context, *epoch).await,
+        Command::Acquire(args) => client::acquire(context, args).await,
+        Command::Release(args) => client::release(context, args).await,
+        Command::Break { id: Some(id), .. } => client::break_by_id(context, id).await,
+        Command::Break { id: None, epoch } => break_lock(context, *epoch).await,
     }
 }
 
@@ -62,10 +72,10 @@ async fn status(context: &Context) -> Result<Report, CliError> {
         }
         page.field("epoch", status.epoch);
         if let Some(lock) = &status.client_lock {
-            page.field("client lock", format_args!("{} by {}", lock.id, lock.holder));
-            if !lock.message.is_empty() {
-                page.field("", &lock.message);
-            }
+            page.field(
+                "client lock",
+                format_args!("{} by {}", lock.id, client::told(context, lock)),
+            );
         }
     })
 }
@@ -105,6 +115,13 @@ async fn break_lock(context: &Context, epoch: Option<u64>) -> Result<Report, Cli
         fenced_epoch: seen.holder.as_ref().map(|_| seen.epoch.get()),
         holder: seen.holder,
     };
+    if let (None, Some(lock)) = (&broken.holder, &seen.client_lock) {
+        warnings.push(format!(
+            "{object} is kept locked by {}: `statectl lock break --id {}` frees it",
+            client::told(context, lock),
+            lock.id
+        ));
+    }
     Report::new(context, "lock-break", &broken, warnings, |page| {
         match &broken.holder {
             Some(holder) => page.line(format_args!(

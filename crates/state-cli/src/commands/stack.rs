@@ -9,7 +9,7 @@ use crate::render::table::Table;
 use crate::render::time::age;
 use crate::store;
 use serde::Serialize;
-use state_core::backend::Holder;
+use state_core::backend::{ClientLock, Holder};
 use state_core::{ErrorKind, Lineage, RevisionId, StackName, Timestamp};
 use state_manager::{Removal, StackSummary};
 
@@ -59,6 +59,7 @@ struct Line {
     revision: Option<RevisionId>,
     updated: Option<Timestamp>,
     holder: Option<Holder>,
+    client_lock: Option<ClientLock>,
     update_open: bool,
     pending: usize,
     reliable: bool,
@@ -73,6 +74,7 @@ impl From<StackSummary> for Line {
             revision: summary.current,
             updated: summary.updated,
             holder: summary.holder,
+            client_lock: summary.client_lock,
             update_open: summary.update_open,
             pending: summary.pending,
             reliable: summary.reliable,
@@ -102,15 +104,23 @@ async fn list(context: &Context) -> Result<Report, CliError> {
                     .as_ref()
                     .map(|updated| age(&now, updated))
                     .unwrap_or_default(),
-                line.holder
-                    .as_ref()
-                    .map(|holder| format!("{}@{}", holder.who, holder.host))
-                    .unwrap_or_default(),
+                lock(line),
                 stack_marks(line.update_open, line.pending),
             ]);
         }
         table.print(page);
     })
+}
+
+/// Who holds it: a writer, else whoever keeps others out.
+fn lock(line: &Line) -> String {
+    let at = |holder: &Holder| format!("{}@{}", holder.who, holder.host);
+    match (&line.holder, &line.client_lock) {
+        (Some(holder), _) => at(holder),
+        (None, Some(lock)) if lock.message.is_empty() => format!("{} (client lock)", at(&lock.holder)),
+        (None, Some(lock)) => format!("{} (client lock: {})", at(&lock.holder), lock.message),
+        (None, None) => String::new(),
+    }
 }
 
 #[derive(Serialize)]

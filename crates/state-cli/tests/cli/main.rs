@@ -3,12 +3,16 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic")]
 
 mod changes;
+mod config;
 mod exits;
 mod import;
 mod inspect;
 mod json;
+mod locks;
 mod reading;
 mod sandbox;
+mod schemas;
 mod secrets;
 mod stores;
 mod surgery;
+mod unobin;

@@ -29,11 +29,15 @@ impl Ran {
         self
     }
 
-    /// The one JSON document on stdout. With `--json` nothing else is printed anywhere.
+    /// The one JSON document on stdout, which fits its schema. With `--json` nothing else is printed anywhere.
     #[track_caller]
     pub(crate) fn json(&self) -> Value {
         assert_eq!(self.stderr, "", "{self:#?}");
-        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"))
+        let document: Value =
+            serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:#?}"));
+        let objections = crate::schemas::objections(&document);
+        assert!(objections.is_empty(), "{objections:#?}: {self:#?}");
+        document
     }
 
     /// The data of the JSON document.
@@ -85,8 +89,16 @@ impl Sandbox {
         command
             .args(arguments)
             .current_dir(self.path())
-            .stdin(Stdio::null());
-        for name in ["STATECTL_BACKEND", "STATECTL_STACK", "NO_COLOR", "CLICOLOR_FORCE"] {
+            .stdin(Stdio::null())
+            .env("XDG_CONFIG_HOME", self.path().join("user-config"));
+        for name in [
+            "STATECTL_BACKEND",
+            "STATECTL_STACK",
+            "STATECTL_LOCK_ID",
+            "STATECTL_PROFILE",
+            "NO_COLOR",
+            "CLICOLOR_FORCE",
+        ] {
             command.env_remove(name);
         }
         command

@@ -1,3 +1,5 @@
+//! The order, its reverse and its cycles, against a naive oracle.
+
 use super::graph::Graph;
 use super::{Cycle, reverse_order, stable_order, topological_order};
 use crate::address::{Address, Dependency, DeposedKey, EntryKey};

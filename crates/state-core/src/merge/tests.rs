@@ -1,3 +1,5 @@
+//! The merge of two lists keeps order and entries.
+
 use super::merge;
 use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::{Entry, SharedEntry};

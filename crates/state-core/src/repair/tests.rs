@@ -1,3 +1,5 @@
+//! Repair mends what is corrupt, minimally, the same way each time.
+
 use super::{Step, repair};
 use crate::address::{Dependency, DeposedKey};
 use crate::entry::{Entry, Provider, SharedEntry};

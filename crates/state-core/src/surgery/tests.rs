@@ -1,3 +1,5 @@
+//! Surgery keeps the laws, and loses nothing that it did not name.
+
 mod cases;
 
 use super::{Operation, Refusal, Surgery};

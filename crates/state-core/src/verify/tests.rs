@@ -1,3 +1,5 @@
+//! Each rule of the verifier finds what breaks it, and only that.
+
 use super::{Note, Report, Rule, check, verify};
 use crate::address::{Address, Dependency, DeposedKey};
 use crate::counter::Serial;

@@ -5,4 +5,5 @@ mod fixtures;
 mod given;
 mod properties;
 mod refusals;
+mod unobin;
 mod verdicts;

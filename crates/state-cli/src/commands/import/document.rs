@@ -64,7 +64,7 @@ fn bytes(file: &Path) -> std::io::Result<Vec<u8>> {
 pub(super) fn failed(object: &str, error: state_formats::Error) -> CliError {
     let hint = match &error {
         state_formats::Error::Unrecognised { .. } => {
-            Some("name the format: `--format terraform` or `--format native`")
+            Some("name the format: `--format terraform`, `--format unobin` or `--format native`")
         }
         other if other.kind() == ErrorKind::Invalid => {
             Some("nothing was written; mend the file and import it again")

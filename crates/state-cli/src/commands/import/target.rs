@@ -23,7 +23,7 @@ impl Target {
     pub(super) async fn prepare(context: &Context) -> Result<Self, CliError> {
         let url = store::place(context)?.url;
         let (stacks, created_store) = match Stacks::open(&url, context.environment.clone()) {
-            Ok(stacks) => (stacks, false),
+            Ok(stacks) => (store::as_holder(context, stacks), false),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 (Stacks::create(&url, context.environment.clone())?, true)
             }

@@ -1,3 +1,5 @@
+//! What the strategies generate is as they claim.
+
 use super::{entries_in_order, json_values};
 use crate::address::{Address, Dependency};
 use crate::entry::{Entry, EntryType, ReferenceField, SharedEntry};

@@ -1,0 +1,101 @@
+//! `completions`: scripts that let a shell complete the command line, and the names that they ask for.
+
+use crate::args::Cli;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::output::Report;
+use crate::store;
+use clap::CommandFactory;
+use serde::Serialize;
+use state_core::StackName;
+
+/// What the script for Bash does beyond what is known when it is made.
+const BASH_WORDS: &str = include_str!("completions/words.bash");
+
+/// Print the completion script of a shell, for example: `source <(statectl completions bash)`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[arg(value_enum)]
+    shell: Shell,
+}
+
+/// Print the names of a kind, a line each: what the scripts ask. Whatever is in the way, there are just none.
+#[derive(Debug, clap::Args)]
+pub(crate) struct WordsArgs {
+    #[arg(value_enum)]
+    kind: Words,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Words {
+    Stacks,
+    Addresses,
+    Revisions,
+}
+
+/// The shells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+#[derive(Serialize)]
+struct Script {
+    shell: Shell,
+    script: String,
+}
+
+/// Makes the script.
+pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let generator = match args.shell {
+        Shell::Bash => clap_complete::Shell::Bash,
+        Shell::Zsh => clap_complete::Shell::Zsh,
+        Shell::Fish => clap_complete::Shell::Fish,
+    };
+    let mut script = Vec::new();
+    clap_complete::generate(generator, &mut Cli::command(), "statectl", &mut script);
+    if args.shell == Shell::Bash {
+        script.extend_from_slice(BASH_WORDS.as_bytes());
+    }
+    if !context.global.json {
+        return Ok(Report::raw(script, Vec::new()));
+    }
+    let script = Script {
+        shell: args.shell,
+        script: String::from_utf8_lossy(&script).into_owned(),
+    };
+    Report::new(context, "completions", &script, Vec::new(), |_| {})
+}
+
+/// Prints names.
+pub(crate) async fn words(context: &Context, args: &WordsArgs) -> Report {
+    let mut text = String::new();
+    for word in find(context, args.kind).await.unwrap_or_default() {
+        if !word.chars().any(char::is_control) {
+            text.push_str(&word);
+            text.push('\n');
+        }
+    }
+    Report::raw(text.into_bytes(), Vec::new())
+}
+
+async fn find(context: &Context, kind: Words) -> Result<Vec<String>, CliError> {
+    Ok(match kind {
+        Words::Stacks => {
+            let names = store::open(context)?.names().await?;
+            names.iter().map(StackName::short).collect()
+        }
+        Words::Addresses => {
+            let view = store::open_stack(context).await?.tip().await?;
+            let live = view.state.entries().filter(|entry| entry.is_live());
+            live.map(|entry| entry.address.to_string()).collect()
+        }
+        Words::Revisions => {
+            let history = store::open_stack(context).await?.history().await?;
+            history.iter().map(|revision| revision.id.to_string()).collect()
+        }
+    })
+}

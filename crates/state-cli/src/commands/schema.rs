@@ -1,0 +1,101 @@
+//! `schema`: what the documents that `--json` prints look like, as JSON Schema.
+//!
+//! Fields may be added within a format version; none goes or changes its meaning. So the schemas forbid no others.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::nearest::nearest;
+use crate::output::{FORMAT_VERSION, Report};
+use serde_json::{Map, Value, json};
+
+/// The schema of each kind's data, that of errors, and what they share.
+const DATA: &str = include_str!("../../schemas/data.json");
+
+/// Print the JSON Schema of what `--json` prints, or the list of kinds.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The kind, as `kind` in the document says it; `error` for errors.
+    kind: Option<String>,
+}
+
+/// Prints.
+pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let data: Map<String, Value> = serde_json::from_str(DATA)
+        .map_err(|error| CliError::new(ExitCode::Failed, "the schemas of this build", &error.to_string()))?;
+    let Some(kind) = &args.kind else {
+        let kinds = kinds(&data);
+        return Report::new(context, "schema", &kinds, Vec::new(), |page| {
+            for kind in &kinds {
+                page.line(kind);
+            }
+        });
+    };
+    let schema = schema(&data, kind).ok_or_else(|| {
+        let hint = match nearest(kind, kinds(&data)) {
+            Some(meant) => format!("did you mean `{meant}`? `statectl schema` lists all kinds"),
+            None => "`statectl schema` lists all kinds".to_owned(),
+        };
+        CliError::new(ExitCode::NotFound, format!("kind {kind}"), "no document is of it").with_hint(hint)
+    })?;
+    Report::new(context, "schema", &schema, Vec::new(), |page| {
+        for line in format!("{schema:#}").lines() {
+            page.line(line);
+        }
+    })
+}
+
+fn kinds(data: &Map<String, Value>) -> Vec<&str> {
+    let kinds = data["kinds"].as_object().into_iter().flatten();
+    kinds.map(|(kind, _)| kind.as_str()).chain(["error"]).collect()
+}
+
+/// The schema of a whole document.
+fn schema(data: &Map<String, Value>, kind: &str) -> Option<Value> {
+    let (field, content) = match kind {
+        "error" => ("error", data.get("error")?),
+        _ => ("data", data.get("kinds")?.get(kind)?),
+    };
+    let mut properties = json!({
+        "kind": { "const": kind },
+        "format-version": { "const": FORMAT_VERSION },
+        field: content,
+    });
+    if field == "data" {
+        properties["warnings"] = json!({ "type": "array", "items": { "type": "string" } });
+    }
+    let mut shared = Map::new();
+    collect(content, &data["$defs"], &mut shared);
+    Some(json!({
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": format!("statectl {kind}"),
+        "type": "object",
+        "properties": properties,
+        "required": ["kind", "format-version", field],
+        "$defs": shared,
+    }))
+}
+
+/// What a schema refers to, and what that refers to.
+fn collect(schema: &Value, defs: &Value, shared: &mut Map<String, Value>) {
+    match schema {
+        Value::Object(members) => {
+            let name = members.get("$ref").and_then(Value::as_str);
+            if let Some(name) = name.and_then(|name| name.strip_prefix("#/$defs/"))
+                && let Some(definition) = defs.get(name)
+                && shared.insert(name.to_owned(), definition.clone()).is_none()
+            {
+                collect(definition, defs, shared);
+            }
+            for member in members.values() {
+                collect(member, defs, shared);
+            }
+        }
+        Value::Array(elements) => {
+            for element in elements {
+                collect(element, defs, shared);
+            }
+        }
+        _ => {}
+    }
+}

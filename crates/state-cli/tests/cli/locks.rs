@@ -1,0 +1,96 @@
+//! Client locks on the real binary: a freeze by an operator.
+
+use crate::sandbox::{Ran, Sandbox, fixture, run};
+
+fn acquire(sandbox: &Sandbox, more: &[&str]) -> String {
+    let arguments = [&["lock", "acquire", "-m", "moving the database", "--json"], more].concat();
+    let locked = sandbox.run(&arguments).exits(0).data("lock-acquire");
+    locked["client-lock"]["id"].as_str().unwrap().to_owned()
+}
+
+fn import_as(sandbox: &Sandbox, id: &str) -> Ran {
+    let path = fixture("successor.tfstate");
+    run(sandbox
+        .command(&["import", path.to_str().unwrap()])
+        .env("STATECTL_LOCK_ID", id))
+}
+
+#[test]
+fn a_frozen_stack_is_changed_by_its_holder_only() {
+    let sandbox = Sandbox::with_shop();
+    let id = acquire(&sandbox, &[]);
+    let refused = sandbox.import("successor.tfstate").exits(11);
+    for part in ["moving the database", id.as_str(), "lock status"] {
+        assert!(refused.stderr.contains(part), "{part} is missing: {refused:?}");
+    }
+    sandbox.run(&["lock", "acquire"]).exits(11);
+    sandbox.run(&["list"]).exits(0);
+    import_as(&sandbox, "another").exits(11);
+    let listed = sandbox.run(&["stack", "ls"]).exits(0);
+    assert!(
+        listed.stdout.contains("client lock: moving the database"),
+        "{listed:?}"
+    );
+    let stacks = sandbox.run(&["stack", "ls", "--json"]).data("stack-list");
+    assert_eq!(stacks[0]["client-lock"]["id"], id.as_str());
+    let status = sandbox.run(&["lock", "status"]).exits(0);
+    assert!(
+        status.stdout.contains(&id) && status.stdout.contains("is free"),
+        "{status:?}"
+    );
+    import_as(&sandbox, &id).exits(0);
+    assert_eq!(sandbox.history().len(), 2);
+}
+
+#[test]
+fn who_took_a_client_lock_releases_it_without_its_id() {
+    let sandbox = Sandbox::with_shop();
+    acquire(&sandbox, &[]);
+    let released = sandbox.run(&["lock", "release"]).exits(0);
+    assert!(released.stdout.contains("released client lock"), "{released:?}");
+    sandbox.run(&["lock", "release"]).exits(13);
+    sandbox.import("successor.tfstate").exits(0);
+}
+
+#[test]
+fn the_client_lock_of_somebody_else_is_broken_by_its_id_after_a_question() {
+    let sandbox = Sandbox::with_shop();
+    let id = sandbox.on_stack(async |stack| {
+        let lock = stack.acquire_client_lock("freeze", "", None).await.unwrap();
+        lock.id
+    });
+    let refused = sandbox.run(&["lock", "release"]).exits(4);
+    assert!(
+        refused.stderr.contains("ana@ci-17") && refused.stderr.contains(&id),
+        "{refused:?}"
+    );
+    let nothing = sandbox.run(&["lock", "break", "--yes"]).exits(0);
+    assert!(
+        nothing.stderr.contains(&format!("lock break --id {id}")),
+        "{nothing:?}"
+    );
+    sandbox.run(&["lock", "break", "--id", &id]).exits(4);
+    sandbox
+        .run(&["lock", "break", "--id", "another", "--yes"])
+        .exits(13);
+    sandbox.run(&["lock", "break", "--id", &id, "--yes"]).exits(0);
+    sandbox.run(&["lock", "break", "--id", &id, "--yes"]).exits(13);
+    let late = import_as(&sandbox, &id).exits(13);
+    assert!(late.stderr.contains("doesn't hold any more"), "{late:?}");
+    sandbox.import("successor.tfstate").exits(0);
+}
+
+#[test]
+fn a_client_lock_ends_by_itself() {
+    let sandbox = Sandbox::with_shop();
+    let id = acquire(&sandbox, &["--expires", "0s"]);
+    let status = sandbox.run(&["lock", "status"]).exits(0);
+    assert!(
+        status.stdout.contains(&id) && status.stdout.contains("expired"),
+        "{status:?}"
+    );
+    sandbox.import("successor.tfstate").exits(0);
+    acquire(&sandbox, &["--expires", "1h"]);
+    sandbox.import("shop.tfstate").exits(11);
+    sandbox.run(&["lock", "acquire", "--expires", "soon"]).exits(2);
+}

@@ -1,0 +1,265 @@
+//! unobin's snapshot, version 1, as its release 0.4.0 writes it.
+//!
+//! Our own snapshot grew out of it, so our decoder reads it as it is: nothing is verified but what the decoder must
+//! know. What differs is kept in `extensions["unobin"]`: the stack's name and the moment there, the order of the
+//! entries where it isn't topological (unobin records what ends first, first), and whether the empty list of entries
+//! was `null`. Going out, what unobin has no field for is left out: uids, lineage, serial, and the rest of our model.
+//!
+//! unobin counts no serial, so a state is the one that was imported as long as the stack's serial says that nothing
+//! happened since.
+
+use crate::UNOBIN;
+use crate::error::{Error, Result};
+use crate::imported::{ForeignMeta, Imported};
+use serde::{Deserialize, Serialize};
+use state_core::json::{Document, Limits};
+use state_core::snapshot::ForeignSerial;
+use state_core::{Address, Dependency, Entry, Json, Serial, SharedEntry, Snapshot, Timestamp, codec, dag};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The keys at the top that only our own snapshots have.
+const OURS: [&str; 8] = [
+    "lineage",
+    "serial",
+    "manifest",
+    "pending-operations",
+    "sensitive-outputs",
+    "foreign-serials",
+    "extensions",
+    "continuation",
+];
+
+/// What our snapshot has no field for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Facts {
+    /// The stack's name there; ours may be another.
+    deployment_id: String,
+    generated_at: Timestamp,
+    /// Whether the empty list of entries was written as Go writes a list that was never made.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    null_entries: bool,
+    /// The addresses as they stood, where they had to move.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    order: Vec<Address>,
+}
+
+/// Whether a document with `format-version` is unobin's and not ours.
+pub(crate) fn is_it(document: &Document<'_>) -> bool {
+    let root = document.root();
+    root.get("deployment-id").is_some() && OURS.iter().all(|key| root.get(key).is_none())
+}
+
+/// Reads a snapshot.
+pub(crate) fn import(bytes: &[u8]) -> Result<Imported> {
+    if bytes.is_empty() {
+        return Err(Error::NoState);
+    }
+    let mut snapshot = codec::decode("unobin snapshot", bytes)?;
+    if snapshot.lineage.is_some() || snapshot.serial.is_some() {
+        return Err(Error::NotAState {
+            what: "it has a lineage or a serial, which unobin doesn't: import it as `native`".to_owned(),
+        });
+    }
+    let facts = Facts {
+        deployment_id: snapshot.stack.clone(),
+        generated_at: snapshot.generated_at.clone(),
+        null_entries: snapshot.entries.is_empty() && has_null_entries(bytes),
+        order: sort(&mut snapshot)?,
+    };
+    let mut notes = dangling(&snapshot.entries);
+    if snapshot.entries.is_empty() && snapshot.outputs.is_empty() {
+        notes.push("the state holds neither entries nor outputs".to_owned());
+    }
+    snapshot.extensions.insert(UNOBIN.to_owned(), to_json(&facts)?);
+    let serial = ForeignSerial::after_import(None, 0, Serial::ZERO);
+    snapshot.foreign_serials.insert(UNOBIN.to_owned(), serial);
+    let foreign = ForeignMeta {
+        system: UNOBIN,
+        lineage: identity(&snapshot.factory.name, &facts.deployment_id),
+        serial: 0,
+    };
+    Ok(Imported {
+        snapshot,
+        foreign: Some(foreign),
+        notes,
+    })
+}
+
+/// The snapshot was decoded from these bytes, so they are a document.
+fn has_null_entries(bytes: &[u8]) -> bool {
+    Document::parse(bytes, &Limits::default()).is_ok_and(|document| {
+        document
+            .root()
+            .get("entries")
+            .is_some_and(|entries| entries.is_null())
+    })
+}
+
+/// Puts the entries in topological order. The addresses in the order before, if that was another.
+fn sort(snapshot: &mut Snapshot) -> Result<Vec<Address>> {
+    let entries = &snapshot.entries;
+    let order = dag::stable_order(entries).map_err(|cycle| state_core::Error::Integrity {
+        object: "unobin snapshot".to_owned(),
+        violations: vec![cycle.into()],
+    })?;
+    if order.iter().copied().eq(0..entries.len()) {
+        return Ok(Vec::new());
+    }
+    let before = entries.iter().map(|entry| entry.address.clone()).collect();
+    snapshot.entries = order.into_iter().map(|at| entries[at].clone()).collect();
+    Ok(before)
+}
+
+/// unobin leaves references to what was removed from the state; ours can't hold them.
+fn dangling(entries: &[SharedEntry]) -> Vec<String> {
+    let there: BTreeSet<&Address> = entries.iter().map(|entry| &entry.address).collect();
+    let mut gone = BTreeSet::new();
+    for entry in entries {
+        gone.extend(
+            entry
+                .depends_on
+                .iter()
+                .map(Dependency::address)
+                .filter(|to| !there.contains(to)),
+        );
+    }
+    if gone.is_empty() {
+        return Vec::new();
+    }
+    let names: Vec<_> = gone.iter().take(10).map(|name| name.as_str()).collect();
+    vec![format!(
+        "{} dependencies name entries that are not in the state: {}{}",
+        gone.len(),
+        names.join(", "),
+        if gone.len() > names.len() { ", …" } else { "" }
+    )]
+}
+
+/// What tells one unobin state from another.
+pub(crate) fn identity(factory: &str, deployment_id: &str) -> String {
+    format!("{factory}/{deployment_id}")
+}
+
+/// The identity of a snapshot that came from unobin; none for another.
+pub(crate) fn identity_of(snapshot: &Snapshot) -> Result<Option<String>> {
+    let facts = facts(snapshot)?;
+    Ok(facts.map(|facts| identity(&snapshot.factory.name, &facts.deployment_id)))
+}
+
+/// Whether nothing happened to a snapshot since it was imported.
+pub(crate) fn is_untouched(snapshot: &Snapshot) -> bool {
+    let known = snapshot.foreign_serials.get(UNOBIN);
+    known.is_some_and(|known| snapshot.serial.is_none_or(|serial| serial <= known.at))
+}
+
+/// Writes a snapshot as unobin does.
+pub(crate) fn export(snapshot: &Snapshot) -> Result<String> {
+    let facts = facts(snapshot)?;
+    let mut out = Snapshot::new(
+        snapshot.factory.clone(),
+        snapshot.stack.clone(),
+        snapshot.generated_at.clone(),
+    );
+    out.outputs.clone_from(&snapshot.outputs);
+    out.unknown.clone_from(&snapshot.unknown);
+    out.entries = snapshot
+        .entries
+        .iter()
+        .map(|entry| told(entry))
+        .collect::<Result<_>>()?;
+    let Some(facts) = facts else {
+        return Ok(codec::encode_pretty(&out));
+    };
+    out.stack = facts.deployment_id;
+    if is_untouched(snapshot) {
+        out.generated_at = facts.generated_at;
+    }
+    let places: BTreeMap<&Address, usize> = facts.order.iter().zip(0..).collect();
+    out.entries
+        .sort_by_key(|entry| places.get(&entry.address).copied().unwrap_or(usize::MAX));
+    let text = codec::encode_pretty(&out);
+    if facts.null_entries && out.entries.is_empty() {
+        // No string holds a raw newline: only the field itself stands on such a line.
+        return Ok(text.replacen("\n  \"entries\": []", "\n  \"entries\": null", 1));
+    }
+    Ok(text)
+}
+
+/// The entry with the fields that unobin has.
+fn told(entry: &Entry) -> Result<SharedEntry> {
+    let refuse = |reason: &str| {
+        Err(Error::NotExportable {
+            object: entry.key().to_string(),
+            format: crate::Format::Unobin,
+            reason: reason.to_owned(),
+        })
+    };
+    if !entry.is_live() || entry.pending_replacement {
+        return refuse(
+            "unobin knows neither deposed objects nor replacements under way: finish the update first",
+        );
+    }
+    if entry
+        .depends_on
+        .iter()
+        .any(|to| matches!(to, Dependency::Group(_)))
+    {
+        return refuse("it depends on a group, which unobin can't say");
+    }
+    let mut told = Entry::new(entry.address.clone(), entry.entry_type, entry.kind.clone());
+    told.schema_version = entry.schema_version;
+    told.sensitive_inputs = top_level(&entry.sensitive_inputs);
+    told.sensitive_outputs = top_level(&entry.sensitive_outputs);
+    told.library.clone_from(&entry.library);
+    told.library_type.clone_from(&entry.library_type);
+    told.configuration.clone_from(&entry.configuration);
+    told.trigger_hash.clone_from(&entry.trigger_hash);
+    told.inputs.clone_from(&entry.inputs);
+    told.outputs.clone_from(&entry.outputs);
+    told.depends_on.clone_from(&entry.depends_on);
+    told.unknown.clone_from(&entry.unknown);
+    Ok(told.into())
+}
+
+/// unobin marks whole fields: a pointer into one marks all of it.
+fn top_level(marked: &[String]) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for mark in marked {
+        let name = match mark.strip_prefix('/') {
+            Some(pointer) => {
+                let token = pointer.split('/').next().unwrap_or_default();
+                token.replace("~1", "/").replace("~0", "~")
+            }
+            None => mark.clone(),
+        };
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+/// What the snapshot keeps; none if it never was unobin's.
+fn facts(snapshot: &Snapshot) -> Result<Option<Facts>> {
+    let Some(json) = snapshot.extensions.get(UNOBIN) else {
+        return Ok(None);
+    };
+    // The cause may quote values: it is dropped.
+    serde_json::from_str(json.as_str())
+        .map(Some)
+        .map_err(|_| broken("its unobin extension isn't what this build writes"))
+}
+
+fn to_json(facts: &Facts) -> Result<Json> {
+    let text = serde_json::to_string(facts).map_err(|_| broken("its extension can't be written as JSON"))?;
+    Json::parse(&text).map_err(|_| broken("its extension can't be read back"))
+}
+
+fn broken(reason: &str) -> Error {
+    Error::NotExportable {
+        object: "the snapshot".to_owned(),
+        format: crate::Format::Unobin,
+        reason: reason.to_owned(),
+    }
+}

@@ -1,0 +1,236 @@
+//! unobin's snapshots in and out.
+//!
+//! The documents are written by hand after the description of release 0.4.0's format; no sample that the program itself
+//! wrote was at hand.
+
+use crate::given::{stored, try_import_as};
+use state_core::{Serial, Snapshot};
+use state_formats::{Error, Format, ImportVerdict, Imported, Refusal, UNOBIN, check_import, detect};
+
+const EMPTY: &str = r#"{
+  "format-version": 1,
+  "stack": {
+    "name": "web",
+    "version": "1.2.0",
+    "content-revision": "9f2c"
+  },
+  "deployment-id": "production",
+  "generated-at": "2026-05-30T09:08:07.123456789Z",
+  "entries": null
+}
+"#;
+
+/// Every kind of entry and every field; the boundary of a composite stands before what is inside of it, as parallel
+/// work may record it.
+const FULL: &str = r#"{
+  "format-version": 1,
+  "stack": {
+    "name": "web",
+    "version": "1.2.0",
+    "content-revision": "9f2c"
+  },
+  "deployment-id": "production",
+  "generated-at": "2026-05-30T09:08:07.123456789Z",
+  "entries": [
+    {
+      "address": "resource.web",
+      "type": "library-call",
+      "sensitive-outputs": [
+        "token"
+      ],
+      "library": "web-lib",
+      "library-type": "cluster",
+      "inputs": {
+        "size": 3
+      },
+      "outputs": {
+        "token": "s3cr3t"
+      },
+      "depends-on": [
+        "resource.web/resource.node['a']"
+      ]
+    },
+    {
+      "address": "resource.web/resource.node['a']",
+      "type": "leaf",
+      "kind": "aws.instance",
+      "schema-version": 2,
+      "sensitive-inputs": [
+        "password"
+      ],
+      "configuration": "aws.east",
+      "inputs": {
+        "large": 9007199254740993,
+        "password": "\u003chunter2\u003e"
+      },
+      "outputs": {
+        "ratio": 1.50
+      }
+    },
+    {
+      "address": "action.migrate",
+      "type": "action",
+      "kind": "sql.run",
+      "trigger-hash": "be5a",
+      "depends-on": [
+        "resource.web"
+      ]
+    }
+  ],
+  "outputs": {
+    "url": "https://example.com/?a=1\u0026b=2"
+  }
+}
+"#;
+
+fn import(text: &str) -> Imported {
+    try_import_as(text.as_bytes(), Format::Unobin).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn export(snapshot: &Snapshot) -> String {
+    let bytes = state_formats::export(snapshot, Format::Unobin).unwrap_or_else(|error| panic!("{error}"));
+    String::from_utf8(bytes).expect("a snapshot is UTF-8")
+}
+
+/// The stack that has this state, as its store gives it back, after so many revisions more.
+fn kept(imported: &Imported, revisions: u64) -> Snapshot {
+    let mut snapshot = stored(&imported.snapshot);
+    snapshot.stack = "default/elsewhere".to_owned();
+    snapshot.generated_at = state_core::Timestamp::new("2027-01-01T00:00:00Z");
+    let at = snapshot.foreign_serials[UNOBIN].at;
+    snapshot.serial = Some(Serial(at.get() + revisions));
+    snapshot.lineage = Some(state_core::Lineage::from_bits([7; 16]));
+    for (entry, bits) in snapshot.entries.iter_mut().zip(1..) {
+        std::sync::Arc::make_mut(entry).uid = Some(state_core::Uid::from_bits([bits; 16]));
+    }
+    snapshot
+}
+
+#[test]
+fn a_snapshot_is_told_from_ours_by_what_only_ours_have() {
+    assert_eq!(detect(FULL.as_bytes()).expect("known"), Format::Unobin);
+    assert_eq!(detect(EMPTY.as_bytes()).expect("known"), Format::Unobin);
+    let native = state_formats::export(&import(FULL).snapshot, Format::Native).expect("always possible");
+    assert_eq!(detect(&native).expect("known"), Format::Native);
+    let ours = EMPTY.replace("\"entries\"", "\"serial\": 1,\n  \"entries\"");
+    assert_eq!(detect(ours.as_bytes()).expect("known"), Format::Native);
+    let error = try_import_as(ours.as_bytes(), Format::Unobin).expect_err("ours");
+    assert!(matches!(error, Error::NotAState { .. }), "{error}");
+}
+
+#[test]
+fn what_went_in_comes_out_byte_for_byte() {
+    for text in [EMPTY, FULL, &EMPTY.replace("null", "[]")] {
+        let imported = import(text);
+        assert_eq!(export(&imported.snapshot), text);
+        assert_eq!(export(&kept(&imported, 0)), text);
+    }
+}
+
+#[test]
+fn entries_stand_after_what_they_depend_on_and_go_out_as_they_stood() {
+    let imported = import(FULL);
+    let names: Vec<_> = imported
+        .snapshot
+        .entries
+        .iter()
+        .map(|entry| entry.address.as_str())
+        .collect();
+    let at = |name: &str| names.iter().position(|known| *known == name);
+    assert!(at("resource.web/resource.node['a']") < at("resource.web"));
+    assert!(at("resource.web") < at("action.migrate"));
+    let mut changed = kept(&imported, 1);
+    changed
+        .entries
+        .retain(|entry| entry.address.as_str() != "action.migrate");
+    changed
+        .entries
+        .push(state_core::Entry::leaf("resource.new".parse().expect("legal"), "x").into());
+    let text = export(&changed);
+    let order = [
+        "\"resource.web\"",
+        "\"resource.web/resource.node['a']\"",
+        "\"resource.new\"",
+    ]
+    .map(|name| text.find(&format!("\"address\": {name}")).expect("it is there"));
+    assert!(order.is_sorted(), "{text}");
+    assert!(
+        text.contains("\"generated-at\": \"2027-01-01T00:00:00Z\""),
+        "{text}"
+    );
+    assert!(text.contains("\"deployment-id\": \"production\""), "{text}");
+    assert!(
+        !text.contains("uid") && !text.contains("lineage") && !text.contains("extensions"),
+        "{text}"
+    );
+}
+
+#[test]
+fn decoding_does_not_verify() {
+    let dangling = FULL.replace(
+        "\"resource.web/resource.node['a']\"\n      ]",
+        "\"resource.gone\"\n      ]",
+    );
+    let imported = import(&dangling);
+    assert_eq!(export(&imported.snapshot), dangling);
+    assert!(
+        imported.notes.iter().any(|note| note.contains("resource.gone")),
+        "{:?}",
+        imported.notes
+    );
+    let report = state_core::verify::verify(&imported.snapshot);
+    assert!(!report.violations.is_empty(), "the store will say so");
+    let twice = FULL.replace("\"action.migrate\"", "\"resource.web\"");
+    assert!(try_import_as(twice.as_bytes(), Format::Unobin).is_err());
+    let cycle = FULL.replace(
+        "\"type\": \"leaf\",",
+        "\"type\": \"leaf\",\n      \"depends-on\": [\"action.migrate\"],",
+    );
+    assert!(try_import_as(cycle.as_bytes(), Format::Unobin).is_err());
+    assert!(try_import_as(b"", Format::Unobin).is_err());
+    let newer = EMPTY.replace("\"format-version\": 1", "\"format-version\": 2");
+    let error = try_import_as(newer.as_bytes(), Format::Unobin).expect_err("newer");
+    assert_eq!(error.kind(), state_core::ErrorKind::Format);
+}
+
+#[test]
+fn what_unobin_cannot_say_is_refused_or_marked_as_a_whole() {
+    let imported = import(FULL);
+    let mut deposed = kept(&imported, 1);
+    let mut entry = state_core::Entry::clone(&deposed.entries[0]);
+    entry.deposed = Some(state_core::DeposedKey::new("0a1b2c3d").expect("legal"));
+    deposed.entries.push(entry.into());
+    let error = state_formats::export(&deposed, Format::Unobin).expect_err("deposed");
+    assert!(matches!(error, Error::NotExportable { .. }), "{error}");
+    assert!(error.to_string().contains("unobin"), "{error}");
+    let mut inside = kept(&imported, 1);
+    let mut entry = state_core::Entry::clone(&inside.entries[0]);
+    entry.sensitive_inputs = vec!["/a~1b/c".to_owned(), "/a~1b/d".to_owned(), "password".to_owned()];
+    inside.entries[0] = entry.into();
+    let again = import(&export(&inside));
+    assert_eq!(again.snapshot.entries[0].sensitive_inputs, ["a/b", "password"]);
+}
+
+#[test]
+fn a_state_replaces_only_the_same_deployment_that_nobody_changed_here() {
+    let imported = import(FULL);
+    let newer = import(&FULL.replace("s3cr3t", "n3w3r"));
+    let verdict =
+        |existing: &Snapshot, new: &Imported| check_import(Some(existing), new).expect("comparable");
+    assert_eq!(verdict(&kept(&imported, 0), &newer), ImportVerdict::Accepted);
+    assert_eq!(
+        verdict(&kept(&imported, 1), &newer),
+        ImportVerdict::Refused(Refusal::ChangedHere)
+    );
+    let other = import(&FULL.replace("\"production\"", "\"staging\""));
+    assert!(matches!(
+        verdict(&kept(&imported, 0), &other),
+        ImportVerdict::Refused(Refusal::Unrelated { .. })
+    ));
+    let mut native = kept(&imported, 0);
+    native.extensions.clear();
+    assert_eq!(
+        verdict(&native, &newer),
+        ImportVerdict::Refused(Refusal::OtherSystem)
+    );
+}

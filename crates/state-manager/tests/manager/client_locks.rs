@@ -1,0 +1,141 @@
+//! Client locks: held across processes, set and cleared under the writer lock only.
+
+use super::*;
+use state_core::ErrorKind;
+use state_core::testkit::clock::ManualClock;
+use std::time::Duration;
+
+async fn locked_by(stack: &Stack) -> String {
+    let error = stack.lock("deploy").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Locked);
+    error.to_string()
+}
+
+#[tokio::test]
+async fn a_client_lock_keeps_others_out_and_lets_its_holder_work() {
+    let (_, stack) = new_stack().await;
+    let lock = stack
+        .acquire_client_lock("freeze", "moving the database", None)
+        .await
+        .unwrap();
+    assert_eq!(stack.lock_status().await.unwrap().client_lock, Some(lock.clone()));
+    let told = locked_by(&stack).await;
+    for part in ["ana@ci", &lock.id, "moving the database"] {
+        assert!(told.contains(part), "{part} is missing: {told}");
+    }
+    let epoch = stack.lock_status().await.unwrap().epoch;
+    locked_by(&stack).await;
+    assert_eq!(
+        stack.lock_status().await.unwrap().epoch,
+        epoch,
+        "a refusal fences nobody"
+    );
+    deploy(&stack.clone().with_client_lock(&lock.id), &["a"]).await;
+    assert_eq!(names(&stack).await, ["a"]);
+    assert_eq!(
+        stack.lock_status().await.unwrap().client_lock.unwrap().id,
+        lock.id,
+        "it outlives its holder's session"
+    );
+}
+
+#[tokio::test]
+async fn a_client_lock_is_freed_by_its_id_only() {
+    let (_, stack) = new_stack().await;
+    let lock = stack.acquire_client_lock("freeze", "", None).await.unwrap();
+    let error = stack.free_client_lock("release", "another").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Conflict);
+    assert!(error.to_string().contains(&lock.id), "{error}");
+    assert_eq!(stack.free_client_lock("release", &lock.id).await.unwrap(), lock);
+    assert_eq!(stack.lock_status().await.unwrap().client_lock, None);
+    deploy(&stack, &["a"]).await;
+    let gone = stack.free_client_lock("release", &lock.id).await.unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::Conflict);
+}
+
+#[tokio::test]
+async fn a_holder_whose_client_lock_is_gone_is_refused() {
+    let (_, stack) = new_stack().await;
+    let lock = stack.acquire_client_lock("freeze", "", None).await.unwrap();
+    let holder = stack.clone().with_client_lock(&lock.id);
+    stack.free_client_lock("break", &lock.id).await.unwrap();
+    assert_eq!(
+        holder.lock("deploy").await.unwrap_err().kind(),
+        ErrorKind::Conflict
+    );
+    stack.acquire_client_lock("freeze", "", None).await.unwrap();
+    locked_by(&holder).await;
+}
+
+#[tokio::test]
+async fn only_who_has_the_writer_lock_sets_or_clears_a_client_lock() {
+    let (_, stack) = new_stack().await;
+    let session = stack.lock("deploy").await.unwrap();
+    let refused = stack.acquire_client_lock("freeze", "", None).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Locked);
+    session.close().await.unwrap();
+    let lock = stack.acquire_client_lock("freeze", "", None).await.unwrap();
+    let session = stack
+        .clone()
+        .with_client_lock(&lock.id)
+        .lock("deploy")
+        .await
+        .unwrap();
+    let refused = stack.free_client_lock("break", &lock.id).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Locked);
+    session.close().await.unwrap();
+    assert_eq!(stack.lock_status().await.unwrap().client_lock, Some(lock));
+}
+
+#[tokio::test]
+async fn a_writer_is_not_broken_past_a_client_lock_of_its_own() {
+    let (_, stack) = new_stack().await;
+    let lock = stack.acquire_client_lock("freeze", "", None).await.unwrap();
+    let holder = stack.clone().with_client_lock(&lock.id);
+    let session = holder.lock("deploy").await.unwrap();
+    let epoch = stack.lock_status().await.unwrap().epoch;
+    let refused = stack.break_lock("break", epoch).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Locked);
+    session.check().await.unwrap();
+    holder
+        .break_lock("break", epoch)
+        .await
+        .unwrap()
+        .close()
+        .await
+        .unwrap();
+}
+
+#[tokio::test]
+async fn an_expired_client_lock_keeps_nobody_out() {
+    let clock = Arc::new(ManualClock::default());
+    let environment = Environment {
+        clock: clock.clone(),
+        ..environment(7)
+    };
+    let stacks = Stacks::new(Arc::new(MemoryBackend::default()), environment);
+    let stack = stacks.new_stack(&"default".parse().unwrap()).await.unwrap();
+    let hour = Duration::from_secs(3600);
+    let lock = stack.acquire_client_lock("freeze", "", Some(hour)).await.unwrap();
+    assert_eq!(lock.expires.as_ref().unwrap().as_str(), "2026-01-01T01:00:00Z");
+    clock.advance(hour - Duration::from_secs(1));
+    locked_by(&stack).await;
+    assert_eq!(stacks.list().await.unwrap()[0].client_lock, Some(lock.clone()));
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(stacks.list().await.unwrap()[0].client_lock, None);
+    let late = stack
+        .clone()
+        .with_client_lock(&lock.id)
+        .lock("deploy")
+        .await
+        .unwrap_err();
+    assert_eq!(late.kind(), ErrorKind::Conflict);
+    deploy(&stack, &["a"]).await;
+    let next = stack.acquire_client_lock("freeze", "", None).await.unwrap();
+    assert_eq!(stack.lock_status().await.unwrap().client_lock, Some(next));
+    let absurd = stack
+        .acquire_client_lock("freeze", "", Some(Duration::MAX))
+        .await
+        .unwrap_err();
+    assert_eq!(absurd.kind(), ErrorKind::Invalid);
+}

@@ -1,0 +1,71 @@
+//! `cargo xtask shape`: what no lint checks: how a file begins, how long it is, how it is called, where it lies.
+
+mod lines;
+mod rules;
+
+#[cfg(test)]
+mod tests;
+
+use std::fs;
+use std::path::Path;
+
+use crate::process::{Failure, root};
+
+/// Folders with files of ours; what else lies at the root may be anything.
+const FOLDERS: [&str; 3] = ["crates", "tests", "xtask"];
+
+/// Folders that hold no source of ours, wherever they lie.
+const SKIPPED: [&str; 3] = ["target", "fixtures", "proptest-regressions"];
+
+/// Reports every finding, not only the first.
+pub(crate) fn check() -> Result<(), Failure> {
+    let root = root();
+    let mut files = Vec::new();
+    for folder in FOLDERS {
+        walk(&root, folder, &mut files)?;
+    }
+    for file in ["README.md", "CHANGELOG.md", "Cargo.toml"] {
+        files.push(file.to_owned());
+    }
+    let mut found = Vec::new();
+    for path in &files {
+        let text =
+            fs::read_to_string(root.join(path)).map_err(|error| Failure(format!("{path}: {error}")))?;
+        found.extend(rules::findings(path, &text));
+    }
+    if found.is_empty() {
+        println!("{} files are in shape", files.len());
+        return Ok(());
+    }
+    let list = found
+        .iter()
+        .map(|finding| format!("\n  - {finding}"))
+        .collect::<String>();
+    Err(Failure(format!(
+        "{} findings (the rules are in xtask/src/shape/rules.rs):{list}",
+        found.len()
+    )))
+}
+
+/// The files under a folder that rules speak of, sorted, as paths from the root with `/` between their parts.
+fn walk(root: &Path, folder: &str, files: &mut Vec<String>) -> Result<(), Failure> {
+    let failed = |error: std::io::Error| Failure(format!("{folder}: {error}"));
+    let mut children = Vec::new();
+    for child in fs::read_dir(root.join(folder)).map_err(failed)? {
+        let child = child.map_err(failed)?;
+        let is_folder = child.file_type().map_err(failed)?.is_dir();
+        children.push((child.file_name().to_string_lossy().into_owned(), is_folder));
+    }
+    children.sort();
+    for (name, is_folder) in children {
+        let path = format!("{folder}/{name}");
+        if is_folder {
+            if !SKIPPED.contains(&name.as_str()) {
+                walk(root, &path, files)?;
+            }
+        } else if rules::speak_of(&path) {
+            files.push(path);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,164 @@
+//! The rules, each a function from a path and its text to what is wrong with it.
+
+use std::fmt;
+
+use super::lines;
+
+/// A file is read in a sitting.
+const MAX_LINES: usize = 400;
+
+/// Folders under `src`.
+const MAX_DEPTH: usize = 2;
+
+/// Names that say nothing of what is inside.
+const BANNED_NAMES: [&str; 5] = ["utils", "helpers", "common", "types", "imp"];
+
+/// Where people keep their homes; in pieces, for this file is checked too.
+const HOMES: [&str; 3] = [
+    concat!("/ho", "me/"),
+    concat!("/Us", "ers/"),
+    concat!("/ro", "ot/"),
+];
+
+/// What is wrong where.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Finding {
+    pub(super) path: String,
+    pub(super) line: Option<usize>,
+    pub(super) what: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.path)?;
+        if let Some(line) = self.line {
+            write!(f, ":{line}")?;
+        }
+        write!(f, ": {}", self.what)
+    }
+}
+
+/// Whether a rule speaks of this file.
+pub(super) fn speak_of(path: &str) -> bool {
+    is_rust(path) || path.ends_with(".toml") || path.ends_with(".md")
+}
+
+/// All that is wrong with a file.
+pub(super) fn findings(path: &str, text: &str) -> Vec<Finding> {
+    let mut found = homes(text);
+    if is_rust(path) {
+        found.extend(docs(text));
+        found.extend(length(text));
+        found.extend(name(path));
+        found.extend(depth(path));
+        found.extend(modules(text));
+        found.extend(silenced(text));
+    }
+    found
+        .into_iter()
+        .map(|(line, what)| Finding {
+            path: path.to_owned(),
+            line,
+            what,
+        })
+        .collect()
+}
+
+type Found = (Option<usize>, String);
+
+fn is_rust(path: &str) -> bool {
+    path.ends_with(".rs")
+}
+
+fn docs(text: &str) -> Option<Found> {
+    let first = text.lines().next().unwrap_or_default();
+    let says = first
+        .strip_prefix("//!")
+        .is_some_and(|rest| !rest.trim().is_empty());
+    (!says).then(|| {
+        (
+            Some(1),
+            "it doesn't begin with `//!` and what it is for".to_owned(),
+        )
+    })
+}
+
+fn length(text: &str) -> Option<Found> {
+    let count = lines::of_code(text);
+    (count > MAX_LINES).then(|| {
+        let what = format!("{count} lines of code, more than {MAX_LINES}: give a part of its subject a file");
+        (None, what)
+    })
+}
+
+fn name(path: &str) -> Vec<Found> {
+    let mut found = Vec::new();
+    for part in path.split('/') {
+        let stem = part.strip_suffix(".rs").unwrap_or(part);
+        if BANNED_NAMES.contains(&stem) {
+            found.push((None, format!("`{stem}` says nothing of what is inside")));
+        }
+    }
+    if path.ends_with("/mod.rs") {
+        found.push((None, "name the file after its module, not `mod.rs`".to_owned()));
+    }
+    found
+}
+
+fn depth(path: &str) -> Option<Found> {
+    let (_, inside) = path.split_once("/src/")?;
+    let folders = inside.matches('/').count();
+    (folders > MAX_DEPTH).then(|| {
+        let what = format!("{folders} folders deep under src, more than {MAX_DEPTH}");
+        (None, what)
+    })
+}
+
+/// Modules inside of files have names too.
+fn modules(text: &str) -> Vec<Found> {
+    let numbered = (1..).zip(text.lines());
+    let banned = numbered.filter_map(|(number, line)| {
+        let (_, rest) = line.split_once("mod ")?;
+        let before = line.trim_start().starts_with("mod ") || line.trim_start().starts_with("pub");
+        let name = rest.split([' ', ';', '{']).next().unwrap_or_default();
+        (before && BANNED_NAMES.contains(&name)).then(|| {
+            (
+                Some(number),
+                format!("`mod {name}` says nothing of what is inside"),
+            )
+        })
+    });
+    banned.collect()
+}
+
+/// Whoever silences a lint says why.
+fn silenced(text: &str) -> Vec<Found> {
+    let mut found = Vec::new();
+    let mut lines = (1..).zip(text.lines());
+    while let Some((number, line)) = lines.next() {
+        let attribute = line.trim_start();
+        let silences = ["#[allow(", "#![allow(", "#[expect(", "#![expect("]
+            .iter()
+            .any(|start| attribute.starts_with(start));
+        if !silences {
+            continue;
+        }
+        let mut whole = attribute.to_owned();
+        while !whole.ends_with(")]") {
+            let Some((_, more)) = lines.next() else { break };
+            whole += more.trim();
+        }
+        if !whole.contains("reason =") {
+            found.push((Some(number), "it silences a lint without a `reason`".to_owned()));
+        }
+    }
+    found
+}
+
+fn homes(text: &str) -> Vec<Found> {
+    let numbered = (1..).zip(text.lines());
+    let homely = numbered.filter(|(_, line)| HOMES.iter().any(|home| line.contains(home)));
+    homely
+        .map(|(number, _)| (Some(number), "a path on somebody's machine".to_owned()))
+        .collect()
+}
