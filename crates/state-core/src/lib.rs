@@ -16,6 +16,9 @@
 //! [`Backend`]; [`MemoryBackend`] is the reference. Time and randomness come in through [`Clock`] and
 //! [`Entropy`].
 //!
+//! The names of seed 003 are [`Snapshot::new`], [`encode_snapshot`], [`decode_snapshot`] and
+//! [`CURRENT_FORMAT_VERSION`].
+//!
 //! # Errors
 //! Everything fails with [`Error`], whose [`Error::kind`] says what the caller should do.
 
@@ -49,6 +52,7 @@ pub mod verify;
 
 pub use address::{Address, Dependency, DeposedKey, EntryKey};
 pub use backend::{Backend, MemoryBackend, Writer};
+pub use codec::{decode as decode_snapshot, encode_pretty as encode_snapshot};
 pub use counter::{Epoch, Generation, Serial, Slot};
 pub use crypter::Crypter;
 pub use digest::{Digest, DigestAlgorithm, KeyId};

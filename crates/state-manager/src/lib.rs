@@ -56,6 +56,7 @@ mod stack;
 mod stacks;
 mod update;
 mod verify;
+mod waiting;
 
 pub use environment::{Actor, Environment};
 pub use history::{Revision, RevisionKind};

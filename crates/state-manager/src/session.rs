@@ -184,21 +184,18 @@ impl Session {
             .and_then(|answer| self.made(answer))
     }
 
-    /// Forgets a revision; one that is forgotten already is fine.
+    /// Forgets a revision. One that isn't there, or not any more, is fine (seed 003).
     ///
     /// # Errors
-    /// `Conflict` for the current revision; `NotFound` when there is no such revision.
+    /// `Conflict` for the current revision.
     pub async fn delete(&self, revision: &RevisionId) -> Result<()> {
         let state = self.state();
         if state.current() == Some(revision) {
             let reason = "it is the current revision: make another one current first";
             return Err(Error::conflict(format!("revision {revision}"), reason));
         }
-        if state.is_forgotten(revision) {
+        if state.is_forgotten(revision) || !self.stack.list().await?.contains(revision) {
             return Ok(());
-        }
-        if !self.stack.list().await?.contains(revision) {
-            return Err(Error::not_found(format!("revision {revision}")));
         }
         let revision = revision.clone();
         self.built(move |_, _| Ok(vec![Record::Forget(revision)]), Loaded::new())

@@ -75,7 +75,14 @@ impl Stack {
     pub async fn current(&self) -> Result<Snapshot> {
         let tip = self.replay_tip().await?;
         let revision = self.require_current(&tip)?;
-        history::snapshot(self, &tip, &revision).await
+        let snapshot = history::snapshot(self, &tip, &revision).await;
+        snapshot.map_err(|error| match error {
+            // The journal names it, so something of it must be there.
+            Error::NotFound { object } => {
+                Error::corrupt(object, 0, "it is current and its document is missing")
+            }
+            other => other,
+        })
     }
 
     /// The id of the current revision.

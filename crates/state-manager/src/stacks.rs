@@ -237,7 +237,17 @@ impl Stacks {
         let Some(lineage) = pointer.lineage() else {
             return Ok(None);
         };
-        let head = self.backend.read_head(lineage).await?;
+        let head = self
+            .backend
+            .read_head(lineage)
+            .await
+            .map_err(|error| match error {
+                // A pointer is written after the head that it points to.
+                Error::NotFound { object } => {
+                    Error::corrupt(object, 0, "a name points to it, and it has no head")
+                }
+                other => other,
+            })?;
         let goes_by_it = head.name.folded() == pointer.name.folded();
         let moves_to_it = head
             .moving_to

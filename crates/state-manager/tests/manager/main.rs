@@ -8,6 +8,7 @@ mod files;
 mod names;
 mod revisions;
 mod sessions;
+mod waiting;
 
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
 use state_core::{Address, Dependency, Entry, EntryKey, MemoryBackend, UpdateKind, UpdateResult};
