@@ -8,6 +8,9 @@
 mod actions;
 mod aim;
 mod core_laws;
+mod desk;
+mod files;
+mod manager;
 mod naive;
 mod strategies;
 

@@ -1,3 +1,4 @@
 //! One binary for all cross-crate tests.
 
+mod golden;
 mod laws;

@@ -144,3 +144,21 @@ pub(crate) fn strange(object: &str, what: &str) -> Error {
         format!("it is {what}; a store follows and uses none below its root"),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Errno, Failure};
+    use state_core::ErrorKind;
+
+    #[test]
+    fn an_append_is_not_applied_only_if_nothing_was_written_and_the_system_refused() {
+        let kind = |written, errno: Errno| {
+            let failure = Failure::unappended("segment", written, errno.into());
+            assert!(failure.poisons);
+            failure.error.kind()
+        };
+        assert_eq!(kind(0, Errno::NOSPC), ErrorKind::NotApplied);
+        assert_eq!(kind(0, Errno::IO), ErrorKind::Indeterminate);
+        assert_eq!(kind(1, Errno::NOSPC), ErrorKind::Indeterminate);
+    }
+}

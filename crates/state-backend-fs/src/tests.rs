@@ -6,4 +6,5 @@ pub(crate) mod faults;
 mod fixture;
 mod folder;
 mod journal;
+mod racing;
 mod takeover;

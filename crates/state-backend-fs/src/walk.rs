@@ -257,3 +257,6 @@ impl<'a> Points<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

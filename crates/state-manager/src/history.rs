@@ -94,8 +94,8 @@ pub(crate) async fn snapshot(stack: &Stack, tip: &Replayed, revision: &RevisionI
                 .end
                 .clone()
                 .unwrap_or_else(|| mark.update.start.clone());
-            // Between updates nothing but revisions that aren't current can have been added.
-            let is_tip = tip.state.update().is_none() && tip.state.current() == Some(revision);
+            let unchanged = tip.ends_with_mark && tip.state.update().is_none();
+            let is_tip = unchanged && tip.state.current() == Some(revision);
             let mut snapshot = if is_tip {
                 tip.state.snapshot(stack.name().to_string(), moment)
             } else {

@@ -21,6 +21,9 @@ pub(crate) struct Replayed {
     pub(crate) snapshots: BTreeSet<Digest>,
     /// Bytes of the frames.
     pub(crate) journal_bytes: u64,
+    /// Whether a mark is in its frames and no mutation ended after the last one: one may, when its update was
+    /// quicker to end.
+    pub(crate) ends_with_mark: bool,
 }
 
 /// The state at the end of a journal that was read from its head's base.
@@ -45,9 +48,12 @@ pub(crate) async fn from_base(
     };
     let loaded = load_rebases(backend, lineage, frames).await?;
     let mut revisions = Vec::new();
+    let mut ends_with_mark = false;
     for frame in frames {
+        ends_with_mark &= !holds(frame, br#"{"end":"#);
         if let Some(document) = RevisionDocument::of_frame(&frame_object(lineage, frame), frame)? {
             if let Made::Mark(mark) = &document.made {
+                ends_with_mark = true;
                 moment = mark
                     .update
                     .end
@@ -73,6 +79,7 @@ pub(crate) async fn from_base(
         revisions,
         snapshots,
         journal_bytes: frames.iter().map(|frame| frame.bytes().len() as u64).sum(),
+        ends_with_mark,
     })
 }
 
@@ -107,6 +114,12 @@ fn rebases(lineage: Lineage, frame: &Frame) -> Result<Vec<SnapshotRef>> {
         }
     }
     Ok(found)
+}
+
+/// Whether a record in the frame begins so.
+fn holds(frame: &Frame, beginning: &[u8]) -> bool {
+    let mut lines = frame.payload().split(|&b| b == b'\n');
+    frame.kind() == FrameKind::Data && lines.any(|line| line.starts_with(beginning))
 }
 
 /// The first frame must follow the base's chain: what comes after is linked to it.

@@ -124,8 +124,8 @@ impl Session {
         Ok(Update::new(self.clone(), id))
     }
 
-    /// Replaces all entries by those of a snapshot from elsewhere, as one revision. Entries that were there
-    /// before under the same key, and with the same id, keep their uid; pending operations stay.
+    /// Replaces all entries by those of a snapshot from elsewhere, as one revision. Entries that come without a
+    /// uid keep the one that was there before under the same key, and with the same id; pending operations stay.
     ///
     /// `foreign` is the system that it came from and its serial there.
     ///
@@ -346,7 +346,9 @@ impl Session {
                     .entry(&entry.key())
                     .filter(|old| old.id == entry.id)
                     .and_then(|old| old.uid);
-                let uid = known.or(entry.uid).unwrap_or_else(|| Uid::random(&*entropy));
+                // What a snapshot says of itself comes first: mixed with those that are there now, its uids could
+                // meet.
+                let uid = entry.uid.or(known).unwrap_or_else(|| Uid::random(&*entropy));
                 if entry.uid != Some(uid) {
                     Arc::make_mut(entry).uid = Some(uid);
                 }

@@ -10,18 +10,21 @@ use state_core::{Op, Outcome, UpdateResult};
 /// How many names entries are given: few, so that they meet.
 pub(crate) const NAMES: u8 = 8;
 
-/// How many entries most histories begin with, at most.
-const BEGINNING: usize = 8;
-
-/// A history of at most so many actions: mostly some entries are made and committed first.
+/// A history of at most so many actions, 8 or more: mostly some entries are made and committed first.
 pub(crate) fn histories(max: usize) -> impl Strategy<Value = Vec<Action>> {
-    let beginning = (vec(beginnings(), 0..=BEGINNING), results());
-    let rest = vec(actions(), 1..=max - BEGINNING - 1);
+    let made = max / 4;
+    let beginning = (vec(beginnings(), 0..=made), results());
+    let rest = vec(actions(), 1..max - made);
     (beginning, rest).prop_map(|((mut history, result), rest)| {
         history.push(Action::Finish(result));
         history.extend(rest);
         history
     })
+}
+
+/// Steps that are taken at once, at most so many.
+pub(crate) fn work(max: usize) -> impl Strategy<Value = Vec<(Intention, Report)>> {
+    vec((intentions(), reports()), 1..=max)
 }
 
 /// An entry is made.

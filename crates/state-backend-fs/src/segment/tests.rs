@@ -91,6 +91,27 @@ fn a_frame_is_not_torn_if_another_follows_it() {
 }
 
 #[test]
+fn a_frame_that_is_cut_is_not_torn_if_another_follows_it() {
+    let (bytes, ends, start) = segment(&[&[b'x'; 3000], b"{}\n"]);
+    let bytes = [&bytes[..ends[0] + 1000], &bytes[ends[1]..]].concat();
+    assert!(count(bytes, start).is_err());
+}
+
+#[test]
+fn a_few_zeros_at_the_edge_of_a_sector_prove_no_lost_write() {
+    let (_, ends, _) = segment(&[b""]);
+    for over in 1..=8 {
+        // The frame reaches so many bytes into its last sector.
+        let payload = vec![b'x'; 2048 + over - ends[1]];
+        let (mut bytes, _, start) = segment(&[&payload]);
+        let length = bytes.len();
+        assert_eq!(length % 512, over);
+        bytes[length - over..].fill(0);
+        assert_eq!(count(bytes, start).is_ok(), over == 8, "{over}");
+    }
+}
+
+#[test]
 fn a_changed_byte_is_not_excused_by_zeros_that_follow_the_frame() {
     let (bytes, ends, start) = segment(&[b"{}\n", b"{\"a\":1}\n"]);
     for at in ends[1]..bytes.len() {

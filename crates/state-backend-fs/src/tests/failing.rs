@@ -112,7 +112,7 @@ async fn check_state(store: &FsBackend, outcome: &Outcome, context: &str) {
         Some((payload, error)) => match error.kind() {
             ErrorKind::NotApplied => assert!(surplus.is_empty(), "{context}"),
             ErrorKind::Indeterminate => {
-                assert!(surplus.is_empty() || surplus == [payload.as_str()], "{context}")
+                assert!(surplus.is_empty() || surplus == [payload.as_str()], "{context}");
             }
             kind => panic!("{kind:?}: {context}"),
         },
@@ -239,85 +239,20 @@ async fn files_and_folders_are_synced_in_the_order_that_the_protocol_needs() {
 }
 
 #[tokio::test]
-async fn a_break_while_somebody_acquires_leaves_one_owner() {
-    for at in [0, 1] {
-        let place = Place::new().await;
-        drop(place.acquire("ann").await);
-        let (other, lineage) = (place.other(), place.lineage);
-        let (answer, taken) = tokio::sync::oneshot::channel();
-        let runtime = tokio::runtime::Handle::current();
-        // Call 0 comes after the lock file is taken, call 1 after `head.lock` is.
-        place.store.meter().faults.interrupt(at, move || {
-            let request = request("bob", Some(Epoch(1)));
-            answer
-                .send(runtime.block_on(other.acquire(lineage, &request)))
-                .unwrap();
-        });
-        let mine = place.store.acquire(place.lineage, &request("cy", None)).await;
-        match (mine, taken.await.unwrap()) {
-            (Err(Error::Locked { holder, .. }), Ok(theirs)) => {
-                assert_eq!((at, holder.who.as_str()), (0, "bob"));
-                append(&theirs, theirs.tail, "b\n").await;
-            }
-            (Ok(mine), Err(Error::Locked { object, .. })) => {
-                assert_eq!(at, 1);
-                assert!(object.ends_with("head.lock"));
-                append(&mine, mine.tail, "c\n").await;
-            }
-            other => panic!("{other:?}"),
-        }
-        assert_eq!(place.payloads().await.len(), 1);
-    }
-}
-
-#[tokio::test]
-async fn a_head_that_changes_between_look_and_lock_is_read_again() {
+async fn a_name_that_was_read_is_durable() {
     let place = Place::new().await;
-    drop(place.acquire("ann").await);
-    let path = place.stack().join("head.json");
-    let mut changed = place.store.read_head(place.lineage).await.unwrap();
-    changed.name = "shop/new".parse().unwrap();
-    let bytes = state_core::Enveloped::encode(&changed);
-    // Right before `head.lock` is signed, after the look at the head.
     place
         .store
-        .meter()
-        .faults
-        .interrupt(1, move || std::fs::write(path, bytes).unwrap());
-    let owner = place.acquire("bob").await;
-    assert_eq!(owner.head.name.to_string(), "shop/new");
-}
-
-#[tokio::test]
-async fn a_frame_that_is_written_while_another_takes_over_counts_for_both_or_for_neither() {
-    let place = Place::new().await;
-    let old = place.acquire("ann").await;
-    let (other, lineage) = (place.other(), place.lineage);
-    let (answer, taken) = tokio::sync::oneshot::channel();
-    let runtime = tokio::runtime::Handle::current();
-    // After the write and before the sync.
-    place.store.meter().faults.interrupt(1, move || {
-        let request = request("bob", Some(Epoch(1)));
-        answer
-            .send(runtime.block_on(other.acquire(lineage, &request)))
-            .unwrap();
-    });
-    let error = old
-        .writer
-        .append(&frame(Epoch(1), old.tail, "a\n"))
+        .swap_name(&pointer().name, None, &pointer())
         .await
-        .unwrap_err();
-    assert!(
-        matches!(
-            error,
-            Error::Fenced {
-                indeterminate: true,
-                ..
-            }
-        ),
-        "{error}"
+        .unwrap();
+    let faults = &place.store.meter().faults;
+    let swapped = faults.record();
+    let last = ["move web.json", "syncfolder shop"];
+    assert_eq!(swapped[swapped.len() - 2..], last);
+    place.store.read_name(&pointer().name).await.unwrap();
+    assert_eq!(
+        faults.record(),
+        ["syncfolder shop", "syncfolder names", "syncfolder store"]
     );
-    let new = taken.await.unwrap().unwrap();
-    assert_eq!(data(&new.frames), ["a\n"]);
-    assert_eq!(place.payloads().await, ["a\n"]);
 }

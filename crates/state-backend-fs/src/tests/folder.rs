@@ -62,6 +62,36 @@ async fn every_file_and_folder_is_for_its_owner_alone_and_no_temporary_file_stay
     assert_eq!(check_modes(&place.root()), 9);
 }
 
+#[test]
+fn the_umask_takes_no_right_of_the_owner() {
+    let folder = tempfile::tempdir().unwrap();
+    let status = std::process::Command::new("sh")
+        .arg("-c")
+        .arg("umask 0222 && exec \"$0\" --exact --ignored tests::folder::a_store_under_some_umask")
+        .arg(std::env::current_exe().unwrap())
+        .env(UNDER_UMASK, folder.path().join("store"))
+        .stdout(std::process::Stdio::null())
+        .status()
+        .unwrap();
+    assert!(status.success());
+    // format, meta, head
+    assert_eq!(check_modes(&folder.path().join("store")), 3);
+}
+
+const UNDER_UMASK: &str = "STATE_BACKEND_FS_UNDER_UMASK";
+
+#[test]
+#[ignore = "runs in a process of its own, under another umask"]
+fn a_store_under_some_umask() {
+    // Without the other test there is nothing to do.
+    let Some(root) = std::env::var_os(UNDER_UMASK) else {
+        return;
+    };
+    let store = FsBackend::create(root).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(store.create_stack(&head())).unwrap();
+}
+
 #[tokio::test]
 async fn a_store_is_found_only_where_there_is_one() {
     let folder = tempfile::tempdir().unwrap();

@@ -212,3 +212,17 @@ async fn pending_operations_survive_an_import() {
         .unwrap();
     assert_eq!(session.state().pending().count(), 1);
 }
+
+#[tokio::test]
+async fn a_step_that_ends_after_its_update_is_not_part_of_the_revision() {
+    let (_, stack) = new_stack().await;
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    let step = update.begin(Intent::create(entry("late", &[]))).await.unwrap();
+    let revision = update.finish(UpdateResult::Succeeded).await.unwrap();
+    let before = stack.get(&revision).await.unwrap();
+    assert_eq!(step.succeed(Some(entry("late", &[]))).await.unwrap(), vec![]);
+    assert_eq!(names(&stack).await, ["late"], "what came back is recorded");
+    assert_eq!(stack.get(&revision).await.unwrap(), before);
+    assert_eq!(entries_of(&stack.current().await.unwrap()), [""; 0]);
+}

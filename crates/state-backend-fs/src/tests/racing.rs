@@ -1,0 +1,149 @@
+//! Two at once, the second at the worst moment: between two calls of the first.
+
+use super::fixture::{Place, append, data, frame, nonce, request};
+use state_core::{Backend, Epoch, Error, Slot};
+
+#[tokio::test]
+async fn a_break_while_somebody_acquires_leaves_one_owner() {
+    for at in [0, 1] {
+        let place = Place::new().await;
+        drop(place.acquire("ann").await);
+        let (other, lineage) = (place.other(), place.lineage);
+        let (answer, taken) = tokio::sync::oneshot::channel();
+        let runtime = tokio::runtime::Handle::current();
+        // Call 0 comes after the lock file is taken, call 1 after `head.lock` is.
+        place.store.meter().faults.interrupt(at, move || {
+            let request = request("bob", Some(Epoch(1)));
+            answer
+                .send(runtime.block_on(other.acquire(lineage, &request)))
+                .unwrap();
+        });
+        let mine = place.store.acquire(place.lineage, &request("cy", None)).await;
+        match (mine, taken.await.unwrap()) {
+            (Err(Error::Locked { holder, .. }), Ok(theirs)) => {
+                assert_eq!((at, holder.who.as_str()), (0, "bob"));
+                append(&theirs, theirs.tail, "b\n").await;
+            }
+            (Ok(mine), Err(Error::Locked { object, .. })) => {
+                assert_eq!(at, 1);
+                assert!(object.ends_with("head.lock"));
+                append(&mine, mine.tail, "c\n").await;
+            }
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(place.payloads().await.len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_changes_between_look_and_lock_is_read_again() {
+    let place = Place::new().await;
+    drop(place.acquire("ann").await);
+    let path = place.stack().join("head.json");
+    let mut changed = place.store.read_head(place.lineage).await.unwrap();
+    changed.name = "shop/new".parse().unwrap();
+    let bytes = state_core::Enveloped::encode(&changed);
+    // Right before `head.lock` is signed, after the look at the head.
+    place
+        .store
+        .meter()
+        .faults
+        .interrupt(1, move || std::fs::write(path, bytes).unwrap());
+    let owner = place.acquire("bob").await;
+    assert_eq!(owner.head.name.to_string(), "shop/new");
+}
+
+#[tokio::test]
+async fn a_frame_that_is_written_while_another_takes_over_counts_for_both_or_for_neither() {
+    let place = Place::new().await;
+    let old = place.acquire("ann").await;
+    let (other, lineage) = (place.other(), place.lineage);
+    let (answer, taken) = tokio::sync::oneshot::channel();
+    let runtime = tokio::runtime::Handle::current();
+    // After the write and before the sync.
+    place.store.meter().faults.interrupt(1, move || {
+        let request = request("bob", Some(Epoch(1)));
+        answer
+            .send(runtime.block_on(other.acquire(lineage, &request)))
+            .unwrap();
+    });
+    let error = old
+        .writer
+        .append(&frame(Epoch(1), old.tail, "a\n"))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(
+            error,
+            Error::Fenced {
+                indeterminate: true,
+                ..
+            }
+        ),
+        "{error}"
+    );
+    let new = taken.await.unwrap().unwrap();
+    assert_eq!(data(&new.frames), ["a\n"]);
+    assert_eq!(place.payloads().await, ["a\n"]);
+}
+
+#[tokio::test]
+async fn a_head_change_is_made_anew_on_what_others_changed_meanwhile() {
+    let place = Place::new().await;
+    let owner = place.acquire("me").await;
+    let path = place.stack().join("head.json");
+    let calls = std::sync::atomic::AtomicUsize::new(0);
+    let change = |head: &mut state_core::Head| {
+        if calls.fetch_add(1, std::sync::atomic::Ordering::SeqCst) == 0 {
+            let mut other = head.clone();
+            other.name = "shop/new".parse().unwrap();
+            std::fs::write(&path, state_core::Enveloped::encode(&other)).unwrap();
+        }
+        head.floor = Slot(1);
+    };
+    let head = owner.writer.swap_head(nonce(6), &change).await.unwrap();
+    assert_eq!(
+        (head.floor, head.name.to_string().as_str()),
+        (Slot(1), "shop/new")
+    );
+    assert_eq!(calls.into_inner(), 2);
+}
+
+#[tokio::test]
+async fn nobody_reads_between_the_new_head_and_its_segment() {
+    let place = Place::new().await;
+    let (other, lineage) = (place.other(), place.lineage);
+    let (answer, read) = tokio::sync::oneshot::channel();
+    let runtime = tokio::runtime::Handle::current();
+    // Two signatures, five calls for the head; then the journal is synced.
+    place.store.meter().faults.interrupt(7, move || {
+        answer
+            .send(runtime.block_on(other.read_journal(lineage, None)))
+            .unwrap();
+    });
+    let owner = place.acquire("me").await;
+    match read.await.unwrap() {
+        Err(Error::Locked { object, holder }) => {
+            assert!(object.ends_with("head.lock"));
+            assert_eq!(holder.who, "me");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(owner.head.epoch, Epoch(1));
+}
+
+#[tokio::test]
+async fn a_reader_during_whose_look_somebody_takes_over_looks_again() {
+    let place = Place::new().await;
+    let owner = place.acquire("ann").await;
+    append(&owner, owner.tail, "a\n").await;
+    let (other, lineage) = (place.other(), place.lineage);
+    let runtime = tokio::runtime::Handle::current();
+    place.store.meter().faults.interrupt(0, move || {
+        let request = request("bob", Some(Epoch(1)));
+        drop(runtime.block_on(other.acquire(lineage, &request)).unwrap());
+    });
+    let view = place.store.read_journal(place.lineage, None).await.unwrap();
+    assert_eq!(view.head.epoch, Epoch(2));
+    assert_eq!(view.frames.len(), 3);
+}

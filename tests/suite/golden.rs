@@ -1,0 +1,172 @@
+//! Stores written by earlier versions open for ever: `tests/golden/` keeps one of each layout.
+
+use state_core::testkit::clock::{ManualClock, SeededEntropy};
+use state_core::{Address, Dependency, Entry, Json, Properties, StackName, UpdateKind, UpdateResult};
+use state_formats::{Format, ImportContext};
+use state_manager::{Actor, Environment, Intent, Stack, Stacks, UpdateRequest};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const SHOP: &str = "fixtures/shop.tfstate";
+
+fn here(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+fn environment(seed: u64) -> Environment {
+    Environment {
+        clock: Arc::new(ManualClock::default()),
+        entropy: Arc::new(SeededEntropy::new(seed)),
+        actor: Actor {
+            who: "ana".into(),
+            host: "ci".into(),
+            pid: 42,
+        },
+        writer_version: "0.1.0".into(),
+    }
+}
+
+fn name() -> StackName {
+    "shop/production".parse().unwrap()
+}
+
+#[tokio::test]
+async fn a_store_of_layout_1_opens_for_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    copy(&here("golden/store-1"), &store);
+    let url = format!("file://{}", store.display());
+    let stack = Stacks::open(&url, environment(3))
+        .unwrap()
+        .get(&name())
+        .await
+        .unwrap()
+        .unwrap();
+    let report = stack.verify(true).await.unwrap();
+    assert!(report.report.is_valid(), "{:?}", report.report.violations);
+    assert!(report.snapshots >= 2, "an import and a checkpoint");
+    let revisions = stack.list().await.unwrap();
+    let expected = fs::read_to_string(here("golden/store-1.revisions")).unwrap();
+    assert_eq!(
+        revisions.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        expected.lines().collect::<Vec<_>>()
+    );
+    let imported = stack.get(&revisions[0]).await.unwrap();
+    let shop = fs::read(here(SHOP)).unwrap();
+    assert_eq!(state_formats::export(&imported, Format::Terraform).unwrap(), shop);
+    assert_eq!(stack.tip().await.unwrap().state.pending().count(), 1);
+
+    let session = stack.lock("go on").await.unwrap();
+    let update = session
+        .start_update(UpdateRequest::new(UpdateKind::Update))
+        .await
+        .unwrap();
+    let entry = Entry::leaf("one-more".parse().unwrap(), "thing");
+    update
+        .begin(Intent::create(entry.clone()))
+        .await
+        .unwrap()
+        .succeed(Some(entry))
+        .await
+        .unwrap();
+    update.finish(UpdateResult::Succeeded).await.unwrap();
+    session.close().await.unwrap();
+    assert!(stack.verify(true).await.unwrap().report.is_valid());
+}
+
+/// Writes the golden store: only when there is a new layout, by `STATE_GOLDEN=write cargo test -p state-tests golden`.
+/// Otherwise it proves that the store can still be written.
+#[tokio::test]
+async fn the_golden_store_can_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = folder.path().join("store");
+    let url = format!("file://{}", store.display());
+    let stack = Stacks::create(&url, environment(2))
+        .unwrap()
+        .new_stack(&name())
+        .await
+        .unwrap();
+    import(&stack).await;
+    work(&stack).await;
+    let revisions: Vec<String> = stack
+        .list()
+        .await
+        .unwrap()
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(revisions.len(), 3);
+    if std::env::var_os("STATE_GOLDEN").is_some_and(|value| value == "write") {
+        copy(&store, &here("golden/store-1"));
+        fs::write(here("golden/store-1.revisions"), revisions.join("\n") + "\n").unwrap();
+    }
+}
+
+async fn import(stack: &Stack) {
+    let shop = fs::read(here(SHOP)).unwrap();
+    let world = environment(1);
+    let mut context = ImportContext::new(&*world.entropy, &*world.clock);
+    let imported = state_formats::import(&shop, Format::Terraform, &mut context).unwrap();
+    let foreign = imported
+        .foreign
+        .map(|foreign| (foreign.system.to_string(), foreign.serial));
+    let session = stack.lock("import").await.unwrap();
+    session
+        .import(UpdateRequest::new(UpdateKind::Import), imported.snapshot, foreign)
+        .await
+        .unwrap();
+    session.close().await.unwrap();
+}
+
+/// Every kind of record, a checkpoint, a restore and a pending operation.
+async fn work(stack: &Stack) {
+    let session = stack.lock("deploy").await.unwrap();
+    let update = session
+        .start_update(UpdateRequest::new(UpdateKind::Update))
+        .await
+        .unwrap();
+    let mut previous: Option<Address> = None;
+    for round in 0..14 {
+        let mut entry = Entry::leaf(format!("heavy[{round}]").parse().unwrap(), "thing");
+        entry.depends_on = previous.iter().cloned().map(Dependency::Entry).collect();
+        entry.outputs =
+            Properties::new(Json::parse(&format!(r#"{{"data":"{}"}}"#, "z".repeat(60_000))).unwrap());
+        update
+            .begin(Intent::create(entry.clone()))
+            .await
+            .unwrap()
+            .succeed(Some(entry.clone()))
+            .await
+            .map(|refused| assert_eq!(refused, []))
+            .unwrap();
+        previous = Some(entry.address);
+    }
+    let first = update.finish(UpdateResult::Succeeded).await.unwrap();
+    let update = session
+        .start_update(UpdateRequest::new(UpdateKind::Update))
+        .await
+        .unwrap();
+    drop(
+        update
+            .begin(Intent::create(Entry::leaf("pending".parse().unwrap(), "thing")))
+            .await
+            .unwrap(),
+    );
+    update.finish(UpdateResult::Failed).await.unwrap();
+    assert!(first.serial().get() == 2);
+    session.close().await.unwrap();
+}
+
+fn copy(from: &Path, to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        let target = to.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &target);
+        } else {
+            fs::copy(entry.path(), target).unwrap();
+        }
+    }
+}

@@ -1,0 +1,417 @@
+//! A caller of the manager, with somebody beside it who reads the store after every acknowledgement and knows only
+//! the naive merge.
+
+mod reader;
+
+use super::actions::{Action, Intention, Report};
+use super::aim::{Aim, number};
+use proptest::prelude::*;
+use proptest::sample::Index;
+use proptest::test_runner::TestCaseError;
+use reader::Reader;
+use state_core::journal::{Record, decode_records};
+use state_core::mutation::{Resolution, StackOutputs};
+use state_core::snapshot::Plugin;
+use state_core::testkit::clock::{ManualClock, SeededEntropy};
+use state_core::{
+    Backend, Entry, Error, ErrorKind, PendingOperation, RevisionId, SharedEntry, Snapshot, State, UpdateKind, UpdateResult,
+};
+use state_manager::{Actor, Environment, Intent, Mutation, Session, Stack, Stacks, Update, UpdateRequest};
+use std::sync::Arc;
+
+pub(crate) type Checked = Result<(), TestCaseError>;
+
+/// Runs a case on a runtime of its own.
+pub(crate) fn run(case: impl Future<Output = Checked>) -> Checked {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| TestCaseError::fail(error.to_string()))?
+        .block_on(case)
+}
+
+/// The caller.
+pub(crate) struct Desk {
+    stack: Stack,
+    session: Session,
+    update: Option<Update>,
+    steps: Vec<Mutation>,
+    entropy: SeededEntropy,
+    reader: Reader,
+}
+
+impl Desk {
+    /// A new stack in this store.
+    pub(crate) async fn new(backend: Arc<dyn Backend>) -> Result<Self, TestCaseError> {
+        let stacks = Stacks::new(Arc::clone(&backend), environment());
+        let name = "shop/production".parse().map_err(failed)?;
+        let stack = stacks.new_stack(&name).await.map_err(failed)?;
+        let session = stack.lock("law").await.map_err(failed)?;
+        Ok(Self {
+            reader: Reader::new(backend, stack.clone()),
+            stack,
+            session,
+            update: None,
+            steps: Vec::new(),
+            entropy: SeededEntropy::new(2),
+        })
+    }
+
+    pub(crate) const fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    pub(crate) const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Does it, if it can be done, and checks all that must hold afterwards.
+    pub(crate) async fn act(&mut self, action: &Action) -> Checked {
+        let anywhere = matches!(
+            action,
+            Action::Start
+                | Action::Crash
+                | Action::Checkpoint
+                | Action::End(..)
+                | Action::Restore(_)
+                | Action::Import(..)
+                | Action::Write(..)
+                | Action::Forget(_)
+                | Action::Resolve(..)
+        );
+        if !anywhere && self.update.is_none() {
+            self.start().await?;
+        }
+        match action {
+            Action::Start => self.start().await?,
+            Action::Begin(intention) => drop(self.begin(intention).await?),
+            Action::Run(intention, report) => {
+                if self.begin(intention).await? {
+                    self.look().await?;
+                    let last = self.steps.len() - 1;
+                    self.end(last, report).await?;
+                }
+            }
+            Action::End(which, report) => {
+                if !self.steps.is_empty() {
+                    self.end(which.index(self.steps.len()), report).await?;
+                }
+            }
+            Action::Resolve(which, report) => self.resolve(which, report.as_ref()).await?,
+            Action::Finish(result) => self.finish(*result).await?,
+            Action::Crash | Action::Checkpoint => self.reopen(matches!(action, Action::Crash)).await?,
+            Action::Restore(_) | Action::Import(..) | Action::Write(..) | Action::Forget(_) => {
+                self.turn_back(action).await?;
+            }
+            _ => self.step(action).await?,
+        }
+        self.look().await
+    }
+
+    /// Begins all of these at once and ends those that began, from a task each.
+    pub(crate) async fn act_at_once(&mut self, work: &[(Intention, Report)]) -> Checked {
+        if self.update.is_none() {
+            self.start().await?;
+        }
+        let update = self.update.clone().expect("it was started");
+        let mut tasks = Vec::new();
+        for (intention, report) in work {
+            let aimed = self.aim(&self.session.state()).intention(intention);
+            let intent = Intent {
+                op: aimed.op,
+                target: aimed.target.clone(),
+                entry: aimed.entry.clone(),
+                replaces: aimed.replaces,
+                tombstone: aimed.tombstone,
+            };
+            let outcome = report.outcome;
+            let update = update.clone();
+            tasks.push(tokio::spawn(async move {
+                let step = update.begin(intent).await?;
+                step.end(outcome, aimed.entry, Vec::new()).await
+            }));
+        }
+        for task in tasks {
+            let ended = task
+                .await
+                .map_err(|error| TestCaseError::fail(error.to_string()))?;
+            tolerated(ended)?;
+        }
+        self.look().await
+    }
+
+    /// Reads the store as others see it.
+    async fn look(&mut self) -> Checked {
+        self.reader.look(&self.session.state()).await
+    }
+
+    async fn start(&mut self) -> Checked {
+        let was_open = self.session.state().update().is_some();
+        let started = self
+            .session
+            .start_update(UpdateRequest::new(UpdateKind::Update))
+            .await;
+        prop_assert_eq!(started.is_err(), was_open);
+        if let Some(update) = tolerated(started)? {
+            self.update = Some(update);
+        }
+        Ok(())
+    }
+
+    async fn begin(&mut self, intention: &Intention) -> Result<bool, TestCaseError> {
+        let aimed = self.aim(&self.session.state()).intention(intention);
+        let intent = Intent {
+            op: aimed.op,
+            target: aimed.target,
+            entry: aimed.entry,
+            replaces: aimed.replaces,
+            tombstone: aimed.tombstone,
+        };
+        let Some(update) = &self.update else {
+            return Ok(false);
+        };
+        let begun = tolerated(update.begin(intent).await)?;
+        let is_begun = begun.is_some();
+        self.steps.extend(begun);
+        Ok(is_begun)
+    }
+
+    async fn end(&mut self, place: usize, report: &Report) -> Checked {
+        let step = self.steps.remove(place);
+        let state = self.session.state();
+        let operation = pending(&state, |operation| operation.id == step.id());
+        let Some(operation) = operation else {
+            // Settled by hand meanwhile: there is nothing to end.
+            let ended = step.fail().await;
+            prop_assert!(ended.is_err(), "an end without a begin was accepted");
+            return Ok(());
+        };
+        let result = self.aim(&state).report(&operation, report);
+        let ended = step.end(result.outcome, result.entry, result.reasons).await;
+        let refused = ended.map_err(failed)?;
+        let kept = pending(&self.session.state(), |kept| kept.id == operation.id);
+        prop_assert_eq!(refused.is_empty(), kept.is_none(), "{:?}", refused);
+        Ok(())
+    }
+
+    async fn resolve(&mut self, which: &Index, report: Option<&Report>) -> Checked {
+        let state = self.session.state();
+        let all: Vec<PendingOperation> = state.pending().cloned().collect();
+        if all.is_empty() {
+            return Ok(());
+        }
+        let operation = which.get(&all);
+        let resolution = match report {
+            None => Resolution::NotDone,
+            Some(_) => self.aim(&state).resolution(operation, report),
+        };
+        let request = UpdateRequest::new(UpdateKind::Edit);
+        let resolved = self.session.resolve(request, operation.id, resolution).await;
+        self.made(tolerated(resolved)?).await
+    }
+
+    async fn finish(&mut self, result: UpdateResult) -> Checked {
+        let Some(update) = self.update.take() else {
+            return Ok(());
+        };
+        let revision = update.finish(result).await.map_err(failed)?;
+        self.made(Some(revision)).await
+    }
+
+    /// Hands the stack to the next owner: after a crash, or after a clean close.
+    async fn reopen(&mut self, crash: bool) -> Checked {
+        let before = self.session.state();
+        let old = self.session.clone();
+        self.update = None;
+        self.steps.clear();
+        self.session = if crash {
+            let seen = self.stack.lock_status().await.map_err(failed)?.epoch;
+            self.stack.break_lock("law", seen).await.map_err(failed)?
+        } else {
+            old.clone().close().await.map_err(failed)?;
+            self.stack.lock("law").await.map_err(failed)?
+        };
+        let late = old.start_update(UpdateRequest::new(UpdateKind::Update)).await;
+        prop_assert!(late.is_err(), "a writer that was fenced or closed still writes");
+        prop_assert!(
+            self.session.recovered().iter().eq(before.pending()),
+            "what was pending is not handed over"
+        );
+        if before.update().is_some() {
+            let revision = self.stack.current_rev().await.map_err(failed)?;
+            self.made(Some(revision)).await?;
+        }
+        Ok(())
+    }
+
+    async fn turn_back(&mut self, action: &Action) -> Checked {
+        let made = self.reader.revisions();
+        if made.is_empty() {
+            return Ok(());
+        }
+        let before = self.session.state();
+        match action {
+            Action::Forget(which) => {
+                let revision = which.get(&made).clone();
+                let deleted = self.session.delete(&revision).await;
+                let is_current = before.current() == Some(&revision);
+                prop_assert_eq!(deleted.is_err(), is_current, "{:?}", deleted);
+                if deleted.is_ok() {
+                    self.reader.forget(&revision);
+                }
+                Ok(())
+            }
+            Action::Restore(which) => {
+                let revision = which.get(&made);
+                let restored = self.session.set_current(revision).await;
+                let may = before.update().is_none() && before.pending().next().is_none();
+                prop_assert_eq!(restored.is_ok(), may, "{:?}", restored);
+                self.made(tolerated(restored)?).await?;
+                if may {
+                    let held = self.reader.held(revision);
+                    let now: Vec<_> = self.session.state().entries().cloned().collect();
+                    prop_assert!(
+                        brought_back(&held.entries, &now),
+                        "{revision} did not come back"
+                    );
+                }
+                Ok(())
+            }
+            Action::Import(which, length, serial) => {
+                let snapshot = self.first_of(which.get(&made), length);
+                let foreign = Some(("terraform".to_owned(), u64::from(*serial)));
+                let request = UpdateRequest::new(UpdateKind::Import);
+                let imported = self.session.import(request, snapshot, foreign).await;
+                prop_assert_eq!(imported.is_err(), before.update().is_some(), "{:?}", imported);
+                self.made(tolerated(imported)?).await
+            }
+            Action::Write(which, length) => {
+                let snapshot = self.first_of(which.get(&made), length);
+                let revision = self.session.write(snapshot.clone()).await.map_err(failed)?;
+                self.reader.stored(revision, &snapshot)
+            }
+            other => unreachable!("not about revisions: {other:?}"),
+        }
+    }
+
+    fn first_of(&self, revision: &RevisionId, length: &Index) -> Snapshot {
+        let mut snapshot = self.reader.held(revision).clone();
+        snapshot
+            .entries
+            .truncate(length.index(snapshot.entries.len() + 1));
+        snapshot
+    }
+
+    async fn step(&mut self, action: &Action) -> Checked {
+        let Some(update) = self.update.clone() else {
+            return Ok(());
+        };
+        let state = self.session.state();
+        let aim = self.aim(&state);
+        let done = match action {
+            Action::Same(target, change) => {
+                let target = aim.target(target);
+                let old = state.entry(&target);
+                let entry = match old {
+                    Some(old) if change.size > 0 => Entry::clone(old),
+                    _ => aim.changed(old, &target, change),
+                };
+                update.same(entry).await
+            }
+            Action::Replace(target) => update.replace(aim.target(target)).await,
+            Action::Refresh(target, change) => {
+                let target = aim.target(target);
+                let old = state.entry(&target);
+                let entry = change.as_ref().map(|change| aim.changed(old, &target, change));
+                update.refresh(target, entry).await
+            }
+            Action::RemovePendingReplace(target) => update.remove_pending_replace(aim.target(target)).await,
+            Action::Outputs(target, value) => {
+                update
+                    .outputs(aim.target(target), number("out", *value), Vec::new())
+                    .await
+            }
+            Action::Edit(hands) => {
+                let changes = hands.iter().map(|hand| aim.hand(hand)).collect();
+                update.edit(changes).await
+            }
+            Action::Plugin(number) => {
+                let plugin = Plugin {
+                    kind: "resource".to_owned(),
+                    name: format!("p{number}"),
+                    version: String::new(),
+                };
+                update.record_plugin(plugin).await
+            }
+            Action::StackOutputs(value) => {
+                let values = [("v".to_owned(), number("n", *value).json().clone())];
+                let outputs = StackOutputs {
+                    values: values.into_iter().collect(),
+                    sensitive: Vec::new(),
+                };
+                update.set_outputs(outputs).await
+            }
+            other => unreachable!("not a step: {other:?}"),
+        };
+        tolerated(done).map(drop)
+    }
+
+    /// A revision was made and is current.
+    async fn made(&mut self, revision: Option<RevisionId>) -> Checked {
+        let Some(revision) = revision else {
+            return Ok(());
+        };
+        self.look().await?;
+        self.reader.marked(revision).await
+    }
+
+    const fn aim<'a>(&'a self, state: &'a State) -> Aim<'a> {
+        Aim {
+            state,
+            entropy: &self.entropy,
+        }
+    }
+}
+
+/// Whether these are those again; one that had no uid is given one.
+fn brought_back(those: &[SharedEntry], these: &[SharedEntry]) -> bool {
+    let same = |(that, this): (&SharedEntry, &SharedEntry)| {
+        let uid = that.uid.or(this.uid);
+        Entry { uid, ..Entry::clone(that) } == **this
+    };
+    those.len() == these.len() && those.iter().zip(these).all(same)
+}
+
+fn pending(state: &State, is: impl Fn(&PendingOperation) -> bool) -> Option<PendingOperation> {
+    state.pending().find(|operation| is(operation)).cloned()
+}
+
+pub(crate) fn environment() -> Environment {
+    Environment {
+        clock: Arc::new(ManualClock::default()),
+        entropy: Arc::new(SeededEntropy::new(1)),
+        actor: Actor::default(),
+        writer_version: "0".to_owned(),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
+pub(crate) fn failed(error: Error) -> TestCaseError {
+    TestCaseError::fail(format!("{error}: {error:?}"))
+}
+
+/// A refusal is an answer; any other error is a failure.
+fn tolerated<T>(answer: Result<T, Error>) -> Result<Option<T>, TestCaseError> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(error) if matches!(error, Error::Integrity { .. }) || error.kind() == ErrorKind::Conflict => {
+            Ok(None)
+        }
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// The records of a journal's frame.
+fn records(payload: &[u8]) -> Result<Vec<Record>, TestCaseError> {
+    decode_records("frame", payload).map_err(failed)
+}

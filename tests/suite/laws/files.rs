@@ -1,0 +1,132 @@
+//! The laws at the file backend: at every revision and at every frame where a journal can end.
+
+use super::desk::{Checked, Desk, environment, failed, run};
+use super::strategies::histories;
+use super::config;
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+use state_backend_fs::FsBackend;
+use state_core::testkit::oracle;
+use state_core::{Frame, Slot, State};
+use state_manager::Stacks;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Fewer actions than elsewhere: each of them syncs files.
+const ACTIONS: usize = 16;
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn every_revision_in_files_holds_what_it_held(history in histories(ACTIONS)) {
+        run(async {
+            let folder = folder()?;
+            let mut desk = Desk::new(Arc::new(FsBackend::create(folder.path()).map_err(failed)?)).await?;
+            for action in &history {
+                desk.act(action).await?;
+            }
+            desk.reader().look_back().await
+        })?;
+    }
+
+    #[test]
+    fn every_prefix_of_a_journal_in_files_is_a_state_that_was_shown(history in histories(ACTIONS)) {
+        run(async {
+            let folder = folder()?;
+            let store = folder.path().join("store");
+            let mut desk = Desk::new(Arc::new(FsBackend::create(&store).map_err(failed)?)).await?;
+            for action in &history {
+                desk.act(action).await?;
+            }
+            // The writer is alive, so the last segment isn't closed.
+            let copy = folder.path().join("copy");
+            copy_tree(&store, &copy)?;
+            let shown = |slot: Slot| {
+                let states = desk.reader().shown();
+                let found = states.range(..=slot).next_back();
+                found.map_or_else(|| State::new(desk.session().state().lineage()), |(_, state)| (**state).clone())
+            };
+            cut_frame_by_frame(&copy, &shown).await
+        })?;
+    }
+}
+
+/// Cuts the last segment after each of its frames, the last one first, and in the middle of the frame behind: what
+/// is left is what was shown then.
+async fn cut_frame_by_frame(store: &Path, shown: &impl Fn(Slot) -> State) -> Checked {
+    let (segment, first) = last_segment(store)?;
+    let whole = fs::read(&segment).map_err(broken)?;
+    let name = "shop/production".parse().map_err(failed)?;
+    for (end, slot) in ends(&whole, first).into_iter().rev() {
+        let torn = (end + 17).min(whole.len());
+        for length in [torn, end] {
+            fs::write(&segment, &whole[..length]).map_err(broken)?;
+            let stacks = Stacks::new(Arc::new(FsBackend::open(store).map_err(failed)?), environment());
+            let stack = stacks.get(&name).await.map_err(failed)?;
+            let stack = stack.ok_or_else(|| TestCaseError::fail("the stack is gone"))?;
+            let tip = stack.tip().await.map_err(failed)?;
+            let entries: Vec<_> = tip.state.entries().cloned().collect();
+            prop_assert!(oracle::is_topological(&entries));
+            prop_assert!(*tip.state == shown(slot.next()), "{length} bytes, after slot {slot}");
+        }
+    }
+    Ok(())
+}
+
+/// Where each frame of a segment ends, and its slot. The first is a fence, which is never cut.
+fn ends(segment: &[u8], first: Slot) -> Vec<(usize, Slot)> {
+    let mut found = Vec::new();
+    let (mut end, mut slot) = (0, first);
+    while end < segment.len() {
+        end += Frame::extent(&segment[end..]);
+        found.push((end, slot));
+        slot = slot.next();
+    }
+    found
+}
+
+/// The segment that is being written, and its first slot.
+fn last_segment(store: &Path) -> Result<(PathBuf, Slot), TestCaseError> {
+    let stacks = listed(&store.join("stacks"))?;
+    let journal = stacks.first().map(|stack| stack.join("journal"));
+    let journal = journal.ok_or_else(|| TestCaseError::fail("there is no stack"))?;
+    let last = listed(&journal)?.pop();
+    let last = last.ok_or_else(|| TestCaseError::fail("there is no segment"))?;
+    let name = last.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let slot = name.split('-').next().and_then(|slot| slot.parse().ok());
+    let slot = slot.ok_or_else(|| TestCaseError::fail(format!("not a segment: {name}")))?;
+    Ok((last, Slot(slot)))
+}
+
+fn listed(folder: &Path) -> Result<Vec<PathBuf>, TestCaseError> {
+    let mut paths = Vec::new();
+    for file in fs::read_dir(folder).map_err(broken)? {
+        paths.push(file.map_err(broken)?.path());
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn copy_tree(from: &Path, to: &Path) -> Checked {
+    fs::create_dir_all(to).map_err(broken)?;
+    for path in listed(from)? {
+        let target = to.join(path.file_name().unwrap_or_default());
+        if path.is_dir() {
+            copy_tree(&path, &target)?;
+        } else {
+            fs::copy(&path, &target).map_err(broken)?;
+        }
+    }
+    Ok(())
+}
+
+fn folder() -> Result<tempfile::TempDir, TestCaseError> {
+    tempfile::tempdir().map_err(broken)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
+fn broken(error: std::io::Error) -> TestCaseError {
+    TestCaseError::fail(error.to_string())
+}

@@ -1,0 +1,47 @@
+//! The laws at the manager, over the memory backend.
+
+use super::desk::{Desk, run};
+use super::{
+    ACTIONS, config,
+    strategies::{histories, work},
+};
+use proptest::prelude::*;
+use state_core::MemoryBackend;
+use std::sync::Arc;
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn what_a_session_shows_is_what_the_store_holds_after_each_acknowledgement(history in histories(ACTIONS)) {
+        run(async {
+            let mut desk = Desk::new(Arc::new(MemoryBackend::new())).await?;
+            for action in &history {
+                desk.act(action).await?;
+            }
+            Ok(())
+        })?;
+    }
+
+    #[test]
+    fn every_revision_holds_what_it_held_when_it_was_made(history in histories(ACTIONS)) {
+        run(async {
+            let mut desk = Desk::new(Arc::new(MemoryBackend::new())).await?;
+            for action in &history {
+                desk.act(action).await?;
+            }
+            desk.reader().look_back().await
+        })?;
+    }
+
+    #[test]
+    fn steps_of_many_tasks_keep_the_laws(history in histories(ACTIONS / 2), work in work(8)) {
+        run(async {
+            let mut desk = Desk::new(Arc::new(MemoryBackend::new())).await?;
+            for action in &history {
+                desk.act(action).await?;
+            }
+            desk.act_at_once(&work).await
+        })?;
+    }
+}
