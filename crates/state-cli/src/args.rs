@@ -5,6 +5,7 @@ use crate::exit;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use state_core::StackName;
 use std::ffi::OsString;
+use std::time::Duration;
 
 /// Look at, repair and move infrastructure state.
 #[derive(Debug, Parser)]
@@ -43,6 +44,9 @@ pub(crate) struct GlobalArgs {
     /// Print sensitive values as they are.
     #[arg(long, global = true)]
     pub(crate) show_secrets: bool,
+    /// How long to wait for a stack that another holds: `30s`, `5m`. Without it, not at all.
+    #[arg(long, global = true, env = "STATECTL_LOCK_TIMEOUT", value_name = "DURATION", value_parser = duration)]
+    pub(crate) lock_timeout: Option<Duration>,
     /// When to use colours. `auto` honours NO_COLOR, CLICOLOR_FORCE and TERM=dumb.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     pub(crate) color: Color,
@@ -118,6 +122,14 @@ impl GlobalArgs {
     }
 }
 
+/// A duration as people write it: `30s`, `1m 30s`, `500ms`, `PT5M`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let parsed: Option<jiff::SignedDuration> = text.parse().ok();
+    parsed
+        .and_then(|duration| Duration::try_from(duration).ok())
+        .ok_or_else(|| "a duration is a number with a unit, such as `30s` or `5m`".to_owned())
+}
+
 /// A word as a shell takes it.
 pub(crate) fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@=+,%".contains(c);
@@ -130,8 +142,19 @@ pub(crate) fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cli, quoted};
+    use super::{Cli, duration, quoted};
     use clap::CommandFactory;
+    use std::time::Duration;
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        for (text, seconds) in [("0s", 0), ("30s", 30), ("5m", 300), ("1m 30s", 90), ("PT5M", 300)] {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for wrong in ["", "5", "soon", "-5s", "99999999999999999999s"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_well_formed() {

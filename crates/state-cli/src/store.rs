@@ -6,7 +6,7 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::nearest::nearest;
 use crate::output::to_stderr;
-use state_core::StackName;
+use state_core::{ErrorKind, StackName};
 use state_manager::{Session, Stack, Stacks};
 use std::path::Path;
 
@@ -89,7 +89,7 @@ pub(crate) fn open(context: &Context) -> Result<Stacks, CliError> {
             tell(context, &format!("store {}", place.url));
             Ok(stacks)
         }
-        Err(error) if error.kind() == state_core::ErrorKind::NotFound => Err(missing("there is none")),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(missing("there is none")),
         Err(error) => Err(error.into()),
     }
 }
@@ -166,6 +166,23 @@ pub(crate) async fn no_stack(stacks: &Stacks, name: &StackName) -> CliError {
     };
     let object = format!("stack {}", name.short());
     CliError::new(ExitCode::NotFound, object, "there is no such stack").with_hint(hint)
+}
+
+/// Takes the writer lock; waits for its holder as long as `--lock-timeout` says, and tells on stderr
+/// for whom.
+///
+/// # Errors
+/// `Locked` names the holder.
+pub(crate) async fn lock(context: &Context, stack: &Stack, operation: &str) -> state_core::Result<Session> {
+    let (refused, limit) = match (stack.lock(operation).await, context.global.lock_timeout) {
+        (Err(refused), Some(limit)) if refused.kind() == ErrorKind::Locked => (refused, limit),
+        (other, _) => return other,
+    };
+    if !context.global.json {
+        let waiting = format!("waiting up to {limit:?}: {refused}");
+        to_stderr(&format!("{}\n", crate::render::page::visible(&waiting)));
+    }
+    stack.lock_within(operation, limit).await
 }
 
 /// Works under the writer lock, and gives it back whatever happens. What kept it from being given back cleanly is a

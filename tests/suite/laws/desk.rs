@@ -14,7 +14,8 @@ use state_core::mutation::{Resolution, StackOutputs};
 use state_core::snapshot::Plugin;
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
 use state_core::{
-    Backend, Entry, Error, ErrorKind, PendingOperation, RevisionId, SharedEntry, Snapshot, State, UpdateKind, UpdateResult,
+    Backend, Entry, Error, ErrorKind, PendingOperation, RevisionId, SharedEntry, Snapshot, State, UpdateKind,
+    UpdateResult,
 };
 use state_manager::{Actor, Environment, Intent, Mutation, Session, Stack, Stacks, Update, UpdateRequest};
 use std::sync::Arc;
@@ -270,10 +271,7 @@ impl Desk {
                 if may {
                     let held = self.reader.held(revision);
                     let now: Vec<_> = self.session.state().entries().cloned().collect();
-                    prop_assert!(
-                        brought_back(&held.entries, &now),
-                        "{revision} did not come back"
-                    );
+                    prop_assert!(brought_back(&held.entries, &now), "{revision} did not come back");
                 }
                 Ok(())
             }
@@ -377,7 +375,10 @@ impl Desk {
 fn brought_back(those: &[SharedEntry], these: &[SharedEntry]) -> bool {
     let same = |(that, this): (&SharedEntry, &SharedEntry)| {
         let uid = that.uid.or(this.uid);
-        Entry { uid, ..Entry::clone(that) } == **this
+        Entry {
+            uid,
+            ..Entry::clone(that)
+        } == **this
     };
     those.len() == these.len() && those.iter().zip(these).all(same)
 }

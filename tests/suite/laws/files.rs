@@ -1,8 +1,8 @@
 //! The laws at the file backend: at every revision and at every frame where a journal can end.
 
+use super::config;
 use super::desk::{Checked, Desk, environment, failed, run};
 use super::strategies::histories;
-use super::config;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use state_backend_fs::FsBackend;
@@ -69,7 +69,10 @@ async fn cut_frame_by_frame(store: &Path, shown: &impl Fn(Slot) -> State) -> Che
             let tip = stack.tip().await.map_err(failed)?;
             let entries: Vec<_> = tip.state.entries().cloned().collect();
             prop_assert!(oracle::is_topological(&entries));
-            prop_assert!(*tip.state == shown(slot.next()), "{length} bytes, after slot {slot}");
+            prop_assert!(
+                *tip.state == shown(slot.next()),
+                "{length} bytes, after slot {slot}"
+            );
         }
     }
     Ok(())
@@ -94,7 +97,11 @@ fn last_segment(store: &Path) -> Result<(PathBuf, Slot), TestCaseError> {
     let journal = journal.ok_or_else(|| TestCaseError::fail("there is no stack"))?;
     let last = listed(&journal)?.pop();
     let last = last.ok_or_else(|| TestCaseError::fail("there is no segment"))?;
-    let name = last.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name = last
+        .file_name()
+        .unwrap_or_default()
+        .to_string_lossy()
+        .into_owned();
     let slot = name.split('-').next().and_then(|slot| slot.parse().ok());
     let slot = slot.ok_or_else(|| TestCaseError::fail(format!("not a segment: {name}")))?;
     Ok((last, Slot(slot)))

@@ -46,7 +46,7 @@ enum Outcome {
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let source = document::read(context, &args.file, args.format)?;
     let target = Target::prepare(context).await?;
-    let session = match target.stack.lock("import").await {
+    let session = match store::lock(context, &target.stack, "import").await {
         Ok(session) => session,
         Err(error) => return Err(target.give_up(error.into()).await),
     };

@@ -10,3 +10,4 @@ mod reading;
 mod sandbox;
 mod secrets;
 mod stores;
+mod waiting;

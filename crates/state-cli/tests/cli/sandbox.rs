@@ -86,7 +86,13 @@ impl Sandbox {
             .args(arguments)
             .current_dir(self.path())
             .stdin(Stdio::null());
-        for name in ["STATECTL_BACKEND", "STATECTL_STACK", "NO_COLOR", "CLICOLOR_FORCE"] {
+        for name in [
+            "STATECTL_BACKEND",
+            "STATECTL_STACK",
+            "STATECTL_LOCK_TIMEOUT",
+            "NO_COLOR",
+            "CLICOLOR_FORCE",
+        ] {
             command.env_remove(name);
         }
         command

@@ -250,7 +250,9 @@ fn an_entry_resolved_by_hand_stays_when_the_update_goes_on_recording() {
     let id = bench.begin_with(Op::Create, resource("b", &[])).unwrap();
     assert_eq!(bench.run(Op::Create, resource("a", &[])), vec![]);
     let resolution = Resolution::Done(Some(Arc::new(resource("b", &["a"]))));
-    bench.try_apply(&Record::Resolve(Resolve { id, resolution })).unwrap();
+    bench
+        .try_apply(&Record::Resolve(Resolve { id, resolution }))
+        .unwrap();
     assert!(!bench.state.is_recorded(&live("b")));
     assert_eq!(bench.run(Op::Create, resource("c", &["a"])), vec![]);
     assert_eq!(bench.order(), ["a", "c", "b"]);
