@@ -2,7 +2,7 @@
 
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
 use state_core::{Address, Dependency, Entry, Json, Properties, StackName, UpdateKind, UpdateResult};
-use state_formats::{Format, ImportContext};
+use state_formats::Format;
 use state_manager::{Actor, Environment, Intent, Stack, Stacks, UpdateRequest};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -106,8 +106,7 @@ async fn the_golden_store_can_be_written() {
 async fn import(stack: &Stack) {
     let shop = fs::read(here(SHOP)).unwrap();
     let world = environment(1);
-    let mut context = ImportContext::new(&*world.entropy, &*world.clock);
-    let imported = state_formats::import(&shop, Format::Terraform, &mut context).unwrap();
+    let imported = state_formats::import(&shop, Format::Terraform, &*world.clock).unwrap();
     let foreign = imported
         .foreign
         .map(|foreign| (foreign.system.to_string(), foreign.serial));

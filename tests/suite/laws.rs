@@ -7,6 +7,7 @@
 
 mod actions;
 mod aim;
+mod codec_laws;
 mod core_laws;
 mod desk;
 mod files;

@@ -19,18 +19,18 @@
 //! laid out as Terraform lays it out), may hold secrets in places that nobody declared. Whoever seals a snapshot seals
 //! what [`OPAQUE_IN_ENTRY`] and [`OPAQUE_IN_SNAPSHOT`] name.
 
-mod context;
 mod error;
 mod format;
+mod imported;
 mod terraform;
 mod verdict;
 
-pub use context::{ForeignMeta, ImportContext, Imported};
 pub use error::{Error, Result};
 pub use format::{Format, detect};
+pub use imported::{ForeignMeta, Imported};
 pub use verdict::{ImportVerdict, Refusal, check_import};
 
-use state_core::{Snapshot, codec};
+use state_core::{Clock, Snapshot, codec};
 
 /// The key of Terraform's part in `extensions` and `foreign_serials`.
 pub const TERRAFORM: &str = "terraform";
@@ -50,10 +50,10 @@ pub const OPAQUE_IN_SNAPSHOT: [&str; 3] = ["/original/text", "/check-results", "
 /// # Errors
 /// [`Error::Core`] with a malformed document (line, column, path) or a cycle (its members), and the refusals of
 /// [`detect`].
-pub fn import(bytes: &[u8], format: Format, context: &mut ImportContext<'_>) -> Result<Imported> {
+pub fn import(bytes: &[u8], format: Format, clock: &dyn Clock) -> Result<Imported> {
     match format {
         Format::Native => native(bytes),
-        Format::Terraform => terraform::import(bytes, context),
+        Format::Terraform => terraform::import(bytes, clock),
     }
 }
 

@@ -22,31 +22,28 @@ mod version;
 pub(crate) use version::{check_version, document};
 
 use crate::TERRAFORM;
-use crate::context::{ForeignMeta, ImportContext, Imported};
 use crate::error::{Error, Result};
+use crate::imported::{ForeignMeta, Imported};
 use extension::StateFacts;
 use parse::Parsed;
 use render::Header;
 use state_core::snapshot::ForeignSerial;
-use state_core::{FactoryInfo, Serial, Snapshot, Uid};
+use state_core::{Clock, FactoryInfo, Serial, Snapshot};
 use std::collections::BTreeSet;
 
 /// Reads a state.
-pub(crate) fn import(bytes: &[u8], context: &mut ImportContext<'_>) -> Result<Imported> {
+pub(crate) fn import(bytes: &[u8], clock: &dyn Clock) -> Result<Imported> {
     let document = document(bytes)?;
     check_version(&document)?;
     let mut parsed = parse::read(document)?;
     dependencies::settle(&mut parsed.drafts);
     let notes = notes(&parsed);
-    for draft in &mut parsed.drafts {
-        draft.entry.uid = Some(Uid::random(context.entropy));
-    }
     let foreign = ForeignMeta {
         system: TERRAFORM,
         lineage: parsed.facts.lineage.clone(),
         serial: parsed.serial,
     };
-    let (mut snapshot, facts) = assemble(parsed, context)?;
+    let (mut snapshot, facts) = assemble(parsed, clock)?;
     original::remember(&mut snapshot, facts, document.text())?;
     Ok(Imported {
         snapshot,
@@ -55,13 +52,13 @@ pub(crate) fn import(bytes: &[u8], context: &mut ImportContext<'_>) -> Result<Im
     })
 }
 
-fn assemble(parsed: Parsed, context: &ImportContext<'_>) -> Result<(Snapshot, StateFacts)> {
+fn assemble(parsed: Parsed, clock: &dyn Clock) -> Result<(Snapshot, StateFacts)> {
     let factory = FactoryInfo {
         name: TERRAFORM.to_owned(),
         version: parsed.facts.terraform_version.clone(),
         content_revision: String::new(),
     };
-    let mut snapshot = Snapshot::new(factory, "", context.clock.now());
+    let mut snapshot = Snapshot::new(factory, "", clock.now());
     let entries: Vec<_> = parsed
         .drafts
         .into_iter()

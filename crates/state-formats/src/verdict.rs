@@ -1,7 +1,7 @@
 //! May an imported state replace the one that a stack has? Terraform's rules, with one hole closed.
 
-use crate::context::Imported;
 use crate::error::Result;
+use crate::imported::Imported;
 use crate::terraform;
 use state_core::{Serial, Snapshot};
 use std::fmt;

@@ -3,7 +3,7 @@
 mod bench;
 
 use super::{ACTIONS, config, strategies::histories};
-use bench::Bench;
+pub(crate) use bench::Bench;
 use proptest::prelude::*;
 
 proptest! {

@@ -156,7 +156,7 @@ impl Desk {
         if let Some(update) = tolerated(started)? {
             self.update = Some(update);
         }
-        Ok(())
+        self.look().await
     }
 
     async fn begin(&mut self, intention: &Intention) -> Result<bool, TestCaseError> {
@@ -230,6 +230,9 @@ impl Desk {
             self.stack.break_lock("law", seen).await.map_err(failed)?
         } else {
             old.clone().close().await.map_err(failed)?;
+            // What was acknowledged and not worth a sync by itself is there now.
+            let left = self.stack.tip().await.map_err(failed)?.state;
+            self.reader.look(&left).await?;
             self.stack.lock("law").await.map_err(failed)?
         };
         let late = old.start_update(UpdateRequest::new(UpdateKind::Update)).await;

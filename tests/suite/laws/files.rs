@@ -129,8 +129,16 @@ fn copy_tree(from: &Path, to: &Path) -> Checked {
     Ok(())
 }
 
+/// A folder in memory where the system has such: the laws are about what is in the files, and a sync to a disk would
+/// take most of the time.
 fn folder() -> Result<tempfile::TempDir, TestCaseError> {
-    tempfile::tempdir().map_err(broken)
+    let memory = Path::new("/dev/shm");
+    let made = if memory.is_dir() {
+        tempfile::tempdir_in(memory)
+    } else {
+        tempfile::tempdir()
+    };
+    made.map_err(broken)
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]

@@ -1,9 +1,8 @@
 //! What the tests start from: a still clock, counted randomness, the real states beside the workspace.
 
-use state_core::{Clock, Digest, Entropy, Json, Snapshot, Timestamp};
-use state_formats::{Error, Format, ImportContext, Imported, TERRAFORM};
+use state_core::{Clock, Json, Snapshot, Timestamp};
+use state_formats::{Error, Format, Imported, TERRAFORM};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -19,26 +18,12 @@ impl Clock for Still {
     }
 }
 
-#[derive(Debug, Default)]
-struct Counted(AtomicU64);
-
-impl Entropy for Counted {
-    fn fill(&self, bytes: &mut [u8]) {
-        let count = self.0.fetch_add(1, Ordering::Relaxed);
-        let digest = Digest::of(&count.to_le_bytes());
-        for (byte, random) in bytes.iter_mut().zip(digest.as_bytes().iter().cycle()) {
-            *byte = *random;
-        }
-    }
-}
-
 pub(crate) fn try_import(text: &str) -> Result<Imported, Error> {
     try_import_as(text.as_bytes(), Format::Terraform)
 }
 
 pub(crate) fn try_import_as(bytes: &[u8], format: Format) -> Result<Imported, Error> {
-    let entropy = Counted::default();
-    state_formats::import(bytes, format, &mut ImportContext::new(&entropy, &Still))
+    state_formats::import(bytes, format, &Still)
 }
 
 pub(crate) fn import(text: &str) -> Imported {

@@ -26,7 +26,7 @@ type Checked = Result<(), TestCaseError>;
 /// Frames hold this many records at most, so that most hold several.
 const BATCH: usize = 3;
 
-pub(super) struct Bench {
+pub(crate) struct Bench {
     state: State,
     naive: Naive,
     loaded: Loaded,
@@ -40,7 +40,7 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             state: State::new(lineage()),
             naive: Naive::default(),
@@ -53,12 +53,12 @@ impl Bench {
         }
     }
 
-    pub(super) const fn state(&self) -> &State {
+    pub(crate) const fn state(&self) -> &State {
         &self.state
     }
 
     /// Does it, if it can be done, and checks all that must hold afterwards.
-    pub(super) fn act(&mut self, action: &Action) -> Checked {
+    pub(crate) fn act(&mut self, action: &Action) -> Checked {
         if !matches!(
             action,
             Action::Start | Action::Crash | Action::Checkpoint | Action::End(..)
@@ -374,7 +374,7 @@ impl Bench {
     }
 
     /// The full verifier finds nothing that the incremental checks must have refused.
-    pub(super) fn verify(&self) -> Checked {
+    pub(crate) fn verify(&self) -> Checked {
         let mut snapshot = self.state.snapshot("s", moment());
         snapshot.continuation = Some(self.state.continuation());
         let found = verify::verify(&snapshot).violations;
@@ -383,7 +383,7 @@ impl Bench {
     }
 
     /// Replays each prefix of the journal from the empty state, and each suffix from a state in between.
-    pub(super) fn replay_every_prefix(&mut self) -> Checked {
+    pub(crate) fn replay_every_prefix(&mut self) -> Checked {
         self.seal()?;
         let failed = |error: state_core::Error| TestCaseError::fail(error.to_string());
         for (length, shown) in (1..).zip(&self.shown) {
@@ -415,7 +415,7 @@ impl Bench {
     }
 
     /// The same bench, with a state that was stored and read again.
-    pub(super) fn resumed(&mut self) -> Result<Self, TestCaseError> {
+    pub(crate) fn resumed(&mut self) -> Result<Self, TestCaseError> {
         self.seal()?;
         let mut resumed = Self {
             state: self.reloaded()?,
@@ -434,7 +434,7 @@ impl Bench {
     }
 }
 
-pub(super) fn lineage() -> Lineage {
+pub(crate) fn lineage() -> Lineage {
     Lineage::from_bits([7; 16])
 }
 

@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
 use state_core::ErrorKind;
-use state_formats::{Format, ImportContext, Imported, detect, import};
+use state_formats::{Format, Imported, detect, import};
 use std::io::Read;
 use std::path::Path;
 
@@ -29,9 +29,8 @@ pub(super) fn read(context: &Context, file: &Path, format: Option<Format>) -> Re
         Some(format) => format,
         None => detect(&bytes).map_err(|error| failed(&name, error))?,
     };
-    let world = &context.environment;
-    let mut import_context = ImportContext::new(&*world.entropy, &*world.clock);
-    let mut imported = import(&bytes, format, &mut import_context).map_err(|error| failed(&name, error))?;
+    let clock = &*context.environment.clock;
+    let mut imported = import(&bytes, format, clock).map_err(|error| failed(&name, error))?;
     let pending = imported.snapshot.pending_operations.len();
     if pending > 0 {
         let what = count(
