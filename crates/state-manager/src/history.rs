@@ -69,8 +69,12 @@ async fn read_document(stack: &Stack, name: &ObjectName) -> Result<RevisionDocum
     ))
 }
 
-/// What a revision holds.
-pub(crate) async fn snapshot(stack: &Stack, tip: &Replayed, revision: &RevisionId) -> Result<Snapshot> {
+/// What made a revision.
+pub(crate) async fn document(
+    stack: &Stack,
+    tip: &Replayed,
+    revision: &RevisionId,
+) -> Result<RevisionDocument> {
     let missing = || Error::not_found(format!("revision {revision} of stack {}", stack.name().short()));
     if tip.state.is_forgotten(revision) {
         return Err(missing());
@@ -80,13 +84,18 @@ pub(crate) async fn snapshot(stack: &Stack, tip: &Replayed, revision: &RevisionI
         .iter()
         .find(|live| live.revision == *revision)
         .cloned();
-    let document = match live {
-        Some(document) => document,
+    match live {
+        Some(document) => Ok(document),
         None => match read_document(stack, &ObjectName::Update(revision.clone())).await {
-            Err(Error::NotFound { .. }) => return Err(missing()),
-            other => other?,
+            Err(Error::NotFound { .. }) => Err(missing()),
+            other => other,
         },
-    };
+    }
+}
+
+/// What a revision holds.
+pub(crate) async fn snapshot(stack: &Stack, tip: &Replayed, revision: &RevisionId) -> Result<Snapshot> {
+    let document = document(stack, tip, revision).await?;
     match &document.made {
         Made::Mark(mark) => {
             let moment = mark

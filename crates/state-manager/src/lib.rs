@@ -12,6 +12,7 @@
 //! - [`Stacks`]: the stacks of a store by name: make, find, list, rename, remove.
 //! - [`Stack`]: one stack, read without a lock: tip, current revision, any revision, history.
 //! - [`Session`]: the writer lock with the queue behind it: updates, import, rollback.
+//! - [`StateManager`]: a stack's snapshot in memory, refreshed and persisted as a whole (seed 002).
 //! - [`Update`] and [`Mutation`]: one update and its steps. Intent is durable before [`Update::begin`] returns;
 //!   a mutation that is dropped without an end stays on record as pending.
 //!
@@ -47,6 +48,7 @@ mod history;
 mod intent;
 mod load;
 mod open;
+mod persistent;
 mod queue;
 mod recovery;
 mod scribe;
@@ -54,6 +56,8 @@ mod session;
 mod snapshots;
 mod stack;
 mod stacks;
+#[cfg(feature = "testkit")]
+pub mod testkit;
 mod update;
 mod verify;
 mod waiting;
@@ -61,6 +65,7 @@ mod waiting;
 pub use environment::{Actor, Environment};
 pub use history::{Revision, RevisionKind};
 pub use intent::{Intent, UpdateRequest};
+pub use persistent::StateManager;
 pub use session::Session;
 pub use stack::{Stack, View};
 pub use stacks::{Removal, StackSummary, Stacks};

@@ -13,8 +13,8 @@ use state_core::journal::{Mark, Rebase, RebaseCause, Record, Stored};
 use state_core::mutation::{Resolution, Resolve};
 use state_core::state::Loaded;
 use state_core::{
-    Base, Error, MutationId, Nonce, PendingOperation, Result, RevisionId, Snapshot, SnapshotRef, State, Uid,
-    UpdateId, UpdateInfo, UpdateKind, UpdateResult, Writer, verify,
+    Base, Epoch, Error, MutationId, Nonce, PendingOperation, Result, RevisionId, Snapshot, SnapshotRef,
+    State, Uid, UpdateId, UpdateInfo, UpdateKind, UpdateResult, Writer, verify,
 };
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -107,6 +107,11 @@ impl Session {
         self.writer.check().await
     }
 
+    /// The fencing token of this lock.
+    pub fn epoch(&self) -> Epoch {
+        self.writer.epoch()
+    }
+
     /// What became of a mutation; none when nobody remembers.
     pub fn lookup(&self, id: MutationId) -> Option<bool> {
         self.state().lookup(id)
@@ -137,8 +142,22 @@ impl Session {
         snapshot: Snapshot,
         foreign: Option<(String, u64)>,
     ) -> Result<RevisionId> {
-        self.rebase(request, snapshot, RebaseCause::Import { foreign })
+        self.rebase(request, snapshot, RebaseCause::Import { foreign }, None)
             .await
+    }
+
+    /// As [`Session::import`], but only while this revision (none: none at all) is still the current one.
+    ///
+    /// # Errors
+    /// `Conflict` when it isn't: nothing is written that anyone could see.
+    pub async fn import_onto(
+        &self,
+        request: UpdateRequest,
+        snapshot: Snapshot,
+        parent: Option<&RevisionId>,
+    ) -> Result<RevisionId> {
+        let cause = RebaseCause::Import { foreign: None };
+        self.rebase(request, snapshot, cause, Some(parent.cloned())).await
     }
 
     /// Brings back what a revision holds, as a new revision on top of the current one.
@@ -153,8 +172,8 @@ impl Session {
             return Err(Error::conflict(object(), reason));
         }
         let snapshot = self.stack.get(to).await?;
-        self.rebase(request, snapshot, RebaseCause::Restore { revision: to.clone() })
-            .await
+        let cause = RebaseCause::Restore { revision: to.clone() };
+        self.rebase(request, snapshot, cause, None).await
     }
 
     /// Makes a stored or earlier revision current: seed 003's `SetCurrent`. The new revision comes back.
@@ -309,6 +328,7 @@ impl Session {
         request: UpdateRequest,
         snapshot: Snapshot,
         cause: RebaseCause,
+        parent: Option<Option<RevisionId>>,
     ) -> Result<RevisionId> {
         let (reference, snapshot) = self.store(snapshot).await?;
         let id = MutationId::random(&*self.stack.environment().entropy);
@@ -316,7 +336,12 @@ impl Session {
         let info = self.update_info(request);
         let end = self.now();
         let during = loaded.clone();
+        let object = format!("stack {}", self.stack.name().short());
         let build = move |state: &State, base: &Base| {
+            if parent.is_some_and(|parent| parent.as_ref() != state.current()) {
+                let reason = "another revision was made in the meantime";
+                return Err(Error::conflict(object, reason));
+            }
             let rebase = Record::Rebase(Rebase {
                 id,
                 snapshot: reference,

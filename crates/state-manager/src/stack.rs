@@ -1,13 +1,17 @@
 //! One stack, read without a lock.
 
+use crate::document::Made;
 use crate::environment::Environment;
 use crate::history::{self, Revision};
 use crate::load::{self, Replayed};
+use crate::persistent::Known;
 use crate::session::Session;
 use crate::verify::{self, VerifyReport};
 use state_core::backend::{Acquire, LockStatus};
+use state_core::mutation::StackOutputs;
 use state_core::{
-    Backend, Epoch, Error, Head, Lineage, Nonce, Result, RevisionId, Snapshot, StackName, State, Timestamp,
+    Backend, Epoch, Error, Head, Lineage, Nonce, Result, RevisionId, Snapshot, SnapshotMeta, StackName,
+    State, Timestamp,
 };
 use std::sync::Arc;
 
@@ -76,13 +80,7 @@ impl Stack {
         let tip = self.replay_tip().await?;
         let revision = self.require_current(&tip)?;
         let snapshot = history::snapshot(self, &tip, &revision).await;
-        snapshot.map_err(|error| match error {
-            // The journal names it, so something of it must be there.
-            Error::NotFound { object } => {
-                Error::corrupt(object, 0, "it is current and its document is missing")
-            }
-            other => other,
-        })
+        snapshot.map_err(missing_of_current)
     }
 
     /// The id of the current revision.
@@ -92,6 +90,55 @@ impl Stack {
     pub async fn current_rev(&self) -> Result<RevisionId> {
         let tip = self.replay_tip().await?;
         self.require_current(&tip)
+    }
+
+    /// The outputs of the current revision (seed 002).
+    ///
+    /// # Errors
+    /// As [`Stack::current`].
+    pub async fn root_outputs(&self) -> Result<StackOutputs> {
+        let snapshot = self.current().await?;
+        Ok(StackOutputs {
+            values: snapshot.outputs,
+            sensitive: snapshot.sensitive_outputs,
+        })
+    }
+
+    /// Which snapshot is current, without its content (seed 002).
+    ///
+    /// # Errors
+    /// As [`Stack::current`].
+    pub async fn snapshot_meta(&self) -> Result<SnapshotMeta> {
+        let tip = self.replay_tip().await?;
+        let revision = self.require_current(&tip)?;
+        self.meta(&tip, &revision).await
+    }
+
+    /// The current revision with all that is known of it; none when nothing was committed yet.
+    pub(crate) async fn known(&self) -> Result<Option<Known>> {
+        let tip = self.replay_tip().await?;
+        let Some(revision) = tip.state.current().cloned() else {
+            return Ok(None);
+        };
+        let snapshot = history::snapshot(self, &tip, &revision).await;
+        Ok(Some(Known {
+            meta: self.meta(&tip, &revision).await?,
+            snapshot: snapshot.map_err(missing_of_current)?,
+            revision,
+        }))
+    }
+
+    async fn meta(&self, tip: &Replayed, revision: &RevisionId) -> Result<SnapshotMeta> {
+        let document = history::document(self, tip, revision).await;
+        let version = match document.map_err(missing_of_current)?.made {
+            Made::Mark(mark) => mark.update.version,
+            Made::Stored(_) => String::new(),
+        };
+        Ok(SnapshotMeta {
+            lineage: self.lineage.to_string(),
+            serial: revision.serial().get(),
+            version,
+        })
     }
 
     /// A revision's content.
@@ -186,6 +233,14 @@ impl Stack {
             .current()
             .cloned()
             .ok_or_else(|| Error::NoCurrent { object: object() })
+    }
+}
+
+/// The journal names it as current, so something of it must be there.
+fn missing_of_current(error: Error) -> Error {
+    match error {
+        Error::NotFound { object } => Error::corrupt(object, 0, "it is current and its document is missing"),
+        other => other,
     }
 }
 

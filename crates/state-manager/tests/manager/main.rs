@@ -6,6 +6,7 @@ mod checkpoints;
 #[cfg(feature = "fs")]
 mod files;
 mod names;
+mod persistent;
 mod revisions;
 mod sessions;
 mod waiting;
