@@ -49,6 +49,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod catalogue;
 mod counts;
 mod dir;
 mod failure;
@@ -66,6 +67,7 @@ mod walk;
 mod worker;
 mod writer;
 
+pub use catalogue::backend_type;
 pub use counts::IoCounts;
 pub use store::FsBackend;
 

@@ -13,11 +13,13 @@
 //! - **Honest:** a failed write says whether it had no effect, or that nobody knows.
 //! - **Cancellation:** a future that is dropped leaves the step done or not done, never half done.
 
+mod catalogue;
 mod lock;
 mod memory;
 mod name;
 mod object;
 
+pub use catalogue::{BackendFactory, BackendType, OpenRequest, Opening};
 pub use lock::{ClientLock, Holder, LockStatus};
 pub use memory::MemoryBackend;
 pub use name::{NamePointer, NameTarget};

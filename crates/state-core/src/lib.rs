@@ -25,6 +25,7 @@
 pub mod address;
 pub mod backend;
 pub mod codec;
+pub mod configuration;
 pub mod counter;
 pub mod crypter;
 pub mod dag;
@@ -52,7 +53,7 @@ pub mod update;
 pub mod verify;
 
 pub use address::{Address, Dependency, DeposedKey, EntryKey};
-pub use backend::{Backend, MemoryBackend, Writer};
+pub use backend::{Backend, BackendType, MemoryBackend, Writer};
 pub use codec::{decode as decode_snapshot, encode_pretty as encode_snapshot};
 pub use counter::{Epoch, Generation, Serial, Slot};
 pub use crypter::Crypter;

@@ -7,6 +7,7 @@ mod checkpoints;
 mod files;
 mod names;
 mod persistent;
+mod registry;
 mod revisions;
 mod sessions;
 mod waiting;
