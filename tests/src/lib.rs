@@ -1,1 +1,5 @@
 //! Laws and scenarios across crates; the tests are in `suite/`.
+
+pub mod dice;
+pub mod line;
+pub mod workload;

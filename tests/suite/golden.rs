@@ -1,5 +1,7 @@
 //! Stores written by earlier versions open for ever: `tests/golden/` keeps one of each layout.
 
+#![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
+
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
 use state_core::{Address, Dependency, Entry, Json, Properties, StackName, UpdateKind, UpdateResult};
 use state_formats::Format;

@@ -1,0 +1,263 @@
+//! Tasks that change a stack and tell what was acknowledged.
+
+use crate::{open, say};
+use state_core::mutation::Resolution;
+use state_core::{Address, Entry, EntryKey, Op, PendingOperation, Result, State, UpdateKind, UpdateResult};
+use state_manager::{Intent, Session, Stack, Update, UpdateRequest};
+use state_tests::dice::Dice;
+use state_tests::line::{Ending, Line, Plan};
+use state_tests::workload::{self, LARGE, TASKS, anchor, task_of};
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+/// More live entries than this aren't made by one task.
+const ENTRIES: usize = 12;
+
+/// So many pending operations are left to the next life of the stack.
+const PENDING: usize = 4;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Style {
+    /// Updates and sessions end now and then, and others begin.
+    Endless,
+    /// One update that never ends.
+    OneUpdate,
+}
+
+/// Eight tasks at once, until the process is killed or fails.
+pub(crate) async fn run(dir: &str, seed: u64, style: Style) -> Result<()> {
+    let stack = open(dir).await?;
+    let mut dice = Dice::new(seed);
+    loop {
+        session(&stack, &mut dice, style).await?;
+    }
+}
+
+async fn session(stack: &Stack, dice: &mut Dice, style: Style) -> Result<()> {
+    let session = stack.lock("commit").await?;
+    say(&Line::Locked);
+    resolve(&session, dice).await?;
+    for _ in 0..=dice.below(3) {
+        let update = session
+            .start_update(UpdateRequest::new(UpdateKind::Update))
+            .await?;
+        let steps = match style {
+            Style::Endless => 3 + dice.below(8),
+            Style::OneUpdate => u64::MAX,
+        };
+        let mut tasks = JoinSet::new();
+        for number in 0..TASKS {
+            let task = Task {
+                session: session.clone(),
+                update: update.clone(),
+                number,
+                dice: Dice::new(dice.number()),
+            };
+            tasks.spawn(task.run(steps));
+        }
+        all(tasks).await?;
+        say(&Line::Finished(update.finish(UpdateResult::Succeeded).await?));
+    }
+    session.close().await?;
+    say(&Line::Closed);
+    Ok(())
+}
+
+/// A short workload, always the same: enough for a checkpoint, an update, a clean close.
+pub(crate) async fn script(dir: &str, part: &str) -> Result<()> {
+    let stack = open(dir).await?;
+    let session = stack.lock("script").await?;
+    say(&Line::Locked);
+    let update = session
+        .start_update(UpdateRequest::new(UpdateKind::Update))
+        .await?;
+    let mut task = Task {
+        session: session.clone(),
+        update: update.clone(),
+        number: 0,
+        dice: Dice::new(1),
+    };
+    task.see_anchor().await?;
+    let anchor = anchor(0)?;
+    if session.state().is_empty() {
+        task.step(Op::Create, anchor, format!("{part}-anchor"), Ending::Succeed)
+            .await?;
+    }
+    for step in 0..4 {
+        let tag = format!("{LARGE}-{part}{step}");
+        let address = Address::new(format!("t0.{tag}"))?;
+        task.step(Op::Create, address, tag, Ending::Succeed).await?;
+    }
+    let first = Address::new(format!("t0.{LARGE}-{part}0"))?;
+    task.step(Op::Update, first.clone(), format!("{part}-small"), Ending::Fail)
+        .await?;
+    task.step(Op::Delete, first, format!("{part}-gone"), Ending::Succeed)
+        .await?;
+    drop(task);
+    say(&Line::Finished(update.finish(UpdateResult::Succeeded).await?));
+    session.close().await?;
+    say(&Line::Closed);
+    Ok(())
+}
+
+/// Waits for all tasks; the first failure comes back, all are told.
+async fn all(mut tasks: JoinSet<Result<(), (u64, state_core::Error)>>) -> Result<()> {
+    let mut failure = None;
+    while let Some(joined) = tasks.join_next().await {
+        if let Ok(Err((task, error))) = joined {
+            say(&Line::failed(task, &error));
+            failure = failure.or(Some(error));
+        }
+    }
+    failure.map_or(Ok(()), Err)
+}
+
+/// Settles what earlier lives left pending, all but a few.
+async fn resolve(session: &Session, dice: &mut Dice) -> Result<()> {
+    let recovered = session.recovered();
+    let surplus = recovered.len().saturating_sub(PENDING);
+    let is_anchor = |operation: &PendingOperation| operation.target.address.as_str().ends_with("anchor");
+    for (index, operation) in recovered.iter().enumerate() {
+        if index >= surplus && !is_anchor(operation) {
+            continue;
+        }
+        let done = match &operation.entry {
+            Some(entry) if is_anchor(operation) && operation.op == Op::Create && dice.one_in(2) => {
+                let tag = format!("resolved-{}", dice.number());
+                Some((done(entry, &tag)?, tag))
+            }
+            _ => None,
+        };
+        let (resolution, tag) = match done {
+            Some((entry, tag)) => (Resolution::Done(Some(Arc::new(entry))), Some(tag)),
+            None => (Resolution::NotDone, None),
+        };
+        say(&Line::Resolving(operation.id, tag));
+        let request = UpdateRequest::new(UpdateKind::Edit);
+        let revision = session.resolve(request, operation.id, resolution).await?;
+        say(&Line::Resolved(operation.id));
+        say(&Line::Finished(revision));
+    }
+    Ok(())
+}
+
+fn done(intended: &Entry, tag: &str) -> Result<Entry> {
+    Ok(Entry {
+        uid: intended.uid,
+        ..workload::made(intended.address.clone(), tag)?
+    })
+}
+
+struct Task {
+    session: Session,
+    update: Update,
+    number: u64,
+    dice: Dice,
+}
+
+impl Task {
+    async fn run(mut self, steps: u64) -> Result<(), (u64, state_core::Error)> {
+        let number = self.number;
+        self.see_anchor().await.map_err(|error| (number, error))?;
+        let mut step = 0;
+        while step < steps {
+            self.random_step().await.map_err(|error| (number, error))?;
+            step += 1;
+        }
+        Ok(())
+    }
+
+    /// What an update records stands before all that it has not looked at yet: so the anchor comes first.
+    async fn see_anchor(&self) -> Result<()> {
+        let anchor = EntryKey::live(anchor(self.number)?);
+        match self.session.state().entry(&anchor) {
+            Some(entry) => self.update.same(Entry::clone(entry)).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn random_step(&mut self) -> Result<()> {
+        let tag = format!("{}-{:016x}", self.number, self.dice.number());
+        let (op, address) = self.choose(&tag)?;
+        let ending = match self.dice.below(20) {
+            _ if address == anchor(self.number)? => Ending::Succeed,
+            0 => Ending::Drop,
+            1 => Ending::Fail,
+            _ => Ending::Succeed,
+        };
+        self.step(op, address, tag, ending).await
+    }
+
+    /// What to do next: only with what is this task's own, so that its order is the order of its lines.
+    fn choose(&mut self, tag: &str) -> Result<(Op, Address)> {
+        let state = self.session.state();
+        let anchor = anchor(self.number)?;
+        if state.entry(&EntryKey::live(anchor.clone())).is_none() {
+            return Ok((Op::Create, anchor));
+        }
+        let mine = idle(&state, self.number);
+        let victim = (!mine.is_empty()).then(|| mine[self.dice.index(mine.len())].clone());
+        let fresh = Address::new(format!("t{}.{tag}", self.number))?;
+        Ok(match (victim, self.dice.below(5)) {
+            (Some(victim), 0) => (Op::Delete, victim),
+            (Some(victim), _) if mine.len() >= ENTRIES => (Op::Delete, victim),
+            (Some(victim), 1 | 2) => (Op::Update, victim),
+            _ => (Op::Create, fresh),
+        })
+    }
+
+    /// One mutation, told before and after each acknowledgement.
+    async fn step(&mut self, op: Op, address: Address, tag: String, ending: Ending) -> Result<()> {
+        let intent = match op {
+            Op::Delete => Intent::delete(EntryKey::live(address.clone())),
+            Op::Update => Intent::update(workload::intended(address.clone())?),
+            _ => Intent::create(workload::intended(address.clone())?),
+        };
+        let made = match op {
+            Op::Delete => None,
+            _ => Some(workload::made(address.clone(), &tag)?),
+        };
+        let address = address.as_str().to_owned();
+        say(&Line::Trying(
+            self.number,
+            Plan {
+                op,
+                address,
+                tag,
+                ending,
+            },
+        ));
+        let mutation = self.update.begin(intent).await?;
+        say(&Line::Begun(self.number, mutation.id()));
+        match ending {
+            Ending::Drop => drop(mutation),
+            Ending::Fail => {
+                mutation.fail().await?;
+                say(&Line::Acked(self.number));
+            }
+            Ending::Succeed => {
+                let violations = mutation.succeed(made).await?;
+                if let Some(violation) = violations.first() {
+                    return Err(state_core::Error::invalid("a result", violation.to_string()));
+                }
+                say(&Line::Acked(self.number));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The live entries of a task that nothing is pending on, its anchor aside.
+fn idle(state: &State, task: u64) -> Vec<Address> {
+    let busy: Vec<&Address> = state
+        .pending()
+        .map(|operation| &operation.target.address)
+        .collect();
+    state
+        .entries()
+        .map(|entry| &entry.address)
+        .filter(|address| task_of(address.as_str()) == Some(task))
+        .filter(|address| !address.as_str().ends_with("anchor") && !busy.contains(address))
+        .cloned()
+        .collect()
+}

@@ -1,0 +1,169 @@
+//! What mutations cost, counted: writes, bytes, syncs, allocations.
+
+use crate::ALLOCATOR;
+use state_backend_fs::{FsBackend, IoCounts};
+use state_core::testkit::clock::{ManualClock, SeededEntropy};
+use state_core::{
+    Address, Dependency, Entry, EntryKey, Error, FactoryInfo, Json, Properties, Result, Snapshot, Timestamp,
+    UpdateKind, UpdateResult,
+};
+use state_manager::{Actor, Environment, Intent, Session, Stack, Stacks, Update, UpdateRequest};
+use state_tests::workload;
+use stats_alloc::Region;
+use std::io::Write;
+use std::sync::Arc;
+
+/// Mutations before anything is counted: what is set up once is set up then.
+const WARM_UP: usize = 6;
+
+/// Mutations that are counted.
+const COUNTED: usize = 50;
+
+/// Large mutations after them, so that a checkpoint falls due.
+const LARGE: usize = 5;
+
+/// Prints the counts at this many entries.
+pub(crate) async fn run(dir: &str, entries: u64) -> Result<()> {
+    let backend = Arc::new(FsBackend::create(dir)?);
+    let environment = Environment {
+        clock: Arc::new(ManualClock::new()),
+        entropy: Arc::new(SeededEntropy::new(7)),
+        actor: Actor::default(),
+        writer_version: "1.0.0".to_owned(),
+    };
+    let stacks = Stacks::new(Arc::clone(&backend) as _, environment);
+    let stack = stacks.new_stack(&workload::STACK.parse()?).await?;
+    let session = stack.lock("cost").await?;
+    session
+        .import(UpdateRequest::new(UpdateKind::Import), snapshot(entries)?, None)
+        .await?;
+    let update = session
+        .start_update(UpdateRequest::new(UpdateKind::Update))
+        .await?;
+    let mut meter = Meter {
+        backend,
+        session: session.clone(),
+        update: update.clone(),
+        stack: stack.clone(),
+        readers: Vec::with_capacity(WARM_UP + COUNTED + LARGE),
+    };
+    let view = stack.tip().await?;
+    for step in 0..WARM_UP {
+        meter.mutate(step, &format!("warm-{step:03}")).await?;
+    }
+    let mut mutations = Vec::with_capacity(COUNTED);
+    for step in WARM_UP..WARM_UP + COUNTED {
+        mutations.push(meter.mutate(step, &format!("tag-{step:03}")).await?);
+    }
+    let overheads = meter.overheads().await?;
+    let before = meter.backend.io_counts();
+    for step in 0..LARGE {
+        meter
+            .mutate(step * 3 + 1, &format!("{}-{step:03}", workload::LARGE))
+            .await?;
+    }
+    update.finish(UpdateResult::Succeeded).await?;
+    let backend = Arc::clone(&meter.backend);
+    drop(meter);
+    session.close().await?;
+    let closing = since(before, backend.io_counts());
+    let kept = view.state.len() as u64;
+    let report = serde_json::json!({
+        "entries": kept,
+        "mutations": mutations,
+        "overheads": overheads,
+        "until-close": closing,
+    });
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{report}").map_err(|error| Error::invalid("standard output", error.to_string()))
+}
+
+struct Meter {
+    backend: Arc<FsBackend>,
+    session: Session,
+    update: Update,
+    stack: Stack,
+    /// Readers that never let go: every mutation has to leave their states alone.
+    readers: Vec<Arc<state_core::State>>,
+}
+
+impl Meter {
+    /// One mutation, counted: creates, updates and deletes take turns.
+    async fn mutate(&mut self, step: usize, tag: &str) -> Result<serde_json::Value> {
+        self.readers.push(self.session.state());
+        let created = || Address::new(format!("s{:06}", step / 3));
+        let (intent, made) = match step % 3 {
+            0 => {
+                let made = workload::made(created()?, tag)?;
+                (Intent::create(made.clone()), Some(made))
+            }
+            1 => {
+                let made = workload::made(address(step as u64)?, tag)?;
+                (Intent::update(made.clone()), Some(made))
+            }
+            _ => (Intent::delete(EntryKey::live(created()?)), None),
+        };
+        let before = self.backend.io_counts();
+        let region = Region::new(ALLOCATOR);
+        let violations = self.update.begin(intent).await?.succeed(made).await?;
+        let stats = region.change();
+        let mut counts = since(before, self.backend.io_counts());
+        if let Some(violation) = violations.first() {
+            return Err(Error::invalid("a result", violation.to_string()));
+        }
+        counts["allocations"] = (stats.allocations + stats.reallocations).into();
+        counts["allocated"] = stats.bytes_allocated.into();
+        Ok(counts)
+    }
+
+    /// What each frame of the journal adds to its payload.
+    async fn overheads(&self) -> Result<Vec<(usize, usize)>> {
+        use state_core::Backend;
+        let view = self.backend.read_journal(self.stack.lineage(), None).await?;
+        let frames = view.frames.iter();
+        Ok(frames
+            .map(|frame| (frame.bytes().len(), frame.payload().len()))
+            .collect())
+    }
+}
+
+fn since(before: IoCounts, after: IoCounts) -> serde_json::Value {
+    serde_json::json!({
+        "writes": after.writes - before.writes,
+        "bytes": after.bytes - before.bytes,
+        "fsyncs": after.fsyncs - before.fsyncs,
+    })
+}
+
+fn address(number: u64) -> Result<Address> {
+    Address::new(format!("r{number:06}"))
+}
+
+fn small(number: u64) -> Option<Properties> {
+    Json::parse(&format!("{{\"number\":\"{number:06}\"}}"))
+        .ok()
+        .and_then(Properties::new)
+}
+
+/// A snapshot with so many entries, each but the first after another one.
+fn snapshot(entries: u64) -> Result<Snapshot> {
+    let mut snapshot = Snapshot::new(
+        FactoryInfo::default(),
+        workload::STACK,
+        Timestamp::new("2026-01-01T00:00:00Z"),
+    );
+    for number in 0..entries {
+        let after = number
+            .checked_sub(1)
+            .map(|last| address(100 + last / 10))
+            .transpose()?;
+        let depends_on = after.into_iter().filter(|_| number > 150).map(Dependency::Entry);
+        let entry = Entry {
+            depends_on: depends_on.collect(),
+            outputs: small(number),
+            ..Entry::leaf(address(number)?, "thing")
+        };
+        snapshot.entries.push(Arc::new(entry));
+    }
+    Ok(snapshot)
+}

@@ -1,0 +1,85 @@
+//! A process for tests to start, stop, kill and measure. What it did it tells line by line ([`Line`]).
+//!
+//! | command | does |
+//! |---|---|
+//! | `commit DIR SEED` | eight tasks change the stack, until killed |
+//! | `hold DIR SEED` | the same in one update that never ends |
+//! | `script DIR PART` | one task, a short fixed workload, then ends |
+//! | `count DIR TIMES` | adds one to a counter under the writer lock, again and again |
+//! | `cost DIR ENTRIES` | what mutations cost at a size, as JSON |
+
+mod commit;
+mod cost;
+mod count;
+
+use state_core::Result;
+use state_manager::{Actor, Environment, Stack, Stacks};
+use state_tests::line::Line;
+use state_tests::workload::STACK;
+use std::process::ExitCode;
+
+/// Counts allocations, for `cost`.
+#[global_allocator]
+static ALLOCATOR: &stats_alloc::StatsAlloc<std::alloc::System> = &stats_alloc::INSTRUMENTED_SYSTEM;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let done = match *words.as_slice() {
+        ["commit", dir, seed] => runtime(2).block_on(commit::run(dir, number(seed), commit::Style::Endless)),
+        ["hold", dir, seed] => runtime(2).block_on(commit::run(dir, number(seed), commit::Style::OneUpdate)),
+        ["script", dir, part] => runtime(1).block_on(commit::script(dir, part)),
+        ["count", dir, times] => runtime(1).block_on(count::run(dir, number(times))),
+        ["cost", dir, entries] => runtime(1).block_on(cost::run(dir, number(entries))),
+        _ => return ExitCode::from(2),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            let told = Line::failed(u64::MAX, &error).say();
+            ExitCode::from(if told.is_ok() { 1 } else { 3 })
+        }
+    }
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "a worker without a runtime has nothing to tell"
+)]
+fn runtime(threads: usize) -> tokio::runtime::Runtime {
+    let mut builder = match threads {
+        1 => tokio::runtime::Builder::new_current_thread(),
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    builder
+        .worker_threads(threads)
+        .enable_all()
+        .build()
+        .expect("a runtime starts")
+}
+
+#[expect(clippy::expect_used, reason = "only tests call a worker")]
+fn number(text: &str) -> u64 {
+    text.parse().expect("a number")
+}
+
+/// Says a line. Whoever can't say what it did must not go on.
+#[expect(clippy::expect_used, reason = "only tests call a worker, and they listen")]
+fn say(line: &Line) {
+    line.say().expect("the test listens");
+}
+
+/// The stack in a folder, made where there is none.
+async fn open(dir: &str) -> Result<Stack> {
+    let actor = Actor {
+        who: "worker".to_owned(),
+        host: "here".to_owned(),
+        pid: std::process::id(),
+    };
+    let stacks = Stacks::create(&format!("file://{dir}"), Environment::system(actor))?;
+    let name = STACK.parse()?;
+    match stacks.get(&name).await? {
+        Some(stack) => Ok(stack),
+        None => stacks.new_stack(&name).await,
+    }
+}

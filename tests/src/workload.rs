@@ -1,0 +1,64 @@
+//! Entries that say by themselves whether they are whole: what they hold follows from their tag.
+
+use state_core::{Address, Dependency, Entry, Json, Properties, Result};
+
+/// The stack that all workers use.
+pub const STACK: &str = "tests/stack";
+
+/// How many tasks commit at once.
+pub const TASKS: u64 = 8;
+
+/// A tag that begins like this makes a large entry.
+pub const LARGE: &str = "large";
+
+/// The entry that all others of a task depend on.
+pub fn anchor(task: u64) -> Result<Address> {
+    Address::new(format!("t{task}.anchor"))
+}
+
+/// Which task an address belongs to.
+pub fn task_of(address: &str) -> Option<u64> {
+    address.strip_prefix('t')?.split('.').next()?.parse().ok()
+}
+
+/// An entry before the world was touched.
+pub fn intended(address: Address) -> Result<Entry> {
+    let depends_on = match task_of(address.as_str()).map(anchor).transpose()? {
+        Some(anchor) if anchor != address => vec![Dependency::Entry(anchor)],
+        _ => Vec::new(),
+    };
+    Ok(Entry {
+        depends_on,
+        ..Entry::leaf(address, "thing")
+    })
+}
+
+/// The same when it came back from the world.
+pub fn made(address: Address, tag: &str) -> Result<Entry> {
+    Ok(Entry {
+        id: Some(tag.to_owned()),
+        outputs: Some(outputs(tag)),
+        ..intended(address)?
+    })
+}
+
+/// What an entry with this tag holds: a few bytes, 20 to 60 KB for one tag in eight, 300 KB for a [`LARGE`] one.
+pub fn outputs(tag: &str) -> Properties {
+    let sum = tag
+        .bytes()
+        .fold(0_usize, |sum, byte| sum * 31 % 65_521 + usize::from(byte));
+    let length = match sum % 8 {
+        _ if tag.starts_with(LARGE) => 300_000,
+        0 => 20_000 + sum % 40_000,
+        _ => 40 + sum % 400,
+    };
+    let fill: String = tag.chars().cycle().take(length).collect();
+    let mut text = String::new();
+    let mut writer = state_core::json::ObjectWriter::new(&mut text);
+    writer.string("fill", &fill).string("tag", tag);
+    writer.finish();
+    Json::parse(&text)
+        .ok()
+        .and_then(Properties::new)
+        .unwrap_or_else(Properties::empty)
+}

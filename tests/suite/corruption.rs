@@ -1,0 +1,245 @@
+//! P3: a changed or missing byte gives an error that names the file, or changes nothing that anyone can see.
+
+mod damage;
+
+use crate::store::{block_on, create, open};
+use damage::{Damage, Files};
+use state_core::{
+    Address, Entry, FactoryInfo, Result, RevisionId, Snapshot, StackName, State, Timestamp, UpdateKind,
+    UpdateResult,
+};
+use state_manager::{Intent, Revision, Session, Stack, UpdateRequest};
+use state_tests::dice::{Dice, replay, seed};
+use state_tests::workload;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+
+const CASES: usize = 1_000;
+
+/// Two at a time: each works in a copy of its own.
+const THREADS: u64 = 2;
+
+#[test]
+fn a_flipped_bit_or_a_cut_gives_an_error_that_names_the_file_or_the_same_state() {
+    let seed = seed(20_260_803);
+    let replay = replay(seed);
+    eprintln!("corruption: {replay}");
+    let dir = tempfile::tempdir().expect("a folder");
+    block_on(build(dir.path())).expect("a store");
+    let intact = block_on(observe(dir.path())).expect("it is whole");
+    assert!(intact.contents.len() > 6, "there are revisions");
+
+    let counted: Vec<Counts> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS)
+            .map(|thread| {
+                let (dir, intact, replay) = (dir.path(), &intact, replay.as_str());
+                scope.spawn(move || damage_many(dir, intact, Dice::new(seed + thread), replay))
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no case fails"))
+            .collect()
+    });
+    let mut total = Counts::new();
+    for (class, (errors, same)) in counted.into_iter().flatten() {
+        let (all_errors, all_same) = total.entry(class).or_default();
+        *all_errors += errors;
+        *all_same += same;
+    }
+    for (class, (errors, same)) in &total {
+        eprintln!("corruption of {class}: {errors} errors that name the file, {same} times the same state");
+    }
+    let cases: u64 = total.values().map(|(errors, same)| errors + same).sum();
+    assert_eq!(cases, CASES as u64);
+    for class in damage::CLASSES {
+        assert!(
+            total.contains_key(class),
+            "files of class {class} were damaged too"
+        );
+    }
+}
+
+/// Errors that name the file, and times that nothing changed, by class of file.
+type Counts = BTreeMap<&'static str, (u64, u64)>;
+
+fn damage_many(dir: &Path, intact: &Observed, mut dice: Dice, replay: &str) -> Counts {
+    let copy = tempfile::tempdir().expect("a folder");
+    let files = Files::copy(dir, copy.path());
+    let mut counts = Counts::new();
+    for case in 0..CASES as u64 / THREADS {
+        let damage = Damage::random(&files, &mut dice);
+        damage.inflict(copy.path());
+        let (errors, same) = counts.entry(damage.class()).or_default();
+        match block_on(observe(copy.path())) {
+            Ok(observed) => {
+                assert!(
+                    observed == *intact,
+                    "{damage}: another state, silently; case {case}, {replay}"
+                );
+                *same += 1;
+            }
+            Err(error) => {
+                let text = error.to_string();
+                assert!(
+                    damage.is_named_in(&text),
+                    "{damage}: the error names the file, but it is: {text}; case {case}, {replay}"
+                );
+                *errors += 1;
+            }
+        }
+        damage.undo(copy.path());
+    }
+    counts
+}
+
+/// All that can be read of a store.
+#[derive(PartialEq)]
+struct Observed {
+    names: Vec<StackName>,
+    tip: Snapshot,
+    state: Arc<State>,
+    history: Vec<Revision>,
+    contents: Vec<(RevisionId, Snapshot)>,
+    frames: u64,
+    snapshots: u64,
+}
+
+async fn observe(dir: &Path) -> Result<Observed> {
+    let stacks = open(dir)?;
+    let names = stacks.names().await?;
+    let stack = stacks
+        .get(&workload::STACK.parse()?)
+        .await?
+        .ok_or_else(|| state_core::Error::not_found("the stack"))?;
+    let view = stack.tip().await?;
+    let history = stack.history().await?;
+    let mut contents = Vec::new();
+    for revision in &history {
+        contents.push((revision.id.clone(), stack.get(&revision.id).await?));
+    }
+    let found = stack.verify(true).await?;
+    assert!(found.report.violations.is_empty(), "{:?}", found.report);
+    Ok(Observed {
+        names,
+        tip: view.snapshot(),
+        state: view.state,
+        history,
+        contents,
+        frames: found.frames,
+        snapshots: found.snapshots,
+    })
+}
+
+/// A store with an import, a stored snapshot, several sessions, checkpoints, a rollback and a clean close.
+async fn build(dir: &Path) -> Result<()> {
+    let stacks = create(dir)?;
+    let stack = stacks.new_stack(&workload::STACK.parse()?).await?;
+    let session = stack.lock("build").await?;
+    let imported = session
+        .import(
+            UpdateRequest::new(UpdateKind::Import),
+            snapshot("imported")?,
+            None,
+        )
+        .await?;
+    session.write(snapshot("stored")?).await?;
+    session.close().await?;
+    for life in 0..3 {
+        let session = stack.lock("build").await?;
+        update(&session, &format!("small-{life}"), 4).await?;
+        if life < 2 {
+            bulk(&session, life).await?;
+        }
+        session.close().await?;
+    }
+    let session = stack.lock("build").await?;
+    session
+        .rollback(UpdateRequest::new(UpdateKind::Rollback), &imported)
+        .await?;
+    pending(&session).await?;
+    session.close().await?;
+    has_all_kinds(&stack, dir).await
+}
+
+async fn has_all_kinds(stack: &Stack, dir: &Path) -> Result<()> {
+    let found = stack.verify(true).await?;
+    assert!(
+        found.snapshots > 2,
+        "there is a stored snapshot and two checkpoints: {found:?}"
+    );
+    let files = Files::list(dir);
+    for class in damage::CLASSES {
+        assert!(
+            files.of(class).next().is_some(),
+            "there are files of class {class}"
+        );
+    }
+    assert!(files.of("journal").count() > 4, "there are segments");
+    Ok(())
+}
+
+fn snapshot(name: &str) -> Result<Snapshot> {
+    let moment = Timestamp::new("2026-01-01T00:00:00Z");
+    let mut snapshot = Snapshot::new(FactoryInfo::default(), workload::STACK, moment);
+    for number in 0..5 {
+        let tag = format!("{name}-{number}");
+        snapshot
+            .entries
+            .push(Arc::new(workload::made(Address::new(tag.as_str())?, &tag)?));
+    }
+    Ok(snapshot)
+}
+
+async fn update(session: &Session, name: &str, entries: u64) -> Result<()> {
+    let update = session
+        .start_update(UpdateRequest::new(UpdateKind::Update).with_message(name))
+        .await?;
+    for number in 0..entries {
+        let tag = format!("{name}-{number}");
+        let entry = workload::made(Address::new(tag.as_str())?, &tag)?;
+        let begun = update.begin(Intent::create(entry.clone())).await?;
+        assert!(begun.succeed(Some(entry)).await?.is_empty());
+    }
+    update.finish(UpdateResult::Succeeded).await?;
+    Ok(())
+}
+
+/// Changes one entry so often that a checkpoint falls due, and makes it small again.
+async fn bulk(session: &Session, life: u64) -> Result<()> {
+    let update = session
+        .start_update(UpdateRequest::new(UpdateKind::Update))
+        .await?;
+    let tags = (0..4).map(|number| format!("{}-{life}-{number}", workload::LARGE));
+    for tag in tags.chain([format!("small-again-{life}")]) {
+        let address = Address::new("bulk")?;
+        let intended = workload::intended(address.clone())?;
+        let there = session.state().entry(&intended.key()).is_some();
+        let intent = if there {
+            Intent::update(intended)
+        } else {
+            Intent::create(intended)
+        };
+        let begun = update.begin(intent).await?;
+        assert!(
+            begun
+                .succeed(Some(workload::made(address, &tag)?))
+                .await?
+                .is_empty()
+        );
+    }
+    update.finish(UpdateResult::Succeeded).await?;
+    Ok(())
+}
+
+/// Leaves an operation pending: that must not get lost either.
+async fn pending(session: &Session) -> Result<()> {
+    let update = session
+        .start_update(UpdateRequest::new(UpdateKind::Update))
+        .await?;
+    let entry = Entry::leaf(Address::new("pending")?, "thing");
+    drop(update.begin(Intent::create(entry)).await?);
+    update.finish(UpdateResult::Failed).await?;
+    Ok(())
+}

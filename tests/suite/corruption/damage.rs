@@ -1,0 +1,144 @@
+//! One bit of one file flipped, or its end cut off; and undone again.
+
+use state_tests::dice::Dice;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The kinds of files in a store. Lock files are empty once the store is closed.
+pub(super) const CLASSES: [&str; 7] = [
+    "format",
+    "names",
+    "meta",
+    "head",
+    "journal",
+    "snapshots",
+    "updates",
+];
+
+/// The files of a store, by path from its root.
+pub(super) struct Files(Vec<(PathBuf, Vec<u8>)>);
+
+impl Files {
+    /// Those of a store.
+    pub(super) fn list(root: &Path) -> Self {
+        let mut found = Vec::new();
+        let mut folders = vec![root.to_path_buf()];
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(&folder).expect("a folder of the store") {
+                let path = entry.expect("an entry of a folder").path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else {
+                    let bytes = std::fs::read(&path).expect("a file of the store");
+                    let relative = path.strip_prefix(root).expect("it is in the store");
+                    found.push((relative.to_path_buf(), bytes));
+                }
+            }
+        }
+        found.sort();
+        Self(found)
+    }
+
+    /// Copies a store.
+    pub(super) fn copy(from: &Path, to: &Path) -> Self {
+        let files = Self::list(from);
+        for (path, bytes) in &files.0 {
+            let target = to.join(path);
+            let folder = target.parent().expect("a file is in a folder");
+            std::fs::create_dir_all(folder).expect("a folder is made");
+            std::fs::write(target, bytes).expect("a file is written");
+        }
+        files
+    }
+
+    /// Those of one class.
+    pub(super) fn of(&self, class: &str) -> impl Iterator<Item = &(PathBuf, Vec<u8>)> {
+        self.0.iter().filter(move |(path, _)| class_of(path) == class)
+    }
+}
+
+fn class_of(path: &Path) -> &'static str {
+    let text = path.to_string_lossy();
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    if name.starts_with("lock.") || name.ends_with(".lock") {
+        return "lock";
+    }
+    let part = |class: &&&str| text.split(['/', '.']).any(|part| part == **class);
+    let found = CLASSES.iter().find(part);
+    found
+        .copied()
+        .unwrap_or_else(|| panic!("a file of no known class: {text}"))
+}
+
+/// One damage.
+pub(super) struct Damage {
+    path: PathBuf,
+    bytes: Vec<u8>,
+    change: Change,
+}
+
+enum Change {
+    /// This bit of this byte is the other one.
+    Flip(usize, u8),
+    /// Only so many bytes are left.
+    Cut(usize),
+}
+
+impl Damage {
+    /// Any damage: first a class, so that small files get their share, then a file, then a place.
+    pub(super) fn random(files: &Files, dice: &mut Dice) -> Self {
+        let class = CLASSES[dice.index(CLASSES.len())];
+        let candidates: Vec<_> = files.of(class).collect();
+        let (path, bytes) = candidates[dice.index(candidates.len())];
+        let place = dice.index(bytes.len());
+        let change = match dice.below(4) {
+            0 => Change::Cut(place),
+            _ => Change::Flip(place, 1 << dice.below(8)),
+        };
+        Self {
+            path: path.clone(),
+            bytes: bytes.clone(),
+            change,
+        }
+    }
+
+    /// The class of the file.
+    pub(super) fn class(&self) -> &'static str {
+        class_of(&self.path)
+    }
+
+    /// Whether a text names the file: by its path in the store, or in the stack's folder.
+    pub(super) fn is_named_in(&self, text: &str) -> bool {
+        let path = self.path.to_string_lossy();
+        let mut parts = path.splitn(3, '/');
+        match (parts.next(), parts.next(), parts.next()) {
+            (Some("stacks"), Some(lineage), Some(rest)) => text.contains(rest) && text.contains(lineage),
+            _ => text.contains(&*path),
+        }
+    }
+
+    /// Does it.
+    pub(super) fn inflict(&self, root: &Path) {
+        let mut bytes = self.bytes.clone();
+        match self.change {
+            Change::Flip(place, bit) => bytes[place] ^= bit,
+            Change::Cut(length) => bytes.truncate(length),
+        }
+        std::fs::write(root.join(&self.path), bytes).expect("a file is written");
+    }
+
+    /// Mends it.
+    pub(super) fn undo(&self, root: &Path) {
+        std::fs::write(root.join(&self.path), &self.bytes).expect("a file is written");
+    }
+}
+
+impl fmt::Display for Damage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match self.change {
+            Change::Flip(place, bit) => write!(f, "{path}: bit {bit:#04x} of byte {place} flipped"),
+            Change::Cut(length) => write!(f, "{path}: cut to {length} of {} bytes", self.bytes.len()),
+        }
+    }
+}

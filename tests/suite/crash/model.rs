@@ -1,0 +1,173 @@
+//! What a worker's lines promise: an oracle that knows nothing of journals.
+//!
+//! Whatever was acknowledged is there. Of each task at most one step is under way: it is there or it isn't. Nothing
+//! else is there.
+
+use state_core::{MutationId, Op, PendingOperation, RevisionId, State};
+use state_tests::line::{Ending, Line, Plan};
+use state_tests::workload;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// All that is known of a stack.
+#[derive(Debug, Default)]
+pub(crate) struct Model {
+    /// Live entries: their address and tag.
+    entries: BTreeMap<String, String>,
+    /// Begun and not ended.
+    pending: BTreeMap<MutationId, Plan>,
+    /// Where each task is.
+    under_way: BTreeMap<u64, UnderWay>,
+    /// A pending operation that may have been resolved by now: as done with a tag, or as not done.
+    resolving: Option<(MutationId, Option<String>)>,
+    revisions: BTreeSet<RevisionId>,
+    acknowledged: u64,
+}
+
+#[derive(Clone, Debug)]
+enum UnderWay {
+    /// A begin was sent.
+    Begin(Plan),
+    /// A begin was acknowledged, an end perhaps sent.
+    End(MutationId, Plan),
+}
+
+impl Model {
+    /// How many mutations were acknowledged.
+    pub(crate) const fn acknowledged(&self) -> u64 {
+        self.acknowledged
+    }
+
+    /// Revisions that were acknowledged.
+    pub(crate) const fn revisions(&self) -> &BTreeSet<RevisionId> {
+        &self.revisions
+    }
+
+    /// Takes one line of a worker.
+    pub(crate) fn hear(&mut self, line: &Line) {
+        match line {
+            Line::Trying(task, plan) => {
+                self.under_way.insert(*task, UnderWay::Begin(plan.clone()));
+            }
+            Line::Begun(task, id) => {
+                let plan = match self.under_way.remove(task) {
+                    Some(UnderWay::Begin(plan)) => plan,
+                    other => panic!("task {task} begins only what it tried: {other:?}"),
+                };
+                if plan.ending == Ending::Drop {
+                    self.pending.insert(*id, plan);
+                } else {
+                    self.under_way.insert(*task, UnderWay::End(*id, plan));
+                }
+            }
+            Line::Acked(task) => {
+                self.acknowledged += 1;
+                match self.under_way.remove(task) {
+                    Some(UnderWay::End(_, plan)) => self.apply(&plan),
+                    other => panic!("task {task} ends only what it began: {other:?}"),
+                }
+            }
+            Line::Resolving(id, tag) => self.resolving = Some((*id, tag.clone())),
+            Line::Resolved(id) => self.resolved(*id),
+            Line::Finished(revision) => {
+                self.revisions.insert(revision.clone());
+            }
+            Line::Locked | Line::Closed => {}
+            other => panic!("nothing fails here: {other}"),
+        }
+    }
+
+    fn apply(&mut self, plan: &Plan) {
+        match (plan.ending, plan.op) {
+            (Ending::Succeed, Op::Delete) => {
+                self.entries.remove(&plan.address);
+            }
+            (Ending::Succeed, _) => {
+                self.entries.insert(plan.address.clone(), plan.tag.clone());
+            }
+            _ => {}
+        }
+    }
+
+    fn resolved(&mut self, id: MutationId) {
+        let plan = self
+            .pending
+            .remove(&id)
+            .expect("only what is pending is resolved");
+        if let Some((_, Some(tag))) = self.resolving.take() {
+            self.entries.insert(plan.address, tag);
+        }
+    }
+
+    /// The worker is gone, or stands still. Compares what is there with what must be, and takes over what was
+    /// under way and turned out to be there.
+    pub(crate) fn settle(&mut self, state: &State, replay: &str) {
+        let found: BTreeMap<MutationId, &PendingOperation> = state
+            .pending()
+            .map(|operation| (operation.id, operation))
+            .collect();
+        if let Some((id, _)) = &self.resolving
+            && !found.contains_key(id)
+        {
+            self.resolved(*id);
+        }
+        self.resolving = None;
+        for step in std::mem::take(&mut self.under_way).into_values() {
+            self.settle_step(step, &found);
+        }
+        let known: BTreeMap<_, _> = self
+            .pending
+            .iter()
+            .map(|(id, plan)| (*id, (plan.op, plan.address.clone())))
+            .collect();
+        let there: BTreeMap<_, _> = found
+            .iter()
+            .map(|(id, operation)| (*id, (operation.op, operation.target.address.to_string())))
+            .collect();
+        assert_eq!(
+            there, known,
+            "what was begun and not ended is pending, nothing else; {replay}"
+        );
+        self.check_entries(state, replay);
+    }
+
+    fn settle_step(&mut self, step: UnderWay, found: &BTreeMap<MutationId, &PendingOperation>) {
+        match step {
+            UnderWay::End(id, plan) => {
+                if found.contains_key(&id) {
+                    self.pending.insert(id, plan);
+                } else {
+                    self.apply(&plan);
+                }
+            }
+            UnderWay::Begin(plan) => {
+                let begun = found.values().find(|operation| {
+                    !self.pending.contains_key(&operation.id)
+                        && operation.op == plan.op
+                        && operation.target.address.as_str() == plan.address
+                });
+                if let Some(operation) = begun {
+                    self.pending.insert(operation.id, plan);
+                }
+            }
+        }
+    }
+
+    fn check_entries(&self, state: &State, replay: &str) {
+        let there: BTreeMap<String, String> = state
+            .entries()
+            .map(|entry| (entry.address.to_string(), entry.id.clone().unwrap_or_default()))
+            .collect();
+        assert_eq!(
+            there, self.entries,
+            "what was acknowledged is there, nothing else; {replay}"
+        );
+        for entry in state.entries() {
+            let tag = entry.id.clone().unwrap_or_default();
+            assert!(
+                entry.outputs == Some(workload::outputs(&tag)),
+                "{} holds what was acknowledged; {replay}",
+                entry.address
+            );
+        }
+    }
+}

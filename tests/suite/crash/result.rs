@@ -1,0 +1,121 @@
+//! P7: a result that came back from the world is never thrown away because it breaks a rule.
+
+use crate::store::{block_on, stack, verify};
+use state_core::mutation::Resolution;
+use state_core::verify::Rule;
+use state_core::{Address, Dependency, Entry, EntryKey, ErrorKind, Op, Outcome, UpdateKind, UpdateResult};
+use state_manager::{Intent, Session, UpdateRequest};
+use state_tests::workload;
+use std::path::Path;
+use std::sync::Arc;
+
+#[test]
+fn a_result_that_breaks_a_rule_at_end_is_on_the_pending_operation_afterwards_with_its_id() {
+    let dir = tempfile::tempdir().expect("a folder");
+    block_on(async {
+        let id = break_a_rule(dir.path()).await;
+        let stack = stack(dir.path()).await.expect("it opens");
+        let tip = stack.tip().await.expect("it reads");
+        let pending: Vec<_> = tip.state.pending().collect();
+        assert_eq!(pending.len(), 1, "exactly the refused result is pending");
+        assert_eq!((pending[0].id, pending[0].op), (id, Op::Create));
+        let result = pending[0].result.as_ref().expect("the result is kept");
+        let entry = result.entry.as_ref().expect("with its entry");
+        assert_eq!(result.outcome, Outcome::Succeeded);
+        assert_eq!(
+            entry.id.as_deref(),
+            Some("i-4711"),
+            "with the id that the world gave"
+        );
+        assert_eq!(
+            entry.outputs,
+            Some(workload::outputs("i-4711")),
+            "with its outputs"
+        );
+        assert!(!result.violations.is_empty(), "and it says what is wrong");
+        assert!(!tip.is_reliable(), "the state doesn't claim to know the world");
+        assert_eq!(tip.state.len(), 0, "no entry has changed");
+
+        let session = stack.lock("resolve").await.expect("it locks");
+        resolve(&session, id).await;
+        session.close().await.expect("it closes");
+        verify(&stack).await;
+    });
+}
+
+/// A create whose dependency goes while it runs.
+async fn break_a_rule(dir: &Path) -> state_core::MutationId {
+    let stack = stack(dir).await.expect("a new stack");
+    let session = stack.lock("break a rule").await.expect("it locks");
+    let update = session
+        .start_update(UpdateRequest::new(UpdateKind::Update))
+        .await
+        .expect("an update starts");
+    let base = Entry::leaf(address("base"), "thing");
+    let begun = update
+        .begin(Intent::create(base.clone()))
+        .await
+        .expect("it begins");
+    assert!(begun.succeed(Some(base)).await.expect("it ends").is_empty());
+
+    let top = Entry {
+        depends_on: vec![Dependency::Entry(address("base"))],
+        ..Entry::leaf(address("top"), "thing")
+    };
+    let create = update
+        .begin(Intent::create(top.clone()))
+        .await
+        .expect("it begins");
+    let delete = Intent::delete(EntryKey::live(address("base")));
+    let deleted = update.begin(delete).await.expect("nothing refers to it yet");
+    assert!(deleted.succeed(None).await.expect("it ends").is_empty());
+
+    let id = create.id();
+    let made = Entry {
+        id: Some("i-4711".to_owned()),
+        outputs: Some(workload::outputs("i-4711")),
+        ..top
+    };
+    let violations = create.succeed(Some(made)).await.expect("it is recorded");
+    let rules: Vec<_> = violations.iter().map(|violation| violation.rule).collect();
+    assert_eq!(rules, [Rule::ReferenceExists], "the caller hears what is wrong");
+    let revision = update
+        .finish(UpdateResult::Failed)
+        .await
+        .expect("the update ends");
+    let refused = session
+        .rollback(UpdateRequest::new(UpdateKind::Rollback), &revision)
+        .await
+        .expect_err("nothing is rolled back while an operation is pending");
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+    session.close().await.expect("it closes");
+    id
+}
+
+/// The operator says what is there, with the result at hand.
+async fn resolve(session: &Session, id: state_core::MutationId) {
+    let pending = session.recovered()[0].clone();
+    let entry = pending
+        .result
+        .and_then(|result| result.entry)
+        .expect("the result is kept");
+    let mended = Entry {
+        depends_on: Vec::new(),
+        ..Entry::clone(&entry)
+    };
+    let resolution = Resolution::Done(Some(Arc::new(mended)));
+    session
+        .resolve(UpdateRequest::new(UpdateKind::Edit), id, resolution)
+        .await
+        .expect("it is resolved");
+    let state = session.state();
+    assert_eq!(state.pending().count(), 0);
+    let kept = state
+        .entry(&EntryKey::live(address("top")))
+        .expect("it is an entry now");
+    assert_eq!(kept.id.as_deref(), Some("i-4711"));
+}
+
+fn address(text: &str) -> Address {
+    text.parse().expect("an address")
+}

@@ -1,0 +1,228 @@
+//! P1: a kill right before any system call that writes, by `strace`. It finds what random moments miss: the
+//! windows between a write, its sync, a rename and the sync of the folder.
+//!
+//! `strace` counts calls by thread, so on a new store the calls of a thread that is ahead hide those of others. On a
+//! store that is there already calls are counted by file and folder, which shows them all.
+
+use super::Model;
+use crate::process::{WORKER, Worker, is_there};
+use crate::store::{block_on, open, stack, verify};
+use state_tests::line::Line;
+use state_tests::workload::STACK;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use tempfile::TempDir;
+
+/// The system calls before which the worker is killed.
+const CALLS: [&str; 8] = [
+    "fsync",
+    "fdatasync",
+    "rename",
+    "renameat",
+    "renameat2",
+    "write",
+    "pwrite64",
+    "openat",
+];
+
+/// At most so many kills a system call on a new store.
+const KILLS: usize = 12;
+
+/// At most so many kills a system call and a file.
+const KILLS_A_FILE: usize = 6;
+
+#[test]
+fn a_kill_before_a_system_call_on_a_new_store_loses_nothing_that_was_acknowledged() {
+    let Some(calls) = calls() else { return };
+    let mut kills = 0;
+    for call in &calls {
+        for when in 1..=KILLS {
+            let dir = tempfile::tempdir().expect("a folder");
+            let replay = format!("killed before {call} number {when}");
+            let run = Injection {
+                call,
+                when,
+                path: None,
+            };
+            if run.ends_well(dir.path(), "a", &mut Model::default(), &replay) {
+                break;
+            }
+            kills += 1;
+        }
+    }
+    eprintln!("strace: killed {kills} times on a new store, by system call");
+    assert!(kills > CALLS.len(), "kills: {kills}");
+}
+
+#[test]
+fn a_kill_before_a_system_call_on_any_file_loses_nothing_that_was_acknowledged() {
+    let Some(calls) = calls() else { return };
+    let (prepared, lines) = prepare();
+    let mut kills = 0;
+    let changing: Vec<_> = calls.into_iter().filter(|call| *call != "openat").collect();
+    for ((call, path), count) in points(prepared.path(), &changing) {
+        for when in 1..=count.min(KILLS_A_FILE) {
+            let copy = copy(prepared.path());
+            let replay = format!("killed before {call} number {when} on {}", path.display());
+            let run = Injection {
+                call: &call,
+                when,
+                path: Some(copy.path().join(&path)),
+            };
+            let mut model = Model::default();
+            lines.iter().for_each(|line| model.hear(line));
+            let well = run.ends_well(copy.path(), "b", &mut model, &replay);
+            kills += usize::from(!well);
+        }
+    }
+    eprintln!("strace: killed {kills} times on a store that was there, by system call and file");
+    assert!(kills > 30, "kills: {kills}");
+}
+
+/// The system calls that this machine has; none, and a word about it, without `strace`.
+#[expect(
+    clippy::print_stderr,
+    reason = "whoever reads the log must see what wasn't tested"
+)]
+fn calls() -> Option<Vec<&'static str>> {
+    if !is_there("strace") {
+        eprintln!("SKIP: no strace on the PATH, no kills before system calls");
+        return None;
+    }
+    let known = |call: &&str| {
+        Command::new("strace")
+            .args(["-qq", "-e", &format!("trace={call}"), "-o", "/dev/null", "true"])
+            .stderr(Stdio::null())
+            .status()
+            .is_ok_and(|status| status.success())
+    };
+    Some(CALLS.into_iter().filter(known).collect())
+}
+
+/// A store with one session behind it, and what its worker said.
+fn prepare() -> (TempDir, Vec<Line>) {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut command = Command::new(WORKER);
+    command.arg("script").arg(dir.path()).arg("a");
+    let (well, lines) = Worker::of(command).end();
+    assert!(well, "nobody disturbed it");
+    (dir, lines)
+}
+
+/// Which calls one more session makes on which files and folders, by path in the store, and how often at most by one
+/// thread.
+fn points(prepared: &Path, calls: &[&str]) -> BTreeMap<(String, PathBuf), usize> {
+    let after = copy(prepared);
+    let log = after.path().with_extension("strace");
+    let mut command = Command::new("strace");
+    command.args([
+        "-f",
+        "-qq",
+        "-y",
+        "-e",
+        &format!("trace={}", calls.join(",")),
+        "-o",
+    ]);
+    command
+        .arg(&log)
+        .arg(WORKER)
+        .arg("script")
+        .arg(after.path())
+        .arg("b");
+    assert!(Worker::of(command).end().0, "nobody disturbed it");
+    let text = std::fs::read(&log).expect("strace wrote its log");
+    std::fs::remove_file(&log).expect("the log goes");
+    let root = format!("<{}/", after.path().display());
+    let mut counts: BTreeMap<(String, PathBuf), BTreeMap<String, usize>> = BTreeMap::new();
+    for line in String::from_utf8_lossy(&text).lines() {
+        let Some((start, arguments)) = line.split_once('(') else {
+            continue;
+        };
+        let mut words = start.split_whitespace().map(str::to_owned);
+        let (Some(thread), Some(call)) = (words.next(), words.next()) else {
+            continue;
+        };
+        // The first file or folder that it names. Temporary names are other ones in the next run: the rename that
+        // follows stands for them.
+        let path = arguments
+            .split_once(&root)
+            .and_then(|(_, rest)| rest.split_once('>'));
+        if let Some((path, _)) = path.filter(|(path, _)| !path.contains(".tmp-")) {
+            let threads = counts.entry((call, PathBuf::from(path))).or_default();
+            *threads.entry(thread).or_default() += 1;
+        }
+    }
+    counts
+        .into_iter()
+        .map(|(point, threads)| (point, threads.into_values().max().unwrap_or(0)))
+        .collect()
+}
+
+fn copy(from: &Path) -> TempDir {
+    let to = tempfile::tempdir().expect("a folder");
+    let mut folders = vec![PathBuf::new()];
+    while let Some(folder) = folders.pop() {
+        std::fs::create_dir_all(to.path().join(&folder)).expect("a folder is made");
+        for path in children(&from.join(&folder)) {
+            let relative = path.strip_prefix(from).expect("it is in the store").to_path_buf();
+            if path.is_dir() {
+                folders.push(relative);
+            } else {
+                std::fs::copy(&path, to.path().join(relative)).expect("a file is copied");
+            }
+        }
+    }
+    to
+}
+
+fn children(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("a folder of the store");
+    entries
+        .map(|entry| entry.expect("an entry of a folder").path())
+        .collect()
+}
+
+/// A kill before one system call.
+struct Injection<'a> {
+    call: &'a str,
+    when: usize,
+    /// Only calls on this file or folder count.
+    path: Option<PathBuf>,
+}
+
+impl Injection<'_> {
+    /// Runs the workload, compares what it left with what it said; whether it got to its end.
+    fn ends_well(&self, dir: &Path, part: &str, model: &mut Model, replay: &str) -> bool {
+        let Self { call, when, path } = self;
+        let mut command = Command::new("strace");
+        command.args(["-f", "-qq", "-o", "/dev/null", "-e", &format!("trace={call}")]);
+        command.args(["-e", &format!("inject={call}:signal=SIGKILL:when={when}")]);
+        if let Some(path) = path {
+            command.arg("-P").arg(path);
+        }
+        command.arg(WORKER).arg("script").arg(dir).arg(part);
+        command.stderr(Stdio::null());
+        let (well, lines) = Worker::of(command).end();
+        lines.iter().for_each(|line| model.hear(line));
+        let made = lines.contains(&Line::Locked) || path.is_some();
+        block_on(reopen(dir, model, made, replay));
+        well
+    }
+}
+
+async fn reopen(dir: &Path, model: &mut Model, made: bool, replay: &str) {
+    let stack = stack(dir).await.expect(replay);
+    if made {
+        let known = open(dir).expect(replay).names().await.expect(replay);
+        assert_eq!(known, [STACK.parse().expect("a name")], "{replay}");
+    }
+    let tip = stack.tip().await.expect(replay);
+    model.settle(&tip.state, replay);
+    let listed = stack.list().await.expect(replay);
+    assert!(model.revisions().iter().all(|id| listed.contains(id)), "{replay}");
+    let session = stack.lock("reopen").await.expect(replay);
+    model.settle(&session.state(), replay);
+    session.close().await.expect(replay);
+    verify(&stack).await;
+}

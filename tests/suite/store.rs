@@ -1,0 +1,64 @@
+//! Stores in folders, opened in the test's own process.
+
+use state_core::{Result, Snapshot, State};
+use state_manager::{Actor, Environment, Stack, Stacks};
+use state_tests::workload::STACK;
+use std::path::Path;
+
+/// Runs a future to its end.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime starts")
+        .block_on(future)
+}
+
+/// Who acts in the test's process.
+pub(crate) fn environment() -> Environment {
+    Environment::system(Actor {
+        who: "tester".to_owned(),
+        host: "here".to_owned(),
+        pid: std::process::id(),
+    })
+}
+
+/// The store in a folder, made where there is none.
+pub(crate) fn create(dir: &Path) -> Result<Stacks> {
+    Stacks::create(&url(dir), environment())
+}
+
+/// The store in a folder.
+pub(crate) fn open(dir: &Path) -> Result<Stacks> {
+    Stacks::open(&url(dir), environment())
+}
+
+fn url(dir: &Path) -> String {
+    format!("file://{}", dir.display())
+}
+
+/// The stack that the workers use, in a new or an old store.
+pub(crate) async fn stack(dir: &Path) -> Result<Stack> {
+    let stacks = create(dir)?;
+    let name = STACK.parse()?;
+    match stacks.get(&name).await? {
+        Some(stack) => Ok(stack),
+        None => stacks.new_stack(&name).await,
+    }
+}
+
+/// Reads everything and checks every rule.
+pub(crate) async fn verify(stack: &Stack) {
+    let found = stack.verify(true).await.expect("nothing is corrupt");
+    assert!(
+        found.report.violations.is_empty(),
+        "no rule is broken: {:?}",
+        found.report
+    );
+}
+
+/// The content of a state, whatever its header says.
+pub(crate) fn content(state: &State) -> Snapshot {
+    state.snapshot("", state_core::Timestamp::new(""))
+}

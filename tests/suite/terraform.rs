@@ -1,0 +1,197 @@
+//! P9: what Terraform wrote comes back byte for byte, and Terraform reads what we write.
+
+mod cli;
+
+use crate::store::{block_on, environment, stack};
+use state_core::{ErrorKind, RevisionId, Snapshot, UpdateKind, codec};
+use state_formats::{Format, Imported, TERRAFORM};
+use state_manager::{Session, Stack, UpdateRequest};
+use std::path::PathBuf;
+
+const FIXTURES: [&str; 4] = ["basic", "shop", "successor", "wide"];
+
+#[test]
+fn every_fixture_goes_through_a_store_and_comes_back_byte_for_byte() {
+    for name in FIXTURES {
+        let dir = tempfile::tempdir().expect("a folder");
+        let text = fixture(name);
+        block_on(async {
+            let stack = stack(dir.path()).await.expect("a new stack");
+            let session = stack.lock("import").await.expect("it locks");
+            import(&session, &text).await;
+            session.close().await.expect("it closes");
+        });
+        block_on(async {
+            let stack = stack(dir.path()).await.expect("it opens");
+            let current = stack.current().await.expect("it has a revision");
+            assert!(export(&current) == text, "{name} comes back byte for byte");
+        });
+    }
+}
+
+#[test]
+fn after_a_rollback_the_old_revision_is_byte_for_byte_and_the_current_one_has_a_higher_serial() {
+    let dir = tempfile::tempdir().expect("a folder");
+    block_on(async {
+        let scenario = Scenario::play(dir.path()).await;
+        let Scenario {
+            stack,
+            first,
+            second,
+            last,
+        } = &scenario;
+        let old = stack.get(first).await.expect("the first revision");
+        assert!(
+            export(&old) == fixture("shop"),
+            "the first import comes back byte for byte"
+        );
+        let newer = stack.get(second).await.expect("the second revision");
+        assert!(export(&newer) == fixture("successor"), "so does the second");
+
+        let exported = export(&stack.current().await.expect("the current revision"));
+        assert_eq!(stack.current_rev().await.expect("a revision"), *last);
+        let (shop, successor, now) = (
+            facts(&fixture("shop")),
+            facts(&fixture("successor")),
+            facts(&exported),
+        );
+        assert_eq!(now.lineage, shop.lineage, "it has the lineage of the first");
+        assert_eq!(now.resources, shop.resources, "and its resources");
+        assert_eq!(now.outputs, shop.outputs, "and its outputs");
+        assert!(
+            now.serial > successor.serial,
+            "and a serial above all: {}",
+            now.serial
+        );
+
+        let again = read(&exported);
+        assert_eq!(
+            again.foreign.map(|meta| meta.serial),
+            Some(now.serial),
+            "we read it ourselves"
+        );
+    });
+}
+
+#[test]
+fn terraform_reads_our_exports_and_accepts_the_rollback() {
+    let Some(terraform) = cli::Terraform::find() else {
+        eprintln!("SKIP: no terraform on the PATH, nothing else reads our exports");
+        return;
+    };
+    let dir = tempfile::tempdir().expect("a folder");
+    let (exported, entries) = block_on(async {
+        let Scenario { stack, .. } = Scenario::play(dir.path()).await;
+        let current = stack.current().await.expect("the current revision");
+        let entries: Vec<_> = current
+            .entries
+            .iter()
+            .map(|entry| entry.address.to_string())
+            .collect();
+        (export(&current), entries)
+    });
+    let mut ours = entries;
+    ours.sort();
+    assert_eq!(
+        terraform.state_list(&exported),
+        ours,
+        "`state list` names our entries"
+    );
+    assert_eq!(terraform.show(&exported), ours, "`show -json` too");
+    assert_eq!(
+        terraform.state_list(&exported),
+        terraform.state_list(&fixture("shop")),
+        "which are those of the first state"
+    );
+
+    let refused = terraform.push(&fixture("successor"), &fixture("shop"));
+    assert!(refused.is_err(), "Terraform refuses the old state itself");
+    let pushed = terraform
+        .push(&fixture("successor"), &exported)
+        .expect("it accepts ours");
+    let (pushed, exported) = (facts(&pushed), facts(&exported));
+    assert_eq!(pushed.resources, exported.resources, "and holds it afterwards");
+    assert_eq!(pushed.lineage, exported.lineage);
+}
+
+/// The shop, then its successor, then back to the shop.
+struct Scenario {
+    stack: Stack,
+    first: RevisionId,
+    second: RevisionId,
+    last: RevisionId,
+}
+
+impl Scenario {
+    async fn play(dir: &std::path::Path) -> Self {
+        let stack = stack(dir).await.expect("a new stack");
+        let session = stack.lock("import").await.expect("it locks");
+        let first = import(&session, &fixture("shop")).await;
+        session.close().await.expect("it closes");
+
+        let session = stack.lock("import").await.expect("it locks");
+        let second = import(&session, &fixture("successor")).await;
+        let request = UpdateRequest::new(UpdateKind::Rollback);
+        let unknown = RevisionId::new(state_core::Serial(99), &state_core::Digest::of(b"nothing"));
+        let error = session
+            .rollback(request.clone(), &unknown)
+            .await
+            .expect_err("there is no such revision");
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        let last = session.rollback(request, &first).await.expect("it rolls back");
+        session.close().await.expect("it closes");
+        Self {
+            stack,
+            first,
+            second,
+            last,
+        }
+    }
+}
+
+/// What a state file says.
+struct Facts {
+    lineage: String,
+    serial: u64,
+    resources: serde_json::Value,
+    outputs: serde_json::Value,
+}
+
+fn facts(state: &[u8]) -> Facts {
+    let json: serde_json::Value = serde_json::from_slice(state).expect("JSON");
+    Facts {
+        lineage: json["lineage"].as_str().expect("a lineage").to_owned(),
+        serial: json["serial"].as_u64().expect("a serial"),
+        resources: json["resources"].clone(),
+        outputs: json["outputs"].clone(),
+    }
+}
+
+fn fixture(name: &str) -> Vec<u8> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("fixtures/{name}.tfstate"));
+    std::fs::read(path).expect("a fixture")
+}
+
+fn read(state: &[u8]) -> Imported {
+    state_formats::import(state, Format::Terraform, &*environment().clock).expect("Terraform wrote it")
+}
+
+async fn import(session: &Session, state: &[u8]) -> RevisionId {
+    let Imported {
+        snapshot, foreign, ..
+    } = read(state);
+    let foreign = foreign.map(|meta| (TERRAFORM.to_owned(), meta.serial));
+    session
+        .import(UpdateRequest::new(UpdateKind::Import), snapshot, foreign)
+        .await
+        .expect("it is imported")
+}
+
+/// Exports what a store holds; the stored form says the same.
+fn export(snapshot: &Snapshot) -> Vec<u8> {
+    let exported = state_formats::export(snapshot, Format::Terraform).expect("it came from Terraform");
+    let stored = codec::decode("snapshot", &codec::encode_stored(snapshot)).expect("our own form");
+    let again = state_formats::export(&stored, Format::Terraform).expect("it came from Terraform");
+    assert!(again == exported, "the stored form loses nothing");
+    exported
+}

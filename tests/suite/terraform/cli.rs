@@ -1,0 +1,92 @@
+//! The real Terraform, where there is one.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use tempfile::TempDir;
+
+/// A Terraform on the PATH, with a home of its own.
+pub(super) struct Terraform {
+    home: TempDir,
+}
+
+impl Terraform {
+    /// The one on the PATH.
+    pub(super) fn find() -> Option<Self> {
+        let found = Self {
+            home: tempfile::tempdir().expect("a folder"),
+        };
+        let there = found.command(found.home.path()).arg("version").output();
+        there.is_ok_and(|output| output.status.success()).then_some(found)
+    }
+
+    /// The addresses that `terraform state list` prints, sorted.
+    pub(super) fn state_list(&self, state: &[u8]) -> Vec<String> {
+        let dir = in_folder("some.tfstate", state);
+        let output = self.run(dir.path(), &["state", "list", "-state=some.tfstate"]);
+        let text = String::from_utf8(ok(output)).expect("addresses");
+        let mut addresses: Vec<_> = text.lines().map(str::to_owned).collect();
+        addresses.sort();
+        addresses
+    }
+
+    /// The addresses in what `terraform show -json` prints, sorted.
+    pub(super) fn show(&self, state: &[u8]) -> Vec<String> {
+        let dir = in_folder("some.tfstate", state);
+        let output = self.run(dir.path(), &["show", "-json", "some.tfstate"]);
+        let json: serde_json::Value = serde_json::from_slice(&ok(output)).expect("JSON");
+        let mut addresses = Vec::new();
+        collect(&json["values"]["root_module"], &mut addresses);
+        addresses.sort();
+        addresses
+    }
+
+    /// Pushes a state over another one, by Terraform's rules: what is there then, or why it was refused.
+    pub(super) fn push(&self, over: &[u8], state: &[u8]) -> Result<Vec<u8>, String> {
+        let dir = in_folder("terraform.tfstate", over);
+        std::fs::write(dir.path().join("pushed"), state).expect("a file is written");
+        let output = self.run(dir.path(), &["state", "push", "pushed"]);
+        if output.status.success() {
+            return Ok(std::fs::read(dir.path().join("terraform.tfstate")).expect("a state"));
+        }
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+    }
+
+    fn run(&self, dir: &Path, arguments: &[&str]) -> Output {
+        self.command(dir).args(arguments).output().expect("it runs")
+    }
+
+    fn command(&self, dir: &Path) -> Command {
+        let mut command = Command::new("terraform");
+        command
+            .current_dir(dir)
+            .stdin(Stdio::null())
+            .env("HOME", self.home.path())
+            .env("CHECKPOINT_DISABLE", "1")
+            .env_remove("TF_CLI_CONFIG_FILE")
+            .env_remove("TF_DATA_DIR")
+            .env_remove("TF_WORKSPACE");
+        command
+    }
+}
+
+fn in_folder(name: &str, state: &[u8]) -> TempDir {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join(name), state).expect("a file is written");
+    dir
+}
+
+fn ok(output: Output) -> Vec<u8> {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "terraform accepts it: {text}");
+    output.stdout
+}
+
+/// The addresses of a module and of those in it.
+fn collect(module: &serde_json::Value, addresses: &mut Vec<String>) {
+    let items = |key: &str| module[key].as_array().into_iter().flatten();
+    addresses
+        .extend(items("resources").filter_map(|resource| Some(resource["address"].as_str()?.to_owned())));
+    for child in items("child_modules") {
+        collect(child, addresses);
+    }
+}
