@@ -4,7 +4,9 @@ use crate::commands;
 use crate::exit;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use state_core::StackName;
+use state_manager::BackendRegistry;
 use std::ffi::OsString;
+use std::fmt;
 use std::time::Duration;
 
 /// Look at, repair and move infrastructure state.
@@ -32,6 +34,9 @@ pub(crate) struct GlobalArgs {
     /// The store: `file://PATH`, or a path. Default: the nearest `.state` here or in a parent folder.
     #[arg(long, global = true, env = "STATECTL_BACKEND", value_name = "URL")]
     pub(crate) backend: Option<String>,
+    /// A value of the store's configuration, as `statectl backends` lists them. It counts before one in the URL.
+    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = BackendConfig::parse)]
+    pub(crate) backend_config: Vec<BackendConfig>,
     /// The stack: `NAME` or `PROJECT/NAME`. Not needed where there is one only.
     #[arg(long, global = true, env = "STATECTL_STACK", value_name = "NAME")]
     pub(crate) stack: Option<StackName>,
@@ -55,6 +60,29 @@ pub(crate) struct GlobalArgs {
     pub(crate) verbose: bool,
 }
 
+/// A value of a store's configuration. Perhaps it is secret: only the schema knows.
+#[derive(Clone)]
+pub(crate) struct BackendConfig {
+    pub(crate) key: String,
+    pub(crate) value: String,
+}
+
+impl BackendConfig {
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        let (key, value) = text.split_once('=').ok_or("it is written `key=value`")?;
+        Ok(Self {
+            key: key.to_owned(),
+            value: value.to_owned(),
+        })
+    }
+}
+
+impl fmt::Debug for BackendConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}=…", self.key)
+    }
+}
+
 /// When to use colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Color {
@@ -68,6 +96,8 @@ pub(crate) enum Color {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// List the kinds of stores, and what can be configured.
+    Backends,
     /// Make a store.
     Init(commands::init::Args),
     /// List, make, remove and rename stacks.
@@ -113,7 +143,9 @@ impl GlobalArgs {
     pub(crate) fn invocation(&self) -> String {
         let mut words = String::from("statectl");
         let stack = self.stack.as_ref().map(StackName::short);
-        for (flag, value) in [("--backend", &self.backend), ("--stack", &stack)] {
+        let registry = BackendRegistry::default();
+        let backend = self.backend.as_ref().map(|url| registry.shown(url));
+        for (flag, value) in [("--backend", &backend), ("--stack", &stack)] {
             if let Some(value) = value {
                 words.push_str(&format!(" {flag} {}", quoted(value)));
             }

@@ -1,5 +1,6 @@
 //! One module a command: its arguments, and what it does.
 
+pub(crate) mod backends;
 pub(crate) mod export;
 pub(crate) mod history;
 pub(crate) mod import;
@@ -21,6 +22,7 @@ use crate::output::Report;
 /// Runs a command. Nothing is printed on stdout before it is done.
 pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
     match command {
+        Command::Backends => backends::run(context),
         Command::Init(args) => init::run(context, args),
         Command::Stack(command) => stack::run(context, command).await,
         Command::Import(args) => import::run(context, args).await,
