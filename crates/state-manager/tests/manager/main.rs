@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
 mod checkpoints;
+mod faults;
 #[cfg(feature = "fs")]
 mod files;
 mod names;
