@@ -34,6 +34,8 @@ pub mod entry;
 pub mod envelope;
 pub mod environment;
 pub mod error;
+#[cfg(feature = "testkit")]
+pub mod guide;
 pub mod head;
 pub mod id;
 pub mod journal;
