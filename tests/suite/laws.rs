@@ -11,6 +11,7 @@ mod codec_laws;
 mod core_laws;
 mod desk;
 mod files;
+mod listing;
 mod manager;
 mod naive;
 mod strategies;

@@ -19,6 +19,7 @@ const ATTEMPTS: usize = 8;
 /// what it read is what the next owner will read. An epoch without a segment means that a takeover is under way,
 /// or died: then what counts is settled only under `head.lock`, and so it is after too many changes.
 pub(crate) fn read_journal(stack: &Stack, from: Option<Slot>) -> Result<JournalView> {
+    stack.check_meta()?;
     for _ in 0..ATTEMPTS {
         let before = stack.head()?;
         let result = read_once(stack, &before, from);

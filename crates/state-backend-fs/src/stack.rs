@@ -85,6 +85,18 @@ impl Stack {
         }
     }
 
+    /// Whether the folder is the one of its name: not a copy, and not damaged.
+    pub(crate) fn check_meta(&self) -> Result<()> {
+        let object = self.dir.object(META);
+        let Some((bytes, _)) = self.dir.read(META, MAX_DOCUMENT)? else {
+            return Err(Error::corrupt(object, 0, "it is missing"));
+        };
+        if Meta::decode(&object, &bytes)?.lineage == self.lineage {
+            return Ok(());
+        }
+        Err(Error::corrupt(object, 0, "it belongs to another stack"))
+    }
+
     /// Takes the short lock under which heads are replaced.
     pub(crate) fn lock_head(&self, holder: &Holder) -> Result<LockFile> {
         LockFile::wait(&self.dir, HEAD_LOCK, holder, self.patience)

@@ -55,6 +55,7 @@ impl Opened {
 
 /// Takes a stack over, at once or not at all.
 pub(crate) fn take_over(stack: &Stack, request: &Acquire) -> Result<Taken> {
+    stack.check_meta()?;
     for _ in 0..ATTEMPTS {
         if let Some(taken) = attempt(stack, request)? {
             return Ok(taken);

@@ -5,7 +5,7 @@
 //! | same | – | old goes, new is recorded | – | – |
 //! | create | pending | new is recorded; a tombstone of its address goes; a live entry becomes deposed when the step replaces it | new is recorded with reasons | – |
 //! | update | pending | old goes, new is recorded | new is recorded with the old inputs and reasons | – |
-//! | delete, discard | pending; refused for a protected entry | old goes, or stays as a tombstone in a delete-before-replace | old stays, with reasons | – |
+//! | delete, discard | pending; a delete is refused for a protected live entry | old goes, or stays as a tombstone in a delete-before-replace | old stays, with reasons | – |
 //! | read | pending | old goes if there is one, new is recorded | new is recorded with reasons | – |
 //! | import | pending | as create | as create | – |
 //! | replace | – | nothing: a marker | – | – |

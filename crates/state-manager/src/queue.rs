@@ -35,6 +35,8 @@ pub(crate) enum Request {
 pub(crate) struct Published {
     pub(crate) state: Arc<State>,
     pub(crate) tail: Tail,
+    /// Why nothing more is acknowledged.
+    pub(crate) failure: Option<Arc<Error>>,
 }
 
 /// The task's own things.
@@ -69,20 +71,20 @@ impl Queue {
             if next.must_be_sent() || intake.ended {
                 match self.send(next, &mut intake).await {
                     Ok(following) => next = following,
-                    Err(reason) => {
-                        failure = Some(reason);
+                    Err(error) => {
+                        failure = Some(self.publish_failure(error));
                         next = Batch::on(State::clone(&self.published.borrow().state));
                     }
                 }
             }
         }
-        if let Some(reason) = &failure {
-            self.refuse_all(&mut intake, reason).await;
+        if let Some(error) = &failure {
+            self.refuse_all(&mut intake, error).await;
         }
         self.scribe.stop().await;
         if let Some(reply) = intake.closing {
             let _ = reply
-                .send(failure.map_or(Ok(self.tail), |reason| Err(self.closed(&reason))))
+                .send(failure.map_or(Ok(self.tail), |error| Err(ended(&error))))
                 .ok();
         }
     }
@@ -119,12 +121,12 @@ impl Queue {
     }
 
     /// Appends a batch and acknowledges it; meanwhile prepares the next one, which comes back.
-    async fn send(&mut self, mut sending: Batch, intake: &mut Intake) -> Result<Batch, String> {
+    async fn send(&mut self, mut sending: Batch, intake: &mut Intake) -> Result<Batch> {
         let frame = match self.next_frame(&sending).await {
             Ok(frame) => frame,
             Err(error) => {
                 sending.fail(&error);
-                return Err(error.to_string());
+                return Err(error);
             }
         };
         let revision = sending.settle(frame.chain());
@@ -143,8 +145,8 @@ impl Queue {
         };
         if let Err(error) = outcome {
             sending.fail(&error);
-            next.fail(&self.closed(&error.to_string()));
-            return Err(error.to_string());
+            next.fail(&ended(&error));
+            return Err(error);
         }
         self.tail = Tail {
             next: frame.slot().next(),
@@ -155,6 +157,7 @@ impl Queue {
         self.published.send_replace(Published {
             state,
             tail: self.tail,
+            failure: None,
         });
         sending.acknowledge(revision.as_ref());
         Ok(next)
@@ -181,14 +184,22 @@ impl Queue {
     }
 
     /// After a failure: everybody who waits or comes later hears why.
-    async fn refuse_all(&mut self, intake: &mut Intake, reason: &str) {
+    async fn refuse_all(&mut self, intake: &mut Intake, error: &Error) {
         self.requests.close();
         while let Some(request) = self.requests.recv().await {
             match request {
-                Request::Job(job) => job.refuse(self.closed(reason)),
+                Request::Job(job) => job.refuse(ended(error)),
                 Request::Close(reply) => intake.closing = Some(reply),
             }
         }
+    }
+
+    /// From here on every handle can tell why.
+    fn publish_failure(&self, error: Error) -> Arc<Error> {
+        let error = Arc::new(error);
+        self.published
+            .send_modify(|published| published.failure = Some(Arc::clone(&error)));
+        error
     }
 
     fn closed(&self, reason: &str) -> Error {
@@ -196,5 +207,22 @@ impl Queue {
             object: self.object.clone(),
             reason: reason.to_owned(),
         }
+    }
+}
+
+/// What those hear who come after a failure: nothing of theirs was written.
+pub(crate) fn ended(error: &Error) -> Error {
+    let object = error.object().to_owned();
+    match error {
+        Error::Fenced { mine, theirs, .. } => Error::Fenced {
+            object,
+            mine: *mine,
+            theirs: *theirs,
+            indeterminate: false,
+        },
+        other => Error::Closed {
+            object,
+            reason: other.to_string(),
+        },
     }
 }

@@ -1,7 +1,7 @@
 //! The writer lock of a stack, with the queue behind it.
 
 use crate::intent::UpdateRequest;
-use crate::queue::{Answer, Job, Prepared, Published, Queue, Request, WAITING, Work};
+use crate::queue::{Answer, Job, Prepared, Published, Queue, Request, WAITING, Work, ended};
 use crate::recovery;
 use crate::scribe::{Desk, Scribe};
 use crate::stack::Stack;
@@ -59,6 +59,7 @@ impl Session {
         let published = Published {
             state: Arc::new(replayed.state.clone()),
             tail,
+            failure: None,
         };
         let (publish, published) = watch::channel(published);
         let queue = Queue {
@@ -357,7 +358,7 @@ impl Session {
 
     /// Makes a snapshot ours, verifies it and stores it.
     async fn store(&self, mut snapshot: Snapshot) -> Result<(SnapshotRef, Arc<Snapshot>)> {
-        let Published { state, tail } = self.published.borrow().clone();
+        let Published { state, tail, .. } = self.published.borrow().clone();
         snapshot.lineage = Some(self.stack.lineage());
         snapshot.serial = Some(state.serial().next());
         snapshot.stack = self.stack.name().to_string();
@@ -416,6 +417,9 @@ impl Session {
     }
 
     fn gone(&self) -> Error {
+        if let Some(error) = &self.published.borrow().failure {
+            return ended(error);
+        }
         let reason = "its queue has ended: open the stack again".to_owned();
         Error::Closed {
             object: format!("stack {}", self.stack.name().short()),

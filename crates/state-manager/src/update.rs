@@ -8,8 +8,8 @@ use state_core::mutation::{Begin, Edit, EditChange, End, StackOutputs, Step, Ste
 use state_core::snapshot::Plugin;
 use state_core::verify::{Rule, Violation};
 use state_core::{
-    DeposedKey, Entry, EntryKey, Error, MutationId, Op, Outcome, Properties, Result, RevisionId, Uid,
-    UpdateId, UpdateResult, codec,
+    DeposedKey, Entropy, Entry, EntryKey, Error, MutationId, Op, Outcome, Properties, Result, RevisionId,
+    SharedEntry, State, Uid, UpdateId, UpdateResult, codec,
 };
 use std::sync::Arc;
 
@@ -34,6 +34,9 @@ impl Update {
     }
 
     /// Records the intent to touch the world. Durable when it returns: now touch it.
+    ///
+    /// What the entry depends on must stand earlier, so this update must have recorded it already: by a step of its
+    /// own, or by [`Update::same`].
     ///
     /// # Errors
     /// `Integrity` with every rule that the step would break; then nothing was recorded.
@@ -145,12 +148,19 @@ impl Update {
         .await
     }
 
-    /// Changes by hand: all of them, or none.
+    /// Changes by hand: all of them, or none. An entry that comes without a uid keeps that of the one whose place
+    /// it takes, or gets a new one.
     ///
     /// # Errors
     /// `Integrity` with every rule that they would break.
     pub async fn edit(&self, changes: Vec<EditChange>) -> Result<()> {
         let id = self.random_mutation();
+        let state = self.session.state();
+        let entropy = &*self.session.stack().environment().entropy;
+        let changes = changes
+            .into_iter()
+            .map(|change| identified(change, &state, entropy))
+            .collect();
         self.session
             .submit(vec![Record::Edit(Edit { id, changes }).into()], true)
             .await
@@ -270,6 +280,28 @@ impl Mutation {
     }
 }
 
+/// The change, with a uid on the entry that it brings.
+fn identified(change: EditChange, state: &State, entropy: &dyn Entropy) -> EditChange {
+    let with = |entry: SharedEntry, known: Option<Uid>| match entry.uid {
+        Some(_) => entry,
+        None => Arc::new(Entry {
+            uid: known.or_else(|| Some(Uid::random(entropy))),
+            ..Entry::clone(&entry)
+        }),
+    };
+    match change {
+        EditChange::Put { target, entry } => {
+            let known = state.entry(&target).and_then(|old| old.uid);
+            EditChange::Put {
+                entry: with(entry, known),
+                target,
+            }
+        }
+        EditChange::Append(entry) => EditChange::Append(with(entry, None)),
+        other => other,
+    }
+}
+
 /// What came back may be too large to be recorded: then all but its outputs is, and says so.
 fn fit(
     outcome: Outcome,
@@ -318,7 +350,7 @@ pub(crate) fn oversized(key: &EntryKey, length: usize) -> Violation {
     Violation::of(Rule::Size, key.clone(), detail)
 }
 
-fn deposed_key(entropy: &dyn state_core::Entropy) -> Result<DeposedKey> {
+fn deposed_key(entropy: &dyn Entropy) -> Result<DeposedKey> {
     let mut bytes = [0; 4];
     entropy.fill(&mut bytes);
     DeposedKey::new(format!("{:08x}", u32::from_be_bytes(bytes)))

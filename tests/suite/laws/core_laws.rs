@@ -1,5 +1,6 @@
 //! The laws in memory: records, frames, states.
 
+mod acts;
 mod bench;
 
 use super::{ACTIONS, config, strategies::histories};

@@ -131,7 +131,7 @@ fn copy_tree(from: &Path, to: &Path) -> Checked {
 
 /// A folder in memory where the system has such: the laws are about what is in the files, and a sync to a disk would
 /// take most of the time.
-fn folder() -> Result<tempfile::TempDir, TestCaseError> {
+pub(crate) fn folder() -> Result<tempfile::TempDir, TestCaseError> {
     let memory = Path::new("/dev/shm");
     let made = if memory.is_dir() {
         tempfile::tempdir_in(memory)
@@ -142,6 +142,6 @@ fn folder() -> Result<tempfile::TempDir, TestCaseError> {
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
-fn broken(error: std::io::Error) -> TestCaseError {
+pub(crate) fn broken(error: std::io::Error) -> TestCaseError {
     TestCaseError::fail(error.to_string())
 }

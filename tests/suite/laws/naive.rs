@@ -3,21 +3,19 @@
 //! judged as a whole after each record: no index, no position, no incremental check.
 
 mod judge;
+mod steps;
 
 use judge::{is_sound, is_whole, stands};
 use state_core::journal::{RebaseCause, Record};
-use state_core::mutation::{
-    Begin, Edit, EditChange, End, Resolution, Resolve, StackOutputs, Step, StepChange,
-};
+use state_core::mutation::{Begin, End, Resolution, Resolve, StackOutputs};
 use state_core::pending::RefusedResult;
 use state_core::snapshot::Plugin;
 use state_core::state::Loaded;
 use state_core::{
-    Dependency, DeposedKey, Entry, EntryKey, MutationId, Op, Outcome, PendingOperation, SharedEntry, State,
-    Timestamp, codec,
+    DeposedKey, Entry, EntryKey, MutationId, Op, Outcome, PendingOperation, SharedEntry, State, Timestamp,
+    codec,
 };
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 /// What becomes of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,8 +166,7 @@ impl Naive {
             (Op::Create | Op::Import, Some(old)) => require(deposes.is_some() || old.pending_replacement)?,
             (Op::Update | Op::Delete | Op::Discard, None) => return Err(Broken),
             (Op::Delete, Some(old)) => {
-                let excused = *tombstone || !target.is_live();
-                require(!old.protect || excused)?;
+                require(!old.protect || !target.is_live())?;
             }
             _ => {}
         }
@@ -183,17 +180,8 @@ impl Naive {
             begun: at.clone(),
             result: None,
         };
-        match entry {
-            Some(entry) => {
-                let all = self.entries();
-                let (before, after) = all.split_at(self.new.len());
-                require(is_whole(entry) && stands(entry, before, after))?;
-            }
-            None => {
-                let mut done = self.clone();
-                done.take_effect(&operation, None, Outcome::Succeeded, &[], None)?;
-            }
-        }
+        let mut done = self.clone();
+        done.take_effect(&operation, entry.as_ref(), Outcome::Succeeded, &[], None)?;
         self.pending.push(operation);
         Ok(())
     }
@@ -314,102 +302,6 @@ impl Naive {
                 ..Entry::clone(old)
             },
         );
-        Ok(())
-    }
-
-    fn step(&mut self, step: &Step) -> Change {
-        self.ended.insert(step.id);
-        match &step.change {
-            StepChange::Same(entry) => {
-                let key = entry.key();
-                require(matches!(self.place(&key), Some(Place::Base(_))))?;
-                let old = self.remove(&key).ok_or(Broken)?;
-                let uid = old.uid;
-                self.new.push(Arc::new(Entry {
-                    uid,
-                    ..Entry::clone(entry)
-                }));
-            }
-            StepChange::Replace(target) => require(self.get(target).is_some())?,
-            StepChange::Refresh {
-                target,
-                entry: Some(entry),
-            } => {
-                let old = self.get(target).ok_or(Broken)?;
-                let seen = Entry {
-                    uid: old.uid,
-                    address: old.address.clone(),
-                    deposed: old.deposed.clone(),
-                    ..Entry::clone(entry)
-                };
-                self.set(target, seen);
-            }
-            StepChange::Refresh { target, entry: None } => self.gone(target)?,
-            StepChange::RemovePendingReplace(target) => {
-                require(self.get(target).is_some_and(|old| old.pending_replacement))?;
-                self.remove(target);
-            }
-            StepChange::Outputs {
-                target,
-                outputs,
-                sensitive,
-            } => {
-                let mut old = Entry::clone(&*self.get(target).ok_or(Broken)?);
-                old.outputs = Some(outputs.clone());
-                old.sensitive_outputs.clone_from(sensitive);
-                self.set(target, old);
-            }
-            other => unreachable!("not in the table: {other:?}"),
-        }
-        Ok(())
-    }
-
-    /// What referred to the last entry of an address does so no more; a child moves to the nearest ancestor.
-    fn gone(&mut self, target: &EntryKey) -> Change {
-        let gone = self.remove(target).ok_or(Broken)?;
-        let name = &gone.address;
-        if self.entries().iter().any(|entry| entry.address == *name) {
-            return Ok(());
-        }
-        let reference = Dependency::Entry(name.clone());
-        for entry in self.new.iter_mut().chain(&mut self.base) {
-            let mut pruned = Entry::clone(entry);
-            pruned.depends_on.retain(|to| *to != reference);
-            pruned.property_dependencies.retain(|_, list| {
-                let named = list.contains(&reference);
-                list.retain(|to| *to != reference);
-                !(named && list.is_empty())
-            });
-            pruned.replace_with.retain(|to| to != name);
-            pruned.deleted_with = pruned.deleted_with.filter(|to| to != name);
-            pruned.provider = pruned.provider.filter(|provider| provider.address != *name);
-            if pruned.parent.as_ref() == Some(name) {
-                pruned.parent.clone_from(&gone.parent);
-            }
-            *entry = pruned.into();
-        }
-        Ok(())
-    }
-
-    fn edit(&mut self, edit: &Edit) -> Change {
-        self.ended.insert(edit.id);
-        for change in &edit.changes {
-            match change {
-                EditChange::Remove(key) => {
-                    self.remove(key).ok_or(Broken)?;
-                }
-                EditChange::Put { target, entry } => {
-                    require(self.get(target).is_some() && is_whole(entry))?;
-                    self.set(target, Entry::clone(entry));
-                }
-                EditChange::Append(entry) => {
-                    require(is_whole(entry))?;
-                    self.base.push(entry.clone());
-                }
-                other => unreachable!("not in the table: {other:?}"),
-            }
-            require(judge::is_distinct(&self.entries()))?;
-        }
         Ok(())
     }
 

@@ -2,13 +2,13 @@
 
 use super::State;
 use super::apply::{Applied, whole};
-use super::check::{Touched, unmet};
+use super::check::Touched;
 use super::prune;
 use crate::address::EntryKey;
 use crate::entry::{Entry, SharedEntry};
 use crate::mutation::{Begin, End, Op, Outcome, Resolution, Resolve, Step, StepChange};
 use crate::pending::{PendingOperation, RefusedResult};
-use crate::verify::{self, Rule, Violation};
+use crate::verify::{Rule, Violation};
 use std::sync::Arc;
 
 impl State {
@@ -36,23 +36,16 @@ impl State {
             result: None,
         };
         if found.is_empty() {
-            found = match op {
-                Op::Delete | Op::Discard => self.outcome_of(&operation, None, &[]).err().unwrap_or_default(),
-                _ => entry.map_or_else(Vec::new, |entry| self.would_break(&entry)),
-            };
+            found = self
+                .outcome_of(&operation, entry.as_ref(), &[])
+                .err()
+                .unwrap_or_default();
         }
         if found.is_empty() {
             self.pending.push_back(Arc::new(operation));
             return Ok(());
         }
         Err(found)
-    }
-
-    /// What an entry would break if it were recorded now.
-    fn would_break(&self, entry: &Entry) -> Vec<Violation> {
-        let mut found = verify::verify_entry(entry);
-        found.extend(unmet(&self.entries, entry, self.front));
-        found
     }
 
     fn begin_violations(&self, begin: &Begin) -> Vec<Violation> {
@@ -82,7 +75,7 @@ impl State {
             Op::Update if old.is_none() => reject(Rule::Target, "there is no such entry"),
             Op::Delete | Op::Discard => match old {
                 None => reject(Rule::Target, "there is no such entry"),
-                Some(old) if old.protect && *op == Op::Delete && target.is_live() && !begin.tombstone => {
+                Some(old) if old.protect && *op == Op::Delete && target.is_live() => {
                     reject(Rule::Protected, "it is protected: unprotect it first");
                 }
                 Some(_) => {}

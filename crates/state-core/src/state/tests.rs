@@ -1,5 +1,6 @@
 //! The mutation table cell by cell, and what surrounds it.
 
+mod agreement;
 mod rules;
 mod table;
 

@@ -226,3 +226,23 @@ async fn a_step_that_ends_after_its_update_is_not_part_of_the_revision() {
     assert_eq!(stack.get(&revision).await.unwrap(), before);
     assert_eq!(entries_of(&stack.current().await.unwrap()), [""; 0]);
 }
+
+#[tokio::test]
+async fn what_a_rollback_brings_back_has_the_uids_that_it_had() {
+    let (_, stack) = new_stack().await;
+    let first = deploy(&stack, &["a"]).await;
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    let gone = update.begin(Intent::delete(key("a"))).await.unwrap();
+    assert_eq!(gone.succeed(None).await.unwrap(), vec![]);
+    create(&update, entry("a", &[])).await;
+    update.finish(UpdateResult::Succeeded).await.unwrap();
+    session
+        .rollback(UpdateRequest::new(UpdateKind::Rollback), &first)
+        .await
+        .unwrap();
+    session.close().await.unwrap();
+    let before = stack.get(&first).await.unwrap().entries[0].uid;
+    assert!(before.is_some());
+    assert_eq!(stack.current().await.unwrap().entries[0].uid, before);
+}

@@ -169,7 +169,11 @@ async fn a_writer_whose_lock_was_broken_is_fenced_and_what_it_writes_is_not_visi
         .begin(Intent::create(entry("later", &[])))
         .await
         .unwrap_err();
-    assert_eq!(after.kind(), ErrorKind::Closed);
+    assert_eq!(
+        after.kind(),
+        ErrorKind::Fenced,
+        "whoever comes later hears it too"
+    );
     assert!(stale.close().await.is_err());
     let update = start(&owner).await;
     create(&update, entry("b", &[])).await;

@@ -122,7 +122,7 @@ async fn resolve(session: &Session, dice: &mut Dice) -> Result<()> {
             continue;
         }
         let done = match &operation.entry {
-            Some(entry) if is_anchor(operation) && operation.op == Op::Create && dice.one_in(2) => {
+            Some(entry) if operation.op == Op::Create && dice.one_in(2) => {
                 let tag = format!("resolved-{}", dice.number());
                 Some((done(entry, &tag)?, tag))
             }

@@ -34,6 +34,26 @@ fn begin_refuses_to_delete_a_protected_entry() {
         ..resource("a", &[])
     }]);
     assert_eq!(rules(bench.delete(live("a"), false)), [Rule::Protected]);
+    assert_eq!(
+        rules(bench.delete(live("a"), true)),
+        [Rule::Protected],
+        "nor to replace it"
+    );
+}
+
+#[test]
+fn an_update_may_move_an_entry_out_of_the_group_that_it_comes_to_depend_on() {
+    let member = |name: &str| Entry {
+        group: Some(address("m")),
+        ..resource(name, &[])
+    };
+    let mut bench = Bench::with([member("m[0]"), member("m[1]")]);
+    bench.same(member("m[0]")).unwrap();
+    let leaver = Entry {
+        depends_on: vec![Dependency::Group(address("m"))],
+        ..resource("m[1]", &[])
+    };
+    assert_eq!(bench.run(Op::Update, leaver), vec![]);
 }
 
 #[test]
@@ -138,11 +158,11 @@ fn groups_are_met_when_every_live_member_stands_earlier() {
         ..resource("u", &[])
     };
     assert_eq!(bench.run(Op::Create, user), vec![]);
-    let id = bench.begin_with(Op::Create, member("m[1]")).unwrap();
-    let refused = bench.end(id, Outcome::Succeeded, Some(member("m[1]")), &[]);
+    let late = bench.begin_with(Op::Create, member("m[1]"));
     assert_eq!(
-        refused.iter().map(|v| v.rule).collect::<Vec<_>>(),
-        [Rule::ReferenceEarlier]
+        rules(late),
+        [Rule::ReferenceEarlier],
+        "refused before the world is touched"
     );
 }
 

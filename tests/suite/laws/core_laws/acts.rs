@@ -1,0 +1,267 @@
+//! What each action does to a state: one record, or a few.
+
+use super::super::actions::{Action, Intention, Report};
+use super::super::aim::number;
+use super::super::naive::Verdict;
+use super::bench::{Bench, Checked, lineage, moment};
+use proptest::sample::Index;
+use state_core::journal::{CheckpointNote, Mark, Rebase, RebaseCause, Stored};
+use state_core::mutation::{Begin, Edit, End, Resolve, StackOutputs, Step, StepChange};
+use state_core::snapshot::Plugin;
+use state_core::{
+    Base, DeposedKey, Digest, Entropy, MutationId, Record, Slot, Snapshot, SnapshotRef, UpdateId, UpdateInfo,
+    UpdateKind, UpdateResult, codec,
+};
+use std::sync::Arc;
+
+impl Bench {
+    /// Does it, if it can be done, and checks all that must hold afterwards.
+    pub(crate) fn act(&mut self, action: &Action) -> Checked {
+        if !matches!(
+            action,
+            Action::Start | Action::Crash | Action::Checkpoint | Action::End(..)
+        ) && self.state.update().is_none()
+        {
+            self.start(UpdateKind::Update)?;
+        }
+        match action {
+            Action::Start => self.start(UpdateKind::Update),
+            Action::Begin(intention) => {
+                let begin = self.begin(intention);
+                self.apply(begin).map(drop)
+            }
+            Action::Run(intention, report) => {
+                let begin = self.begin(intention);
+                let pending = self.state.pending().count();
+                if self.apply(begin)? != Verdict::Accepted {
+                    return Ok(());
+                }
+                self.end(pending, report)
+            }
+            Action::End(which, report) => match self.state.pending().count() {
+                0 => self
+                    .apply(Record::End(End {
+                        id: MutationId::from_bits([0; 16]),
+                        outcome: report.outcome,
+                        entry: None,
+                        reasons: Vec::new(),
+                    }))
+                    .map(drop),
+                pending => self.end(which.index(pending), report),
+            },
+            Action::Resolve(which, report) => self.resolve(which, report.as_ref()),
+            Action::Edit(hands) => {
+                let changes = hands.iter().map(|hand| self.aim().hand(hand)).collect();
+                let id = self.mutation();
+                self.apply(Record::Edit(Edit { id, changes })).map(drop)
+            }
+            Action::Plugin(_) | Action::StackOutputs(_) => self.header(action),
+            Action::Finish(result) => self.finish(*result),
+            Action::Crash => self.crash(),
+            Action::Checkpoint => self.checkpoint(),
+            Action::Restore(_) | Action::Import(..) | Action::Write(..) | Action::Forget(_) => {
+                self.turn_back(action)
+            }
+            _ => self.step(action),
+        }
+    }
+
+    fn header(&mut self, action: &Action) -> Checked {
+        match action {
+            Action::Plugin(number) => {
+                let plugin = Plugin {
+                    kind: "resource".to_owned(),
+                    name: format!("p{number}"),
+                    version: String::new(),
+                };
+                self.apply(Record::RecordPlugin(plugin)).map(drop)
+            }
+            Action::StackOutputs(value) => {
+                let values = [("v".to_owned(), number("n", *value).json().clone())];
+                let outputs = StackOutputs {
+                    values: values.into_iter().collect(),
+                    sensitive: Vec::new(),
+                };
+                self.apply(Record::SetOutputs(outputs)).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn step(&mut self, action: &Action) -> Checked {
+        let aim = self.aim();
+        let change = match action {
+            Action::Same(target, change) => {
+                let target = aim.target(target);
+                let mut entry = aim.changed(self.state.entry(&target), &target, change);
+                if self.entropy.bits()[0].is_multiple_of(2)
+                    && let Some(old) = self.state.entry(&target)
+                {
+                    entry = state_core::Entry::clone(old);
+                }
+                StepChange::Same(entry.into())
+            }
+            Action::Replace(target) => StepChange::Replace(aim.target(target)),
+            Action::Refresh(target, change) => {
+                let target = aim.target(target);
+                let old = self.state.entry(&target);
+                let entry = change
+                    .as_ref()
+                    .map(|change| aim.changed(old, &target, change).into());
+                StepChange::Refresh { target, entry }
+            }
+            Action::RemovePendingReplace(target) => StepChange::RemovePendingReplace(aim.target(target)),
+            Action::Outputs(target, value) => StepChange::Outputs {
+                target: aim.target(target),
+                outputs: number("out", *value),
+                sensitive: Vec::new(),
+            },
+            other => unreachable!("not a step: {other:?}"),
+        };
+        let id = self.mutation();
+        self.apply(Record::Step(Step { id, change })).map(drop)
+    }
+
+    fn turn_back(&mut self, action: &Action) -> Checked {
+        let count = self.revisions.len();
+        if count == 0 {
+            return Ok(());
+        }
+        match action {
+            Action::Forget(which) => {
+                let revision = self.revisions[which.index(count)].0.clone();
+                self.apply(Record::Forget(revision)).map(drop)
+            }
+            Action::Restore(which) => {
+                let (revision, snapshot) = self.revisions[which.index(count)].clone();
+                self.rebase(&snapshot, RebaseCause::Restore { revision })
+            }
+            Action::Import(which, length, serial) => {
+                let snapshot = self.first_of(which, length);
+                let foreign = Some(("terraform".to_owned(), u64::from(*serial)));
+                self.rebase(&snapshot, RebaseCause::Import { foreign })
+            }
+            Action::Write(which, length) => {
+                let snapshot = self.first_of(which, length);
+                let reference = self.store(&snapshot);
+                let stored = Stored {
+                    serial: self.state.serial().next(),
+                    snapshot: reference,
+                    entries: snapshot.entries.len() as u64,
+                };
+                self.apply(Record::Stored(stored)).map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// An earlier revision with only its first entries: still in order.
+    fn first_of(&self, which: &Index, length: &Index) -> Arc<Snapshot> {
+        let mut snapshot = Snapshot::clone(&self.revisions[which.index(self.revisions.len())].1);
+        snapshot
+            .entries
+            .truncate(length.index(snapshot.entries.len() + 1));
+        snapshot.into()
+    }
+
+    fn rebase(&mut self, snapshot: &Arc<Snapshot>, cause: RebaseCause) -> Checked {
+        let snapshot = self.store(snapshot);
+        let id = self.mutation();
+        self.apply(Record::Rebase(Rebase { id, snapshot, cause }))
+            .map(drop)
+    }
+
+    fn store(&mut self, snapshot: &Arc<Snapshot>) -> SnapshotRef {
+        let stored = codec::encode_stored(snapshot);
+        let digest = Digest::of(&stored);
+        self.loaded.insert(digest, Arc::clone(snapshot));
+        SnapshotRef {
+            slot: Slot(self.frames.len() as u64),
+            digest,
+            length: stored.len() as u64,
+        }
+    }
+
+    fn start(&mut self, kind: UpdateKind) -> Checked {
+        let info = UpdateInfo::new(UpdateId::random(&self.entropy), kind, moment());
+        self.apply(Record::UpdateStart(info)).map(drop)
+    }
+
+    fn finish(&mut self, result: UpdateResult) -> Checked {
+        let Some(update) = self.state.update().cloned() else {
+            return Ok(());
+        };
+        let mark = Mark {
+            serial: self.state.serial().next(),
+            update: UpdateInfo {
+                end: Some(moment()),
+                result: Some(result),
+                ..update
+            },
+            base: Base::empty(lineage()),
+            entries: self.state.len() as u64,
+        };
+        self.apply(Record::Mark(mark)).map(drop)
+    }
+
+    /// What no frame holds is lost; the next owner ends the update.
+    fn crash(&mut self) -> Checked {
+        self.seal()?;
+        self.finish(UpdateResult::Interrupted)
+    }
+
+    fn checkpoint(&mut self) -> Checked {
+        self.seal()?;
+        let note = CheckpointNote {
+            base: Base::empty(lineage()),
+        };
+        self.apply(Record::Checkpoint(note))?;
+        self.state = self.reloaded()?;
+        Ok(())
+    }
+
+    fn begin(&mut self, intention: &Intention) -> Record {
+        let aimed = self.aim().intention(intention);
+        let id = match self.state.pending().next() {
+            Some(begun) if intention.misfit => begun.id,
+            _ => self.mutation(),
+        };
+        let deposes = aimed.replaces.then(|| {
+            let key = format!("{:02x}", self.entropy.bits()[0]);
+            DeposedKey::new(key).expect("two hexadecimal digits are a deposed key")
+        });
+        Record::Begin(Begin {
+            id,
+            op: aimed.op,
+            target: aimed.target,
+            entry: aimed.entry.map(Arc::new),
+            deposes,
+            tombstone: aimed.tombstone,
+            at: None,
+        })
+    }
+
+    fn end(&mut self, place: usize, report: &Report) -> Checked {
+        let operation = self.state.pending().nth(place).cloned();
+        let operation = operation.expect("the place is below the count");
+        let result = self.aim().report(&operation, report);
+        let end = End {
+            id: operation.id,
+            outcome: result.outcome,
+            entry: result.entry.map(Arc::new),
+            reasons: result.reasons,
+        };
+        self.apply(Record::End(end)).map(drop)
+    }
+
+    fn resolve(&mut self, which: &Index, report: Option<&Report>) -> Checked {
+        let pending: Vec<_> = self.state.pending().cloned().collect();
+        if pending.is_empty() {
+            return Ok(());
+        }
+        let operation = which.get(&pending);
+        let resolution = self.aim().resolution(operation, report);
+        let id = operation.id;
+        self.apply(Record::Resolve(Resolve { id, resolution })).map(drop)
+    }
+}

@@ -1,0 +1,122 @@
+//! Steps that are one record, and what is done with revisions.
+
+use super::super::actions::Action;
+use super::super::aim::number;
+use super::{Checked, Desk, brought_back, failed, tolerated};
+use proptest::prelude::*;
+use proptest::sample::Index;
+use state_core::mutation::StackOutputs;
+use state_core::snapshot::Plugin;
+use state_core::{Entry, RevisionId, Snapshot, UpdateKind};
+use state_manager::UpdateRequest;
+
+impl Desk {
+    pub(super) async fn turn_back(&mut self, action: &Action) -> Checked {
+        let made = self.reader.revisions();
+        if made.is_empty() {
+            return Ok(());
+        }
+        let before = self.session.state();
+        match action {
+            Action::Forget(which) => {
+                let revision = which.get(&made).clone();
+                let deleted = self.session.delete(&revision).await;
+                let is_current = before.current() == Some(&revision);
+                prop_assert_eq!(deleted.is_err(), is_current, "{:?}", deleted);
+                if deleted.is_ok() {
+                    self.reader.forget(&revision);
+                }
+                Ok(())
+            }
+            Action::Restore(which) => {
+                let revision = which.get(&made);
+                let restored = self.session.set_current(revision).await;
+                let may = before.update().is_none() && before.pending().next().is_none();
+                prop_assert_eq!(restored.is_ok(), may, "{:?}", restored);
+                self.made(tolerated(restored)?).await?;
+                if may {
+                    let held = self.reader.held(revision);
+                    let now: Vec<_> = self.session.state().entries().cloned().collect();
+                    prop_assert!(brought_back(&held.entries, &now), "{revision} did not come back");
+                }
+                Ok(())
+            }
+            Action::Import(which, length, serial) => {
+                let snapshot = self.first_of(which.get(&made), length);
+                let foreign = Some(("terraform".to_owned(), u64::from(*serial)));
+                let request = UpdateRequest::new(UpdateKind::Import);
+                let imported = self.session.import(request, snapshot, foreign).await;
+                prop_assert_eq!(imported.is_err(), before.update().is_some(), "{:?}", imported);
+                self.made(tolerated(imported)?).await
+            }
+            Action::Write(which, length) => {
+                let snapshot = self.first_of(which.get(&made), length);
+                let revision = self.session.write(snapshot.clone()).await.map_err(failed)?;
+                self.reader.stored(revision, &snapshot)
+            }
+            other => unreachable!("not about revisions: {other:?}"),
+        }
+    }
+
+    fn first_of(&self, revision: &RevisionId, length: &Index) -> Snapshot {
+        let mut snapshot = self.reader.held(revision).clone();
+        snapshot
+            .entries
+            .truncate(length.index(snapshot.entries.len() + 1));
+        snapshot
+    }
+
+    pub(super) async fn step(&mut self, action: &Action) -> Checked {
+        let Some(update) = self.update.clone() else {
+            return Ok(());
+        };
+        let state = self.session.state();
+        let aim = self.aim(&state);
+        let done = match action {
+            Action::Same(target, change) => {
+                let target = aim.target(target);
+                let old = state.entry(&target);
+                let entry = match old {
+                    Some(old) if change.size > 0 => Entry::clone(old),
+                    _ => aim.changed(old, &target, change),
+                };
+                update.same(entry).await
+            }
+            Action::Replace(target) => update.replace(aim.target(target)).await,
+            Action::Refresh(target, change) => {
+                let target = aim.target(target);
+                let old = state.entry(&target);
+                let entry = change.as_ref().map(|change| aim.changed(old, &target, change));
+                update.refresh(target, entry).await
+            }
+            Action::RemovePendingReplace(target) => update.remove_pending_replace(aim.target(target)).await,
+            Action::Outputs(target, value) => {
+                update
+                    .outputs(aim.target(target), number("out", *value), Vec::new())
+                    .await
+            }
+            Action::Edit(hands) => {
+                let changes = hands.iter().map(|hand| aim.hand(hand)).collect();
+                update.edit(changes).await
+            }
+            Action::Plugin(number) => {
+                let plugin = Plugin {
+                    kind: "resource".to_owned(),
+                    name: format!("p{number}"),
+                    version: String::new(),
+                };
+                update.record_plugin(plugin).await
+            }
+            Action::StackOutputs(value) => {
+                let values = [("v".to_owned(), number("n", *value).json().clone())];
+                let outputs = StackOutputs {
+                    values: values.into_iter().collect(),
+                    sensitive: Vec::new(),
+                };
+                update.set_outputs(outputs).await
+            }
+            other => unreachable!("not a step: {other:?}"),
+        };
+        tolerated(done).map(drop)
+    }
+}

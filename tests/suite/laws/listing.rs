@@ -1,0 +1,106 @@
+//! The laws at the command line: what `statectl list` prints stands in the order of the state.
+
+use super::config;
+use super::desk::{Desk, failed, run};
+use super::files::{broken, folder};
+use super::strategies::histories;
+use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
+use serde_json::Value;
+use state_backend_fs::FsBackend;
+use state_core::testkit::oracle;
+use state_core::{Address, DeposedKey, EntryKey, SharedEntry, State};
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, OnceLock};
+
+/// Few: the point is what is there at the end.
+const ACTIONS: usize = 12;
+
+proptest! {
+    #![proptest_config(config())]
+
+    #[test]
+    fn statectl_lists_every_entry_after_what_it_depends_on(history in histories(ACTIONS)) {
+        let Some(statectl) = statectl() else {
+            return Ok(());
+        };
+        run(async {
+            let folder = folder()?;
+            let mut desk = Desk::new(Arc::new(FsBackend::create(folder.path()).map_err(failed)?)).await?;
+            for action in &history {
+                desk.act(action).await?;
+            }
+            let listed = listed(statectl, folder.path(), "shop/production")?;
+            let state = desk.session().state();
+            let entries = entries_of(&state, &listed)?;
+            prop_assert!(oracle::is_topological(&entries));
+            prop_assert!(state.entries().eq(&entries), "another order: {:?}", listed);
+            Ok(())
+        })?;
+    }
+}
+
+/// The keys that the command prints, in its order.
+fn listed(statectl: &Path, store: &Path, stack: &str) -> Result<Vec<EntryKey>, TestCaseError> {
+    let backend = format!("file://{}", store.display());
+    let mut command = Command::new(statectl);
+    let arguments = ["list", "--json", "--stack", stack, "--backend", &backend];
+    let output = command.args(arguments).output().map_err(broken)?;
+    let said = String::from_utf8_lossy(&output.stdout);
+    prop_assert!(output.status.success(), "{}", said);
+    let document: Value = serde_json::from_slice(&output.stdout)
+        .map_err(|error| TestCaseError::fail(format!("not JSON: {error}")))?;
+    let entries = document["data"]["entries"].as_array();
+    let entries = entries.ok_or_else(|| TestCaseError::fail("there is no list of entries"))?;
+    entries
+        .iter()
+        .map(|entry| {
+            let address = entry["address"].as_str().unwrap_or_default();
+            let deposed = entry["deposed"].as_str().map(DeposedKey::new).transpose();
+            Ok(EntryKey {
+                address: Address::new(address).map_err(failed)?,
+                deposed: deposed.map_err(failed)?,
+            })
+        })
+        .collect()
+}
+
+fn entries_of(state: &State, keys: &[EntryKey]) -> Result<Vec<SharedEntry>, TestCaseError> {
+    let entry = |key| {
+        let entry = state.entry(key).cloned();
+        entry.ok_or_else(|| TestCaseError::fail(format!("{key} is listed and not there")))
+    };
+    keys.iter().map(entry).collect()
+}
+
+/// The program, where this workspace builds it: built now if it isn't there. None, said loudly, if it can't be.
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+fn statectl() -> Option<&'static Path> {
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let program = PROGRAM.get_or_init(|| {
+        let found = built();
+        if found.is_none() {
+            eprintln!("SKIPPED: there is no statectl to be tested, and cargo can't build it");
+        }
+        found
+    });
+    program.as_deref()
+}
+
+fn built() -> Option<PathBuf> {
+    let test = env::current_exe().ok()?;
+    let profile = test.parent()?.parent()?;
+    let program = profile.join(format!("statectl{}", env::consts::EXE_SUFFIX));
+    // Always: one that was left by an earlier build would be another program. It costs nothing when it is fresh.
+    let mut cargo = Command::new(env::var_os("CARGO")?);
+    cargo.args(["build", "--quiet", "--package", "state-cli", "--target-dir"]);
+    cargo
+        .arg(profile.parent()?)
+        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    if profile.ends_with("release") {
+        cargo.arg("--release");
+    }
+    cargo.status().ok()?.success().then_some(program)
+}
