@@ -93,6 +93,11 @@ pub trait Backend: fmt::Debug + Send + Sync {
 
     /// Who holds the writer lock.
     async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus>;
+
+    /// Forgets the credentials that this store keeps for its user (seed 001). The default has none to forget.
+    async fn logout(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// What a store can do. The conformance suite checks each claim both ways.

@@ -358,4 +358,8 @@ impl Backend for FaultyBackend {
     async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus> {
         call!(self.LockStatus, inner.lock_status(lineage))
     }
+
+    async fn logout(&self) -> Result<()> {
+        self.inner.logout().await
+    }
 }
