@@ -6,7 +6,7 @@ use crate::snapshots;
 use crate::stack::Stack;
 use state_core::backend::{ObjectKind, ObjectName};
 use state_core::{Enveloped, Error, Result, RevisionId, Slot, Snapshot, UpdateInfo};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A committed point of a stack's journal.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +51,31 @@ pub(crate) async fn documents(stack: &Stack, tip: &Replayed) -> Result<Vec<Revis
         .into_values()
         .filter(|document| !tip.state.is_forgotten(&document.revision))
         .collect())
+}
+
+/// At most so many revisions, newest first, that are older than `before` (none: from the newest on). Reads only the
+/// documents of those.
+pub(crate) async fn page(
+    stack: &Stack,
+    tip: &Replayed,
+    before: Option<&RevisionId>,
+    limit: usize,
+) -> Result<Vec<Revision>> {
+    let mut ids: BTreeSet<RevisionId> = tip.revisions.iter().map(|live| live.revision.clone()).collect();
+    for name in stack.backend().list(stack.lineage(), ObjectKind::Update).await? {
+        if let ObjectName::Update(id) = name {
+            ids.insert(id);
+        }
+    }
+    let older = |id: &&RevisionId| before.is_none_or(|before| *id < before);
+    let wanted = ids.iter().rev().filter(older);
+    let wanted = wanted.filter(|id| !tip.state.is_forgotten(id)).take(limit);
+    let mut page = Vec::new();
+    for id in wanted {
+        let document = document(stack, tip, id).await?;
+        page.push(document.into_revision(tip.state.current()));
+    }
+    Ok(page)
 }
 
 async fn read_document(stack: &Stack, name: &ObjectName) -> Result<RevisionDocument> {

@@ -43,11 +43,13 @@
 //! # Cancellation
 //! A future that is dropped before its work is in the queue does nothing; afterwards the work is done anyway.
 
+mod deployments;
 mod document;
 mod environment;
 mod history;
 mod intent;
 mod load;
+mod logs;
 mod open;
 mod persistent;
 mod queue;
@@ -68,6 +70,7 @@ mod waiting;
 pub use environment::{Actor, Environment};
 pub use history::{Revision, RevisionKind};
 pub use intent::{Intent, UpdateRequest};
+pub use logs::{LogQuery, StoredLine};
 pub use persistent::StateManager;
 pub use registry::{BackendRegistry, StoreRequest};
 pub use session::Session;

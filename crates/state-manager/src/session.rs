@@ -1,15 +1,18 @@
 //! The writer lock of a stack, with the queue behind it.
 
+mod records;
+
 use crate::intent::UpdateRequest;
 use crate::queue::{Answer, Job, Prepared, Published, Queue, Request, WAITING, Work, ended};
 use crate::recovery;
 use crate::scribe::{Desk, Scribe};
 use crate::stack::Stack;
 use crate::update::Update;
-use crate::{load, snapshots};
+use crate::{load, logs, snapshots};
+use records::{finished, finished_with, started};
 use state_core::backend::Acquired;
 use state_core::head::Watermark;
-use state_core::journal::{Mark, Rebase, RebaseCause, Record, Stored};
+use state_core::journal::{Rebase, RebaseCause, Record, Stored};
 use state_core::mutation::{Resolution, Resolve};
 use state_core::state::Loaded;
 use state_core::{
@@ -30,6 +33,8 @@ pub struct Session {
     requests: mpsc::Sender<Request>,
     published: watch::Receiver<Published>,
     recovered: Arc<[PendingOperation]>,
+    /// Logs of updates that ended, as far as they couldn't be stored yet.
+    logs: Arc<logs::Unsaved>,
 }
 
 impl Session {
@@ -78,6 +83,7 @@ impl Session {
             requests: sender,
             published,
             recovered,
+            logs: Arc::default(),
         };
         if interrupted {
             session.end_update(UpdateResult::Interrupted).await?;
@@ -253,8 +259,9 @@ impl Session {
     /// Writes what is queued, closes the journal with a watermark and frees the lock.
     ///
     /// # Errors
-    /// What kept the last batch from being written. The lock is freed in any case.
+    /// What kept the last batch, or the log of an update, from being written. The lock is freed in any case.
     pub async fn close(self) -> Result<()> {
+        let logged = self.logs.store(&*self.writer).await;
         let (reply, answer) = oneshot::channel();
         let asked = self
             .requests
@@ -281,7 +288,7 @@ impl Session {
             other => other.map(drop),
         };
         let released = self.writer.release().await;
-        marked.and(released)
+        marked.and(released).and(logged)
     }
 
     pub(crate) fn writer(&self) -> &dyn Writer {
@@ -295,6 +302,13 @@ impl Session {
         self.built(build, Loaded::new())
             .await
             .and_then(|answer| self.made(answer))
+    }
+
+    /// Stores the log of an update that ended. What can't be stored now is tried again at the close.
+    pub(crate) async fn keep_log(&self, revision: &RevisionId, log: &logs::Buffer) {
+        if self.logs.add(revision.serial(), log).is_ok() && self.logs.store(&*self.writer).await.is_err() {
+            // It stays, and the close tells.
+        }
     }
 
     /// Queues records that the caller encoded.
@@ -426,55 +440,4 @@ impl Session {
             reason,
         }
     }
-}
-
-fn started(state: &State, mut info: UpdateInfo) -> Record {
-    info.parent = state.current().cloned();
-    Record::UpdateStart(info)
-}
-
-fn finished(
-    state: &State,
-    base: &Base,
-    records: Vec<Record>,
-    result: UpdateResult,
-    end: &state_core::Timestamp,
-) -> Result<Vec<Record>> {
-    finished_with(state, base, records, result, end, &Loaded::new())
-}
-
-/// The records, then the mark that ends their update. The mark tells what the update did, so they are applied to
-/// a copy first.
-fn finished_with(
-    state: &State,
-    base: &Base,
-    mut records: Vec<Record>,
-    result: UpdateResult,
-    end: &state_core::Timestamp,
-    loaded: &Loaded,
-) -> Result<Vec<Record>> {
-    let mut after = state.clone();
-    for record in &records {
-        let applied = after.apply(record, loaded);
-        applied.map_err(|violations| Error::Integrity {
-            object: "the change".to_owned(),
-            violations,
-        })?;
-    }
-    let Some(update) = after.update() else {
-        return Err(Error::conflict("the update", "it has ended already"));
-    };
-    let update = UpdateInfo {
-        end: Some(end.clone()),
-        result: Some(result),
-        ..update.clone()
-    };
-    let mark = Mark {
-        serial: after.serial().next(),
-        update,
-        base: base.clone(),
-        entries: after.len() as u64,
-    };
-    records.push(Record::Mark(mark));
-    Ok(records)
 }

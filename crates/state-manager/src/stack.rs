@@ -177,6 +177,16 @@ impl Stack {
             .collect())
     }
 
+    /// A page of the history: at most so many revisions, newest first, that are older than `before` (none: from the
+    /// newest on). The last one of a page leads to the next.
+    ///
+    /// # Errors
+    /// `Corrupt` when stored bytes are damaged.
+    pub async fn history_page(&self, before: Option<&RevisionId>, limit: usize) -> Result<Vec<Revision>> {
+        let tip = self.replay_tip().await?;
+        history::page(self, &tip, before, limit).await
+    }
+
     /// Reads everything and checks every rule. `deep` reads the whole history too, and compares each checkpoint
     /// with what the journal before it leads to.
     ///

@@ -4,6 +4,7 @@ use crate::environment::Environment;
 use crate::recovery;
 use crate::stack::Stack;
 use state_core::backend::{Holder, NamePointer, NameTarget};
+use state_core::crypter::CrypterProvider;
 use state_core::head::Moving;
 use state_core::{Backend, Error, Head, Lineage, Nonce, Result, RevisionId, StackName, Timestamp};
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 pub struct Stacks {
     backend: Arc<dyn Backend>,
     environment: Environment,
+    pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,
 }
 
 /// What a list of stacks says about one of them.
@@ -53,7 +55,11 @@ pub enum Removal {
 impl Stacks {
     /// The stacks of a backend.
     pub fn new(backend: Arc<dyn Backend>, environment: Environment) -> Self {
-        Self { backend, environment }
+        Self {
+            backend,
+            environment,
+            crypters: None,
+        }
     }
 
     /// The store's URL.
@@ -222,7 +228,11 @@ impl Stacks {
         recovery::commit_rename(stack, writer, from, to).await
     }
 
-    async fn require(&self, name: &StackName) -> Result<Stack> {
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        &*self.backend
+    }
+
+    pub(crate) async fn require(&self, name: &StackName) -> Result<Stack> {
         self.get(name)
             .await?
             .ok_or_else(|| Error::not_found(format!("stack {}", name.short())))

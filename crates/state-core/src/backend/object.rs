@@ -76,9 +76,7 @@ impl ObjectName {
                 slot: Slot(number),
                 short: short.to_owned(),
             },
-            (ObjectKind::Update, "json") => {
-                Self::Update(format!("{}-{short}", Serial(number)).parse().ok()?)
-            }
+            (ObjectKind::Update, "json") => Self::Update(format!("{}-{short}", Serial(number)).parse().ok()?),
             (ObjectKind::Log, "jsonl.zst") => Self::Log(Serial(number)),
             _ => return None,
         };
@@ -134,11 +132,7 @@ mod tests {
             ".tmp-7",
         ] {
             for kind in ObjectKind::ALL {
-                assert_eq!(
-                    ObjectName::from_file_name(kind, file),
-                    None,
-                    "{file} as {kind:?}"
-                );
+                assert_eq!(ObjectName::from_file_name(kind, file), None, "{file} as {kind:?}");
             }
         }
     }

@@ -10,6 +10,7 @@ mod names;
 mod persistent;
 mod registry;
 mod revisions;
+mod seed_001;
 mod sessions;
 mod waiting;
 
