@@ -11,6 +11,7 @@ mod persistent;
 mod registry;
 mod revisions;
 mod seed_001;
+mod seed_004;
 mod sessions;
 mod waiting;
 
