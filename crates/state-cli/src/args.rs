@@ -117,6 +117,14 @@ pub(crate) enum Command {
     /// List the revisions, newest first.
     #[command(visible_alias = "log")]
     History(commands::history::Args),
+    /// Tell what differs between two revisions.
+    Diff(commands::diff::Args),
+    /// Tell which revision each property of an entry is from.
+    Blame(commands::blame::Args),
+    /// Find entries by address, kind, id or value.
+    Find(commands::find::Args),
+    /// Draw who needs whom.
+    Graph(commands::graph::Args),
     /// Bring back an earlier revision, as a new one.
     Rollback(commands::rollback::Args),
     /// Check every stored byte that counts, and every integrity rule.
@@ -127,6 +135,9 @@ pub(crate) enum Command {
     /// See who holds the stack; take the lock from a holder that is gone.
     #[command(subcommand)]
     Lock(commands::lock::Command),
+    /// Change the record by hand.
+    #[command(flatten)]
+    Surgery(commands::surgery::Command),
 }
 
 /// Whether `--json` is among the arguments: asked before they are understood, so that usage errors are JSON too.

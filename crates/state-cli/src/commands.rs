@@ -1,7 +1,11 @@
 //! One module a command: its arguments, and what it does.
 
 pub(crate) mod backends;
+pub(crate) mod blame;
+pub(crate) mod diff;
 pub(crate) mod export;
+pub(crate) mod find;
+pub(crate) mod graph;
 pub(crate) mod history;
 pub(crate) mod import;
 pub(crate) mod init;
@@ -12,6 +16,7 @@ pub(crate) mod pending;
 pub(crate) mod rollback;
 pub(crate) mod show;
 pub(crate) mod stack;
+pub(crate) mod surgery;
 pub(crate) mod verify;
 
 use crate::args::Command;
@@ -19,7 +24,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::output::Report;
 
-/// Runs a command. Nothing is printed on stdout before it is done.
+/// Runs a command. But for what streams, nothing is printed on stdout before it is done.
 pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
     match command {
         Command::Backends => backends::run(context),
@@ -31,9 +36,14 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::Show(args) => show::run(context, args).await,
         Command::Outputs(args) => outputs::run(context, args).await,
         Command::History(args) => history::run(context, args).await,
+        Command::Diff(args) => diff::run(context, args).await,
+        Command::Blame(args) => blame::run(context, args).await,
+        Command::Find(args) => find::run(context, args).await,
+        Command::Graph(args) => graph::run(context, args).await,
         Command::Rollback(args) => rollback::run(context, args).await,
         Command::Verify(args) => verify::run(context, args).await,
         Command::Pending(command) => pending::run(context, command).await,
         Command::Lock(command) => lock::run(context, command).await,
+        Command::Surgery(command) => surgery::run(context, command).await,
     }
 }

@@ -38,8 +38,18 @@ impl EntryLine {
     }
 }
 
+impl EntryLine {
+    /// Its address, and which of the objects there it is.
+    pub(crate) fn name(&self) -> String {
+        match &self.deposed {
+            None => self.address.clone(),
+            Some(key) => format!("{} (deposed {key})", self.address),
+        }
+    }
+}
+
 /// The resource's type, or the composite's.
-fn kind(entry: &Entry) -> Option<String> {
+pub(crate) fn kind(entry: &Entry) -> Option<String> {
     entry.kind.clone().or_else(|| entry.library_type.clone())
 }
 

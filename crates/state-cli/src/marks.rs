@@ -1,7 +1,7 @@
 //! What is special about a stack or an entry right now, in a word each.
 
 use serde::Serialize;
-use state_core::{Entry, PendingOperation, RevisionId};
+use state_core::{Entry, PendingOperation, RevisionId, Snapshot, StackName};
 use state_manager::View;
 
 /// Which stack a command looked at, and whether its state is known to say what the world is (seed 000).
@@ -18,6 +18,9 @@ pub(crate) struct Standing {
     pub(crate) pending: usize,
     /// Whether nothing is pending.
     pub(crate) reliable: bool,
+    /// The revision that was looked at, if one was asked for; `revision` is the same then.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) at: Option<RevisionId>,
 }
 
 impl Standing {
@@ -29,6 +32,19 @@ impl Standing {
             update_open: view.update_open(),
             pending: view.state.pending().count(),
             reliable: view.is_reliable(),
+            at: None,
+        }
+    }
+
+    /// How a stack stood at a revision.
+    pub(crate) fn at(name: &StackName, revision: RevisionId, snapshot: &Snapshot) -> Self {
+        Self {
+            stack: name.to_string(),
+            revision: Some(revision.clone()),
+            update_open: false,
+            pending: snapshot.pending_operations.len(),
+            reliable: snapshot.pending_operations.is_empty(),
+            at: Some(revision),
         }
     }
 
@@ -38,7 +54,12 @@ impl Standing {
         if self.update_open {
             warnings.push("an update is open: this is the state after its last acknowledged step".to_owned());
         }
-        if !self.reliable {
+        if self.at.is_some() && !self.reliable {
+            warnings.push(format!(
+                "this revision isn't reliable: {} begun and not ended by then",
+                count(self.pending, "operation was", "operations were")
+            ));
+        } else if !self.reliable {
             warnings.push(format!(
                 "the state is being changed and not reliable: {} begun and not ended; see `statectl pending list`",
                 count(self.pending, "operation was", "operations were")

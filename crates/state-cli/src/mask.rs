@@ -1,17 +1,27 @@
 //! Hides sensitive values from whoever looks, unless `--show-secrets` was said.
 
+use state_core::diff::Value;
 use state_core::sensitive::{SecretStrings, covered_pointers, mask_entry, mask_outputs};
 use state_core::{Entry, Json, Properties, Snapshot};
 use std::collections::BTreeMap;
 
 /// What stands in a secret's place.
-const HIDDEN: &str = "(sensitive)";
+pub(crate) const HIDDEN: &str = "(sensitive)";
 
 /// The id that the provider gave, unless it is a secret.
 pub(crate) fn id(entry: &Entry, show_secrets: bool) -> Option<String> {
     let id = entry.id.as_ref()?;
     let hidden = !show_secrets && SecretStrings::of_entry(entry).contains(id);
     Some(if hidden { HIDDEN.to_owned() } else { id.clone() })
+}
+
+/// A value of a diff or of a property.
+pub(crate) fn value(value: &Value, show_secrets: bool) -> Json {
+    if show_secrets {
+        value.revealed().clone()
+    } else {
+        value.masked(HIDDEN)
+    }
 }
 
 /// An entry's inputs and outputs.

@@ -129,6 +129,25 @@ impl Report {
     }
 }
 
+/// Prints one envelope a line, each at once, for what is too long to be held: JSON lines.
+///
+/// Returns whether anybody still reads.
+pub(crate) fn stream_line(kind: &'static str, data: &impl Serialize) -> Result<bool, CliError> {
+    let envelope = Envelope {
+        kind,
+        format_version: FORMAT_VERSION,
+        data,
+        warnings: &[],
+    };
+    let line = json_line(&envelope)?;
+    match std::io::stdout().lock().write_all(&line) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        result => result
+            .map(|()| true)
+            .map_err(|source| CliError::io("stdout", &source)),
+    }
+}
+
 fn json_line(value: &impl Serialize) -> Result<Vec<u8>, CliError> {
     let mut line = serde_json::to_vec(value)
         .map_err(|source| CliError::new(ExitCode::Failed, "the JSON output", &source.to_string()))?;

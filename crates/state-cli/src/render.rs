@@ -1,5 +1,6 @@
 //! How things look to people.
 
+pub(crate) mod change;
 pub(crate) mod page;
 pub(crate) mod table;
 pub(crate) mod time;

@@ -34,6 +34,11 @@ pub(crate) fn resolve(history: &[Revision], wanted: &str) -> Result<RevisionId, 
     }
 }
 
+/// The update before the current one.
+pub(crate) fn previous(history: &[Revision]) -> Option<RevisionId> {
+    relative(history, 1).map(|revision| revision.id.clone())
+}
+
 fn fits(id: &RevisionId, wanted: &str) -> bool {
     match wanted.split_once('-') {
         Some((serial, short)) => id.serial().to_string() == serial && id.short().starts_with(short),

@@ -59,12 +59,24 @@ pub fn encode_pretty(snapshot: &Snapshot) -> String {
 /// another type, for an entry type that this build doesn't know, for an illegal address, and for two entries with
 /// one key; [`Error::Format`] for another format version.
 pub fn decode(object: &str, bytes: &[u8]) -> Result<Snapshot> {
+    decode_with(object, bytes, false)
+}
+
+/// [`decode`] for a snapshot that is to be [repaired](crate::repair): two entries may have one key.
+///
+/// # Errors
+/// As [`decode`].
+pub fn decode_broken(object: &str, bytes: &[u8]) -> Result<Snapshot> {
+    decode_with(object, bytes, true)
+}
+
+fn decode_with(object: &str, bytes: &[u8], allows_twins: bool) -> Result<Snapshot> {
     let malformed = |source| Error::Malformed {
         object: object.to_owned(),
         source,
     };
     let (document, is_shallow) = reader::parse(bytes).map_err(malformed)?;
-    let reader = Reader::new(&document, is_shallow);
+    let reader = Reader::new(&document, is_shallow).allowing_twins(allows_twins);
     let version = read_snapshot::format_version(&reader).map_err(malformed)?;
     if version != crate::CURRENT_FORMAT_VERSION {
         return Err(Error::Format {

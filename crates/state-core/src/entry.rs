@@ -1,5 +1,7 @@
 //! One record of a snapshot: a resource, a call of a composite, or an action.
 
+mod rewrite;
+
 use crate::address::{Address, Dependency, DeposedKey, EntryKey};
 use crate::environment::Timestamp;
 use crate::id::Uid;

@@ -88,6 +88,11 @@ impl SecretStrings {
         secrets
     }
 
+    /// Adds those of another version of the same object.
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
     /// Whether a string is one of them.
     pub fn contains(&self, text: &str) -> bool {
         self.0.contains(text)
@@ -110,6 +115,31 @@ impl fmt::Debug for SecretStrings {
 pub fn covered_pointers(value: &Json, paths: &[String], also: &SecretStrings) -> Vec<String> {
     let covered = covered(value.view(), &Path::all(paths), also);
     covered.into_iter().map(|one| one.pointer).collect()
+}
+
+/// Where secrets begin and end in the text of an object whose keys are names of fields: by its own marks, by those
+/// of another version of it, and by strings. An object that is covered whole gives the values of its fields.
+pub(crate) fn secret_ranges(
+    object: &Json,
+    own: &[String],
+    foreign: &[String],
+    also: &SecretStrings,
+) -> BTreeMap<usize, usize> {
+    let range = |view: View<'_>| (view.offset(), view.offset() + view.text().len());
+    let covered = cover::covered_with(object.view(), &Path::all(own), &Path::all(foreign), also);
+    match (covered.as_slice(), object.view().members()) {
+        ([whole], Some(fields)) if whole.pointer.is_empty() => {
+            fields.map(|(_, value)| range(value)).collect()
+        }
+        _ => covered.iter().map(|one| range(one.view)).collect(),
+    }
+}
+
+/// Where strings that are secret begin and end in the text of any value.
+pub(crate) fn secret_string_ranges(value: &Json, also: &SecretStrings) -> Vec<(usize, usize)> {
+    let covered = cover::covered_below(value.view(), &[], also);
+    let range = |view: View<'_>| (view.offset(), view.offset() + view.text().len());
+    covered.iter().map(|one| range(one.view)).collect()
 }
 
 /// A copy with the placeholder, as a string, in the place of all that is secret.

@@ -219,6 +219,19 @@ impl State {
             .filter_map(|position| self.entries.at(position))
     }
 
+    /// The live members of a group, in order.
+    pub fn members<'a>(&'a self, group: &'a Address) -> impl Iterator<Item = &'a SharedEntry> {
+        self.entries
+            .members_of(group)
+            .filter_map(|position| self.entries.at(position))
+    }
+
+    /// Whether one entry stands before another; false when one of them isn't there.
+    pub fn stands_before(&self, one: &EntryKey, other: &EntryKey) -> bool {
+        let places = self.entries.position(one).zip(self.entries.position(other));
+        places.is_some_and(|(one, other)| one < other)
+    }
+
     /// What was begun and not ended, oldest first.
     pub fn pending(&self) -> impl Iterator<Item = &PendingOperation> {
         self.pending.iter().map(|p| &**p)

@@ -52,17 +52,28 @@ pub const OPAQUE_IN_SNAPSHOT: [&str; 3] = ["/original/text", "/check-results", "
 /// [`detect`].
 pub fn import(bytes: &[u8], format: Format, clock: &dyn Clock) -> Result<Imported> {
     match format {
-        Format::Native => native(bytes),
+        Format::Native => native(bytes, codec::decode),
         Format::Terraform => terraform::import(bytes, clock),
     }
 }
 
-fn native(bytes: &[u8]) -> Result<Imported> {
+/// [`import`] of a state that is to be [repaired](state_core::repair): entries of a native snapshot may have one key.
+///
+/// # Errors
+/// As [`import`].
+pub fn import_broken(bytes: &[u8], format: Format, clock: &dyn Clock) -> Result<Imported> {
+    match format {
+        Format::Native => native(bytes, codec::decode_broken),
+        Format::Terraform => terraform::import(bytes, clock),
+    }
+}
+
+fn native(bytes: &[u8], decode: fn(&str, &[u8]) -> state_core::Result<Snapshot>) -> Result<Imported> {
     if bytes.is_empty() {
         return Err(Error::NoState);
     }
     Ok(Imported {
-        snapshot: codec::decode("snapshot", bytes)?,
+        snapshot: decode("snapshot", bytes)?,
         foreign: None,
         notes: Vec::new(),
     })

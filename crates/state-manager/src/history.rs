@@ -5,7 +5,7 @@ use crate::load::{self, Replayed};
 use crate::snapshots;
 use crate::stack::Stack;
 use state_core::backend::{ObjectKind, ObjectName};
-use state_core::{Enveloped, Error, Result, RevisionId, Slot, Snapshot, UpdateInfo};
+use state_core::{Base, Enveloped, Error, Frame, Result, RevisionId, Slot, Snapshot, State, UpdateInfo};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A committed point of a stack's journal.
@@ -51,6 +51,21 @@ pub(crate) async fn documents(stack: &Stack, tip: &Replayed) -> Result<Vec<Revis
         .into_values()
         .filter(|document| !tip.state.is_forgotten(&document.revision))
         .collect())
+}
+
+/// The ids of all revisions that `updates/` tells of.
+pub(crate) async fn stored_ids(stack: &Stack) -> Result<BTreeSet<RevisionId>> {
+    let names = stack.backend().list(stack.lineage(), ObjectKind::Update).await?;
+    let ids = names.into_iter().filter_map(|name| match name {
+        ObjectName::Update(id) => Some(id),
+        _ => None,
+    });
+    Ok(ids.collect())
+}
+
+/// What `updates/` tells of a revision.
+pub(crate) async fn stored_document(stack: &Stack, id: &RevisionId) -> Result<RevisionDocument> {
+    read_document(stack, &ObjectName::Update(id.clone())).await
 }
 
 /// At most so many revisions, newest first, that are older than `before` (none: from the newest on). Reads only the
@@ -149,25 +164,45 @@ pub(crate) async fn snapshot(stack: &Stack, tip: &Replayed, revision: &RevisionI
     }
 }
 
+/// What `pick` finds in the state at a mark and at each one before it from the same base, oldest first.
+pub(crate) async fn at_marks<T>(
+    stack: &Stack,
+    document: &RevisionDocument,
+    base: &Base,
+    pick: impl Fn(&State) -> T,
+) -> Result<Vec<(RevisionId, T)>> {
+    let frames = frames_until(stack, base, document.slot).await?;
+    let picked = load::at_marks(stack.backend(), stack.lineage(), base, &frames, pick).await?;
+    if picked.last().is_some_and(|(last, _)| *last == document.revision) {
+        return Ok(picked);
+    }
+    Err(not_reached(stack, &document.revision))
+}
+
+fn not_reached(stack: &Stack, revision: &RevisionId) -> Error {
+    let object = format!("revision {revision} of stack {}", stack.lineage());
+    Error::corrupt(object, 0, "the journal doesn't lead to it")
+}
+
+async fn frames_until(stack: &Stack, base: &Base, last: Slot) -> Result<Vec<Frame>> {
+    let view = stack
+        .backend()
+        .read_journal(stack.lineage(), Some(base.start))
+        .await?;
+    let frames = view.frames.into_iter();
+    Ok(frames.take_while(|frame| frame.slot() <= last).collect())
+}
+
 /// The state at a mark: from the base that it names, replayed up to its frame.
 async fn state_at(
     stack: &Stack,
     document: &RevisionDocument,
     mark: &state_core::journal::Mark,
 ) -> Result<Replayed> {
-    let view = stack
-        .backend()
-        .read_journal(stack.lineage(), Some(mark.base.start))
-        .await?;
-    let frames: Vec<_> = view
-        .frames
-        .into_iter()
-        .take_while(|frame| frame.slot() <= document.slot)
-        .collect();
+    let frames = frames_until(stack, &mark.base, document.slot).await?;
     let replayed = load::from_base(stack.backend(), stack.lineage(), &mark.base, &frames).await?;
     if replayed.state.current() == Some(&document.revision) {
         return Ok(replayed);
     }
-    let object = format!("revision {} of stack {}", document.revision, stack.lineage());
-    Err(Error::corrupt(object, 0, "the journal doesn't lead to it"))
+    Err(not_reached(stack, &document.revision))
 }

@@ -43,6 +43,7 @@
 //! # Cancellation
 //! A future that is dropped before its work is in the queue does nothing; afterwards the work is done anyway.
 
+mod blame;
 mod deployments;
 mod document;
 mod environment;
@@ -55,6 +56,7 @@ mod persistent;
 mod queue;
 mod recovery;
 mod registry;
+mod revisions;
 mod scribe;
 mod session;
 mod snapshots;
@@ -67,12 +69,14 @@ mod update;
 mod verify;
 mod waiting;
 
+pub use blame::{Blame, BlameLine};
 pub use environment::{Actor, Environment};
 pub use history::{Revision, RevisionKind};
 pub use intent::{Intent, UpdateRequest};
 pub use logs::{LogQuery, StoredLine};
 pub use persistent::StateManager;
 pub use registry::{BackendRegistry, StoreRequest};
+pub use revisions::Revisions;
 pub use session::Session;
 pub use stack::{Stack, View};
 pub use stacks::{Removal, StackSummary, Stacks};

@@ -5,12 +5,13 @@ use crate::snapshots;
 use state_core::backend::JournalView;
 use state_core::journal::{Frame, FrameKind, Parsed, Record, decode_records};
 use state_core::state::{Loaded, replay};
-use state_core::{Backend, Base, Digest, Error, Lineage, Result, SnapshotRef, State, Timestamp};
+use state_core::{Backend, Base, Digest, Error, Lineage, Result, RevisionId, SnapshotRef, State, Timestamp};
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
 /// A state that was read, and what was seen on the way.
+#[derive(Clone)]
 pub(crate) struct Replayed {
     pub(crate) state: State,
     /// When the last thing that it holds was recorded.
@@ -81,6 +82,35 @@ pub(crate) async fn from_base(
         journal_bytes: frames.iter().map(|frame| frame.bytes().len() as u64).sum(),
         ends_with_mark,
     })
+}
+
+/// What `pick` finds in the state at each mark of these frames, which begin at the base; oldest first. One pass, and no
+/// more in memory than one state.
+pub(crate) async fn at_marks<T>(
+    backend: &dyn Backend,
+    lineage: Lineage,
+    base: &Base,
+    frames: &[Frame],
+    pick: impl Fn(&State) -> T,
+) -> Result<Vec<(RevisionId, T)>> {
+    let mut state = from_base(backend, lineage, base, &[]).await?.state;
+    require_link(lineage, base, frames)?;
+    let mut picked = Vec::new();
+    let mut from = 0;
+    for (at, frame) in frames.iter().enumerate() {
+        let document = RevisionDocument::of_frame(&frame_object(lineage, frame), frame)?;
+        let Some(document) = document.filter(|document| matches!(document.made, Made::Mark(_))) else {
+            continue;
+        };
+        let stretch = &frames[from..=at];
+        let loaded = load_rebases(backend, lineage, stretch).await?;
+        state = replay(state, stretch, &loaded)?;
+        from = at + 1;
+        if state.current() == Some(&document.revision) {
+            picked.push((document.revision, pick(&state)));
+        }
+    }
+    Ok(picked)
 }
 
 /// The snapshots that the frames rebase to.

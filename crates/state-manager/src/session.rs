@@ -1,6 +1,7 @@
 //! The writer lock of a stack, with the queue behind it.
 
 mod records;
+mod surgery;
 
 use crate::intent::UpdateRequest;
 use crate::queue::{Answer, Job, Prepared, Published, Queue, Request, WAITING, Work, ended};

@@ -1,17 +1,19 @@
 //! One stack, read without a lock.
 
+use crate::blame::{self, Blame};
 use crate::document::Made;
 use crate::environment::Environment;
 use crate::history::{self, Revision};
 use crate::load::{self, Replayed};
 use crate::persistent::Known;
+use crate::revisions::Revisions;
 use crate::session::Session;
 use crate::verify::{self, VerifyReport};
 use state_core::backend::{Acquire, LockStatus};
 use state_core::mutation::StackOutputs;
 use state_core::{
-    Backend, Epoch, Error, Head, Lineage, Nonce, Result, RevisionId, Snapshot, SnapshotMeta, StackName,
-    State, Timestamp,
+    Address, Backend, Epoch, Error, Head, Lineage, Nonce, Result, RevisionId, Snapshot, SnapshotMeta,
+    StackName, State, Timestamp,
 };
 use std::sync::Arc;
 
@@ -175,6 +177,23 @@ impl Stack {
             .rev()
             .map(|document| document.into_revision(tip.state.current()))
             .collect())
+    }
+
+    /// The revisions with what made them, newest first, read one at a time.
+    ///
+    /// # Errors
+    /// `Corrupt` when stored bytes are damaged.
+    pub async fn revisions(&self) -> Result<Revisions> {
+        Revisions::of(self, self.replay_tip().await?).await
+    }
+
+    /// Which revision each property of an entry is from, in the tip or in a revision. Follows the object through
+    /// moves. Reads as many revisions as it takes to settle all properties.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such revision, or no such entry in it.
+    pub async fn blame(&self, address: &Address, at: Option<&RevisionId>) -> Result<Blame> {
+        blame::blame(self, self.replay_tip().await?, address, at).await
     }
 
     /// A page of the history: at most so many revisions, newest first, that are older than `before` (none: from the

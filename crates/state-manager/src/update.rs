@@ -344,7 +344,7 @@ fn fit(
     )
 }
 
-fn check_size(entry: &Entry) -> Result<()> {
+pub(crate) fn check_size(entry: &Entry) -> Result<()> {
     let length = codec::entry_text(entry).len();
     if length <= MAX_ENTRY {
         return Ok(());

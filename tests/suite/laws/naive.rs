@@ -5,7 +5,7 @@
 mod judge;
 mod steps;
 
-use judge::{is_sound, is_whole, stands};
+use judge::is_sound;
 use state_core::journal::{RebaseCause, Record};
 use state_core::mutation::{Begin, End, Resolution, Resolve, StackOutputs};
 use state_core::pending::RefusedResult;

@@ -21,7 +21,7 @@ pub(crate) struct Args {
     #[arg(long)]
     format: Option<Format>,
     /// The revision: an id, the beginning of one, a serial, `@` or `@-`. Default: the latest state.
-    #[arg(long, value_name = "REV")]
+    #[arg(long, visible_alias = "at", value_name = "REV")]
     rev: Option<String>,
     /// Write to this file, readable by you only, instead of stdout.
     #[arg(long, short, value_name = "FILE")]

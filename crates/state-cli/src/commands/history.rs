@@ -3,21 +3,24 @@
 use crate::context::Context;
 use crate::error::CliError;
 use crate::marks::count;
-use crate::output::Report;
+use crate::output::{Report, stream_line};
 use crate::render::table::Table;
-use crate::render::time::age;
+use crate::render::time::{Since, age};
 use crate::store;
 use serde::Serialize;
 use state_core::{Op, RevisionId, Timestamp, UpdateInfo, UpdateResult};
 use state_manager::{Revision, RevisionKind};
 use std::collections::BTreeMap;
 
-/// List the revisions, newest first. `@` marks the current one.
+/// List the revisions, newest first. `@` marks the current one. With `--json` each is a line of its own.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// At most so many.
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
+    /// Only those since then: a span back from now (`2h`, `7d`), a day (`2026-05-30`) or a moment (RFC 3339).
+    #[arg(long, value_name = "WHEN")]
+    since: Option<Since>,
 }
 
 #[derive(Serialize)]
@@ -28,6 +31,8 @@ struct Line {
     kind: String,
     current: bool,
     entries: u64,
+    /// The later revision that brought back one from before this.
+    undone_by: Option<RevisionId>,
     #[serde(flatten)]
     update: Option<Details>,
 }
@@ -60,6 +65,7 @@ impl From<Revision> for Line {
             kind,
             current: revision.current,
             entries: revision.entries,
+            undone_by: None,
             update,
         }
     }
@@ -85,13 +91,38 @@ impl From<UpdateInfo> for Details {
 
 /// Lists.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let revisions = store::open_stack(context).await?.history().await?;
-    let limit = args.limit.unwrap_or(usize::MAX);
-    let lines: Vec<Line> = revisions.into_iter().take(limit).map(Line::from).collect();
     let now = context.now();
+    let since = args.since.as_ref().map(|since| since.moment(&now)).transpose()?;
+    let mut revisions = store::open_stack(context).await?.revisions().await?;
+    let mut lines: Vec<Line> = Vec::new();
+    let mut undoing = Undoing::default();
+    let mut left = args.limit.unwrap_or(usize::MAX);
+    while left > 0 {
+        let Some(revision) = revisions.next().await? else {
+            break;
+        };
+        if is_before(since, &revision) {
+            break;
+        }
+        left -= 1;
+        let mut line = Line::from(revision);
+        undoing.mark(&mut line);
+        if !context.global.json {
+            lines.push(line);
+        } else if !stream_line("history", &line)? {
+            break;
+        }
+    }
+    if context.global.json {
+        return Ok(Report::raw(Vec::new(), Vec::new()));
+    }
     Report::new(context, "history", &lines, Vec::new(), |page| {
         if lines.is_empty() {
-            page.line("no revisions yet: `statectl import FILE` makes the first");
+            page.line(if since.is_none() {
+                "no revisions yet: `statectl import FILE` makes the first"
+            } else {
+                "no revisions since then"
+            });
             return;
         }
         let mut table = Table::new([
@@ -102,6 +133,40 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         }
         table.print(page);
     })
+}
+
+/// Which later revision, if any, undid what comes next in a walk from the newest to the oldest.
+#[derive(Default)]
+struct Undoing {
+    /// What was brought back, and by what; everything between the two is undone.
+    rollback: Option<(RevisionId, RevisionId)>,
+}
+
+impl Undoing {
+    fn mark(&mut self, line: &mut Line) {
+        let Some(update) = &line.update else {
+            return;
+        };
+        match &self.rollback {
+            Some((restored, by)) if line.id > *restored => line.undone_by = Some(by.clone()),
+            _ => {
+                let restored = update.restored.clone();
+                self.rollback = restored.map(|restored| (restored, line.id.clone()));
+            }
+        }
+    }
+}
+
+/// Whether an update ended before a moment. Only those that say when they did.
+fn is_before(since: Option<jiff::Timestamp>, revision: &Revision) -> bool {
+    let (Some(since), RevisionKind::Update(update)) = (since, &revision.kind) else {
+        return false;
+    };
+    let ended = update.end.as_ref().unwrap_or(&update.start);
+    ended
+        .as_str()
+        .parse::<jiff::Timestamp>()
+        .is_ok_and(|ended| ended < since)
 }
 
 fn row(line: &Line, now: &Timestamp) -> [String; 8] {
@@ -121,8 +186,19 @@ fn row(line: &Line, now: &Timestamp) -> [String; 8] {
             "entry",
             "entries",
         ),
-        update.map(|update| update.message.clone()).unwrap_or_default(),
+        message(line),
     ]
+}
+
+/// Why it was made, and whether it still counts.
+fn message(line: &Line) -> String {
+    let message = line.update.as_ref().map_or("", |update| &update.message);
+    match &line.undone_by {
+        None => message.to_owned(),
+        Some(by) => format!("{message} (undone by {})", by.serial())
+            .trim_start()
+            .to_owned(),
+    }
 }
 
 /// What an update did, and how it ended where that isn't what one expects.

@@ -9,7 +9,9 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
 use crate::output::Report;
-use crate::store;
+use crate::prompt::confirm;
+use crate::{mending, store};
+use state_core::repair::{self, Repaired};
 use state_core::{RevisionId, Snapshot, State, UpdateKind};
 use state_formats::{Format, ImportVerdict, Imported, check_import};
 use state_manager::{Session, UpdateRequest};
@@ -31,6 +33,9 @@ pub(crate) struct Args {
     /// Take it even if lineage or serial don't fit, or operations are pending. The history says that it was forced.
     #[arg(long)]
     force: bool,
+    /// Repair it first: entries in the wrong order move, references to nothing go. Every step is shown before.
+    #[arg(long)]
+    repair: bool,
     /// What to remember in the history.
     #[arg(long, short)]
     message: Option<String>,
@@ -44,7 +49,12 @@ enum Outcome {
 
 /// Imports.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let source = document::read(context, &args.file, args.format)?;
+    let mut source = document::read(context, &args.file, args.format, args.repair)?;
+    let repaired = if args.repair {
+        Some(repair(context, &mut source)?)
+    } else {
+        None
+    };
     let target = Target::prepare(context).await?;
     let session = match store::lock(context, &target.stack, "import").await {
         Ok(session) => session,
@@ -56,9 +66,24 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         Err(error) => return Err(target.give_up(error).await),
     };
     warnings.extend(source.imported.notes.iter().cloned());
-    let done = Summary::new(&source, &target, outcome);
+    let done = Summary::new(&source, &target, outcome, repaired.as_ref());
     warnings.extend(done.warning());
     Report::new(context, "import", &done, warnings, |page| done.print(page))
+}
+
+/// Repairs what was read, once somebody has said yes to every step.
+fn repair(context: &Context, source: &mut document::Source) -> Result<Repaired, CliError> {
+    let repaired = repair::repair(&source.imported.snapshot);
+    let object = "the snapshot";
+    mending::announce(context, &repaired);
+    if !repaired.is_valid() {
+        return Err(mending::beyond(object, &repaired.remaining));
+    }
+    if !repaired.steps.is_empty() {
+        confirm(context, object, "Repair it like this and import it?")?;
+        source.imported.snapshot = repaired.snapshot.clone();
+    }
+    Ok(repaired)
 }
 
 async fn apply(

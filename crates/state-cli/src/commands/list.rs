@@ -3,10 +3,11 @@
 use crate::context::Context;
 use crate::entry::EntryLine;
 use crate::error::CliError;
+use crate::glob;
 use crate::marks::Standing;
 use crate::output::Report;
+use crate::reading::{At, Reading};
 use crate::render::table::Table;
-use crate::{glob, store};
 use serde::Serialize;
 use state_core::PendingOperation;
 
@@ -18,6 +19,8 @@ pub(crate) struct Args {
     /// Print kind, id and marks too. What a terminal gets anyway.
     #[arg(long, short)]
     long: bool,
+    #[command(flatten)]
+    at: At,
 }
 
 #[derive(Serialize)]
@@ -29,34 +32,34 @@ struct Listed {
 
 /// Lists.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let view = store::open_stack(context).await?.tip().await?;
-    let pending: Vec<&PendingOperation> = view.state.pending().collect();
+    let reading = Reading::open(context, &args.at).await?;
+    let pending: Vec<&PendingOperation> = reading.state.pending().collect();
     let is_wanted = |address: &str| {
         args.glob
             .as_ref()
             .is_none_or(|pattern| glob::matches(pattern, address))
     };
     let listed = Listed {
-        standing: Standing::of(&view),
-        entries: view
+        entries: reading
             .state
             .entries()
             .filter(|entry| is_wanted(entry.address.as_str()))
             .map(|entry| EntryLine::new(entry, &pending, context.global.show_secrets))
             .collect(),
+        standing: reading.standing,
     };
     let warnings = listed.standing.warnings();
     let is_long = args.long || context.terminal.stdout;
     Report::new(context, "list", &listed, warnings, |page| {
         if !is_long {
             for entry in &listed.entries {
-                page.line(name(entry));
+                page.line(entry.name());
             }
         } else if !listed.entries.is_empty() {
             let mut table = Table::new(["ADDRESS", "KIND", "ID", "MARKS"]);
             for entry in &listed.entries {
                 table.row([
-                    name(entry),
+                    entry.name(),
                     entry.kind.clone().unwrap_or_else(|| entry.entry_type.to_owned()),
                     entry.id.clone().unwrap_or_default(),
                     entry.marks.join(", "),
@@ -65,11 +68,4 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             table.print(page);
         }
     })
-}
-
-fn name(entry: &EntryLine) -> String {
-    match &entry.deposed {
-        None => entry.address.clone(),
-        Some(key) => format!("{} (deposed {key})", entry.address),
-    }
 }

@@ -7,7 +7,7 @@ use crate::marks::Standing;
 use crate::mask;
 use crate::nearest::nearest;
 use crate::output::Report;
-use crate::store;
+use crate::reading::{At, Reading};
 use serde::Serialize;
 use state_core::Json;
 use std::collections::BTreeMap;
@@ -20,6 +20,8 @@ pub(crate) struct Args {
     /// Print a string without quotes.
     #[arg(long, requires = "name")]
     raw: bool,
+    #[command(flatten)]
+    at: At,
 }
 
 #[derive(Serialize)]
@@ -37,19 +39,19 @@ struct Output {
 
 /// Shows.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let view = store::open_stack(context).await?.tip().await?;
-    let mut outputs: BTreeMap<String, Output> = mask::outputs(&view.snapshot(), context.global.show_secrets)
+    let reading = Reading::open(context, &args.at).await?;
+    let mut outputs: BTreeMap<String, Output> = mask::outputs(&reading.snapshot, context.global.show_secrets)
         .into_iter()
         .map(|(name, (value, sensitive))| (name, Output { value, sensitive }))
         .collect();
     if let Some(name) = &args.name {
         if !outputs.contains_key(name) {
-            return Err(missing(&outputs, name, &view.name.short()));
+            return Err(missing(&outputs, name, &reading.place()));
         }
         outputs.retain(|other, _| other == name);
     }
     let shown = Shown {
-        standing: Standing::of(&view),
+        standing: reading.standing,
         outputs,
     };
     let warnings = shown.standing.warnings();
@@ -69,11 +71,11 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     })
 }
 
-fn missing(outputs: &BTreeMap<String, Output>, name: &str, stack: &str) -> CliError {
+fn missing(outputs: &BTreeMap<String, Output>, name: &str, place: &str) -> CliError {
     let hint = match nearest(name, outputs.keys().map(String::as_str)) {
         Some(meant) => format!("did you mean `{meant}`? `statectl outputs` lists all of them"),
         None => "see what there is with `statectl outputs`".to_owned(),
     };
-    let message = format!("stack {stack} has no such output");
+    let message = format!("{place} has no such output");
     CliError::new(ExitCode::NotFound, format!("output {name}"), &message).with_hint(hint)
 }

@@ -3,14 +3,12 @@
 use crate::context::Context;
 use crate::entry::EntryView;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::marks::Standing;
-use crate::nearest::nearest;
 use crate::output::Report;
+use crate::reading::{At, Reading};
 use crate::render::page::Page;
-use crate::store;
 use serde::Serialize;
-use state_core::{Address, State};
+use state_core::Address;
 
 /// Show one entry: its fields, what it depends on, and what depends on it.
 #[derive(Debug, clap::Args)]
@@ -18,6 +16,8 @@ pub(crate) struct Args {
     /// Its address, as `list` prints it.
     #[arg(value_name = "ADDR")]
     address: Address,
+    #[command(flatten)]
+    at: At,
 }
 
 #[derive(Serialize)]
@@ -30,19 +30,19 @@ struct Shown {
 
 /// Shows.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let view = store::open_stack(context).await?.tip().await?;
-    let show_secrets = context.global.show_secrets;
-    let shown = Shown {
-        standing: Standing::of(&view),
-        entries: view
-            .state
-            .generations(&args.address)
-            .map(|entry| EntryView::new(&view.state, entry, show_secrets))
-            .collect(),
-    };
-    if shown.entries.is_empty() {
-        return Err(missing(&view.state, &args.address, &view.name.short()));
+    let reading = Reading::open(context, &args.at).await?;
+    let state = &reading.state;
+    let entries: Vec<EntryView> = state
+        .generations(&args.address)
+        .map(|entry| EntryView::new(state, entry, context.global.show_secrets))
+        .collect();
+    if entries.is_empty() {
+        return Err(reading.missing(&args.address));
     }
+    let shown = Shown {
+        standing: reading.standing,
+        entries,
+    };
     let warnings = shown.standing.warnings();
     Report::new(context, "show", &shown, warnings, |page| {
         for (index, entry) in shown.entries.iter().enumerate() {
@@ -52,16 +52,6 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             print(page, entry);
         }
     })
-}
-
-fn missing(state: &State, address: &Address, stack: &str) -> CliError {
-    let candidates = state.entries().map(|entry| entry.address.as_str());
-    let hint = match nearest(address.as_str(), candidates) {
-        Some(meant) => format!("did you mean `{meant}`? `statectl list` lists all of them"),
-        None => "see what there is with `statectl list`".to_owned(),
-    };
-    let message = format!("there is no such entry in stack {stack}");
-    CliError::new(ExitCode::NotFound, format!("entry {address}"), &message).with_hint(hint)
 }
 
 fn print(page: &mut Page, entry: &EntryView) {

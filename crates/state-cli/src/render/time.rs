@@ -1,6 +1,9 @@
 //! Moments as people tell them.
 
+use crate::error::CliError;
+use crate::exit::ExitCode;
 use state_core::Timestamp;
+use std::str::FromStr;
 
 /// How long ago a moment was, in its largest unit: `2m ago`. A text that names no moment stays as it is.
 pub(crate) fn age(now: &Timestamp, then: &Timestamp) -> String {
@@ -19,9 +22,57 @@ pub(crate) fn age(now: &Timestamp, then: &Timestamp) -> String {
     }
 }
 
+/// A moment as people name one that is past.
+#[derive(Clone, Debug)]
+pub(crate) enum Since {
+    /// So long before now.
+    Back(jiff::Span),
+    /// Then.
+    Moment(jiff::Timestamp),
+}
+
+impl FromStr for Since {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Ok(moment) = text.parse() {
+            return Ok(Self::Moment(moment));
+        }
+        if let Ok(day) = text.parse::<jiff::civil::Date>() {
+            let start = day.at(0, 0, 0, 0).to_zoned(jiff::tz::TimeZone::UTC);
+            return start
+                .map(|start| Self::Moment(start.timestamp()))
+                .map_err(|_| "no such day".to_owned());
+        }
+        text.parse::<jiff::Span>()
+            .map(|span| Self::Back(span.abs()))
+            .map_err(|_| "neither a span such as `2h`, nor a day, nor a moment".to_owned())
+    }
+}
+
+impl Since {
+    /// The moment, seen from now. A day has 24 hours.
+    ///
+    /// # Errors
+    /// [`ExitCode::Usage`] when the span has no fixed length, or leads out of time.
+    pub(crate) fn moment(&self, now: &Timestamp) -> Result<jiff::Timestamp, CliError> {
+        let refused = || CliError::new(ExitCode::Usage, "--since", "it names no moment");
+        match self {
+            Self::Moment(moment) => Ok(*moment),
+            Self::Back(span) => {
+                let now: jiff::Timestamp = now.as_str().parse().map_err(|_| refused())?;
+                let length = span
+                    .to_duration(jiff::SpanRelativeTo::days_are_24_hours())
+                    .map_err(|_| refused().with_hint("use weeks, days, hours or minutes"))?;
+                now.checked_sub(length).map_err(|_| refused())
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::age;
+    use super::{Since, age};
     use state_core::Timestamp;
 
     fn at(text: &str) -> Timestamp {
@@ -40,6 +91,25 @@ mod tests {
         ] {
             assert_eq!(age(&now, &at(then)), told);
         }
+    }
+
+    #[test]
+    fn since_is_a_span_a_day_or_a_moment() {
+        let now = at("2026-03-01T12:00:00Z");
+        for (text, moment) in [
+            ("2h", "2026-03-01T10:00:00Z"),
+            ("7d", "2026-02-22T12:00:00Z"),
+            ("1w", "2026-02-22T12:00:00Z"),
+            ("90m ago", "2026-03-01T10:30:00Z"),
+            ("2026-02-01", "2026-02-01T00:00:00Z"),
+            ("2026-02-01T03:00:00+01:00", "2026-02-01T02:00:00Z"),
+        ] {
+            let since: Since = text.parse().unwrap();
+            assert_eq!(since.moment(&now).unwrap(), moment.parse().unwrap(), "{text}");
+        }
+        assert!("soon".parse::<Since>().is_err());
+        assert!("1mo".parse::<Since>().unwrap().moment(&now).is_err());
+        assert!("9999w".parse::<Since>().unwrap().moment(&now).is_ok());
     }
 
     #[test]

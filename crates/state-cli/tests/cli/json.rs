@@ -3,7 +3,11 @@
 use crate::sandbox::{Sandbox, fixture};
 use serde_json::Value;
 
-const READING: [(&[&str], &str); 10] = [
+const READING: [(&[&str], &str); 14] = [
+    (&["diff"], "diff"),
+    (&["blame", "terraform_data.database"], "blame"),
+    (&["find", "database"], "find"),
+    (&["graph"], "graph"),
     (&["stack", "ls"], "stack-list"),
     (&["list"], "list"),
     (&["show", "terraform_data.database"], "show"),

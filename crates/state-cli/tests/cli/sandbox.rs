@@ -110,8 +110,17 @@ impl Sandbox {
 
     /// The history, newest first.
     pub(crate) fn history(&self) -> Vec<Value> {
-        let history = self.run(&["history", "--json"]).data("history");
-        history.as_array().unwrap().clone()
+        let ran = self.run(&["history", "--json"]);
+        assert_eq!(ran.stderr, "", "{ran:#?}");
+        let lines = ran.stdout.lines();
+        lines
+            .map(|line| {
+                let mut line: Value = serde_json::from_str(line).unwrap();
+                assert_eq!(line["kind"], "history", "{line}");
+                assert_eq!(line["format-version"], 1);
+                line["data"].take()
+            })
+            .collect()
     }
 
     /// Works on the stack `default` from this process.

@@ -65,7 +65,7 @@ fn entries<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Vec<SharedEntr
     let entries = reader.list(view, |one| read_entry::entry(reader, one).map(Arc::new))?;
     let mut keys = HashSet::with_capacity(entries.len());
     for (index, entry) in entries.iter().enumerate() {
-        if !keys.insert((&entry.address, &entry.deposed)) {
+        if !keys.insert((&entry.address, &entry.deposed)) && !reader.allows_twins() {
             let second = view.index(index).unwrap_or(view);
             let key = entry.key().to_string();
             let shown: String = key.chars().take(120).collect();

@@ -36,11 +36,27 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(Document<'_>, bool), JsonError> {
 pub(super) struct Reader<'d, 'a> {
     document: &'d Document<'a>,
     is_shallow: bool,
+    /// Whether two entries may have one key.
+    allows_twins: bool,
 }
 
 impl<'d, 'a> Reader<'d, 'a> {
     pub(super) const fn new(document: &'d Document<'a>, is_shallow: bool) -> Self {
-        Self { document, is_shallow }
+        Self {
+            document,
+            is_shallow,
+            allows_twins: false,
+        }
+    }
+
+    /// The same; two entries may have one key or not.
+    pub(super) const fn allowing_twins(self, allows_twins: bool) -> Self {
+        Self { allows_twins, ..self }
+    }
+
+    /// Whether two entries may have one key.
+    pub(super) const fn allows_twins(&self) -> bool {
+        self.allows_twins
     }
 
     /// The whole document's value.

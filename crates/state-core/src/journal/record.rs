@@ -91,6 +91,8 @@ pub enum RebaseCause {
         /// Which one.
         revision: RevisionId,
     },
+    /// A person changed more than an [`Edit`] says: the whole snapshot, or its repair.
+    Edit,
 }
 
 /// The end of an update.

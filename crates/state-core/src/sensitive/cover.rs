@@ -1,7 +1,7 @@
 //! From paths to what they cover.
 
 use super::SecretStrings;
-use crate::json::View;
+use crate::json::{Kind, View};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, VecDeque};
 
@@ -45,6 +45,19 @@ pub(super) fn resolve<'a>(root: View<'a>, path: &Path) -> View<'a> {
     here
 }
 
+/// As [`resolve`], for a path that was marked on another version of the value: where it leads nowhere inside an
+/// object or an array, what it meant isn't there any more, or not yet, and nothing is covered.
+fn resolve_foreign<'a>(root: View<'a>, path: &Path) -> Option<View<'a>> {
+    let mut here = root;
+    for step in &path.0 {
+        match child(here, step) {
+            Some(next) => here = next,
+            None => return matches!(here.kind(), Kind::String | Kind::Number | Kind::Bool).then_some(here),
+        }
+    }
+    Some(here)
+}
+
 /// One step, through as many wrappers as there are.
 fn child<'a>(view: View<'a>, step: &str) -> Option<View<'a>> {
     let mut here = view;
@@ -80,20 +93,41 @@ pub(super) struct Covered<'a> {
 
 /// All that is secret in an object whose keys are names of fields.
 pub(super) fn covered<'a>(root: View<'a>, paths: &[Path], also: &SecretStrings) -> Vec<Covered<'a>> {
-    find(root, paths, also, true)
+    find(root, &marked(root, paths), also, true)
 }
 
 /// All that is secret in a value of its own, an output say.
 pub(super) fn covered_below<'a>(root: View<'a>, paths: &[Path], also: &SecretStrings) -> Vec<Covered<'a>> {
-    find(root, paths, also, false)
+    find(root, &marked(root, paths), also, false)
 }
 
-fn find<'a>(root: View<'a>, paths: &[Path], also: &SecretStrings, fields: bool) -> Vec<Covered<'a>> {
-    if paths.is_empty() && also.is_empty() {
+/// As [`covered`], with what the marks of another version of the value say of this one as well.
+pub(super) fn covered_with<'a>(
+    root: View<'a>,
+    own: &[Path],
+    foreign: &[Path],
+    also: &SecretStrings,
+) -> Vec<Covered<'a>> {
+    let mut marked = marked(root, own);
+    let there = foreign.iter().filter_map(|path| resolve_foreign(root, path));
+    marked.extend(there.map(|view| view.offset()));
+    find(root, &marked, also, true)
+}
+
+/// Where marked values begin: no two values of one text begin at the same offset.
+fn marked(root: View<'_>, paths: &[Path]) -> BTreeSet<usize> {
+    paths.iter().map(|path| resolve(root, path).offset()).collect()
+}
+
+fn find<'a>(
+    root: View<'a>,
+    marked: &BTreeSet<usize>,
+    also: &SecretStrings,
+    fields: bool,
+) -> Vec<Covered<'a>> {
+    if marked.is_empty() && also.is_empty() {
         return Vec::new();
     }
-    // No two values of one text begin at the same offset.
-    let marked: BTreeSet<usize> = paths.iter().map(|path| resolve(root, path).offset()).collect();
     let mut found = Vec::new();
     let mut open = vec![(String::new(), root)];
     while let Some((pointer, view)) = open.pop() {

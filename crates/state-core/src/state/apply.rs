@@ -142,7 +142,7 @@ impl State {
                 let known = ForeignSerial::after_import(serials.get(system).copied(), *imported, at);
                 serials.insert(system.clone(), known);
             }
-            RebaseCause::Import { foreign: None } => {}
+            RebaseCause::Import { foreign: None } | RebaseCause::Edit => {}
             RebaseCause::Restore { revision } => {
                 if let Some(update) = &mut next.update {
                     Arc::make_mut(update).restored = Some(revision.clone());
@@ -177,9 +177,20 @@ impl State {
 
     fn edit(&mut self, edit: &Edit) -> Result<(), Vec<Violation>> {
         self.require_update()?;
+        let mut next = self.edited(&edit.changes)?;
+        next.recent.push(edit.id, true);
+        *self = next;
+        Ok(())
+    }
+
+    /// The state after changes by hand; nothing is recorded.
+    ///
+    /// # Errors
+    /// All rules that they break.
+    pub fn edited(&self, changes: &[EditChange]) -> Result<Self, Vec<Violation>> {
         let mut next = self.clone();
         let mut touched = Touched::default();
-        for change in &edit.changes {
+        for change in changes {
             match change {
                 EditChange::Remove(key) => {
                     if touched.take(&mut next.entries, key).is_some() {
@@ -199,8 +210,8 @@ impl State {
                 }
             }
         }
-        next.recent.push(edit.id, true);
-        self.commit(next, touched)
+        let mut edited = self.clone();
+        edited.commit(next, touched).map(|()| edited)
     }
 
     /// Takes over a changed copy if nothing that the change touched is broken.

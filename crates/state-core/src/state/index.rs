@@ -109,13 +109,15 @@ impl Entries {
             .min()
     }
 
+    /// Where the live members of a group stand, in order.
+    pub(super) fn members_of(&self, group: &Address) -> impl DoubleEndedIterator<Item = Position> + '_ {
+        let range = (group.clone(), Position::FIRST)..=(group.clone(), Position::LAST);
+        self.members.range(range).map(|(_, position)| *position)
+    }
+
     /// Where the last live member of a group stands.
     pub(super) fn last_member(&self, group: &Address) -> Option<Position> {
-        let range = (group.clone(), Position::FIRST)..=(group.clone(), Position::LAST);
-        self.members
-            .range(range)
-            .next_back()
-            .map(|(_, position)| *position)
+        self.members_of(group).next_back()
     }
 
     /// Where those stand that refer to an address or group, in order.

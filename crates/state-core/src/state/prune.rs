@@ -3,7 +3,7 @@
 use super::check::Touched;
 use super::index::Entries;
 use crate::address::{Address, Dependency, EntryKey};
-use crate::entry::Entry;
+use crate::entry::{Entry, ReferenceField};
 use std::sync::Arc;
 
 /// Takes out an entry that is gone from the world. When it was the last of its address, whatever referred to it
@@ -31,27 +31,14 @@ pub(super) fn forget(entries: &mut Entries, target: &EntryKey, touched: &mut Tou
 
 /// The entry without its references to `gone`; as a child it moves to `heir`.
 fn without(entry: &Entry, gone: &Address, heir: Option<&Address>) -> Entry {
-    let mut pruned = entry.clone();
-    let keeps =
-        |dependency: &Dependency| !matches!(dependency, Dependency::Entry(address) if address == gone);
-    if pruned.parent.as_ref() == Some(gone) {
-        pruned.parent = heir.cloned();
-    }
-    if pruned
-        .provider
-        .as_ref()
-        .is_some_and(|provider| provider.address == *gone)
-    {
-        pruned.provider = None;
-    }
-    if pruned.deleted_with.as_ref() == Some(gone) {
-        pruned.deleted_with = None;
-    }
-    pruned.depends_on.retain(keeps);
-    pruned.replace_with.retain(|address| address != gone);
-    for dependencies in pruned.property_dependencies.values_mut() {
-        dependencies.retain(keeps);
-    }
+    let pruned = entry.with_references(|field, to| match to {
+        Dependency::Entry(address) if address == gone => match field {
+            ReferenceField::Parent => heir.cloned().map(Dependency::Entry),
+            _ => None,
+        },
+        kept => Some(kept.clone()),
+    });
+    let mut pruned = pruned.unwrap_or_else(|| entry.clone());
     pruned
         .property_dependencies
         .retain(|_, dependencies| !dependencies.is_empty());

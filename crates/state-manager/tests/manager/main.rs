@@ -8,11 +8,13 @@ mod faults;
 mod files;
 mod names;
 mod persistent;
+mod reading;
 mod registry;
 mod revisions;
 mod seed_001;
 mod seed_004;
 mod sessions;
+mod surgery;
 mod waiting;
 
 use state_core::testkit::clock::{ManualClock, SeededEntropy};

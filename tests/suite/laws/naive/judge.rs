@@ -33,7 +33,7 @@ pub(crate) fn is_distinct(list: &[SharedEntry]) -> bool {
 }
 
 /// Whether an entry may stand between these.
-pub(crate) fn stands(entry: &Entry, before: &[SharedEntry], after: &[SharedEntry]) -> bool {
+fn stands(entry: &Entry, before: &[SharedEntry], after: &[SharedEntry]) -> bool {
     let met = |to: &Dependency| match to {
         Dependency::Entry(address) => before.iter().any(|other| other.address == *address),
         Dependency::Group(group) => {

@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
 use state_core::ErrorKind;
-use state_formats::{Format, Imported, detect, import};
+use state_formats::{Format, Imported, detect, import, import_broken};
 use std::io::Read;
 use std::path::Path;
 
@@ -16,7 +16,12 @@ pub(super) struct Source {
 }
 
 /// Reads and understands a file, or stdin.
-pub(super) fn read(context: &Context, file: &Path, format: Option<Format>) -> Result<Source, CliError> {
+pub(super) fn read(
+    context: &Context,
+    file: &Path,
+    format: Option<Format>,
+    repair: bool,
+) -> Result<Source, CliError> {
     let name = if file == Path::new("-") {
         "stdin".to_owned()
     } else {
@@ -30,6 +35,7 @@ pub(super) fn read(context: &Context, file: &Path, format: Option<Format>) -> Re
         None => detect(&bytes).map_err(|error| failed(&name, error))?,
     };
     let clock = &*context.environment.clock;
+    let import = if repair { import_broken } else { import };
     let mut imported = import(&bytes, format, clock).map_err(|error| failed(&name, error))?;
     let pending = imported.snapshot.pending_operations.len();
     if pending > 0 {

@@ -5,9 +5,11 @@ use super::document::Source;
 use super::target::Target;
 use crate::marks::count;
 use crate::mask;
+use crate::mending::{self, StepView};
 use crate::render::page::Page;
 use serde::Serialize;
 use state_core::RevisionId;
+use state_core::repair::Repaired;
 
 /// What an import did.
 #[derive(Serialize)]
@@ -28,11 +30,18 @@ pub(super) struct Summary<'a> {
     created_store: bool,
     created_stack: bool,
     forced: bool,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    repaired: Vec<StepView<'a>>,
 }
 
 impl<'a> Summary<'a> {
     /// Puts together what is known.
-    pub(super) fn new(source: &'a Source, target: &Target, outcome: Outcome) -> Self {
+    pub(super) fn new(
+        source: &'a Source,
+        target: &Target,
+        outcome: Outcome,
+        repaired: Option<&'a Repaired>,
+    ) -> Self {
         let (changed, revision, forced) = match outcome {
             Outcome::Made { revision, forced } => (true, Some(revision), forced),
             Outcome::Unchanged(revision) => (false, revision, false),
@@ -54,6 +63,7 @@ impl<'a> Summary<'a> {
             created_store: target.created_store,
             created_stack: target.created_stack,
             forced,
+            repaired: repaired.map(mending::steps).unwrap_or_default(),
         }
     }
 
@@ -99,6 +109,9 @@ impl<'a> Summary<'a> {
         page.field("revision", revision);
         if self.forced {
             page.field("forced", "rules were overridden; the history says so");
+        }
+        if !self.repaired.is_empty() {
+            page.field("repaired", count(self.repaired.len(), "step", "steps"));
         }
         page.field("format", self.format);
         if let (Some(lineage), Some(serial)) = (self.foreign_lineage, self.foreign_serial) {

@@ -1,0 +1,274 @@
+//! `diff`: what differs between two revisions, entry by entry and property by property.
+
+use crate::context::Context;
+use crate::entry::kind;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::mask;
+use crate::output::Report;
+use crate::render::change::{became, short};
+use crate::render::page::{Page, Style};
+use crate::{revision, store};
+use serde::Serialize;
+use state_core::diff::{Change, EntryDiff, Move, SnapshotDiff, diff};
+use state_core::{Entry, EntryKey, Json, RevisionId, Snapshot, Uid};
+use state_manager::{Stack, View};
+use std::collections::BTreeMap;
+
+/// Tell what differs between two revisions. Long values are cut; `--json` has them whole.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The old revision: an id, the beginning of one, a serial, `@` or `@-`. Default: the one before the latest state.
+    #[arg(value_name = "OLD")]
+    old: Option<String>,
+    /// The new revision. Default: the latest state.
+    #[arg(value_name = "NEW", requires = "old")]
+    new: Option<String>,
+    /// Exit with 3 when there are differences.
+    #[arg(long)]
+    detailed_exitcode: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Compared {
+    stack: String,
+    /// None: before the first revision.
+    old: Option<RevisionId>,
+    /// None: the latest state, which is in no revision yet.
+    new: Option<RevisionId>,
+    identical: bool,
+    removed: Vec<Named>,
+    added: Vec<Named>,
+    moved: Vec<Moved>,
+    changed: Vec<Changed>,
+    outputs: Vec<Changes>,
+    header: Vec<Changes>,
+}
+
+#[derive(Serialize)]
+struct Named {
+    #[serde(flatten)]
+    key: EntryKey,
+    kind: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Moved {
+    uid: Uid,
+    from: EntryKey,
+    to: EntryKey,
+}
+
+#[derive(Serialize)]
+struct Changed {
+    #[serde(flatten)]
+    entry: Named,
+    from: Option<EntryKey>,
+    changes: Vec<Changes>,
+}
+
+/// A place that changed; a side that is missing says that nothing is there.
+#[derive(Serialize)]
+struct Changes {
+    pointer: String,
+    sensitive: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    old: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    new: Option<Json>,
+}
+
+/// Compares.
+pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let stack = store::open_stack(context).await?;
+    let history = stack.history().await?;
+    let view = stack.tip().await?;
+    let settled = settled(&stack, &view).await?;
+    let (new, new_snapshot) = match &args.new {
+        Some(wanted) => read(&stack, revision::resolve(&history, wanted)?).await?,
+        None => (settled.clone(), view.snapshot()),
+    };
+    let old = match &args.old {
+        Some(wanted) => Some(revision::resolve(&history, wanted)?),
+        None if settled.is_none() => view.state.current().cloned(),
+        None => revision::previous(&history),
+    };
+    let (old, old_snapshot) = match old {
+        Some(id) => read(&stack, id).await?,
+        None => (None, emptied(&new_snapshot)),
+    };
+    let told = diff(&old_snapshot, &new_snapshot);
+    let compared = Compared::new(&stack, (old, new), told, context.global.show_secrets);
+    let report = Report::new(context, "diff", &compared, Vec::new(), |page| {
+        print(page, &compared);
+    })?;
+    Ok(if args.detailed_exitcode && !compared.identical {
+        report.with_code(ExitCode::Differences)
+    } else {
+        report
+    })
+}
+
+type Read = (Option<RevisionId>, Snapshot);
+
+async fn read(stack: &Stack, id: RevisionId) -> Result<Read, CliError> {
+    let snapshot = stack.get(&id).await?;
+    Ok((Some(id), snapshot))
+}
+
+/// The current revision, if the latest state is what it holds: an update may be open, or a step may have been settled
+/// since.
+async fn settled(stack: &Stack, view: &View) -> Result<Option<RevisionId>, CliError> {
+    let Some(current) = view.state.current().filter(|_| !view.update_open()) else {
+        return Ok(None);
+    };
+    let (tip, committed) = (view.snapshot(), stack.get(current).await?);
+    let is_settled = tip.entries == committed.entries && tip.outputs == committed.outputs;
+    Ok(is_settled.then(|| current.clone()))
+}
+
+/// What was before the first revision.
+fn emptied(snapshot: &Snapshot) -> Snapshot {
+    Snapshot {
+        entries: Vec::new(),
+        outputs: BTreeMap::new(),
+        ..snapshot.clone()
+    }
+}
+
+impl Compared {
+    fn new(
+        stack: &Stack,
+        (old, new): (Option<RevisionId>, Option<RevisionId>),
+        diff: SnapshotDiff,
+        show_secrets: bool,
+    ) -> Self {
+        let changes = |all: Vec<Change>| -> Vec<Changes> {
+            all.iter().map(|one| Changes::of(one, show_secrets)).collect()
+        };
+        Self {
+            stack: stack.name().to_string(),
+            old,
+            new,
+            identical: diff.is_empty(),
+            removed: diff.removed.iter().map(|entry| Named::of(entry)).collect(),
+            added: diff.added.iter().map(|entry| Named::of(entry)).collect(),
+            moved: diff.moved.into_iter().map(Moved::from).collect(),
+            changed: diff
+                .changed
+                .into_iter()
+                .map(
+                    |EntryDiff {
+                         entry,
+                         from,
+                         changes: all,
+                     }| Changed {
+                        entry: Named::of(&entry),
+                        from,
+                        changes: changes(all),
+                    },
+                )
+                .collect(),
+            outputs: changes(diff.outputs),
+            header: changes(diff.header),
+        }
+    }
+}
+
+impl Named {
+    fn of(entry: &Entry) -> Self {
+        Self {
+            key: entry.key(),
+            kind: kind(entry),
+        }
+    }
+}
+
+impl From<Move> for Moved {
+    fn from(Move { uid, from, to }: Move) -> Self {
+        Self { uid, from, to }
+    }
+}
+
+impl Changes {
+    fn of(change: &Change, show_secrets: bool) -> Self {
+        let value = |side: &Option<_>| side.as_ref().map(|value| mask::value(value, show_secrets));
+        Self {
+            pointer: change.pointer.clone(),
+            sensitive: change.is_sensitive(),
+            old: value(&change.old),
+            new: value(&change.new),
+        }
+    }
+
+    fn print(&self, page: &mut Page) {
+        let name = self.pointer.strip_prefix('/').unwrap_or(&self.pointer);
+        let (sign, style, text) = match (&self.old, &self.new) {
+            (Some(old), Some(new)) if old == new => ("~", Style::Warn, "(sensitive, changed)".to_owned()),
+            (Some(old), Some(new)) => ("~", Style::Warn, became(old, new)),
+            (Some(old), None) => ("-", Style::Bad, short(old)),
+            (None, new) => ("+", Style::Good, new.as_ref().map(short).unwrap_or_default()),
+        };
+        page.space("    ");
+        page.styled(style, sign);
+        page.line(format_args!(" {name}: {text}"));
+    }
+}
+
+fn print(page: &mut Page, compared: &Compared) {
+    let named =
+        |id: &Option<RevisionId>, none: &str| id.as_ref().map_or(none.to_owned(), ToString::to_string);
+    page.heading(&format!(
+        "{} → {}",
+        named(&compared.old, "nothing"),
+        named(&compared.new, "latest state, in no revision yet")
+    ));
+    for (entries, sign, style) in [
+        (&compared.removed, "-", Style::Bad),
+        (&compared.added, "+", Style::Good),
+    ] {
+        for entry in entries {
+            page.styled(style, sign);
+            page.line(format_args!(" {}", entry.key));
+        }
+    }
+    for moved in &compared.moved {
+        page.styled(Style::Warn, ">");
+        page.line(format_args!(" {} → {}", moved.from, moved.to));
+    }
+    for changed in &compared.changed {
+        page.styled(Style::Warn, "~");
+        page.line(format_args!(" {}", changed.entry.key));
+        for change in &changed.changes {
+            change.print(page);
+        }
+    }
+    for (name, changes) in [("outputs", &compared.outputs), ("stack", &compared.header)] {
+        if !changes.is_empty() {
+            page.styled(Style::Warn, "~");
+            page.line(format_args!(" {name}"));
+            for change in changes {
+                change.print(page);
+            }
+        }
+    }
+    page.line(summary(compared));
+}
+
+fn summary(compared: &Compared) -> String {
+    if compared.identical {
+        return "no differences".to_owned();
+    }
+    let mut text = format!(
+        "{} added, {} changed, {} moved, {} removed",
+        compared.added.len(),
+        compared.changed.len(),
+        compared.moved.len(),
+        compared.removed.len()
+    );
+    if !compared.outputs.is_empty() {
+        text.push_str("; outputs changed");
+    }
+    text
+}

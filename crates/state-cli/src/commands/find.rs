@@ -1,0 +1,85 @@
+//! `find`: the entries that have something.
+
+use crate::context::Context;
+use crate::entry::EntryLine;
+use crate::error::CliError;
+use crate::marks::{Standing, count};
+use crate::output::Report;
+use crate::query::{self, Term};
+use crate::reading::{At, Reading};
+use crate::render::page::Style;
+use serde::Serialize;
+use state_core::PendingOperation;
+
+/// How many places of an entry a person is told.
+const TOLD: usize = 5;
+
+/// Find entries by address, kind, id or value. Sensitive values are never searched.
+///
+/// Entries must have all terms. A plain word is looked for everywhere, in any case: addresses, kinds, ids, values. With a
+/// place in front it is a pattern for the whole of it: `kind:aws_*`, `id:i-*`, `address:`, `provider:`, `uid:`,
+/// `mark:tainted`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to look for: `kind:aws_* id:i-* text`.
+    #[arg(required = true, value_name = "QUERY")]
+    query: Vec<String>,
+    #[command(flatten)]
+    at: At,
+}
+
+#[derive(Serialize)]
+struct Listed {
+    #[serde(flatten)]
+    standing: Standing,
+    matches: Vec<Match>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Match {
+    #[serde(flatten)]
+    entry: EntryLine,
+    /// Fields, and values by JSON pointer without its first slash.
+    found_in: Vec<String>,
+}
+
+/// Finds.
+pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let terms: Vec<Term> = args
+        .query
+        .iter()
+        .flat_map(|word| word.split_whitespace())
+        .map(Term::parse)
+        .collect();
+    let reading = Reading::open(context, &args.at).await?;
+    let pending: Vec<&PendingOperation> = reading.state.pending().collect();
+    let matches = reading.state.entries().filter_map(|entry| {
+        let found_in = query::matches(&terms, entry, &pending)?;
+        Some(Match {
+            entry: EntryLine::new(entry, &pending, context.global.show_secrets),
+            found_in,
+        })
+    });
+    let listed = Listed {
+        matches: matches.collect(),
+        standing: reading.standing,
+    };
+    let warnings = listed.standing.warnings();
+    Report::new(context, "find", &listed, warnings, |page| {
+        for found in &listed.matches {
+            page.styled(Style::Plain, &found.entry.name());
+            if context.terminal.stdout {
+                let mut places = found.found_in[..found.found_in.len().min(TOLD)].join(", ");
+                if found.found_in.len() > TOLD {
+                    places.push_str(&format!(" and {} more", found.found_in.len() - TOLD));
+                }
+                page.styled(Style::Dim, &format!("  {places}"));
+            }
+            page.space("\n");
+        }
+        if context.terminal.stdout {
+            page.line(count(listed.matches.len(), "match", "matches"));
+        }
+    })
+}

@@ -1,0 +1,134 @@
+//! `graph`: who needs whom.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::graph::{Graph, GroupBy, NODES, around, drawing, tree};
+use crate::marks::{Standing, count};
+use crate::output::Report;
+use crate::reading::{At, Reading};
+use clap::ValueEnum;
+use serde::Serialize;
+use state_core::Address;
+
+/// Draw who needs whom, as a tree, or for Graphviz or Mermaid. Siblings are one node: `name x37`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Draw what is near this entry, or near these siblings.
+    #[arg(long, value_name = "ADDR")]
+    around: Option<Address>,
+    /// How many steps away from it.
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "around")]
+    depth: usize,
+    /// How nodes are grouped.
+    #[arg(long, value_enum, default_value_t = GroupBy::Module, value_name = "WHAT")]
+    group_by: GroupBy,
+    /// How it is drawn.
+    #[arg(long, value_enum, default_value_t = Format::Tree)]
+    format: Format,
+    #[command(flatten)]
+    at: At,
+}
+
+/// How a graph is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Indented text.
+    Tree,
+    /// Graphviz.
+    Dot,
+    /// Mermaid.
+    Mermaid,
+}
+
+#[derive(Serialize)]
+struct Drawn {
+    #[serde(flatten)]
+    standing: Standing,
+    center: Option<String>,
+    omitted: usize,
+    nodes: Vec<NodeView>,
+    edges: Vec<EdgeView>,
+}
+
+#[derive(Serialize)]
+struct NodeView {
+    id: String,
+    name: String,
+    count: usize,
+    group: String,
+    kind: Option<String>,
+}
+
+#[derive(Serialize)]
+struct EdgeView {
+    from: String,
+    to: String,
+    link: &'static str,
+}
+
+/// Draws.
+pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let reading = Reading::open(context, &args.at).await?;
+    let center = args.around.as_ref();
+    let graph = match (
+        Graph::of(&reading.snapshot.entries, args.group_by, center),
+        center,
+    ) {
+        (Some(graph), _) => around(&graph, args.depth),
+        (None, Some(address)) => return Err(reading.missing(address)),
+        (None, None) => Graph::default(),
+    };
+    if graph.nodes.len() > NODES {
+        let message = format!(
+            "a graph of {} nodes can't be read; {NODES} is the limit",
+            graph.nodes.len()
+        );
+        return Err(CliError::new(ExitCode::Refused, reading.place(), &message)
+            .with_hint("draw a part of it: `statectl graph --around ADDR --depth 2`"));
+    }
+    let mut warnings = reading.standing.warnings();
+    if graph.omitted > 0 {
+        warnings.push(format!(
+            "{} further away left out",
+            count(graph.omitted, "node is", "nodes are")
+        ));
+    }
+    let drawn = Drawn::new(reading.standing, &graph);
+    Report::new(context, "graph", &drawn, warnings, |page| match args.format {
+        Format::Tree => tree::print(page, &graph),
+        Format::Dot => drawing::print_dot(page, &graph),
+        Format::Mermaid => drawing::print_mermaid(page, &graph),
+    })
+}
+
+impl Drawn {
+    fn new(standing: Standing, graph: &Graph) -> Self {
+        let name = |at: usize| graph.nodes[at].name.clone();
+        Self {
+            standing,
+            center: graph.center.map(name),
+            omitted: graph.omitted,
+            nodes: graph
+                .nodes
+                .iter()
+                .map(|node| NodeView {
+                    id: node.id(),
+                    name: node.name.clone(),
+                    count: node.count,
+                    group: node.group.clone(),
+                    kind: node.kind.clone(),
+                })
+                .collect(),
+            edges: graph
+                .edges
+                .iter()
+                .map(|&(from, to, link)| EdgeView {
+                    from: name(from),
+                    to: name(to),
+                    link: link.name(),
+                })
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! What is edited: one entry, or the whole snapshot, as text and back.
+
+use super::restore;
+use state_core::surgery::Surgery;
+use state_core::verify::{self, Violation};
+use state_core::{Entry, EntryKey, Json, Snapshot, State, codec};
+use std::collections::BTreeMap;
+
+/// What was made of the text.
+pub(super) enum Change {
+    /// One entry.
+    Entry(Box<Surgery>),
+    /// All of it.
+    Snapshot(Box<Snapshot>),
+}
+
+/// The entry as text.
+pub(super) fn entry_text(entry: &Entry, show_secrets: bool) -> String {
+    let text = if show_secrets {
+        codec::entry_text(entry)
+    } else {
+        codec::entry_text(&restore::hidden(entry))
+    };
+    let mut pretty = Json::parse(&text).map_or(text, |json| json.pretty());
+    if !pretty.ends_with('\n') {
+        pretty.push('\n');
+    }
+    pretty
+}
+
+/// The entry that the text is, in the place of the old one; or all that is wrong with it.
+pub(super) fn read_entry(
+    state: &State,
+    old: &Entry,
+    text: &str,
+    show_secrets: bool,
+) -> Result<Change, Vec<String>> {
+    let edited: Entry = serde_json::from_str(text).map_err(|error| vec![error.to_string()])?;
+    let mut problems = Vec::new();
+    let new = if show_secrets {
+        edited
+    } else {
+        restore::entry(Some(old), edited, &mut problems)
+    };
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    let mut surgery = Surgery::on(state);
+    match surgery.put(&old.key(), new) {
+        Ok(()) => Ok(Change::Entry(Box::new(surgery))),
+        Err(state_core::surgery::Refusal::Breaks { violations }) => Err(lines(&violations)),
+        Err(refusal) => Err(vec![refusal.to_string()]),
+    }
+}
+
+/// The snapshot as text: without pending operations, which no edit touches.
+pub(super) fn snapshot_text(snapshot: &Snapshot, show_secrets: bool) -> String {
+    let mut shown = if show_secrets {
+        snapshot.clone()
+    } else {
+        restore::hidden_snapshot(snapshot)
+    };
+    shown.pending_operations.clear();
+    codec::encode_pretty(&shown)
+}
+
+/// The snapshot that the text is, or all that is wrong with it.
+pub(super) fn read_snapshot(old: &Snapshot, text: &str, show_secrets: bool) -> Result<Change, Vec<String>> {
+    let mut edited =
+        codec::decode("the snapshot", text.as_bytes()).map_err(|error| vec![error.to_string()])?;
+    let mut problems = kept_as_they_are(old, &edited);
+    if !show_secrets {
+        let by_key: BTreeMap<EntryKey, &Entry> = old.entries.iter().map(|e| (e.key(), &**e)).collect();
+        let by_uid = |entry: &Entry| {
+            let same = |other: &&state_core::SharedEntry| entry.uid.is_some() && other.uid == entry.uid;
+            old.entries.iter().find(same).map(|other| &**other)
+        };
+        for entry in &mut edited.entries {
+            let before = by_key.get(&entry.key()).copied().or_else(|| by_uid(entry));
+            *entry = restore::entry(before, Entry::clone(entry), &mut problems).into();
+        }
+        edited = restore::header(old, edited, &mut problems);
+    }
+    problems.extend(lines(&verify::verify(&edited).violations));
+    if problems.is_empty() {
+        Ok(Change::Snapshot(Box::new(edited)))
+    } else {
+        Err(problems)
+    }
+}
+
+/// What an edit can't change.
+fn kept_as_they_are(old: &Snapshot, edited: &Snapshot) -> Vec<String> {
+    let identity = |snapshot: &Snapshot| (snapshot.lineage, snapshot.serial, snapshot.stack.clone());
+    let mut problems = Vec::new();
+    if identity(old) != identity(edited) || old.foreign_serials != edited.foreign_serials {
+        problems.push("lineage, serials and the stack's name are not for editing".to_owned());
+    }
+    if !edited.pending_operations.is_empty() || edited.continuation.is_some() {
+        problems.push("pending operations are not for editing: `statectl pending resolve`".to_owned());
+    }
+    problems
+}
+
+fn lines(violations: &[Violation]) -> Vec<String> {
+    violations.iter().map(ToString::to_string).collect()
+}

@@ -1,0 +1,136 @@
+//! `edit`: an entry, or the whole snapshot, as text.
+
+use super::document::{self, Change};
+use super::editor::{self, Edited};
+use super::operate::{self, Done};
+use super::{Remember, deposed_key, preview, refusal};
+use crate::context::Context;
+use crate::error::CliError;
+use crate::output::{Report, to_stderr};
+use crate::prompt::confirm;
+use crate::store;
+use state_core::surgery::Refusal;
+use state_core::{Address, DeposedKey, EntryKey, SharedEntry, Snapshot, State, UpdateKind};
+use state_manager::{Session, UpdateRequest};
+
+/// Edit an entry, or the whole snapshot, in $VISUAL or $EDITOR. What is saved is verified; what is wrong comes as a note
+/// on top, until it is right or the file is emptied. Sensitive values are hidden and must come back as they are, unless
+/// `--show-secrets` is said.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The entry; without it, the whole snapshot.
+    #[arg(value_name = "ADDR")]
+    address: Option<Address>,
+    /// The generation of it that was replaced under this key and awaits deletion.
+    #[arg(long, value_name = "KEY", requires = "address", value_parser = deposed_key)]
+    deposed: Option<DeposedKey>,
+    #[command(flatten)]
+    remember: Remember,
+}
+
+/// Edits.
+pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let stack = store::open_stack(context).await?;
+    let work = async |session: &Session| {
+        let state = session.state();
+        match edited(context, args, session, &state)? {
+            Edited::Good(Change::Entry(surgery)) => {
+                let request = operate::Request {
+                    kind: "edit",
+                    operations: Vec::new(),
+                    message: args.remember.message.clone(),
+                };
+                operate::commit(context, session, *surgery, &request).await
+            }
+            Edited::Good(Change::Snapshot(snapshot)) => {
+                replace(context, args, session, &state, *snapshot).await
+            }
+            Edited::Unchanged => Ok(unchanged(session, &state)),
+            Edited::GivenUp => {
+                if !context.global.json {
+                    to_stderr("the text was emptied\n");
+                }
+                Ok(unchanged(session, &state))
+            }
+        }
+    };
+    let (done, warnings) = store::held(store::lock(context, &stack, "edit").await?, work).await?;
+    done.report(context, "edit", warnings)
+}
+
+fn edited(
+    context: &Context,
+    args: &Args,
+    session: &Session,
+    state: &State,
+) -> Result<Edited<Change>, CliError> {
+    let show_secrets = context.global.show_secrets;
+    let give_up = "Save an empty file to give up. Lines like this one on top are left out.";
+    let Some(address) = &args.address else {
+        let snapshot = state.snapshot(session.stack().name().to_string(), context.now());
+        let text = document::snapshot_text(&snapshot, show_secrets);
+        let introduction = format!("Stack {}. {give_up}", session.stack().name().short());
+        return editor::edit(context, &introduction, &text, |text| {
+            document::read_snapshot(&snapshot, text, show_secrets)
+        });
+    };
+    let entry = find(state, address, args.deposed.as_ref())?;
+    let text = document::entry_text(entry, show_secrets);
+    let introduction = format!("Entry {}. {give_up}", entry.key());
+    editor::edit(context, &introduction, &text, |text| {
+        document::read_entry(state, entry, text, show_secrets)
+    })
+}
+
+fn find<'a>(
+    state: &'a State,
+    address: &Address,
+    deposed: Option<&DeposedKey>,
+) -> Result<&'a SharedEntry, CliError> {
+    let key = EntryKey {
+        address: address.clone(),
+        deposed: deposed.cloned(),
+    };
+    let missing = || {
+        let refused = Refusal::NoEntry {
+            address: address.clone(),
+            live: deposed.is_none(),
+        };
+        refusal::told(refused, state, None)
+    };
+    state.entry(&key).ok_or_else(missing)
+}
+
+async fn replace(
+    context: &Context,
+    args: &Args,
+    session: &Session,
+    state: &State,
+    snapshot: Snapshot,
+) -> Result<Done, CliError> {
+    let changes = preview::changes(state.entries(), snapshot.entries.iter());
+    preview::show(context, &changes);
+    let object = format!("stack {}", session.stack().name().short());
+    confirm(
+        context,
+        &object,
+        &format!("Change the record of {object} like this?"),
+    )?;
+    let message = args.remember.message.clone().unwrap_or_else(|| "edit".to_owned());
+    let request = UpdateRequest::new(UpdateKind::Edit).with_message(message);
+    Ok(Done {
+        stack: session.stack().name().to_string(),
+        revision: Some(session.replace_entries(request, snapshot).await?),
+        changed: true,
+        changes,
+    })
+}
+
+fn unchanged(session: &Session, state: &State) -> Done {
+    Done {
+        stack: session.stack().name().to_string(),
+        revision: state.current().cloned(),
+        changed: false,
+        changes: Vec::new(),
+    }
+}

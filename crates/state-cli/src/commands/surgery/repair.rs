@@ -1,0 +1,110 @@
+//! `repair`: mend what breaks integrity rules.
+
+use super::Remember;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::mending;
+use crate::output::Report;
+use crate::prompt::confirm;
+use crate::store;
+use serde::Serialize;
+use state_core::repair::{Repaired, repair};
+use state_core::verify::Violation;
+use state_core::{RevisionId, State, UpdateKind};
+use state_manager::{Session, UpdateRequest};
+
+/// Mend what breaks integrity rules: deterministic, with as little change as it takes, every step shown before. A state
+/// that breaks no rule is left alone.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only show the steps.
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    remember: Remember,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Done<'a> {
+    stack: String,
+    revision: Option<RevisionId>,
+    changed: bool,
+    dry_run: bool,
+    steps: Vec<mending::StepView<'a>>,
+    remaining: &'a [Violation],
+}
+
+/// Repairs.
+pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let stack = store::open_stack(context).await?;
+    let name = stack.name().clone();
+    let of = |state: &State| repair(&state.snapshot(name.to_string(), context.now()));
+    if args.dry_run {
+        let view = stack.tip().await?;
+        let repaired = of(&view.state);
+        let revision = view.state.current().cloned();
+        return report(
+            context,
+            args,
+            &name.to_string(),
+            &repaired,
+            (revision, false),
+            Vec::new(),
+        );
+    }
+    let object = format!("stack {}", name.short());
+    let work = async |session: &Session| {
+        let state = session.state();
+        let repaired = of(&state);
+        mending::announce(context, &repaired);
+        if !repaired.is_valid() {
+            return Err(mending::beyond(&object, &repaired.remaining));
+        }
+        if repaired.steps.is_empty() {
+            return Ok((repaired, state.current().cloned(), false));
+        }
+        confirm(context, &object, &format!("Repair {object} like this?"))?;
+        let message = args.remember.message.clone();
+        let request =
+            UpdateRequest::new(UpdateKind::Edit).with_message(message.unwrap_or_else(|| "repair".to_owned()));
+        let revision = session
+            .replace_entries(request, repaired.snapshot.clone())
+            .await?;
+        Ok((repaired, Some(revision), true))
+    };
+    let ((repaired, revision, changed), warnings) =
+        store::held(store::lock(context, &stack, "repair").await?, work).await?;
+    let made = (revision, changed);
+    report(context, args, &name.to_string(), &repaired, made, warnings)
+}
+
+fn report(
+    context: &Context,
+    args: &Args,
+    stack: &str,
+    repaired: &Repaired,
+    (revision, changed): (Option<RevisionId>, bool),
+    warnings: Vec<String>,
+) -> Result<Report, CliError> {
+    let done = Done {
+        stack: stack.to_owned(),
+        revision,
+        changed,
+        dry_run: args.dry_run,
+        steps: mending::steps(repaired),
+        remaining: &repaired.remaining,
+    };
+    Report::new(context, "repair", &done, warnings, |page| {
+        if let Some(revision) = done.revision.as_ref().filter(|_| done.changed) {
+            page.line(format_args!("repaired: now revision {revision}"));
+        } else if repaired.steps.is_empty() && repaired.is_valid() {
+            page.line("nothing to repair: no rule is broken");
+        } else {
+            mending::print(page, &repaired.steps);
+            for violation in &repaired.remaining {
+                page.line(format_args!("stays broken: {violation}"));
+            }
+        }
+    })
+}

@@ -1,0 +1,278 @@
+//! Puts hidden values back into a document that was edited without them.
+//!
+//! A hidden value must come back as the placeholder, in its place: then it is what it was.
+
+use crate::mask::{HIDDEN, sides};
+use state_core::json::{Json, ObjectWriter, View, write_string};
+use state_core::{Entry, Properties, Snapshot};
+use std::collections::BTreeMap;
+
+/// The entry as it may be shown: sensitive values hidden, and whatever may hold secrets that nobody marked.
+pub(super) fn hidden(entry: &Entry) -> Entry {
+    let (inputs, outputs) = sides(entry, false);
+    let opaque = |kept: &BTreeMap<String, Json>| -> BTreeMap<String, Json> {
+        let names = kept.keys().cloned();
+        names.map(|name| (name, Json::from_string(HIDDEN))).collect()
+    };
+    Entry {
+        id: crate::mask::id(entry, false),
+        inputs: inputs.and_then(Properties::new),
+        outputs: outputs.and_then(Properties::new),
+        extensions: opaque(&entry.extensions),
+        unknown: opaque(&entry.unknown),
+        ..entry.clone()
+    }
+}
+
+/// The snapshot as it may be shown.
+pub(super) fn hidden_snapshot(snapshot: &Snapshot) -> Snapshot {
+    let opaque = |kept: &BTreeMap<String, Json>| -> BTreeMap<String, Json> {
+        let names = kept.keys().cloned();
+        names.map(|name| (name, Json::from_string(HIDDEN))).collect()
+    };
+    let outputs = crate::mask::outputs(snapshot, false);
+    Snapshot {
+        entries: snapshot
+            .entries
+            .iter()
+            .map(|entry| hidden(entry).into())
+            .collect(),
+        outputs: outputs
+            .into_iter()
+            .map(|(name, (value, _))| (name, value))
+            .collect(),
+        extensions: opaque(&snapshot.extensions),
+        unknown: opaque(&snapshot.unknown),
+        ..snapshot.clone()
+    }
+}
+
+/// The edited entry with what was hidden; what can't be put back goes to `problems`. `old` is none for a new entry.
+pub(super) fn entry(old: Option<&Entry>, edited: Entry, problems: &mut Vec<String>) -> Entry {
+    let at = edited.key().to_string();
+    let nothing = Entry::new(edited.address.clone(), edited.entry_type, None);
+    let old = old.unwrap_or(&nothing);
+    let shown = hidden(old);
+    let text = |id: &Option<String>| id.as_deref().map_or_else(Json::null, Json::from_string);
+    let mut values = Values { problems };
+    let id = values.value(
+        &text(&old.id),
+        &text(&shown.id),
+        &text(&edited.id),
+        &format!("{at}: id"),
+    );
+    let mut side = |old: &Option<Properties>, shown: &Option<Properties>, new: &Option<Properties>, name| {
+        let json = |side: &Option<Properties>| {
+            side.as_ref()
+                .map_or_else(Json::null, |properties| properties.json().clone())
+        };
+        let value = values.value(&json(old), &json(shown), &json(new), &format!("{at}: {name}"));
+        Properties::new(value)
+    };
+    let inputs = side(&old.inputs, &shown.inputs, &edited.inputs, "inputs");
+    let outputs = side(&old.outputs, &shown.outputs, &edited.outputs, "outputs");
+    let extensions = values.map(&old.extensions, &shown.extensions, &edited.extensions, &at);
+    let unknown = values.map(&old.unknown, &shown.unknown, &edited.unknown, &at);
+    Entry {
+        id: id.view().as_str().map(String::from),
+        inputs,
+        outputs,
+        extensions,
+        unknown,
+        ..edited
+    }
+}
+
+/// The edited maps of a snapshot with what was hidden.
+pub(super) fn header(old: &Snapshot, edited: Snapshot, problems: &mut Vec<String>) -> Snapshot {
+    let shown = hidden_snapshot(old);
+    let mut values = Values { problems };
+    Snapshot {
+        outputs: values.map(&old.outputs, &shown.outputs, &edited.outputs, "outputs"),
+        extensions: values.map(
+            &old.extensions,
+            &shown.extensions,
+            &edited.extensions,
+            "extensions",
+        ),
+        unknown: values.map(&old.unknown, &shown.unknown, &edited.unknown, "the snapshot"),
+        ..edited
+    }
+}
+
+struct Values<'p> {
+    problems: &'p mut Vec<String>,
+}
+
+impl Values<'_> {
+    fn map(
+        &mut self,
+        old: &BTreeMap<String, Json>,
+        shown: &BTreeMap<String, Json>,
+        new: &BTreeMap<String, Json>,
+        at: &str,
+    ) -> BTreeMap<String, Json> {
+        let object = |map: &BTreeMap<String, Json>| {
+            let mut text = String::new();
+            let mut object = ObjectWriter::new(&mut text);
+            for (name, value) in map {
+                object.raw(name, value.as_str());
+            }
+            object.finish();
+            Json::parse(&text).unwrap_or_else(|_| Json::null())
+        };
+        let value = self.value(&object(old), &object(shown), &object(new), at);
+        let members = value.view().members().into_iter().flatten();
+        members
+            .map(|(name, value)| (name.into_owned(), Json::from_view(value)))
+            .collect()
+    }
+
+    fn value(&mut self, old: &Json, shown: &Json, new: &Json, at: &str) -> Json {
+        let mut text = String::new();
+        self.restore(old.view(), shown.view(), new.view(), at, &mut text);
+        Json::parse(&text).unwrap_or_else(|_| new.clone())
+    }
+
+    fn restore(&mut self, old: View<'_>, shown: View<'_>, new: View<'_>, at: &str, out: &mut String) {
+        if old.text() == shown.text() {
+            if holds_placeholder(new) && !holds_placeholder(old) {
+                self.problems
+                    .push(format!("{at}: `{HIDDEN}` stands where nothing was hidden"));
+            }
+            out.push_str(new.text());
+        } else if is_placeholder(shown) {
+            if is_placeholder(new) {
+                out.push_str(old.text());
+            } else {
+                self.changed(at);
+                out.push_str("null");
+            }
+        } else if let (Some(_), Some(_)) = (shown.members(), new.members()) {
+            self.restore_object(old, shown, new, at, out);
+        } else {
+            self.restore_list(old, shown, new, at, out);
+        }
+    }
+
+    fn restore_object(&mut self, old: View<'_>, shown: View<'_>, new: View<'_>, at: &str, out: &mut String) {
+        for (name, value) in shown.members().into_iter().flatten() {
+            let hides = old.get(&name).is_none_or(|old| old.text() != value.text());
+            if hides && new.get(&name).is_none() {
+                self.changed(&format!("{at}/{name}"));
+            }
+        }
+        out.push('{');
+        for (index, (name, value)) in new.members().into_iter().flatten().enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            write_string(out, &name);
+            out.push(':');
+            let below = format!("{at}/{name}");
+            let null = Json::null();
+            let old = old.get(&name).unwrap_or_else(|| null.view());
+            let shown = shown.get(&name).unwrap_or_else(|| null.view());
+            self.restore(old, shown, value, &below, out);
+        }
+        out.push('}');
+    }
+
+    fn restore_list(&mut self, old: View<'_>, shown: View<'_>, new: View<'_>, at: &str, out: &mut String) {
+        let lists = old.elements().zip(shown.elements()).zip(new.elements());
+        let same = lists.filter(|_| {
+            let length = |view: View<'_>| view.elements().map(Iterator::count);
+            length(shown) == length(new)
+        });
+        let Some(((old, shown), new)) = same else {
+            self.changed(at);
+            out.push_str("null");
+            return;
+        };
+        out.push('[');
+        for (index, ((old, shown), new)) in old.zip(shown).zip(new).enumerate() {
+            if index > 0 {
+                out.push(',');
+            }
+            self.restore(old, shown, new, &format!("{at}/{index}"), out);
+        }
+        out.push(']');
+    }
+
+    fn changed(&mut self, at: &str) {
+        self.problems.push(format!(
+            "{at}: a hidden value must come back as `{HIDDEN}`, in its place; to change it, edit with --show-secrets"
+        ));
+    }
+}
+
+fn is_placeholder(view: View<'_>) -> bool {
+    view.as_str().is_some_and(|text| text == HIDDEN)
+}
+
+fn holds_placeholder(view: View<'_>) -> bool {
+    view.text().contains(HIDDEN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{entry, hidden};
+    use state_core::{Entry, Json, Properties};
+
+    fn with_outputs(text: &str) -> Entry {
+        let mut entry = Entry::leaf("a".parse().unwrap(), "k");
+        entry.outputs = Properties::new(Json::parse(text).unwrap());
+        entry.sensitive_outputs = vec!["/list/1".to_owned(), "password".to_owned()];
+        entry
+            .extensions
+            .insert("terraform".to_owned(), Json::from_string("x"));
+        entry
+    }
+
+    fn sample() -> Entry {
+        let mut entry = with_outputs(r#"{"list":[1,2.50,3],"password":"hunter22","user":"ann"}"#);
+        entry.id = Some("hunter22".to_owned());
+        entry
+    }
+
+    fn restored(edited: Entry) -> (Entry, Vec<String>) {
+        let mut problems = Vec::new();
+        (entry(Some(&sample()), edited, &mut problems), problems)
+    }
+
+    #[test]
+    fn what_was_hidden_comes_back_with_every_digit() {
+        let shown = hidden(&sample());
+        assert!(!state_core::codec::entry_text(&shown).contains("hunter22"));
+        assert_eq!(restored(shown.clone()), (sample(), Vec::new()));
+        let mut edited = shown;
+        edited.outputs = Properties::new(
+            Json::parse(r#"{"list":[9,"(sensitive)",3],"password":"(sensitive)","new":{}}"#).unwrap(),
+        );
+        let (entry, problems) = restored(edited);
+        assert_eq!(problems, Vec::<String>::new());
+        assert_eq!(
+            entry.outputs.unwrap().json().as_str(),
+            r#"{"list":[9,2.50,3],"new":{},"password":"hunter22"}"#
+        );
+    }
+
+    #[test]
+    fn a_hidden_value_that_was_changed_dropped_or_moved_is_refused() {
+        for text in [
+            r#"{"list":[1,"(sensitive)",3],"password":"other","user":"ann"}"#,
+            r#"{"list":[1,"(sensitive)",3],"user":"ann"}"#,
+            r#"{"list":["(sensitive)",3],"password":"(sensitive)","user":"ann"}"#,
+            r#"{"list":[1,"(sensitive)",3],"password":"(sensitive)","user":"(sensitive)"}"#,
+            r#"{"list":[1,"(sensitive)",3],"password":"(sensitive)","other":"(sensitive)"}"#,
+        ] {
+            let mut edited = hidden(&sample());
+            edited.outputs = Properties::new(Json::parse(text).unwrap());
+            assert_eq!(restored(edited).1.len(), 1, "{text}");
+        }
+        let mut edited = hidden(&sample());
+        edited.extensions.clear();
+        edited.id = None;
+        assert_eq!(restored(edited).1.len(), 2);
+    }
+}

@@ -1,0 +1,51 @@
+//! `undo`: the revision before the current one comes back.
+
+use super::Remember;
+use super::operate::Done;
+use super::preview;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::output::{Report, to_stderr};
+use crate::prompt::confirm;
+use crate::store;
+use state_manager::Session;
+
+/// Take back what made the current revision: what was before comes back as a new revision. Undoing an undo redoes.
+/// Only the record changes, not the world.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    remember: Remember,
+}
+
+/// Undoes.
+pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let stack = store::open_stack(context).await?;
+    let work = async |session: &Session| {
+        let state = session.state();
+        let before = session.before_current().await?;
+        let then = session.stack().get(&before).await?;
+        let changes = preview::changes(state.entries(), then.entries.iter());
+        preview::show(context, &changes);
+        if !context.global.json && then.outputs != state.outputs().values {
+            to_stderr("the stack's outputs change too\n");
+        }
+        let object = format!("stack {}", session.stack().name().short());
+        let question = format!("Bring {object} back to what revision {before} held?");
+        confirm(context, &object, &question)?;
+        let undone = state.current().map(ToString::to_string).unwrap_or_default();
+        let message = args
+            .remember
+            .message
+            .clone()
+            .unwrap_or_else(|| format!("undo of {undone}"));
+        Ok(Done {
+            stack: session.stack().name().to_string(),
+            revision: Some(session.undo(message).await?),
+            changed: true,
+            changes,
+        })
+    };
+    let (done, warnings) = store::held(store::lock(context, &stack, "undo").await?, work).await?;
+    done.report(context, "undo", warnings)
+}

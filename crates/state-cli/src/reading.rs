@@ -1,0 +1,80 @@
+//! What a reading command looks at: the latest state, or with `--at` that of a revision.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::marks::Standing;
+use crate::nearest::nearest;
+use crate::{revision, store};
+use state_core::{Address, RevisionId, Snapshot, State};
+use state_manager::Stack;
+use std::sync::Arc;
+
+/// Which state to look at.
+#[derive(Debug, clap::Args)]
+pub(crate) struct At {
+    /// Look at this revision: an id, the beginning of one, a serial, `@` or `@-`. Default: the latest state.
+    #[arg(long, value_name = "REV")]
+    pub(crate) at: Option<String>,
+}
+
+impl At {
+    /// The revision that is meant; none for the latest state.
+    pub(crate) async fn resolve(&self, stack: &Stack) -> Result<Option<RevisionId>, CliError> {
+        match &self.at {
+            None => Ok(None),
+            Some(wanted) => Ok(Some(revision::resolve(&stack.history().await?, wanted)?)),
+        }
+    }
+}
+
+/// A state that was read.
+pub(crate) struct Reading {
+    pub(crate) stack: Stack,
+    pub(crate) standing: Standing,
+    pub(crate) state: Arc<State>,
+    pub(crate) snapshot: Snapshot,
+}
+
+impl Reading {
+    /// Reads what the flags ask for.
+    pub(crate) async fn open(context: &Context, at: &At) -> Result<Self, CliError> {
+        let stack = store::open_stack(context).await?;
+        let Some(revision) = at.resolve(&stack).await? else {
+            let view = stack.tip().await?;
+            return Ok(Self {
+                standing: Standing::of(&view),
+                snapshot: view.snapshot(),
+                state: view.state,
+                stack,
+            });
+        };
+        let snapshot = stack.get(&revision).await?;
+        Ok(Self {
+            standing: Standing::at(stack.name(), revision, &snapshot),
+            state: Arc::new(State::from_snapshot(stack.lineage(), &snapshot)?),
+            snapshot,
+            stack,
+        })
+    }
+
+    /// What to call it in an error: the stack, and the revision if one was asked for.
+    pub(crate) fn place(&self) -> String {
+        let name = self.stack.name().short();
+        match &self.standing.at {
+            None => format!("stack {name}"),
+            Some(revision) => format!("stack {name} at revision {revision}"),
+        }
+    }
+
+    /// That there is no such entry, with the one that may have been meant.
+    pub(crate) fn missing(&self, address: &Address) -> CliError {
+        let candidates = self.snapshot.entries.iter().map(|entry| entry.address.as_str());
+        let hint = match nearest(address.as_str(), candidates) {
+            Some(meant) => format!("did you mean `{meant}`? `statectl list` lists all of them"),
+            None => "see what there is with `statectl list`".to_owned(),
+        };
+        let message = format!("there is no such entry in {}", self.place());
+        CliError::new(ExitCode::NotFound, format!("entry {address}"), &message).with_hint(hint)
+    }
+}

@@ -1,0 +1,112 @@
+//! The fields of an entry and of a snapshot's header, through their JSON: a field that is added there is compared here.
+
+use super::{Change, Property, Value, json, push_step};
+use crate::codec::entry_text;
+use crate::entry::Entry;
+use crate::json::{Json, ObjectWriter};
+use crate::sensitive::{SecretStrings, secret_string_ranges};
+use crate::snapshot::Snapshot;
+use std::collections::BTreeMap;
+
+/// The name of an entry and the moment of its last change, and what is compared by property.
+const APART: [&str; 5] = ["address", "deposed", "inputs", "modified", "outputs"];
+
+/// Fields by pointer.
+type Fields = BTreeMap<String, Value>;
+
+/// What differs in the fields of an entry.
+pub(super) fn entry_changes(old: &Entry, new: &Entry, secrets: &SecretStrings) -> Vec<Change> {
+    compare(entry_fields(old, secrets), entry_fields(new, secrets))
+}
+
+/// The fields of an entry.
+pub(super) fn entry_properties(entry: &Entry, secrets: &SecretStrings) -> Vec<Property> {
+    let fields = entry_fields(entry, secrets).into_iter();
+    fields
+        .map(|(pointer, value)| Property { pointer, value })
+        .collect()
+}
+
+/// What differs in a snapshot beside its entries and outputs.
+pub(super) fn header_changes(old: &Snapshot, new: &Snapshot) -> Vec<Change> {
+    compare(header_fields(old), header_fields(new))
+}
+
+fn entry_fields(entry: &Entry, secrets: &SecretStrings) -> Fields {
+    let bare = Entry {
+        inputs: None,
+        outputs: None,
+        extensions: BTreeMap::new(),
+        unknown: BTreeMap::new(),
+        ..entry.clone()
+    };
+    let document = json(&entry_text(&bare));
+    let mut fields = Fields::new();
+    for (name, value) in document.view().members().into_iter().flatten() {
+        if !APART.contains(&&*name) {
+            let value = Json::from_view(value);
+            let secret = secret_string_ranges(&value, secrets);
+            fields.insert(push_step("", &name), Value::new(value, secret));
+        }
+    }
+    add_rest(&mut fields, &entry.extensions, &entry.unknown);
+    fields
+}
+
+fn header_fields(snapshot: &Snapshot) -> Fields {
+    let mut text = String::new();
+    let mut factory = ObjectWriter::new(&mut text);
+    factory
+        .string("content-revision", &snapshot.factory.content_revision)
+        .string("name", &snapshot.factory.name)
+        .string("version", &snapshot.factory.version);
+    factory.finish();
+    let mut fields = Fields::from([("/stack".to_owned(), Value::new(json(&text), Vec::new()))]);
+    if !snapshot.sensitive_outputs.is_empty() {
+        let mut text = String::new();
+        let mut marks = crate::json::ArrayWriter::new(&mut text);
+        for mark in &snapshot.sensitive_outputs {
+            marks.string(mark);
+        }
+        marks.finish();
+        fields.insert(
+            "/sensitive-outputs".to_owned(),
+            Value::new(json(&text), Vec::new()),
+        );
+    }
+    add_rest(&mut fields, &snapshot.extensions, &snapshot.unknown);
+    fields
+}
+
+/// What may hold secrets that nobody marked. A known field wins over an unknown one of its name.
+fn add_rest(fields: &mut Fields, extensions: &BTreeMap<String, Json>, unknown: &BTreeMap<String, Json>) {
+    for (system, value) in extensions {
+        fields.insert(push_step("/extensions", system), Value::secret(value.clone()));
+    }
+    for (name, value) in unknown.iter().filter(|(name, _)| !APART.contains(&name.as_str())) {
+        fields
+            .entry(push_step("", name))
+            .or_insert_with(|| Value::secret(value.clone()));
+    }
+}
+
+fn compare(old: Fields, mut new: Fields) -> Vec<Change> {
+    let mut changes: Vec<Change> = Vec::new();
+    for (pointer, before) in old {
+        let after = new.remove(&pointer);
+        if after.as_ref().map(Value::revealed) != Some(before.revealed()) {
+            changes.push(Change {
+                pointer,
+                old: Some(before),
+                new: after,
+            });
+        }
+    }
+    changes.extend(new.into_iter().map(|(pointer, after)| Change {
+        pointer,
+        old: None,
+        new: Some(after),
+    }));
+    changes.sort_by(|a, b| a.pointer.cmp(&b.pointer));
+    changes
+}

@@ -1,0 +1,72 @@
+//! Which entry of one list is the same object as which of another.
+
+use crate::address::EntryKey;
+use crate::entry::SharedEntry;
+use crate::id::Uid;
+use std::collections::BTreeMap;
+
+/// Two lists by position, matched.
+pub(super) struct Pairs {
+    /// The same object in both, in the order of the new list.
+    pub(super) kept: Vec<(usize, usize)>,
+    /// Only in the old list, in its order.
+    pub(super) removed: Vec<usize>,
+    /// Only in the new list, in its order.
+    pub(super) added: Vec<usize>,
+}
+
+impl Pairs {
+    /// By uid, where it is unique on both sides; of what remains, by key. Equal keys, illegal in a snapshot, are matched
+    /// in the order in which they stand.
+    pub(super) fn of(old: &[SharedEntry], new: &[SharedEntry]) -> Self {
+        let (old_uids, new_uids) = (unique_uids(old), unique_uids(new));
+        let mut partner: Vec<Option<usize>> = new
+            .iter()
+            .map(|entry| {
+                let uid = entry.uid?;
+                new_uids.get(&uid).copied().flatten()?;
+                old_uids.get(&uid).copied().flatten()
+            })
+            .collect();
+        let mut is_taken = vec![false; old.len()];
+        for &at in partner.iter().flatten() {
+            is_taken[at] = true;
+        }
+        let mut free: BTreeMap<EntryKey, Vec<usize>> = BTreeMap::new();
+        for (at, entry) in old.iter().enumerate().rev().filter(|(at, _)| !is_taken[*at]) {
+            free.entry(entry.key()).or_default().push(at);
+        }
+        for (place, entry) in partner.iter_mut().zip(new).filter(|(place, _)| place.is_none()) {
+            *place = free.get_mut(&entry.key()).and_then(Vec::pop);
+            if let Some(at) = *place {
+                is_taken[at] = true;
+            }
+        }
+        let pairs = partner.iter().enumerate();
+        Self {
+            kept: pairs
+                .clone()
+                .filter_map(|(after, before)| Some(((*before)?, after)))
+                .collect(),
+            added: pairs
+                .filter(|(_, before)| before.is_none())
+                .map(|(after, _)| after)
+                .collect(),
+            removed: (0..old.len()).filter(|&at| !is_taken[at]).collect(),
+        }
+    }
+}
+
+/// The position of each uid; none if it is there twice.
+fn unique_uids(entries: &[SharedEntry]) -> BTreeMap<Uid, Option<usize>> {
+    let mut found = BTreeMap::new();
+    for (at, entry) in entries.iter().enumerate() {
+        if let Some(uid) = entry.uid {
+            found
+                .entry(uid)
+                .and_modify(|place| *place = None)
+                .or_insert(Some(at));
+        }
+    }
+    found
+}

@@ -1,0 +1,150 @@
+//! Two objects side by side, down to where they differ.
+
+use super::{Change, Property, Value, json, push_step};
+use crate::json::{Json, Properties, View};
+use crate::sensitive::{SecretStrings, secret_ranges};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// An object whose keys are names of fields, and where it is secret.
+pub(super) struct Side {
+    object: Json,
+    /// Whether there is one at all: the object is empty if not.
+    is_there: bool,
+    /// Where secrets begin, and where they end.
+    secret: BTreeMap<usize, usize>,
+}
+
+impl Side {
+    /// `own` and `foreign` are the marked paths of this version and of the other one.
+    pub(super) fn new(
+        properties: Option<&Properties>,
+        own: &[String],
+        foreign: &[String],
+        secrets: &SecretStrings,
+    ) -> Self {
+        let object = properties.cloned().unwrap_or_default().json().clone();
+        Self {
+            is_there: properties.is_some(),
+            ..Self::of_object(object, own, foreign, secrets)
+        }
+    }
+
+    pub(super) fn of_object(
+        object: Json,
+        own: &[String],
+        foreign: &[String],
+        secrets: &SecretStrings,
+    ) -> Self {
+        Self {
+            secret: secret_ranges(&object, own, foreign, secrets),
+            is_there: true,
+            object,
+        }
+    }
+
+    fn is_secret(&self, view: View<'_>) -> bool {
+        self.secret.contains_key(&view.offset())
+    }
+
+    fn value(&self, view: View<'_>) -> Value {
+        let (from, to) = (view.offset(), view.offset() + view.text().len());
+        let inside = self.secret.range(from..to);
+        let secret = inside.map(|(start, end)| (start - from, end - from)).collect();
+        Value::new(json(view.text()), secret)
+    }
+}
+
+type Both<'a> = (String, Option<View<'a>>, Option<View<'a>>);
+
+/// Adds what differs. Objects are compared by key and arrays by index, as deep as both sides go and nothing is secret.
+pub(super) fn compare(pointer: &str, old: &Side, new: &Side, changes: &mut Vec<Change>) {
+    let first = changes.len();
+    let mut open = vec![(
+        pointer.to_owned(),
+        Some(old.object.view()),
+        Some(new.object.view()),
+    )];
+    while let Some((pointer, before, after)) = open.pop() {
+        if let (Some(a), Some(b)) = (before, after) {
+            if a.text() == b.text() {
+                continue;
+            }
+            if old.is_secret(a) || new.is_secret(b) {
+                changes.push(Change {
+                    pointer,
+                    old: Some(Value::secret(json(a.text()))),
+                    new: Some(Value::secret(json(b.text()))),
+                });
+                continue;
+            }
+            if let Some(mut children) = children(&pointer, a, b) {
+                children.reverse();
+                open.append(&mut children);
+                continue;
+            }
+        }
+        changes.push(Change {
+            pointer,
+            old: before.map(|view| old.value(view)),
+            new: after.map(|view| new.value(view)),
+        });
+    }
+    if first == changes.len() && old.is_there != new.is_there {
+        let whole = |side: &Side| side.is_there.then(|| side.value(side.object.view()));
+        changes.push(Change {
+            pointer: pointer.to_owned(),
+            old: whole(old),
+            new: whole(new),
+        });
+    }
+}
+
+/// The members of two objects by key, or the elements of two arrays by index.
+fn children<'a>(pointer: &str, old: View<'a>, new: View<'a>) -> Option<Vec<Both<'a>>> {
+    if let (Some(before), Some(after)) = (old.members(), new.members()) {
+        let mut keys: BTreeMap<Cow<'a, str>, (Option<View<'a>>, Option<View<'a>>)> = BTreeMap::new();
+        for (key, view) in before {
+            keys.entry(key).or_default().0 = Some(view);
+        }
+        for (key, view) in after {
+            keys.entry(key).or_default().1 = Some(view);
+        }
+        let both = keys.into_iter();
+        return Some(
+            both.map(|(key, (a, b))| (push_step(pointer, &key), a, b))
+                .collect(),
+        );
+    }
+    let (mut before, mut after) = (old.elements()?, new.elements()?);
+    let mut both = Vec::new();
+    loop {
+        match (before.next(), after.next()) {
+            (None, None) => return Some(both),
+            (a, b) => both.push((push_step(pointer, &both.len().to_string()), a, b)),
+        }
+    }
+}
+
+/// Adds the leaves of an object: scalars, empty containers, and what is secret.
+pub(super) fn leaves(pointer: &str, side: &Side, found: &mut Vec<Property>) {
+    let mut open = vec![(pointer.to_owned(), side.object.view())];
+    while let Some((pointer, view)) = open.pop() {
+        let mut inside: Vec<(String, View<'_>)> = Vec::new();
+        if !side.is_secret(view) {
+            let members = view.members().into_iter().flatten();
+            inside.extend(members.map(|(key, value)| (push_step(&pointer, &key), value)));
+            let elements = view.elements().into_iter().flatten().enumerate();
+            inside.extend(elements.map(|(at, value)| (push_step(&pointer, &at.to_string()), value)));
+        }
+        if inside.is_empty() {
+            found.push(Property {
+                pointer,
+                value: side.value(view),
+            });
+        } else {
+            inside.reverse();
+            open.append(&mut inside);
+        }
+    }
+}

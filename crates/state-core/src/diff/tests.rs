@@ -1,0 +1,308 @@
+//! The laws of comparing.
+
+use super::{SnapshotDiff, diff, entry_changes, properties};
+use crate::address::{Address, EntryKey};
+use crate::entry::{Entry, SharedEntry};
+use crate::environment::Timestamp;
+use crate::json::{Json, Properties};
+use crate::snapshot::{FactoryInfo, Snapshot};
+use crate::testkit::strategy::{entries_in_order, json_objects, snapshots};
+use proptest::collection::vec;
+use proptest::prelude::*;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// No strategy makes it by chance.
+const SECRET: &str = "s3cr3t-of-this-test";
+
+fn keys(entries: &[SharedEntry]) -> BTreeSet<EntryKey> {
+    entries.iter().map(|entry| entry.key()).collect()
+}
+
+/// A list that another one became: some entries dropped, some moved, some with other values, some new.
+fn successors(
+    old: Vec<SharedEntry>,
+    new: Vec<SharedEntry>,
+    fates: &[u8],
+) -> (Vec<SharedEntry>, Vec<SharedEntry>) {
+    let mut next: Vec<SharedEntry> = Vec::new();
+    for (place, (entry, fate)) in old.iter().zip(fates.iter().cycle()).enumerate() {
+        let mut entry = entry.clone();
+        match fate % 4 {
+            0 => continue,
+            1 => Arc::make_mut(&mut entry).address = Address::new(format!("moved.{place}")).unwrap(),
+            2 => {
+                let other = new.get(place).unwrap_or(&entry).clone();
+                let changed = Arc::make_mut(&mut entry);
+                changed.inputs.clone_from(&other.inputs);
+                changed.protect = !changed.protect;
+            }
+            _ => {}
+        }
+        next.push(entry);
+    }
+    let taken = (
+        keys(&next),
+        next.iter().map(|entry| entry.uid).collect::<BTreeSet<_>>(),
+    );
+    let fresh = new
+        .into_iter()
+        .filter(|entry| !taken.0.contains(&entry.key()) && !taken.1.contains(&entry.uid));
+    next.extend(fresh);
+    (old, next)
+}
+
+fn pairs() -> impl Strategy<Value = (Snapshot, Snapshot)> {
+    let lists = (entries_in_order(8), entries_in_order(8), vec(any::<u8>(), 1..8));
+    lists.prop_map(|(old, new, fates)| {
+        let (old, new) = successors(old, new, &fates);
+        (snapshot(old), snapshot(new))
+    })
+}
+
+fn snapshot(entries: Vec<SharedEntry>) -> Snapshot {
+    let mut snapshot = Snapshot::new(FactoryInfo::default(), "s", Timestamp::new(""));
+    snapshot.entries = entries;
+    snapshot
+}
+
+fn object(text: &str) -> Option<Properties> {
+    Properties::new(Json::parse(text).unwrap())
+}
+
+/// All that a diff shows to somebody who may not see secrets.
+fn shown(diff: &SnapshotDiff) -> String {
+    let entries = diff.changed.iter().flat_map(|entry| &entry.changes);
+    let mut text = format!("{diff:?} {diff:#?}");
+    for change in entries.chain(&diff.outputs).chain(&diff.header) {
+        text.push_str(&change.pointer);
+        for value in [&change.old, &change.new].into_iter().flatten() {
+            text.push_str(value.masked("(sensitive)").as_str());
+        }
+    }
+    text
+}
+
+/// Puts a secret where marks, strings and systems say that it is one.
+fn with_secrets(mut entry: Entry, number: usize, rest: &Properties, by_name: bool) -> Entry {
+    let rest = rest.json().as_str();
+    let text = format!(
+        r#"{{"copy":["{SECRET}-{number}"],"key":{{"{SECRET}-{number}":1}},"password":"{SECRET}-{number}","rest":{rest}}}"#
+    );
+    entry.id = Some(format!("{SECRET}-{number}"));
+    entry.inputs = object(&text);
+    entry.outputs = object(&format!(r#"{{"plain":{rest},"token":"{SECRET}-{number}"}}"#));
+    entry.sensitive_inputs = vec![if by_name { "password" } else { "/password" }.to_owned()];
+    entry.sensitive_outputs = Vec::new();
+    entry.extensions = [("x".to_owned(), Json::from_string(SECRET))].into();
+    entry.unknown = [("later".to_owned(), Json::from_string(SECRET))].into();
+    entry
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+
+    #[test]
+    fn a_snapshot_does_not_differ_from_itself(snapshot in snapshots(8)) {
+        prop_assert!(diff(&snapshot, &snapshot).is_empty());
+        let mut copy = snapshot.clone();
+        // Other allocations: equality isn't identity.
+        copy.entries = copy.entries.iter().map(|entry| Arc::new(Entry::clone(entry))).collect();
+        prop_assert!(diff(&snapshot, &copy).is_empty());
+    }
+
+    #[test]
+    fn the_key_sets_lead_from_one_snapshot_to_the_other((old, new) in pairs()) {
+        let diff = diff(&old, &new);
+        let mut led = keys(&old.entries);
+        for gone in keys(&diff.removed).into_iter().chain(diff.moved.iter().map(|m| m.from.clone())) {
+            prop_assert!(led.remove(&gone), "{gone} goes twice or wasn't there");
+        }
+        for come in keys(&diff.added).into_iter().chain(diff.moved.iter().map(|m| m.to.clone())) {
+            prop_assert!(led.insert(come.clone()), "{come} comes twice or stayed");
+        }
+        prop_assert_eq!(led, keys(&new.entries));
+    }
+
+    #[test]
+    fn moved_entries_are_found_by_uid((old, new) in pairs()) {
+        let diff = diff(&old, &new);
+        for before in &old.entries {
+            let after = new.entries.iter().find(|after| after.uid == before.uid);
+            let told = diff.moved.iter().find(|told| Some(told.uid) == before.uid);
+            let expected = after.filter(|after| after.key() != before.key());
+            prop_assert_eq!(told.map(|told| told.from.clone()), expected.map(|_| before.key()));
+            prop_assert_eq!(told.map(|told| told.to.clone()), expected.map(|after| after.key()));
+        }
+    }
+
+    #[test]
+    fn entries_differ_exactly_if_they_say_something_else((old, new) in pairs()) {
+        let diff = diff(&old, &new);
+        for after in &new.entries {
+            let Some(before) = old.entries.iter().find(|before| before.uid == after.uid) else { continue };
+            let mut same_name = Entry::clone(before);
+            (same_name.address, same_name.deposed) = (after.address.clone(), after.deposed.clone());
+            let is_told = diff.changed.iter().any(|told| told.entry.key() == after.key());
+            prop_assert_eq!(is_told, !after.says_the_same_as(&same_name));
+        }
+    }
+
+    #[test]
+    fn changed_properties_are_all_that_lies_between_two_objects(
+        (old, _) in json_objects(),
+        (new, _) in json_objects(),
+    ) {
+        let [mut a, mut b] = [(); 2].map(|()| Entry::leaf("a".parse().unwrap(), "k"));
+        (a.inputs, b.inputs) = (Some(old.clone()), Some(new.clone()));
+        for change in entry_changes(&a, &b) {
+            let inside = change.pointer.strip_prefix("/inputs").unwrap();
+            let at = |object: &Properties| object.view().pointer(inside).map(Json::from_view);
+            prop_assert_eq!(change.old.as_ref().map(|value| value.revealed().clone()), at(&old));
+            prop_assert_eq!(change.new.as_ref().map(|value| value.revealed().clone()), at(&new));
+            prop_assert_ne!(change.old, change.new);
+        }
+        prop_assert_eq!(entry_changes(&a, &b).is_empty(), old == new);
+    }
+
+    #[test]
+    fn no_marked_string_occurs_in_any_rendering(
+        (first, _) in json_objects(),
+        (second, _) in json_objects(),
+        by_name in any::<bool>(),
+        marks_go in any::<bool>(),
+    ) {
+        let bare = Entry::leaf("a".parse().unwrap(), "k");
+        let old = with_secrets(bare.clone(), 1, &first, by_name);
+        let mut new = with_secrets(bare, 2, &second, !by_name);
+        if marks_go {
+            // A value that was secret doesn't become public because the mark is gone: the other version has it still.
+            new.sensitive_inputs.clear();
+            new.inputs = object(&format!(r#"{{"password":"{SECRET}-1x"}}"#));
+            new.outputs = object(&format!(r#"{{"token":"{SECRET}-1"}}"#));
+            new.id = Some(format!("{SECRET}-1"));
+        }
+        let both = [old, new].map(|entry| {
+            let mut snapshot = snapshot(vec![entry.into()]);
+            snapshot.outputs = [("url".to_owned(), Json::from_string(&format!("{SECRET}{}", first.len_bytes())))].into();
+            snapshot.sensitive_outputs = vec!["url".to_owned()];
+            snapshot.extensions = [("x".to_owned(), Json::from_string(SECRET))].into();
+            snapshot
+        });
+        for (a, b) in [(&both[0], &both[1]), (&both[1], &both[0])] {
+            let text = shown(&diff(a, b));
+            prop_assert!(!text.contains(SECRET), "{text}");
+            prop_assert!(text.contains("/inputs/password"), "{text}");
+        }
+        for property in properties(&both[0].entries[0]) {
+            let debugged = format!("{property:?}");
+            prop_assert!(!debugged.contains(SECRET));
+            prop_assert!(!property.value.masked("(sensitive)").as_str().contains(SECRET));
+        }
+    }
+}
+
+fn changes(old: &str, new: &str, old_marks: &[&str], new_marks: &[&str]) -> Vec<String> {
+    let [mut a, mut b] = [(); 2].map(|()| Entry::leaf("a".parse().unwrap(), "k"));
+    (a.inputs, b.inputs) = (object(old), object(new));
+    a.sensitive_inputs = old_marks.iter().map(ToString::to_string).collect();
+    b.sensitive_inputs = new_marks.iter().map(ToString::to_string).collect();
+    let changes = entry_changes(&a, &b).into_iter();
+    let tell =
+        |value: Option<super::Value>| value.map_or("-".to_owned(), |v| v.masked("*").as_str().to_owned());
+    changes
+        .filter(|change| change.pointer.starts_with("/inputs"))
+        .map(|change| format!("{} {} {}", change.pointer, tell(change.old), tell(change.new)))
+        .collect()
+}
+
+#[test]
+fn objects_are_compared_by_key_and_arrays_by_index() {
+    assert_eq!(
+        changes(
+            r#"{"a":{"b":[1,2]},"c":1,"x/y":1}"#,
+            r#"{"a":{"b":[1,3,4]},"d":1,"x/y":2}"#,
+            &[],
+            &[]
+        ),
+        [
+            "/inputs/a/b/1 2 3",
+            "/inputs/a/b/2 - 4",
+            "/inputs/c 1 -",
+            "/inputs/d - 1",
+            "/inputs/x~1y 1 2",
+        ]
+    );
+}
+
+#[test]
+fn a_secret_that_is_new_hides_itself_and_nothing_else() {
+    assert_eq!(
+        changes(r#"{"n":1}"#, r#"{"n":2,"pw":5}"#, &[], &["pw"]),
+        ["/inputs/n 1 2", r#"/inputs/pw - "*""#]
+    );
+}
+
+#[test]
+fn a_mark_on_one_version_hides_the_value_in_both() {
+    assert_eq!(
+        changes(r#"{"pw":5}"#, r#"{"pw":6}"#, &["/pw"], &[]),
+        [r#"/inputs/pw "*" "*""#]
+    );
+    assert_eq!(
+        changes(r#"{"pw":"short"}"#, r#"{"pw":{"v":7,"w":8}}"#, &[], &["/pw/v"]),
+        [r#"/inputs/pw "*" "*""#],
+        "where either version is secret, both are"
+    );
+}
+
+#[test]
+fn inputs_that_come_or_go_empty_are_a_change() {
+    let [a, mut b] = [(); 2].map(|()| Entry::leaf("a".parse().unwrap(), "k"));
+    b.inputs = Some(Properties::empty());
+    let pointers = |changes: Vec<super::Change>| changes.into_iter().map(|c| c.pointer).collect::<Vec<_>>();
+    assert_eq!(pointers(entry_changes(&a, &b)), ["/inputs"]);
+    b.inputs = object(r#"{"x":1}"#);
+    assert_eq!(pointers(entry_changes(&a, &b)), ["/inputs/x"]);
+}
+
+#[test]
+fn a_replacement_is_the_old_object_deposed_and_a_new_one() {
+    let uid = |n| Some(crate::id::Uid::from_bits([n; 16]));
+    let mut old = Entry::leaf("a".parse().unwrap(), "k");
+    old.uid = uid(1);
+    let mut deposed = old.clone();
+    deposed.deposed = Some(crate::address::DeposedKey::new("d1").unwrap());
+    let mut new = old.clone();
+    new.uid = uid(2);
+    let diff = diff(
+        &snapshot(vec![old.into()]),
+        &snapshot(vec![deposed.into(), new.into()]),
+    );
+    assert_eq!(diff.moved.len(), 1);
+    assert_eq!(diff.moved[0].to.to_string(), "a (deposed d1)");
+    assert_eq!(diff.added.len(), 1);
+    assert!(diff.removed.is_empty() && diff.changed.is_empty());
+}
+
+#[test]
+fn leaves_are_scalars_empty_containers_and_secrets() {
+    let mut entry = Entry::leaf("a".parse().unwrap(), "k");
+    entry.inputs = object(r#"{"list":[],"n":{"x":1},"pw":{"deep":1}}"#);
+    entry.sensitive_inputs = vec!["pw".to_owned()];
+    let told: Vec<_> = properties(&entry)
+        .into_iter()
+        .map(|property| format!("{} {}", property.pointer, property.value.masked("*").as_str()))
+        .collect();
+    assert_eq!(
+        told,
+        [
+            r#"/kind "k""#,
+            r#"/sensitive-inputs ["pw"]"#,
+            r#"/type "leaf""#,
+            "/inputs/list []",
+            "/inputs/n/x 1",
+            r#"/inputs/pw "*""#,
+        ]
+    );
+}

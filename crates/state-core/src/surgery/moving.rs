@@ -1,0 +1,195 @@
+//! Another address for an entry, or for the members of a group.
+
+use super::{Refusal, Surgery, put};
+use crate::address::{Address, Dependency, EntryKey};
+use crate::entry::{Entry, SharedEntry};
+use crate::mutation::EditChange;
+use crate::state::State;
+use std::collections::BTreeSet;
+
+impl Surgery {
+    /// Moves the entry at `from`, or the members of that group.
+    pub(super) fn move_all(&mut self, from: &Address, to: &Address) -> Result<(), Refusal> {
+        if self.state.generations(from).next().is_some() {
+            return self.change(plan(&self.state, from, to)?);
+        }
+        let members: Vec<EntryKey> = self
+            .state
+            .entries()
+            .filter(|entry| entry.group.as_ref() == Some(from))
+            .map(|entry| entry.key())
+            .collect();
+        if members.is_empty() {
+            let address = from.clone();
+            return Err(Refusal::NoEntry { address, live: false });
+        }
+        let addresses: BTreeSet<Address> = members.iter().map(|member| member.address.clone()).collect();
+        for address in addresses {
+            let index = address.as_str().strip_prefix(from.as_str());
+            let moved = index
+                .filter(|index| index.starts_with('['))
+                .and_then(|index| Address::new(format!("{to}{index}")).ok());
+            let Some(moved) = moved else {
+                return Err(Refusal::Unprefixed {
+                    group: from.clone(),
+                    member: EntryKey::live(address),
+                });
+            };
+            self.change(plan(&self.state, &address, &moved)?)?;
+        }
+        Ok(())
+    }
+}
+
+/// The changes that move all generations of an address.
+fn plan(state: &State, from: &Address, to: &Address) -> Result<Vec<EditChange>, Refusal> {
+    if state.generations(to).next().is_some() {
+        return Err(Refusal::Taken { address: to.clone() });
+    }
+    let groups = Groups::new(state, from, to);
+    refuse_pending(state, from, to, &groups)?;
+    let mut changes = Vec::new();
+    for entry in state.generations(from) {
+        let mut moved = groups.follow(entry).unwrap_or_else(|| Entry::clone(entry));
+        moved.address = to.clone();
+        if let Some((old, new)) = &groups.renamed
+            && moved.group.as_ref() == Some(old)
+        {
+            moved.group = Some(new.clone());
+        }
+        changes.push(put(entry, moved));
+    }
+    let mut seen = BTreeSet::new();
+    for target in groups.targets() {
+        for entry in state.dependents(&target) {
+            if entry.address != *from
+                && seen.insert(entry.key())
+                && let Some(followed) = groups.follow(entry)
+            {
+                changes.push(put(entry, followed));
+            }
+        }
+    }
+    Ok(changes)
+}
+
+fn refuse_pending(state: &State, from: &Address, to: &Address, groups: &Groups<'_>) -> Result<(), Refusal> {
+    let targets = groups.targets();
+    let concerned = |entry: &SharedEntry| entry.references().any(|r| targets.contains(&r.to));
+    let pending: Vec<EntryKey> = state
+        .pending()
+        .filter(|operation| {
+            let target = &operation.target.address;
+            let came_back = operation.result.as_ref().and_then(|result| result.entry.as_ref());
+            target == from
+                || target == to
+                || operation.entry.as_ref().is_some_and(concerned)
+                || came_back.is_some_and(concerned)
+        })
+        .map(|operation| operation.target.clone())
+        .collect();
+    if pending.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::Pending(pending))
+}
+
+/// What references to the moved entry become.
+struct Groups<'a> {
+    from: &'a Address,
+    to: &'a Address,
+    /// The group that follows the address, and what it becomes.
+    renamed: Option<(Address, Address)>,
+    /// Whether the group waits for the moved entry, so that those that wait for the group follow.
+    is_member: bool,
+    /// Whether the old group has no other member.
+    is_last: bool,
+}
+
+impl<'a> Groups<'a> {
+    fn new(state: &State, from: &'a Address, to: &'a Address) -> Self {
+        let (old, new) = (without_indexes(from), without_indexes(to));
+        let follows = state
+            .generations(from)
+            .any(|entry| entry.group.as_ref().is_some_and(|group| group.as_str() == old));
+        let renamed = Address::new(old).ok().zip(Address::new(new).ok());
+        let renamed = renamed.filter(|(old, new)| follows && old != new);
+        let (mut is_member, mut is_last) = (false, true);
+        for member in renamed.iter().flat_map(|(old, _)| state.members(old)) {
+            let is_moved = member.address == *from;
+            is_member |= is_moved;
+            is_last &= is_moved;
+        }
+        Self {
+            from,
+            to,
+            renamed,
+            is_member,
+            is_last,
+        }
+    }
+
+    /// What the dependents refer to.
+    fn targets(&self) -> Vec<Dependency> {
+        let group = self.renamed.iter().map(|(old, _)| Dependency::Group(old.clone()));
+        std::iter::once(Dependency::Entry(self.from.clone()))
+            .chain(group)
+            .collect()
+    }
+
+    /// The entry with its references changed; none if it has no such reference.
+    fn follow(&self, entry: &Entry) -> Option<Entry> {
+        let group = self.renamed.as_ref().filter(|_| self.is_member);
+        // A member can't wait for its own group: it waits for the one that is new there.
+        let new_group = |new: &Address| match &entry.group {
+            Some(own) if own == new && entry.is_live() => Dependency::Entry(self.to.clone()),
+            _ => Dependency::Group(new.clone()),
+        };
+        let mut followed = entry.with_references(|_, to| match (to, group) {
+            (Dependency::Entry(address), _) if address == self.from => {
+                Some(Dependency::Entry(self.to.clone()))
+            }
+            (Dependency::Group(named), Some((old, new))) if named == old && self.is_last => {
+                Some(new_group(new))
+            }
+            _ => Some(to.clone()),
+        });
+        if let Some((old, new)) = group.filter(|_| !self.is_last) {
+            let waits = entry
+                .references()
+                .any(|reference| reference.to == Dependency::Group(old.clone()));
+            let also = new_group(new);
+            let has = entry.references().any(|reference| reference.to == also);
+            if waits && !has {
+                followed
+                    .get_or_insert_with(|| entry.clone())
+                    .depends_on
+                    .push(also);
+            }
+        }
+        followed
+    }
+}
+
+/// An address without its indexes: `module.m.web` of `module.m["a"].web[0]`.
+fn without_indexes(address: &Address) -> String {
+    let (mut quoted, mut escaped, mut depth) = (false, false, 0_u32);
+    let mut text = String::new();
+    for c in address.as_str().chars() {
+        match c {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' if depth > 0 => quoted = !quoted,
+            '[' if !quoted => depth += 1,
+            ']' if !quoted && depth > 0 => {
+                depth -= 1;
+                continue;
+            }
+            _ => {}
+        }
+        if depth == 0 {
+            text.push(c);
+        }
+    }
+    text
+}

@@ -1,0 +1,195 @@
+//! Entries that go from the record, and what becomes of those that stay.
+
+mod heritage;
+
+use super::{Dependent, Refusal};
+use crate::address::{Address, Dependency, DeposedKey, EntryKey};
+use crate::entry::{Entry, Provider, SharedEntry};
+use crate::mutation::EditChange;
+use crate::state::State;
+use heritage::heir;
+use std::collections::BTreeSet;
+
+/// Which entries are to go, and how.
+pub(super) struct Request<'a> {
+    pub(super) addresses: &'a [Address],
+    pub(super) deposed: Option<&'a DeposedKey>,
+    pub(super) cascade: bool,
+    pub(super) force: bool,
+}
+
+/// The changes that take the entries out.
+pub(super) fn plan(state: &State, request: &Request<'_>) -> Result<Vec<EditChange>, Refusal> {
+    let mut going = Going {
+        state,
+        keys: named(state, request)?,
+    };
+    loop {
+        let dependents = going.dependents();
+        if dependents.is_empty() || (request.force && !request.cascade) {
+            break;
+        }
+        if !request.cascade {
+            return Err(Refusal::Dependents(dependents));
+        }
+        going
+            .keys
+            .extend(dependents.into_iter().map(|dependent| dependent.entry));
+    }
+    if !request.force {
+        going.refuse_protected()?;
+        going.refuse_pending()?;
+    }
+    let mut changes = Vec::new();
+    for key in going.referring() {
+        if let Some(entry) = state.entry(&key) {
+            changes.extend(heir(&going, entry).map(|heir| super::put(entry, heir)));
+        }
+    }
+    changes.extend(going.keys.into_iter().map(EditChange::Remove));
+    Ok(changes)
+}
+
+fn named(state: &State, request: &Request<'_>) -> Result<BTreeSet<EntryKey>, Refusal> {
+    let mut keys = BTreeSet::new();
+    for address in request.addresses {
+        let before = keys.len();
+        let mut found = state
+            .generations(address)
+            .map(|entry| entry.key())
+            .filter(|key| request.deposed.is_none() || key.deposed.as_ref() == request.deposed)
+            .peekable();
+        if found.peek().is_none() && before == keys.len() {
+            let address = address.clone();
+            return Err(Refusal::NoEntry { address, live: false });
+        }
+        keys.extend(found);
+    }
+    Ok(keys)
+}
+
+/// The entries that go.
+struct Going<'a> {
+    state: &'a State,
+    keys: BTreeSet<EntryKey>,
+}
+
+impl Going<'_> {
+    /// What stays of an address and stands before an entry, the live one first.
+    fn stays_before(&self, address: &Address, entry: &EntryKey) -> Vec<SharedEntry> {
+        self.before(address, entry, false)
+    }
+
+    /// What goes of an address and stands before an entry, the live one first.
+    fn goes_before(&self, address: &Address, entry: &EntryKey) -> Vec<SharedEntry> {
+        self.before(address, entry, true)
+    }
+
+    fn before(&self, address: &Address, entry: &EntryKey, goes: bool) -> Vec<SharedEntry> {
+        let generations = self.state.generations(address);
+        let wanted = generations.filter(|other| {
+            let key = other.key();
+            self.keys.contains(&key) == goes && self.state.stands_before(&key, entry)
+        });
+        wanted.cloned().collect()
+    }
+
+    /// The entries that stay and refer to the address or the group of one that goes, in the order of their keys.
+    fn referring(&self) -> BTreeSet<EntryKey> {
+        let mut targets = BTreeSet::new();
+        for key in &self.keys {
+            targets.insert(Dependency::Entry(key.address.clone()));
+            let group = self.state.entry(key).and_then(|entry| entry.group.clone());
+            targets.extend(group.filter(|_| key.is_live()).map(Dependency::Group));
+        }
+        let mut referring = BTreeSet::new();
+        for target in &targets {
+            let dependents = self.state.dependents(target).map(|entry| entry.key());
+            referring.extend(dependents.filter(|key| !self.keys.contains(key)));
+        }
+        referring
+    }
+
+    /// The entries that stay and really depend on one that goes.
+    fn dependents(&self) -> Vec<Dependent> {
+        let mut dependents = BTreeSet::new();
+        let live = self.keys.iter().filter(|key| key.is_live());
+        let groups: BTreeSet<Address> = live
+            .filter_map(|key| self.state.entry(key)?.group.clone())
+            .collect();
+        for key in self.referring() {
+            let Some(entry) = self.state.entry(&key) else {
+                continue;
+            };
+            for reference in entry.references() {
+                let is_lost = match &reference.to {
+                    Dependency::Entry(address) => self.is_lost(address, entry),
+                    Dependency::Group(group) => groups.contains(group),
+                };
+                if is_lost {
+                    dependents.insert(Dependent {
+                        entry: key.clone(),
+                        on: reference.to,
+                    });
+                }
+            }
+        }
+        dependents.into_iter().collect()
+    }
+
+    /// Whether an entry that refers to an address loses what meets the reference, or the incarnation that manages it.
+    fn is_lost(&self, address: &Address, entry: &Entry) -> bool {
+        let stays = self.stays_before(address, &entry.key());
+        if stays.is_empty() {
+            return true;
+        }
+        let incarnation = entry.provider.as_ref().filter(|_| !entry.pending_replacement);
+        match incarnation {
+            Some(Provider {
+                address: provider,
+                id: Some(id),
+            }) if provider == address => !stays.iter().any(|other| other.id.as_ref() == Some(id)),
+            _ => false,
+        }
+    }
+
+    fn refuse_protected(&self) -> Result<(), Refusal> {
+        let protected: Vec<EntryKey> = self
+            .keys
+            .iter()
+            .filter(|key| self.state.entry(key).is_some_and(|entry| entry.protect))
+            .cloned()
+            .collect();
+        if protected.is_empty() {
+            return Ok(());
+        }
+        Err(Refusal::Protected(protected))
+    }
+
+    fn refuse_pending(&self) -> Result<(), Refusal> {
+        let goes = |address: &Address| {
+            let mut generations = self.state.generations(address).peekable();
+            generations.peek().is_some() && generations.all(|entry| self.keys.contains(&entry.key()))
+        };
+        let refers = |entry: &SharedEntry| {
+            entry
+                .references()
+                .any(|r| matches!(&r.to, Dependency::Entry(address) if goes(address)))
+        };
+        let pending: Vec<EntryKey> = self
+            .state
+            .pending()
+            .filter(|operation| {
+                let came_back = operation.result.as_ref().and_then(|result| result.entry.as_ref());
+                self.keys.contains(&operation.target)
+                    || operation.entry.as_ref().is_some_and(refers)
+                    || came_back.is_some_and(refers)
+            })
+            .map(|operation| operation.target.clone())
+            .collect();
+        if pending.is_empty() {
+            return Ok(());
+        }
+        Err(Refusal::Pending(pending))
+    }
+}

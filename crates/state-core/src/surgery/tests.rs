@@ -1,0 +1,211 @@
+mod cases;
+
+use super::{Operation, Refusal, Surgery};
+use crate::address::{Address, Dependency, EntryKey};
+use crate::entry::SharedEntry;
+use crate::environment::Timestamp;
+use crate::id::Lineage;
+use crate::snapshot::{FactoryInfo, Snapshot};
+use crate::state::State;
+use crate::testkit::oracle::is_topological;
+use crate::testkit::strategy::{addresses, entries_in_order};
+use crate::verify;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use std::collections::{BTreeMap, BTreeSet};
+
+fn state(entries: Vec<SharedEntry>) -> State {
+    let mut snapshot = Snapshot::new(FactoryInfo::default(), "s", Timestamp::new(""));
+    let lineage = Lineage::from_bits([1; 16]);
+    snapshot.lineage = Some(lineage);
+    snapshot.entries = entries;
+    State::from_snapshot(lineage, &snapshot).unwrap()
+}
+
+fn entries(state: &State) -> Vec<SharedEntry> {
+    state.entries().cloned().collect()
+}
+
+#[derive(Clone, Debug)]
+enum Draft {
+    Mv(Index, Address),
+    Rm(Vec<Index>, bool, bool),
+    Mark(Index, u8),
+}
+
+fn drafts() -> impl Strategy<Value = Vec<Draft>> {
+    let draft = prop_oneof![
+        2 => (any::<Index>(), addresses()).prop_map(|(at, to)| Draft::Mv(at, to)),
+        2 => (vec(any::<Index>(), 1..3), any::<bool>(), any::<bool>())
+            .prop_map(|(at, cascade, force)| Draft::Rm(at, cascade, force)),
+        1 => (any::<Index>(), 0..5_u8).prop_map(|(at, mark)| Draft::Mark(at, mark)),
+    ];
+    vec(draft, 1..8)
+}
+
+impl Draft {
+    fn build(&self, state: &State) -> Option<Operation> {
+        let all: Vec<Address> = state.entries().map(|entry| entry.address.clone()).collect();
+        if all.is_empty() {
+            return None;
+        }
+        Some(match self {
+            Self::Mv(at, to) => Operation::Mv {
+                from: at.get(&all).clone(),
+                to: to.clone(),
+            },
+            Self::Rm(at, cascade, force) => Operation::Rm {
+                addresses: at.iter().map(|at| at.get(&all).clone()).collect(),
+                deposed: None,
+                cascade: *cascade,
+                force: *force,
+            },
+            Self::Mark(at, mark) => {
+                let addresses = vec![at.get(&all).clone()];
+                match mark {
+                    0 => Operation::Protect {
+                        addresses,
+                        all: false,
+                    },
+                    1 => Operation::Unprotect {
+                        addresses,
+                        all: false,
+                    },
+                    2 => Operation::Taint {
+                        addresses,
+                        all: false,
+                    },
+                    3 => Operation::Untaint {
+                        addresses,
+                        all: false,
+                    },
+                    _ => Operation::Unprotect {
+                        addresses: Vec::new(),
+                        all: true,
+                    },
+                }
+            }
+        })
+    }
+}
+
+/// What each entry stands after, directly or not, by position, as plainly as it can be said.
+fn reached(entries: &[SharedEntry]) -> BTreeMap<EntryKey, BTreeSet<EntryKey>> {
+    let mut reached: BTreeMap<EntryKey, BTreeSet<EntryKey>> = BTreeMap::new();
+    for (position, entry) in entries.iter().enumerate() {
+        let mut of_entry = BTreeSet::new();
+        for reference in entry.references() {
+            for earlier in &entries[..position] {
+                let meets = match &reference.to {
+                    Dependency::Entry(address) => earlier.address == *address,
+                    Dependency::Group(group) => {
+                        earlier.deposed.is_none() && earlier.group.as_ref() == Some(group)
+                    }
+                };
+                if meets {
+                    of_entry.insert(earlier.key());
+                    of_entry.extend(reached[&earlier.key()].iter().cloned());
+                }
+            }
+        }
+        reached.insert(entry.key(), of_entry);
+    }
+    reached
+}
+
+/// What of the world may be gone after an operation: what it named, and with `cascade` what stands after that.
+fn may_go(before: &[SharedEntry], operation: &Operation) -> BTreeSet<EntryKey> {
+    let Operation::Rm {
+        addresses, cascade, ..
+    } = operation
+    else {
+        return BTreeSet::new();
+    };
+    let named: BTreeSet<EntryKey> = before
+        .iter()
+        .filter(|entry| addresses.contains(&entry.address))
+        .map(|entry| entry.key())
+        .collect();
+    if !cascade {
+        return named;
+    }
+    let after = reached(before)
+        .into_iter()
+        .filter(|(_, reached)| !reached.is_disjoint(&named))
+        .map(|(key, _)| key);
+    after.chain(named.iter().cloned()).collect()
+}
+
+fn judge(before: &[SharedEntry], surgery: &Surgery, operation: &Operation) -> Result<(), TestCaseError> {
+    let after = entries(surgery.state());
+    prop_assert!(is_topological(&after), "{operation:?}");
+    let mut snapshot = Snapshot::new(FactoryInfo::default(), "s", Timestamp::new(""));
+    snapshot.entries.clone_from(&after);
+    prop_assert_eq!(verify::verify(&snapshot).violations, vec![]);
+    let may_go = may_go(before, operation);
+    let uids: BTreeSet<_> = after.iter().map(|entry| entry.uid).collect();
+    prop_assert_eq!(uids.len(), after.len());
+    for entry in before {
+        prop_assert!(
+            uids.contains(&entry.uid) || may_go.contains(&entry.key()),
+            "{:?} lost {}",
+            operation,
+            entry.key()
+        );
+    }
+    let now: BTreeMap<_, _> = after.iter().map(|entry| (entry.uid, entry)).collect();
+    let key_now = |key: &EntryKey| {
+        let uid = before.iter().find(|entry| entry.key() == *key).unwrap().uid;
+        now.get(&uid).map(|entry| entry.key())
+    };
+    let reached_now = reached(&after);
+    for (key, reached) in reached(before) {
+        let Some(key) = key_now(&key) else { continue };
+        for other in reached.iter().filter_map(key_now) {
+            prop_assert!(
+                reached_now[&key].contains(&other),
+                "after {operation:?} nothing says any more that {key} comes after {other}"
+            );
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn surgery_keeps_the_law_and_what_it_did_not_name_and_every_order(
+        list in entries_in_order(14),
+        drafts in drafts(),
+    ) {
+        let first = state(list);
+        let mut surgery = Surgery::on(&first);
+        for draft in drafts {
+            let Some(operation) = draft.build(surgery.state()) else { break };
+            let before = entries(surgery.state());
+            match surgery.perform(&operation) {
+                Ok(()) => judge(&before, &surgery, &operation)?,
+                Err(refusal) => {
+                    prop_assert_eq!(entries(surgery.state()), before);
+                    // Marks of what can't be marked, and a group that would be met too late: the rules say so.
+                    let is_by_rule = matches!(operation, Operation::Mv { .. } | Operation::Taint { .. });
+                    prop_assert!(!matches!(refusal, Refusal::Breaks { .. }) || is_by_rule, "{operation:?}: {refusal}");
+                }
+            }
+        }
+        let done = first.edited(surgery.changes()).unwrap();
+        prop_assert_eq!(entries(&done), entries(surgery.state()), "one edit does it all");
+    }
+
+    #[test]
+    fn a_force_is_never_refused_for_dependents(list in entries_in_order(14), at in vec(any::<Index>(), 1..4)) {
+        let first = state(list);
+        let mut surgery = Surgery::on(&first);
+        if let Some(operation) = Draft::Rm(at, false, true).build(&first) {
+            surgery.perform(&operation).unwrap();
+            judge(&entries(&first), &surgery, &operation)?;
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Who changed what, and the history one revision at a time.
+
+use super::*;
+use state_core::mutation::EditChange;
+use state_core::{ErrorKind, Json, Properties, RevisionId};
+use state_manager::Blame;
+
+fn sized(name: &str, inputs: &str) -> Entry {
+    let mut entry = entry(name, &[]);
+    entry.inputs = Properties::new(Json::parse(inputs).unwrap());
+    entry
+}
+
+async fn change(stack: &Stack, kind: UpdateKind, edits: Vec<EditChange>) -> RevisionId {
+    let session = stack.lock("edit").await.unwrap();
+    let update = session.start_update(UpdateRequest::new(kind)).await.unwrap();
+    update.edit(edits).await.unwrap();
+    let revision = update.finish(UpdateResult::Succeeded).await.unwrap();
+    session.close().await.unwrap();
+    revision
+}
+
+async fn make(stack: &Stack, entry: Entry) -> RevisionId {
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    create(&update, entry).await;
+    let revision = update.finish(UpdateResult::Succeeded).await.unwrap();
+    session.close().await.unwrap();
+    revision
+}
+
+async fn update(stack: &Stack, entry: Entry) -> RevisionId {
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    let step = update.begin(Intent::update(entry.clone())).await.unwrap();
+    assert_eq!(step.succeed(Some(entry)).await.unwrap(), vec![]);
+    let revision = update.finish(UpdateResult::Succeeded).await.unwrap();
+    session.close().await.unwrap();
+    revision
+}
+
+fn told(blame: &Blame, pointer: &str) -> Option<RevisionId> {
+    let line = blame
+        .lines
+        .iter()
+        .find(|line| line.property.pointer == pointer)
+        .unwrap_or_else(|| panic!("{pointer}: {blame:#?}"));
+    line.revision.as_ref().map(|revision| revision.id.clone())
+}
+
+#[tokio::test]
+async fn each_property_is_blamed_on_the_revision_that_last_changed_it() {
+    let (_, stack) = new_stack().await;
+    let first = make(&stack, sized("a", r#"{"keep":1,"list":[1,2],"size":1}"#)).await;
+    let second = update(&stack, sized("a", r#"{"keep":1,"list":[1,2],"size":2}"#)).await;
+    deploy(&stack, &["other"]).await;
+    let fourth = update(&stack, sized("a", r#"{"keep":1,"list":[1,3],"size":2}"#)).await;
+    let blame = stack.blame(&address("a"), None).await.unwrap();
+    assert_eq!(told(&blame, "/inputs/keep"), Some(first.clone()));
+    assert_eq!(told(&blame, "/inputs/list/0"), Some(first.clone()));
+    assert_eq!(told(&blame, "/address"), Some(first.clone()));
+    assert_eq!(told(&blame, "/inputs/size"), Some(second.clone()));
+    assert_eq!(told(&blame, "/inputs/list/1"), Some(fourth));
+    let earlier = stack.blame(&address("a"), Some(&second)).await.unwrap();
+    assert_eq!(told(&earlier, "/inputs/size"), Some(second));
+    assert_eq!(told(&earlier, "/inputs/list/1"), Some(first));
+}
+
+#[tokio::test]
+async fn blame_follows_the_object_through_a_move() {
+    let (_, stack) = new_stack().await;
+    let first = make(&stack, sized("a", r#"{"size":1}"#)).await;
+    let old = stack.tip().await.unwrap().state.entry(&key("a")).unwrap().clone();
+    let mut moved = Entry::clone(&old);
+    moved.address = address("b");
+    let second = change(
+        &stack,
+        UpdateKind::Edit,
+        vec![EditChange::Put {
+            target: key("a"),
+            entry: moved.into(),
+        }],
+    )
+    .await;
+    let blame = stack.blame(&address("b"), None).await.unwrap();
+    assert_eq!(told(&blame, "/inputs/size"), Some(first));
+    assert_eq!(told(&blame, "/address"), Some(second));
+    let gone = stack.blame(&address("a"), None).await.unwrap_err();
+    assert_eq!(gone.kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test]
+async fn what_an_open_update_changed_is_of_no_revision_yet() {
+    let (_, stack) = new_stack().await;
+    let first = make(&stack, sized("a", r#"{"keep":1,"size":1}"#)).await;
+    let session = stack.lock("deploy").await.unwrap();
+    let open = start(&session).await;
+    let entry = sized("a", r#"{"keep":1,"size":2}"#);
+    let step = open.begin(Intent::update(entry.clone())).await.unwrap();
+    step.succeed(Some(entry)).await.unwrap();
+    let blame = stack.blame(&address("a"), None).await.unwrap();
+    assert_eq!(told(&blame, "/inputs/size"), None);
+    assert_eq!(told(&blame, "/inputs/keep"), Some(first));
+}
+
+#[tokio::test]
+async fn an_object_that_took_the_place_of_another_is_not_that_one() {
+    let (_, stack) = new_stack().await;
+    make(&stack, sized("a", r#"{"size":1}"#)).await;
+    change(&stack, UpdateKind::Edit, vec![EditChange::Remove(key("a"))]).await;
+    let third = make(&stack, sized("a", r#"{"size":1}"#)).await;
+    let blame = stack.blame(&address("a"), None).await.unwrap();
+    assert!(
+        blame
+            .lines
+            .iter()
+            .all(|line| line.revision.as_ref().is_some_and(|r| r.id == third))
+    );
+}
+
+#[tokio::test]
+async fn revisions_come_one_by_one_as_the_history_tells_them() {
+    let (_, stack) = new_stack().await;
+    for name in ["a", "b", "c"] {
+        deploy(&stack, &[name]).await;
+    }
+    let session = stack.lock("x").await.unwrap();
+    let second = stack.list().await.unwrap().remove(1);
+    session.delete(&second).await.unwrap();
+    session.close().await.unwrap();
+    let mut revisions = stack.revisions().await.unwrap();
+    let mut told = Vec::new();
+    while let Some(revision) = revisions.next().await.unwrap() {
+        told.push(revision);
+    }
+    assert_eq!(told.len(), 2);
+    assert_eq!(told, stack.history().await.unwrap());
+}
