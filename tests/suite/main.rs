@@ -8,4 +8,5 @@ mod laws;
 mod process;
 mod race;
 mod store;
+mod table;
 mod terraform;

@@ -14,6 +14,7 @@
 //!   journal/<slot:020>-<epoch>.log      a segment: a fence, then frames             appended to
 //!   snapshots/<slot:020>-<digest16>.json.zst                                        made once
 //!   updates/<serial:020>-<rev16>.json                                               made once
+//!   logs/<serial:020>.jsonl.zst                                                     made once
 //! ```
 //!
 //! Files are for their owner alone (0600, folders 0700), and no symbolic link below the root is followed. Files
@@ -49,6 +50,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod catalogue;
 mod counts;
 mod dir;
 mod failure;
@@ -66,6 +68,7 @@ mod walk;
 mod worker;
 mod writer;
 
+pub use catalogue::backend_type;
 pub use counts::IoCounts;
 pub use store::FsBackend;
 

@@ -30,7 +30,7 @@ use std::time::Duration;
 const THREADS: usize = 8;
 
 /// How long to wait for the short locks, `head.lock` and `names.lock`.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// A store of stacks in a folder.
 ///

@@ -1,8 +1,9 @@
 //! The contract of backends, rule by rule, on real files.
 
 use state_backend_fs::FsBackend;
-use state_core::testkit::{clock::SeededEntropy, conformance};
+use state_core::testkit::{clock::SeededEntropy, conformance, fault::FaultyBackend};
 use std::cell::Cell;
+use std::sync::Arc;
 
 #[tokio::test]
 async fn files_keep_every_rule_of_the_contract() {
@@ -15,4 +16,25 @@ async fn files_keep_every_rule_of_the_contract() {
     let results = conformance::run_all(open, &SeededEntropy::new(1)).await;
     conformance::expect_all(&results);
     assert_eq!(results.len(), made.get());
+}
+
+#[tokio::test]
+async fn files_are_what_they_claim_to_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = async |place: u32| FsBackend::create(folder.path().join(place.to_string())).unwrap();
+    let results = conformance::capabilities::run_all(open, &SeededEntropy::new(1)).await;
+    conformance::expect_all(&results);
+}
+
+#[tokio::test]
+async fn files_in_a_wrapper_that_does_not_fail_keep_every_rule() {
+    let folder = tempfile::tempdir().unwrap();
+    let made = Cell::new(0);
+    let open = async || {
+        made.set(made.get() + 1);
+        let root = folder.path().join(made.get().to_string());
+        FaultyBackend::new(Arc::new(FsBackend::create(root).unwrap()))
+    };
+    let results = conformance::run_all(open, &SeededEntropy::new(1)).await;
+    conformance::expect_all(&results);
 }

@@ -4,7 +4,10 @@ use crate::commands;
 use crate::exit;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use state_core::StackName;
+use state_manager::BackendRegistry;
 use std::ffi::OsString;
+use std::fmt;
+use std::time::Duration;
 
 /// Look at, repair and move infrastructure state.
 #[derive(Debug, Parser)]
@@ -31,6 +34,9 @@ pub(crate) struct GlobalArgs {
     /// The store: `file://PATH`, or a path. Default: the nearest `.state` here or in a parent folder.
     #[arg(long, global = true, env = "STATECTL_BACKEND", value_name = "URL")]
     pub(crate) backend: Option<String>,
+    /// A value of the store's configuration, as `statectl backends` lists them. It counts before one in the URL.
+    #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = BackendConfig::parse)]
+    pub(crate) backend_config: Vec<BackendConfig>,
     /// The stack: `NAME` or `PROJECT/NAME`. Not needed where there is one only.
     #[arg(long, global = true, env = "STATECTL_STACK", value_name = "NAME")]
     pub(crate) stack: Option<StackName>,
@@ -49,12 +55,38 @@ pub(crate) struct GlobalArgs {
     /// Print sensitive values as they are.
     #[arg(long, global = true)]
     pub(crate) show_secrets: bool,
+    /// How long to wait for a stack that another holds: `30s`, `5m`. Without it, not at all.
+    #[arg(long, global = true, env = "STATECTL_LOCK_TIMEOUT", value_name = "DURATION", value_parser = duration)]
+    pub(crate) lock_timeout: Option<Duration>,
     /// When to use colours. `auto` honours NO_COLOR, CLICOLOR_FORCE and TERM=dumb.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     pub(crate) color: Color,
     /// Say on stderr which store and stack are used.
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
+}
+
+/// A value of a store's configuration. Perhaps it is secret: only the schema knows.
+#[derive(Clone)]
+pub(crate) struct BackendConfig {
+    pub(crate) key: String,
+    pub(crate) value: String,
+}
+
+impl BackendConfig {
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        let (key, value) = text.split_once('=').ok_or("it is written `key=value`")?;
+        Ok(Self {
+            key: key.to_owned(),
+            value: value.to_owned(),
+        })
+    }
+}
+
+impl fmt::Debug for BackendConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}=…", self.key)
+    }
 }
 
 /// When to use colours.
@@ -70,6 +102,8 @@ pub(crate) enum Color {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// List the kinds of stores, and what can be configured.
+    Backends,
     /// Make a store.
     Init(commands::init::Args),
     /// List, make, remove and rename stacks.
@@ -133,13 +167,23 @@ impl GlobalArgs {
     pub(crate) fn invocation(&self) -> String {
         let mut words = String::from("statectl");
         let stack = self.stack.as_ref().map(StackName::short);
-        for (flag, value) in [("--backend", &self.backend), ("--stack", &stack)] {
+        let registry = BackendRegistry::default();
+        let backend = self.backend.as_ref().map(|url| registry.shown(url));
+        for (flag, value) in [("--backend", &backend), ("--stack", &stack)] {
             if let Some(value) = value {
                 words.push_str(&format!(" {flag} {}", quoted(value)));
             }
         }
         words
     }
+}
+
+/// A duration as people write it: `30s`, `1m 30s`, `500ms`, `PT5M`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let parsed: Option<jiff::SignedDuration> = text.parse().ok();
+    parsed
+        .and_then(|duration| Duration::try_from(duration).ok())
+        .ok_or_else(|| "a duration is a number with a unit, such as `30s` or `5m`".to_owned())
 }
 
 /// A word as a shell takes it.
@@ -154,8 +198,19 @@ pub(crate) fn quoted(word: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{Cli, quoted};
+    use super::{Cli, duration, quoted};
     use clap::CommandFactory;
+    use std::time::Duration;
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        for (text, seconds) in [("0s", 0), ("30s", 30), ("5m", 300), ("1m 30s", 90), ("PT5M", 300)] {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for wrong in ["", "5", "soon", "-5s", "99999999999999999999s"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_well_formed() {

@@ -1,5 +1,6 @@
 //! One module a command: its arguments, and what it does.
 
+pub(crate) mod backends;
 pub(crate) mod blame;
 pub(crate) mod completions;
 pub(crate) mod config;
@@ -29,6 +30,7 @@ use crate::output::Report;
 /// Runs a command. But for what streams, nothing is printed on stdout before it is done.
 pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
     match command {
+        Command::Backends => backends::run(context),
         Command::Init(args) => init::run(context, args),
         Command::Stack(command) => stack::run(context, command).await,
         Command::Import(args) => import::run(context, args).await,

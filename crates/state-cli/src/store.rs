@@ -6,8 +6,9 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::nearest::nearest;
 use crate::output::to_stderr;
-use state_core::StackName;
-use state_manager::{Session, Stack, Stacks};
+use state_core::backend::Opening;
+use state_core::{Error, ErrorKind, StackName};
+use state_manager::{BackendRegistry, Session, Stack, Stacks, StoreRequest, file_url};
 use std::path::Path;
 
 /// The folder that a store has by default.
@@ -36,7 +37,7 @@ pub(crate) fn place(context: &Context) -> Result<Place, CliError> {
             let url = if folder == here {
                 format!("file://{FOLDER}")
             } else {
-                file_url(&store)?
+                url_of_folder(&store)?
             };
             return Ok(Place {
                 url,
@@ -55,7 +56,37 @@ pub(crate) fn url_of(backend: &str) -> String {
     if backend.contains("://") {
         backend.to_owned()
     } else {
-        format!("file://{backend}")
+        file_url(backend)
+    }
+}
+
+/// The URL without what is secret in it: for messages and reports.
+pub(crate) fn shown(url: &str) -> String {
+    BackendRegistry::default().shown(url)
+}
+
+/// Opens or makes the store at a URL, configured as the command line says.
+pub(crate) fn connect(context: &Context, url: &str, opening: Opening) -> state_core::Result<Stacks> {
+    let registry = BackendRegistry::default();
+    let mut store = StoreRequest::new(url);
+    for config in &context.global.backend_config {
+        store = store.with_config(&config.key, &config.value);
+    }
+    let environment = context.environment.clone();
+    match opening {
+        Opening::Existing => Stacks::open_with(&registry, &store, environment),
+        Opening::Create => Stacks::create_with(&registry, &store, environment),
+    }
+}
+
+/// A store that can't be opened. What doesn't fit its schema is for the command line to mend.
+pub(crate) fn not_opened(error: Error) -> CliError {
+    if error.kind() != ErrorKind::Invalid {
+        return error.into();
+    }
+    CliError {
+        code: ExitCode::Usage,
+        ..CliError::from(error).with_hint("see what can be configured with `statectl backends`")
     }
 }
 
@@ -63,12 +94,12 @@ fn is_store(folder: &Path) -> bool {
     folder.join("format").is_file()
 }
 
-fn file_url(folder: &Path) -> Result<String, CliError> {
+fn url_of_folder(folder: &Path) -> Result<String, CliError> {
     let path = folder.to_str().ok_or_else(|| {
         CliError::new(ExitCode::Failed, folder.to_string_lossy(), "its path isn't UTF-8")
             .with_hint("name another store with `--backend`")
     })?;
-    Ok(format!("file://{path}"))
+    Ok(file_url(path))
 }
 
 /// Opens the store.
@@ -78,19 +109,23 @@ fn file_url(folder: &Path) -> Result<String, CliError> {
 pub(crate) fn open(context: &Context) -> Result<Stacks, CliError> {
     let place = place(context)?;
     let missing = |message: &str| {
-        CliError::new(ExitCode::NotFound, format!("store {}", place.url), message)
-            .with_hint("make one with `statectl init`, or name another with `--backend URL`")
+        CliError::new(
+            ExitCode::NotFound,
+            format!("store {}", shown(&place.url)),
+            message,
+        )
+        .with_hint("make one with `statectl init`, or name another with `--backend URL`")
     };
     if place.found == Some(false) {
         return Err(missing("there is none here nor in a parent folder"));
     }
-    match Stacks::open(&place.url, context.environment.clone()) {
+    match connect(context, &place.url, Opening::Existing) {
         Ok(stacks) => {
-            tell(context, &format!("store {}", place.url));
+            tell(context, &format!("store {}", shown(&place.url)));
             Ok(as_holder(context, stacks))
         }
-        Err(error) if error.kind() == state_core::ErrorKind::NotFound => Err(missing("there is none")),
-        Err(error) => Err(error.into()),
+        Err(error) if error.kind() == ErrorKind::NotFound => Err(missing("there is none")),
+        Err(error) => Err(not_opened(error)),
     }
 }
 
@@ -174,6 +209,23 @@ pub(crate) async fn no_stack(stacks: &Stacks, name: &StackName) -> CliError {
     };
     let object = format!("stack {}", name.short());
     CliError::new(ExitCode::NotFound, object, "there is no such stack").with_hint(hint)
+}
+
+/// Takes the writer lock; waits for its holder as long as `--lock-timeout` says, and tells on stderr
+/// for whom.
+///
+/// # Errors
+/// `Locked` names the holder.
+pub(crate) async fn lock(context: &Context, stack: &Stack, operation: &str) -> state_core::Result<Session> {
+    let (refused, limit) = match (stack.lock(operation).await, context.global.lock_timeout) {
+        (Err(refused), Some(limit)) if refused.kind() == ErrorKind::Locked => (refused, limit),
+        (other, _) => return other,
+    };
+    if !context.global.json {
+        let waiting = format!("waiting up to {limit:?}: {refused}");
+        to_stderr(&format!("{}\n", crate::render::page::visible(&waiting)));
+    }
+    stack.lock_within(operation, limit).await
 }
 
 /// Works under the writer lock, and gives it back whatever happens. What kept it from being given back cleanly is a

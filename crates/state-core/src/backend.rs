@@ -13,11 +13,13 @@
 //! - **Honest:** a failed write says whether it had no effect, or that nobody knows.
 //! - **Cancellation:** a future that is dropped leaves the step done or not done, never half done.
 
+mod catalogue;
 mod lock;
 mod memory;
 mod name;
 mod object;
 
+pub use catalogue::{BackendFactory, BackendType, OpenRequest, Opening};
 pub use lock::{ClientLock, Holder, LockStatus};
 pub use memory::MemoryBackend;
 pub use name::{NamePointer, NameTarget};
@@ -91,6 +93,11 @@ pub trait Backend: fmt::Debug + Send + Sync {
 
     /// Who holds the writer lock.
     async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus>;
+
+    /// Forgets the credentials that this store keeps for its user (seed 001). The default has none to forget.
+    async fn logout(&self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// What a store can do. The conformance suite checks each claim both ways.

@@ -1,7 +1,10 @@
 //! The contract between a stack and what seals its values.
 
 use crate::error::Result;
+use crate::id::Lineage;
+use crate::name::StackName;
 use std::fmt;
+use std::sync::Arc;
 
 /// Seals and opens single values: a stack's configuration secrets (seed 001's `GetStackCrypter`).
 ///
@@ -18,4 +21,13 @@ pub trait Crypter: fmt::Debug + Send + Sync {
     /// # Errors
     /// `Invalid` when it isn't one of ours, was changed, or belongs to another context.
     fn decrypt(&self, context: &str, ciphertext: &str) -> Result<Vec<u8>>;
+}
+
+/// Gives each stack its crypter.
+pub trait CrypterProvider: fmt::Debug + Send + Sync {
+    /// The crypter of a stack. The lineage counts, not the name: a stack keeps its secrets when it is renamed.
+    ///
+    /// # Errors
+    /// `Unsupported` when there is no key for it.
+    fn crypter(&self, name: &StackName, lineage: Lineage) -> Result<Arc<dyn Crypter>>;
 }

@@ -1,8 +1,11 @@
 //! What the world tells a state: the time, and random bits. Injected, so that logic is deterministic.
 
+use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use std::fmt;
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 /// A moment as text, RFC 3339. Foreign moments keep their spelling; [`Clock::now`] writes UTC.
@@ -35,12 +38,29 @@ impl fmt::Debug for Timestamp {
 }
 
 /// Where the time comes from.
+#[async_trait]
 pub trait Clock: fmt::Debug + Send + Sync {
     /// The wall clock: for records that people read, never for deciding who owns what.
     fn now(&self) -> Timestamp;
 
     /// Time since some fixed moment of this process; never goes back.
     fn elapsed(&self) -> Duration;
+
+    /// Lets so much time pass. The default lets others run once and returns: enough for a clock that stands still.
+    ///
+    /// # Cancellation
+    /// A future that is dropped leaves nothing behind.
+    async fn sleep(&self, _duration: Duration) {
+        let mut asked = false;
+        poll_fn(|context| {
+            if std::mem::replace(&mut asked, true) {
+                return Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
 }
 
 /// Where random bits come from.

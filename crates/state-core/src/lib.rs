@@ -16,29 +16,38 @@
 //! [`Backend`]; [`MemoryBackend`] is the reference. Time and randomness come in through [`Clock`] and
 //! [`Entropy`].
 //!
+//! The names of seed 003 are [`Snapshot::new`], [`encode_snapshot`], [`decode_snapshot`] and
+//! [`CURRENT_FORMAT_VERSION`].
+//!
 //! # Errors
 //! Everything fails with [`Error`], whose [`Error::kind`] says what the caller should do.
 
 pub mod address;
 pub mod backend;
 pub mod codec;
+pub mod configuration;
 pub mod counter;
 pub mod crypter;
 pub mod dag;
+pub mod deployment;
 pub mod diff;
 pub mod digest;
 pub mod entry;
 pub mod envelope;
 pub mod environment;
 pub mod error;
+#[cfg(feature = "testkit")]
+pub mod guide;
 pub mod head;
 pub mod id;
 pub mod journal;
 pub mod json;
+pub mod log;
 pub mod merge;
 pub mod mutation;
 pub mod name;
 pub mod pending;
+pub mod persistent;
 pub mod repair;
 pub mod revision;
 pub mod sensitive;
@@ -51,9 +60,11 @@ pub mod update;
 pub mod verify;
 
 pub use address::{Address, Dependency, DeposedKey, EntryKey};
-pub use backend::{Backend, MemoryBackend, Writer};
+pub use backend::{Backend, BackendType, MemoryBackend, Writer};
+pub use codec::{decode as decode_snapshot, encode_pretty as encode_snapshot};
 pub use counter::{Epoch, Generation, Serial, Slot};
 pub use crypter::Crypter;
+pub use deployment::UntypedDeployment;
 pub use digest::{Digest, DigestAlgorithm, KeyId};
 pub use entry::{Entry, EntryType, SharedEntry};
 pub use envelope::Enveloped;
@@ -63,9 +74,11 @@ pub use head::{Base, Head, SnapshotRef};
 pub use id::{Lineage, MutationId, Nonce, Uid, UpdateId};
 pub use journal::{Frame, Record};
 pub use json::{Json, Properties};
+pub use log::{LogLevel, LogLine};
 pub use mutation::{Op, Outcome};
 pub use name::StackName;
 pub use pending::PendingOperation;
+pub use persistent::{Relation, SnapshotMeta};
 pub use revision::RevisionId;
 pub use snapshot::{CURRENT_FORMAT_VERSION, FactoryInfo, Snapshot};
 pub use state::State;

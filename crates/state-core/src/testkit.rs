@@ -2,5 +2,6 @@
 
 pub mod clock;
 pub mod conformance;
+pub mod fault;
 pub mod oracle;
 pub mod strategy;

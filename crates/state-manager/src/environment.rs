@@ -1,5 +1,6 @@
 //! The world as the manager is given it: time, randomness, and who acts.
 
+use async_trait::async_trait;
 use state_core::backend::Holder;
 use state_core::{Clock, Entropy, Timestamp};
 use std::sync::Arc;
@@ -63,6 +64,7 @@ impl SystemClock {
     }
 }
 
+#[async_trait]
 impl Clock for SystemClock {
     #[expect(
         clippy::disallowed_methods,
@@ -74,6 +76,11 @@ impl Clock for SystemClock {
 
     fn elapsed(&self) -> Duration {
         self.started.elapsed()
+    }
+
+    /// On tokio's timer: the runtime must have it enabled.
+    async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
     }
 }
 

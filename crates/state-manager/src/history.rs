@@ -68,6 +68,31 @@ pub(crate) async fn stored_document(stack: &Stack, id: &RevisionId) -> Result<Re
     read_document(stack, &ObjectName::Update(id.clone())).await
 }
 
+/// At most so many revisions, newest first, that are older than `before` (none: from the newest on). Reads only the
+/// documents of those.
+pub(crate) async fn page(
+    stack: &Stack,
+    tip: &Replayed,
+    before: Option<&RevisionId>,
+    limit: usize,
+) -> Result<Vec<Revision>> {
+    let mut ids: BTreeSet<RevisionId> = tip.revisions.iter().map(|live| live.revision.clone()).collect();
+    for name in stack.backend().list(stack.lineage(), ObjectKind::Update).await? {
+        if let ObjectName::Update(id) = name {
+            ids.insert(id);
+        }
+    }
+    let older = |id: &&RevisionId| before.is_none_or(|before| *id < before);
+    let wanted = ids.iter().rev().filter(older);
+    let wanted = wanted.filter(|id| !tip.state.is_forgotten(id)).take(limit);
+    let mut page = Vec::new();
+    for id in wanted {
+        let document = document(stack, tip, id).await?;
+        page.push(document.into_revision(tip.state.current()));
+    }
+    Ok(page)
+}
+
 async fn read_document(stack: &Stack, name: &ObjectName) -> Result<RevisionDocument> {
     let object = format!("stack {}: {name}", stack.lineage());
     let bytes = stack.backend().read(stack.lineage(), name).await?;
@@ -84,8 +109,12 @@ async fn read_document(stack: &Stack, name: &ObjectName) -> Result<RevisionDocum
     ))
 }
 
-/// What a revision holds.
-pub(crate) async fn snapshot(stack: &Stack, tip: &Replayed, revision: &RevisionId) -> Result<Snapshot> {
+/// What made a revision.
+pub(crate) async fn document(
+    stack: &Stack,
+    tip: &Replayed,
+    revision: &RevisionId,
+) -> Result<RevisionDocument> {
     let missing = || Error::not_found(format!("revision {revision} of stack {}", stack.name().short()));
     if tip.state.is_forgotten(revision) {
         return Err(missing());
@@ -95,13 +124,18 @@ pub(crate) async fn snapshot(stack: &Stack, tip: &Replayed, revision: &RevisionI
         .iter()
         .find(|live| live.revision == *revision)
         .cloned();
-    let document = match live {
-        Some(document) => document,
+    match live {
+        Some(document) => Ok(document),
         None => match read_document(stack, &ObjectName::Update(revision.clone())).await {
-            Err(Error::NotFound { .. }) => return Err(missing()),
-            other => other?,
+            Err(Error::NotFound { .. }) => Err(missing()),
+            other => other,
         },
-    };
+    }
+}
+
+/// What a revision holds.
+pub(crate) async fn snapshot(stack: &Stack, tip: &Replayed, revision: &RevisionId) -> Result<Snapshot> {
+    let document = document(stack, tip, revision).await?;
     match &document.made {
         Made::Mark(mark) => {
             let moment = mark

@@ -10,8 +10,10 @@
 //! ```
 //!
 //! - [`Stacks`]: the stacks of a store by name: make, find, list, rename, remove.
+//! - [`BackendRegistry`]: the kinds of stores, ours and yours, each with what can be configured.
 //! - [`Stack`]: one stack, read without a lock: tip, current revision, any revision, history.
 //! - [`Session`]: the writer lock with the queue behind it: updates, import, rollback.
+//! - [`StateManager`]: a stack's snapshot in memory, refreshed and persisted as a whole (seed 002).
 //! - [`Update`] and [`Mutation`]: one update and its steps. Intent is durable before [`Update::begin`] returns;
 //!   a mutation that is dropped without an end stays on record as pending.
 //!
@@ -43,32 +45,44 @@
 
 mod blame;
 pub mod client_lock;
+mod deployments;
 mod document;
 mod environment;
 mod history;
 mod intent;
 mod load;
+mod logs;
 mod open;
+mod persistent;
 mod queue;
 mod recovery;
+mod registry;
 mod revisions;
 mod scribe;
 mod session;
 mod snapshots;
 mod stack;
 mod stacks;
+mod store_url;
+#[cfg(feature = "testkit")]
+pub mod testkit;
 mod update;
 mod verify;
+mod waiting;
 
 pub use blame::{Blame, BlameLine};
 pub use environment::{Actor, Environment};
 pub use history::{Revision, RevisionKind};
 pub use intent::{Intent, UpdateRequest};
+pub use logs::{LogQuery, StoredLine};
+pub use persistent::StateManager;
+pub use registry::{BackendRegistry, StoreRequest};
 pub use revisions::Revisions;
 pub use session::Session;
 pub use stack::{Stack, View};
 pub use stacks::{Removal, StackSummary, Stacks};
 pub use state_core::{Error, ErrorKind, Result};
+pub use store_url::file_url;
 pub use update::{Mutation, Update};
 pub use verify::VerifyReport;
 

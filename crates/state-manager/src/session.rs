@@ -1,5 +1,6 @@
 //! The writer lock of a stack, with the queue behind it.
 
+mod records;
 mod surgery;
 
 use crate::intent::UpdateRequest;
@@ -8,15 +9,16 @@ use crate::recovery;
 use crate::scribe::{Desk, Scribe};
 use crate::stack::Stack;
 use crate::update::Update;
-use crate::{load, snapshots};
+use crate::{load, logs, snapshots};
+use records::{finished, finished_with, started};
 use state_core::backend::Acquired;
 use state_core::head::Watermark;
-use state_core::journal::{Mark, Rebase, RebaseCause, Record, Stored};
+use state_core::journal::{Rebase, RebaseCause, Record, Stored};
 use state_core::mutation::{Resolution, Resolve};
 use state_core::state::Loaded;
 use state_core::{
-    Base, Error, MutationId, Nonce, PendingOperation, Result, RevisionId, Snapshot, SnapshotRef, State, Uid,
-    UpdateId, UpdateInfo, UpdateKind, UpdateResult, Writer, verify,
+    Base, Epoch, Error, MutationId, Nonce, PendingOperation, Result, RevisionId, Snapshot, SnapshotRef,
+    State, Uid, UpdateId, UpdateInfo, UpdateKind, UpdateResult, Writer, verify,
 };
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -32,6 +34,8 @@ pub struct Session {
     requests: mpsc::Sender<Request>,
     published: watch::Receiver<Published>,
     recovered: Arc<[PendingOperation]>,
+    /// Logs of updates that ended, as far as they couldn't be stored yet.
+    logs: Arc<logs::Unsaved>,
 }
 
 impl Session {
@@ -80,6 +84,7 @@ impl Session {
             requests: sender,
             published,
             recovered,
+            logs: Arc::default(),
         };
         if interrupted {
             session.end_update(UpdateResult::Interrupted).await?;
@@ -108,6 +113,11 @@ impl Session {
     /// `Fenced` when it isn't.
     pub async fn check(&self) -> Result<()> {
         self.writer.check().await
+    }
+
+    /// The fencing token of this lock.
+    pub fn epoch(&self) -> Epoch {
+        self.writer.epoch()
     }
 
     /// What became of a mutation; none when nobody remembers.
@@ -140,8 +150,22 @@ impl Session {
         snapshot: Snapshot,
         foreign: Option<(String, u64)>,
     ) -> Result<RevisionId> {
-        self.rebase(request, snapshot, RebaseCause::Import { foreign })
+        self.rebase(request, snapshot, RebaseCause::Import { foreign }, None)
             .await
+    }
+
+    /// As [`Session::import`], but only while this revision (none: none at all) is still the current one.
+    ///
+    /// # Errors
+    /// `Conflict` when it isn't: nothing is written that anyone could see.
+    pub async fn import_onto(
+        &self,
+        request: UpdateRequest,
+        snapshot: Snapshot,
+        parent: Option<&RevisionId>,
+    ) -> Result<RevisionId> {
+        let cause = RebaseCause::Import { foreign: None };
+        self.rebase(request, snapshot, cause, Some(parent.cloned())).await
     }
 
     /// Brings back what a revision holds, as a new revision on top of the current one.
@@ -156,8 +180,8 @@ impl Session {
             return Err(Error::conflict(object(), reason));
         }
         let snapshot = self.stack.get(to).await?;
-        self.rebase(request, snapshot, RebaseCause::Restore { revision: to.clone() })
-            .await
+        let cause = RebaseCause::Restore { revision: to.clone() };
+        self.rebase(request, snapshot, cause, None).await
     }
 
     /// Makes a stored or earlier revision current: seed 003's `SetCurrent`. The new revision comes back.
@@ -187,21 +211,18 @@ impl Session {
             .and_then(|answer| self.made(answer))
     }
 
-    /// Forgets a revision; one that is forgotten already is fine.
+    /// Forgets a revision. One that isn't there, or not any more, is fine (seed 003).
     ///
     /// # Errors
-    /// `Conflict` for the current revision; `NotFound` when there is no such revision.
+    /// `Conflict` for the current revision.
     pub async fn delete(&self, revision: &RevisionId) -> Result<()> {
         let state = self.state();
         if state.current() == Some(revision) {
             let reason = "it is the current revision: make another one current first";
             return Err(Error::conflict(format!("revision {revision}"), reason));
         }
-        if state.is_forgotten(revision) {
+        if state.is_forgotten(revision) || !self.stack.list().await?.contains(revision) {
             return Ok(());
-        }
-        if !self.stack.list().await?.contains(revision) {
-            return Err(Error::not_found(format!("revision {revision}")));
         }
         let revision = revision.clone();
         self.built(move |_, _| Ok(vec![Record::Forget(revision)]), Loaded::new())
@@ -239,8 +260,9 @@ impl Session {
     /// Writes what is queued, closes the journal with a watermark and frees the lock.
     ///
     /// # Errors
-    /// What kept the last batch from being written. The lock is freed in any case.
+    /// What kept the last batch, or the log of an update, from being written. The lock is freed in any case.
     pub async fn close(self) -> Result<()> {
+        let logged = self.logs.store(&*self.writer).await;
         let (reply, answer) = oneshot::channel();
         let asked = self
             .requests
@@ -267,7 +289,7 @@ impl Session {
             other => other.map(drop),
         };
         let released = self.writer.release().await;
-        marked.and(released)
+        marked.and(released).and(logged)
     }
 
     pub(crate) fn writer(&self) -> &dyn Writer {
@@ -281,6 +303,13 @@ impl Session {
         self.built(build, Loaded::new())
             .await
             .and_then(|answer| self.made(answer))
+    }
+
+    /// Stores the log of an update that ended. What can't be stored now is tried again at the close.
+    pub(crate) async fn keep_log(&self, revision: &RevisionId, log: &logs::Buffer) {
+        if self.logs.add(revision.serial(), log).is_ok() && self.logs.store(&*self.writer).await.is_err() {
+            // It stays, and the close tells.
+        }
     }
 
     /// Queues records that the caller encoded.
@@ -315,6 +344,7 @@ impl Session {
         request: UpdateRequest,
         snapshot: Snapshot,
         cause: RebaseCause,
+        parent: Option<Option<RevisionId>>,
     ) -> Result<RevisionId> {
         let (reference, snapshot) = self.store(snapshot).await?;
         let id = MutationId::random(&*self.stack.environment().entropy);
@@ -322,7 +352,12 @@ impl Session {
         let info = self.update_info(request);
         let end = self.now();
         let during = loaded.clone();
+        let object = format!("stack {}", self.stack.name().short());
         let build = move |state: &State, base: &Base| {
+            if parent.is_some_and(|parent| parent.as_ref() != state.current()) {
+                let reason = "another revision was made in the meantime";
+                return Err(Error::conflict(object, reason));
+            }
             let rebase = Record::Rebase(Rebase {
                 id,
                 snapshot: reference,
@@ -406,55 +441,4 @@ impl Session {
             reason,
         }
     }
-}
-
-fn started(state: &State, mut info: UpdateInfo) -> Record {
-    info.parent = state.current().cloned();
-    Record::UpdateStart(info)
-}
-
-fn finished(
-    state: &State,
-    base: &Base,
-    records: Vec<Record>,
-    result: UpdateResult,
-    end: &state_core::Timestamp,
-) -> Result<Vec<Record>> {
-    finished_with(state, base, records, result, end, &Loaded::new())
-}
-
-/// The records, then the mark that ends their update. The mark tells what the update did, so they are applied to
-/// a copy first.
-fn finished_with(
-    state: &State,
-    base: &Base,
-    mut records: Vec<Record>,
-    result: UpdateResult,
-    end: &state_core::Timestamp,
-    loaded: &Loaded,
-) -> Result<Vec<Record>> {
-    let mut after = state.clone();
-    for record in &records {
-        let applied = after.apply(record, loaded);
-        applied.map_err(|violations| Error::Integrity {
-            object: "the change".to_owned(),
-            violations,
-        })?;
-    }
-    let Some(update) = after.update() else {
-        return Err(Error::conflict("the update", "it has ended already"));
-    };
-    let update = UpdateInfo {
-        end: Some(end.clone()),
-        result: Some(result),
-        ..update.clone()
-    };
-    let mark = Mark {
-        serial: after.serial().next(),
-        update,
-        base: base.clone(),
-        entries: after.len() as u64,
-    };
-    records.push(Record::Mark(mark));
-    Ok(records)
 }

@@ -2,16 +2,19 @@
 
 use crate::blame::{self, Blame};
 use crate::client_lock;
+use crate::document::Made;
 use crate::environment::Environment;
 use crate::history::{self, Revision};
 use crate::load::{self, Replayed};
+use crate::persistent::Known;
 use crate::revisions::Revisions;
 use crate::session::Session;
 use crate::verify::{self, VerifyReport};
 use state_core::backend::{Acquire, Acquired, LockStatus};
+use state_core::mutation::StackOutputs;
 use state_core::{
-    Address, Backend, Epoch, Error, Head, Lineage, Nonce, Result, RevisionId, Snapshot, StackName, State,
-    Timestamp,
+    Address, Backend, Epoch, Error, Head, Lineage, Nonce, Result, RevisionId, Snapshot, SnapshotMeta,
+    StackName, State, Timestamp,
 };
 use std::sync::Arc;
 
@@ -89,7 +92,8 @@ impl Stack {
     pub async fn current(&self) -> Result<Snapshot> {
         let tip = self.replay_tip().await?;
         let revision = self.require_current(&tip)?;
-        history::snapshot(self, &tip, &revision).await
+        let snapshot = history::snapshot(self, &tip, &revision).await;
+        snapshot.map_err(missing_of_current)
     }
 
     /// The id of the current revision.
@@ -99,6 +103,55 @@ impl Stack {
     pub async fn current_rev(&self) -> Result<RevisionId> {
         let tip = self.replay_tip().await?;
         self.require_current(&tip)
+    }
+
+    /// The outputs of the current revision (seed 002).
+    ///
+    /// # Errors
+    /// As [`Stack::current`].
+    pub async fn root_outputs(&self) -> Result<StackOutputs> {
+        let snapshot = self.current().await?;
+        Ok(StackOutputs {
+            values: snapshot.outputs,
+            sensitive: snapshot.sensitive_outputs,
+        })
+    }
+
+    /// Which snapshot is current, without its content (seed 002).
+    ///
+    /// # Errors
+    /// As [`Stack::current`].
+    pub async fn snapshot_meta(&self) -> Result<SnapshotMeta> {
+        let tip = self.replay_tip().await?;
+        let revision = self.require_current(&tip)?;
+        self.meta(&tip, &revision).await
+    }
+
+    /// The current revision with all that is known of it; none when nothing was committed yet.
+    pub(crate) async fn known(&self) -> Result<Option<Known>> {
+        let tip = self.replay_tip().await?;
+        let Some(revision) = tip.state.current().cloned() else {
+            return Ok(None);
+        };
+        let snapshot = history::snapshot(self, &tip, &revision).await;
+        Ok(Some(Known {
+            meta: self.meta(&tip, &revision).await?,
+            snapshot: snapshot.map_err(missing_of_current)?,
+            revision,
+        }))
+    }
+
+    async fn meta(&self, tip: &Replayed, revision: &RevisionId) -> Result<SnapshotMeta> {
+        let document = history::document(self, tip, revision).await;
+        let version = match document.map_err(missing_of_current)?.made {
+            Made::Mark(mark) => mark.update.version,
+            Made::Stored(_) => String::new(),
+        };
+        Ok(SnapshotMeta {
+            lineage: self.lineage.to_string(),
+            serial: revision.serial().get(),
+            version,
+        })
     }
 
     /// A revision's content.
@@ -152,6 +205,16 @@ impl Stack {
     /// `NotFound` when there is no such revision, or no such entry in it.
     pub async fn blame(&self, address: &Address, at: Option<&RevisionId>) -> Result<Blame> {
         blame::blame(self, self.replay_tip().await?, address, at).await
+    }
+
+    /// A page of the history: at most so many revisions, newest first, that are older than `before` (none: from the
+    /// newest on). The last one of a page leads to the next.
+    ///
+    /// # Errors
+    /// `Corrupt` when stored bytes are damaged.
+    pub async fn history_page(&self, before: Option<&RevisionId>, limit: usize) -> Result<Vec<Revision>> {
+        let tip = self.replay_tip().await?;
+        history::page(self, &tip, before, limit).await
     }
 
     /// Reads everything and checks every rule. `deep` reads the whole history too, and compares each checkpoint
@@ -227,6 +290,14 @@ impl Stack {
             .current()
             .cloned()
             .ok_or_else(|| Error::NoCurrent { object: object() })
+    }
+}
+
+/// The journal names it as current, so something of it must be there.
+fn missing_of_current(error: Error) -> Error {
+    match error {
+        Error::NotFound { object } => Error::corrupt(object, 0, "it is current and its document is missing"),
+        other => other,
     }
 }
 

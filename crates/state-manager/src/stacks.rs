@@ -5,6 +5,7 @@ use crate::environment::Environment;
 use crate::recovery;
 use crate::stack::Stack;
 use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer, NameTarget};
+use state_core::crypter::CrypterProvider;
 use state_core::head::Moving;
 use state_core::{Backend, Error, Head, Lineage, Nonce, Result, RevisionId, StackName, Timestamp};
 use std::sync::Arc;
@@ -15,6 +16,7 @@ pub struct Stacks {
     backend: Arc<dyn Backend>,
     environment: Environment,
     client_lock: Option<String>,
+    pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,
 }
 
 /// What a list of stacks says about one of them.
@@ -61,6 +63,7 @@ impl Stacks {
             backend,
             environment,
             client_lock: None,
+            crypters: None,
         }
     }
 
@@ -238,7 +241,11 @@ impl Stacks {
         recovery::commit_rename(stack, writer, from, to).await
     }
 
-    async fn require(&self, name: &StackName) -> Result<Stack> {
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        &*self.backend
+    }
+
+    pub(crate) async fn require(&self, name: &StackName) -> Result<Stack> {
         self.get(name)
             .await?
             .ok_or_else(|| Error::not_found(format!("stack {}", name.short())))
@@ -255,7 +262,17 @@ impl Stacks {
         let Some(lineage) = pointer.lineage() else {
             return Ok(None);
         };
-        let head = self.backend.read_head(lineage).await?;
+        let head = self
+            .backend
+            .read_head(lineage)
+            .await
+            .map_err(|error| match error {
+                // A pointer is written after the head that it points to.
+                Error::NotFound { object } => {
+                    Error::corrupt(object, 0, "a name points to it, and it has no head")
+                }
+                other => other,
+            })?;
         let goes_by_it = head.name.folded() == pointer.name.folded();
         let moves_to_it = head
             .moving_to

@@ -1,8 +1,10 @@
 //! One update and its steps.
 
 use crate::intent::Intent;
+use crate::logs::Buffer;
 use crate::queue::Prepared;
 use crate::session::Session;
+use state_core::LogLine;
 use state_core::journal::Record;
 use state_core::mutation::{Begin, Edit, EditChange, End, StackOutputs, Step, StepChange};
 use state_core::snapshot::Plugin;
@@ -21,11 +23,13 @@ pub(crate) const MAX_ENTRY: usize = 32 << 20;
 pub struct Update {
     session: Session,
     id: UpdateId,
+    log: Arc<Buffer>,
 }
 
 impl Update {
-    pub(crate) const fn new(session: Session, id: UpdateId) -> Self {
-        Self { session, id }
+    pub(crate) fn new(session: Session, id: UpdateId) -> Self {
+        let log = Arc::default();
+        Self { session, id, log }
     }
 
     /// Names it.
@@ -189,12 +193,20 @@ impl Update {
             .map(drop)
     }
 
+    /// Remembers what engine or provider said. Costs no I/O: the lines are stored when the update ends, so what is
+    /// said in an update that never ends is lost. Of more than 32 MiB the rest is only counted.
+    pub fn log(&self, line: &LogLine) {
+        self.log.push(line);
+    }
+
     /// Ends the update and makes a revision of what is there now. Mutations that didn't end stay pending.
     ///
     /// # Errors
     /// `Conflict` when it has ended already.
     pub async fn finish(self, result: UpdateResult) -> Result<RevisionId> {
-        self.session.end_update(result).await
+        let revision = self.session.end_update(result).await?;
+        self.session.keep_log(&revision, &self.log).await;
+        Ok(revision)
     }
 
     async fn step(&self, change: StepChange, durable: bool) -> Result<()> {

@@ -56,7 +56,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         None
     };
     let target = Target::prepare(context).await?;
-    let session = match target.stack.lock("import").await {
+    let session = match store::lock(context, &target.stack, "import").await {
         Ok(session) => session,
         Err(error) => return Err(target.give_up(error.into()).await),
     };

@@ -6,7 +6,7 @@ use crate::output::Report;
 use crate::store::{self, FOLDER};
 use serde::Serialize;
 use state_core::ErrorKind;
-use state_manager::Stacks;
+use state_core::backend::Opening;
 
 /// Make a store: `.state` in this folder, or where `--backend` says. One that is there already stays as it is.
 #[derive(Debug, clap::Args)]
@@ -24,17 +24,16 @@ pub(crate) fn run(context: &Context, _args: &Args) -> Result<Report, CliError> {
         Some(backend) => store::url_of(backend),
         None => format!("file://{FOLDER}"),
     };
-    let environment = || context.environment.clone();
-    let created = match Stacks::open(&url, environment()) {
+    let created = match store::connect(context, &url, Opening::Existing) {
         Ok(_) => false,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            Stacks::create(&url, environment())?;
+            store::connect(context, &url, Opening::Create).map_err(store::not_opened)?;
             true
         }
-        Err(error) => return Err(error.into()),
+        Err(error) => return Err(store::not_opened(error)),
     };
     let made = Made {
-        backend: url,
+        backend: store::shown(&url),
         created,
     };
     Report::new(context, "init", &made, Vec::new(), |page| {

@@ -117,7 +117,7 @@ async fn resolve(context: &Context, args: &Resolve) -> Result<Report, CliError> 
             session.state().pending().count(),
         ))
     };
-    let session = stack.lock("pending resolve").await?;
+    let session = store::lock(context, &stack, "pending resolve").await?;
     let ((operation, revision, still_pending), warnings) = store::held(session, work).await?;
     let resolved = Resolved {
         stack: stack.name().to_string(),

@@ -88,7 +88,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             UpdateRequest::new(UpdateKind::Rollback).with_message(args.message.clone().unwrap_or_default());
         Ok(session.rollback(request, &done.restored).await?)
     };
-    let (revision, warnings) = store::held(stack.lock("rollback").await?, work).await?;
+    let (revision, warnings) = store::held(store::lock(context, &stack, "rollback").await?, work).await?;
     done.revision = revision;
     done.changed = true;
     report(context, &done, warnings)

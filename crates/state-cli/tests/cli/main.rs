@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic")]
 
+mod backends;
 mod changes;
 mod config;
 mod exits;
@@ -16,3 +17,4 @@ mod secrets;
 mod stores;
 mod surgery;
 mod unobin;
+mod waiting;

@@ -96,6 +96,7 @@ impl Sandbox {
             "STATECTL_STACK",
             "STATECTL_LOCK_ID",
             "STATECTL_PROFILE",
+            "STATECTL_LOCK_TIMEOUT",
             "NO_COLOR",
             "CLICOLOR_FORCE",
         ] {

@@ -5,6 +5,8 @@
 //! twice, because others may.
 
 mod store;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 use super::{
@@ -163,80 +165,5 @@ impl Backend for MemoryBackend {
 
     async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus> {
         self.with_stack(lineage, |stack| Ok(stack.lock_status()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testkit::clock::SeededEntropy;
-    use crate::testkit::conformance;
-    use std::future::Future;
-    use std::pin::pin;
-    use std::task::{Context, Poll, Wake, Waker};
-    use std::thread::{self, Thread};
-
-    struct Unpark(Thread);
-
-    impl Wake for Unpark {
-        fn wake(self: Arc<Self>) {
-            self.0.unpark();
-        }
-    }
-
-    fn block_on<F: Future>(future: F) -> F::Output {
-        let mut future = pin!(future);
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
-        let mut context = Context::from_waker(&waker);
-        loop {
-            match future.as_mut().poll(&mut context) {
-                Poll::Ready(output) => return output,
-                Poll::Pending => thread::park(),
-            }
-        }
-    }
-
-    #[test]
-    fn the_memory_backend_keeps_every_rule_of_the_contract() {
-        let results = block_on(conformance::run_all(
-            async || MemoryBackend::new(),
-            &SeededEntropy::new(1),
-        ));
-        assert!(results.len() > 20);
-        conformance::expect_all(&results);
-    }
-
-    #[test]
-    fn a_base_must_begin_a_segment_and_fit_the_chain() {
-        let backend = MemoryBackend::new();
-        let entropy = SeededEntropy::new(2);
-        let bench = conformance::Bench::new(&backend, &entropy);
-        block_on(async {
-            let lineage = bench.stack().await.unwrap();
-            let held = bench.acquire(lineage, "anna").await.unwrap();
-            let (frame, tail) = bench.append(&held, held.tail, b"{}\n").await.unwrap();
-            for (start, chain) in [
-                (frame.slot(), held.tail.chain),
-                (tail.next, tail.chain),
-                (Slot::ZERO, tail.chain),
-            ] {
-                let base = Base {
-                    snapshot: None,
-                    start,
-                    chain,
-                };
-                let change = |head: &mut Head| head.base = base.clone();
-                let swapped = held.writer.swap_head(bench.nonce(), &change).await;
-                assert!(matches!(swapped, Err(Error::Invalid { .. })));
-            }
-            assert_eq!(backend.read_head(lineage).await.unwrap(), held.head);
-        });
-    }
-
-    #[test]
-    #[should_panic(expected = "a_rule: how it broke")]
-    fn broken_rules_are_named() {
-        let broken = conformance::Broken::new("how it broke");
-        conformance::expect_all(&[("kept", Ok(())), ("a_rule", Err(broken))]);
     }
 }

@@ -12,17 +12,20 @@ pub enum ObjectKind {
     Snapshot,
     /// What made each revision, derived from the journal.
     Update,
+    /// What engine and providers said during an update.
+    Log,
 }
 
 impl ObjectKind {
     /// All of them.
-    pub const ALL: [Self; 2] = [Self::Snapshot, Self::Update];
+    pub const ALL: [Self; 3] = [Self::Snapshot, Self::Update, Self::Log];
 
     /// The folder that holds them.
     pub const fn folder(self) -> &'static str {
         match self {
             Self::Snapshot => "snapshots",
             Self::Update => "updates",
+            Self::Log => "logs",
         }
     }
 }
@@ -40,6 +43,8 @@ pub enum ObjectName {
     },
     /// `updates/<serial:020>-<rev16>.json`
     Update(RevisionId),
+    /// `logs/<serial:020>.jsonl.zst`
+    Log(Serial),
 }
 
 impl ObjectName {
@@ -48,6 +53,7 @@ impl ObjectName {
         match self {
             Self::Snapshot { .. } => ObjectKind::Snapshot,
             Self::Update(_) => ObjectKind::Update,
+            Self::Log(_) => ObjectKind::Log,
         }
     }
 
@@ -56,30 +62,78 @@ impl ObjectName {
         match self {
             Self::Snapshot { slot, short } => format!("{:020}-{short}.json.zst", slot.get()),
             Self::Update(revision) => format!("{:020}-{}.json", revision.serial().get(), revision.short()),
+            Self::Log(serial) => format!("{:020}.jsonl.zst", serial.get()),
         }
     }
 
     /// The name that a file in the kind's folder stands for; none for a stranger.
     pub fn from_file_name(kind: ObjectKind, file: &str) -> Option<Self> {
         let (stem, extension) = file.split_once('.')?;
-        let (number, short) = stem.split_once('-')?;
+        let (number, short) = stem.split_once('-').unwrap_or((stem, ""));
+        let number = number.parse().ok()?;
         let name = match (kind, extension) {
-            (ObjectKind::Snapshot, "json.zst") => Self::Snapshot {
-                slot: Slot(number.parse().ok()?),
+            (ObjectKind::Snapshot, "json.zst") if short.len() == 16 => Self::Snapshot {
+                slot: Slot(number),
                 short: short.to_owned(),
             },
-            (ObjectKind::Update, "json") => {
-                let serial = Serial(number.parse().ok()?);
-                Self::Update(format!("{serial}-{short}").parse().ok()?)
-            }
+            (ObjectKind::Update, "json") => Self::Update(format!("{}-{short}", Serial(number)).parse().ok()?),
+            (ObjectKind::Log, "jsonl.zst") => Self::Log(Serial(number)),
             _ => return None,
         };
-        (short.len() == 16 && name.file_name() == file).then_some(name)
+        (name.file_name() == file).then_some(name)
     }
 }
 
 impl fmt::Display for ObjectName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.kind().folder(), self.file_name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ObjectKind, ObjectName};
+    use crate::counter::{Serial, Slot};
+
+    #[test]
+    fn names_and_file_names_are_each_others_reverse() {
+        let short = "0123456789abcdef".to_owned();
+        for name in [
+            ObjectName::Snapshot {
+                slot: Slot(u64::MAX),
+                short,
+            },
+            ObjectName::Update("7-0123456789abcdef".parse().unwrap()),
+            ObjectName::Log(Serial(7)),
+        ] {
+            let file = name.file_name();
+            for kind in ObjectKind::ALL {
+                let read = ObjectName::from_file_name(kind, &file);
+                assert_eq!(
+                    read,
+                    (kind == name.kind()).then(|| name.clone()),
+                    "{file} as {kind:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn strangers_stand_for_nothing() {
+        for file in [
+            "",
+            "7.jsonl.zst",
+            "00000000000000000007-.jsonl.zst",
+            "00000000000000000007-0123456789abcdef.jsonl.zst",
+            "+0000000000000000007.jsonl.zst",
+            "00000000000000000007.json",
+            "00000000000000000007-0123456789ABCDEF.json",
+            "00000000000000000007-0123.json.zst",
+            ".tmp-7",
+        ] {
+            for kind in ObjectKind::ALL {
+                assert_eq!(ObjectName::from_file_name(kind, file), None, "{file} as {kind:?}");
+            }
+        }
     }
 }

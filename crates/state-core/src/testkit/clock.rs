@@ -1,12 +1,15 @@
 //! Time and randomness that a test decides.
 
 use crate::environment::{Clock, Entropy, Timestamp};
+use async_trait::async_trait;
+use std::future::poll_fn;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 use std::time::Duration;
 
 const DAY: u64 = 24 * 60 * 60;
 
-/// A clock that stands still until it is told to go on. Begins at 2026-01-01T00:00:00Z.
+/// A clock that stands still until it is told to go on, or somebody sleeps. Begins at 2026-01-01T00:00:00Z.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     elapsed: Mutex<Duration>,
@@ -30,6 +33,7 @@ impl ManualClock {
     }
 }
 
+#[async_trait]
 impl Clock for ManualClock {
     /// Whole seconds.
     fn now(&self) -> Timestamp {
@@ -46,6 +50,20 @@ impl Clock for ManualClock {
 
     fn elapsed(&self) -> Duration {
         *lock(&self.elapsed)
+    }
+
+    /// Goes on by this while, at once; others run first.
+    async fn sleep(&self, duration: Duration) {
+        let mut asked = false;
+        poll_fn(|context| {
+            if std::mem::replace(&mut asked, true) {
+                return Poll::Ready(());
+            }
+            context.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+        self.advance(duration);
     }
 }
 

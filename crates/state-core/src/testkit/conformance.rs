@@ -7,7 +7,10 @@
 //! conformance::expect_all(&results);
 //! # }
 //! ```
+//!
+//! What a store claims of itself is checked by [`capabilities::run_all`], which opens one place more than once.
 
+pub mod capabilities;
 pub mod heads;
 pub mod journals;
 pub mod locks;

@@ -53,7 +53,7 @@ impl Session {
     /// # Errors
     /// `Integrity` with all violations when the snapshot breaks a rule: nothing is written.
     pub async fn replace_entries(&self, request: UpdateRequest, snapshot: Snapshot) -> Result<RevisionId> {
-        self.rebase(request, snapshot, RebaseCause::Edit).await
+        self.rebase(request, snapshot, RebaseCause::Edit, None).await
     }
 
     /// The revision that [`Session::undo`] brings back: the one from which the update began that made the current one.

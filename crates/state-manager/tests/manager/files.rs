@@ -1,6 +1,7 @@
 //! The same promises on files.
 
 use super::*;
+use state_core::ErrorKind;
 
 #[tokio::test]
 async fn a_stack_on_files_is_there_when_the_store_is_opened_again() {
@@ -28,4 +29,55 @@ async fn a_stack_on_files_is_there_when_the_store_is_opened_again() {
         assert_eq!(stack.get(revision).await.unwrap().entries.len(), round + 1);
     }
     assert!(stack.verify(true).await.unwrap().report.is_valid());
+}
+
+/// Takes the file away, and gives back what was in it.
+fn take(path: &std::path::Path) -> Vec<u8> {
+    let bytes = std::fs::read(path).unwrap();
+    std::fs::remove_file(path).unwrap();
+    bytes
+}
+
+#[tokio::test]
+async fn a_missing_object_is_corrupt_and_never_no_current() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let name = "shop/production".parse().unwrap();
+    let stacks = Stacks::create(&format!("file://{}", root.display()), environment(1)).unwrap();
+    let stack = stacks.new_stack(&name).await.unwrap();
+    let place = root.join("stacks").join(stack.lineage().to_string());
+    let no_current = stack.current().await.unwrap_err().kind();
+    assert_eq!(no_current, ErrorKind::NoCurrent);
+    assert_eq!(stack.current_rev().await.unwrap_err().kind(), no_current);
+
+    let session = stack.lock("import").await.unwrap();
+    let snapshot = state_core::Snapshot {
+        entries: vec![Arc::new(entry("a", &[]))],
+        ..state_core::Snapshot::new(
+            state_core::FactoryInfo::default(),
+            "s",
+            state_core::Timestamp::new("2026-01-01T00:00:00Z"),
+        )
+    };
+    let request = UpdateRequest::new(UpdateKind::Import);
+    session.import(request, snapshot, None).await.unwrap();
+    session.close().await.unwrap();
+    stack.current().await.unwrap();
+
+    let snapshots: Vec<_> = std::fs::read_dir(place.join("snapshots")).unwrap().collect();
+    assert_eq!(snapshots.len(), 1);
+    for path in [snapshots[0].as_ref().unwrap().path(), place.join("head.json")] {
+        let bytes = take(&path);
+        for error in [
+            stack.current().await.unwrap_err(),
+            stack.current_rev().await.unwrap_err(),
+        ] {
+            assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
+        }
+        std::fs::write(&path, bytes).unwrap();
+        stack.current().await.unwrap();
+    }
+    std::fs::remove_dir_all(&place).unwrap();
+    let error = stacks.get(&name).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Corrupt, "{error}");
 }

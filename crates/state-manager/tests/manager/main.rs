@@ -4,13 +4,19 @@
 
 mod checkpoints;
 mod client_locks;
+mod faults;
 #[cfg(feature = "fs")]
 mod files;
 mod names;
+mod persistent;
 mod reading;
+mod registry;
 mod revisions;
+mod seed_001;
+mod seed_004;
 mod sessions;
 mod surgery;
+mod waiting;
 
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
 use state_core::{Address, Dependency, Entry, EntryKey, MemoryBackend, UpdateKind, UpdateResult};

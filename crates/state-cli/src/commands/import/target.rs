@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::error::CliError;
 use crate::store;
+use state_core::backend::Opening;
 use state_core::{ErrorKind, StackName};
 use state_manager::{Stack, Stacks};
 
@@ -22,13 +23,15 @@ impl Target {
     /// Finds or makes store and stack.
     pub(super) async fn prepare(context: &Context) -> Result<Self, CliError> {
         let url = store::place(context)?.url;
-        let (stacks, created_store) = match Stacks::open(&url, context.environment.clone()) {
+        let (stacks, created_store) = match store::connect(context, &url, Opening::Existing) {
             Ok(stacks) => (store::as_holder(context, stacks), false),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                (Stacks::create(&url, context.environment.clone())?, true)
-            }
-            Err(error) => return Err(error.into()),
+            Err(error) if error.kind() == ErrorKind::NotFound => (
+                store::connect(context, &url, Opening::Create).map_err(store::not_opened)?,
+                true,
+            ),
+            Err(error) => return Err(store::not_opened(error)),
         };
+        let url = store::shown(&url);
         store::tell(context, &format!("store {url}"));
         let name = match store::choose(context, &stacks).await? {
             Some(name) => name,

@@ -54,7 +54,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             }
         }
     };
-    let (done, warnings) = store::held(stack.lock("edit").await?, work).await?;
+    let (done, warnings) = store::held(store::lock(context, &stack, "edit").await?, work).await?;
     done.report(context, "edit", warnings)
 }
 

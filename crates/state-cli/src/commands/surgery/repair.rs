@@ -73,7 +73,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             .await?;
         Ok((repaired, Some(revision), true))
     };
-    let ((repaired, revision, changed), warnings) = store::held(stack.lock("repair").await?, work).await?;
+    let ((repaired, revision, changed), warnings) =
+        store::held(store::lock(context, &stack, "repair").await?, work).await?;
     let made = (revision, changed);
     report(context, args, &name.to_string(), &repaired, made, warnings)
 }

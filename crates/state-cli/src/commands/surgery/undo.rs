@@ -46,6 +46,6 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             changes,
         })
     };
-    let (done, warnings) = store::held(stack.lock("undo").await?, work).await?;
+    let (done, warnings) = store::held(store::lock(context, &stack, "undo").await?, work).await?;
     done.report(context, "undo", warnings)
 }

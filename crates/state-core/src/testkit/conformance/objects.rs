@@ -51,16 +51,19 @@ pub async fn objects_are_listed_by_kind_in_order(bench: &Bench<'_>) -> Verdict {
     let held = bench.acquire(lineage, "anna").await?;
     let mut snapshots = Vec::new();
     let mut updates = Vec::new();
+    let mut logs = Vec::new();
     for number in [10, 9, 100, 0, u64::MAX] {
         let digest = Digest::of(&number.to_be_bytes());
         snapshots.push(snapshot(number, &number.to_be_bytes()));
         updates.push(ObjectName::Update(RevisionId::new(Serial(number), &digest)));
+        logs.push(ObjectName::Log(Serial(number)));
     }
-    for name in snapshots.iter().chain(&updates) {
+    for name in snapshots.iter().chain(&updates).chain(&logs) {
         held.writer.create(name, Bytes::from(name.to_string())).await?;
     }
     snapshots.sort();
     updates.sort();
+    logs.sort();
     ensure(
         bench.backend.list(lineage, ObjectKind::Snapshot).await? == snapshots,
         "the list of snapshots isn't all of them, sorted",
@@ -68,6 +71,10 @@ pub async fn objects_are_listed_by_kind_in_order(bench: &Bench<'_>) -> Verdict {
     ensure(
         bench.backend.list(lineage, ObjectKind::Update).await? == updates,
         "the list of updates isn't all of them, sorted",
+    )?;
+    ensure(
+        bench.backend.list(lineage, ObjectKind::Log).await? == logs,
+        "the list of logs isn't all of them, sorted",
     )
 }
 

@@ -1,0 +1,65 @@
+//! `backends`: the kinds of stores, and what can be configured.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::output::Report;
+use crate::render::table::Table;
+use serde::Serialize;
+use state_core::backend::BackendType;
+use state_core::configuration::{ConfigurationType, FieldType};
+use state_manager::BackendRegistry;
+
+#[derive(Serialize)]
+struct Kind<'a> {
+    name: &'a str,
+    description: &'a str,
+    url: String,
+    configuration: &'a ConfigurationType,
+}
+
+/// Lists them.
+pub(crate) fn run(context: &Context) -> Result<Report, CliError> {
+    let registry = BackendRegistry::default();
+    let kinds: Vec<Kind<'_>> = registry.types().map(kind).collect();
+    Report::new(context, "backends", &kinds, Vec::new(), |page| {
+        for (index, kind) in kinds.iter().enumerate() {
+            if index > 0 {
+                page.line("");
+            }
+            page.line(format_args!("{}  {}", kind.url, kind.description));
+            let fields = kind.configuration.fields();
+            if fields.is_empty() {
+                continue;
+            }
+            let mut table = Table::new(["  KEY", "KIND", "DEFAULT", "WHAT"]);
+            for field in fields {
+                table.row([
+                    format!("  {}", field.name()),
+                    field.kind().name().to_owned(),
+                    default(field),
+                    field.description().to_owned(),
+                ]);
+            }
+            table.print(page);
+        }
+    })
+}
+
+fn kind(kind: &BackendType) -> Kind<'_> {
+    let places: Vec<_> = kind.location().iter().map(|name| name.to_uppercase()).collect();
+    Kind {
+        name: kind.name(),
+        description: kind.description(),
+        url: format!("{}://{}", kind.name(), places.join("/")),
+        configuration: kind.configuration(),
+    }
+}
+
+fn default(field: &FieldType) -> String {
+    match field.default() {
+        Some(value) => value.to_string(),
+        None if field.is_required() => "(required)".to_owned(),
+        None if field.is_secret() => "(secret)".to_owned(),
+        None => String::new(),
+    }
+}

@@ -1,0 +1,94 @@
+//! What stores there are, and how they are configured.
+
+use crate::sandbox::Sandbox;
+
+#[test]
+fn backends_prints_what_can_be_configured() {
+    let sandbox = Sandbox::new();
+    let kinds = sandbox.run(&["backends", "--json"]).exits(0).data("backends");
+    let file = kinds
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|kind| kind["name"] == "file")
+        .unwrap();
+    assert_eq!(file["url"], "file://PATH");
+    let path = &file["configuration"][0];
+    assert_eq!(path["name"], "path");
+    assert_eq!(path["kind"], "path");
+    assert_eq!(path["required"], true);
+    assert_eq!(path["secret"], false);
+    assert_eq!(file["configuration"][1]["default"], 10);
+    let page = sandbox.run(&["backends"]).exits(0).stdout;
+    assert!(
+        page.contains("file://PATH") && page.contains("patience"),
+        "{page}"
+    );
+}
+
+#[test]
+fn the_url_and_the_flag_are_read_by_one_schema() {
+    let sandbox = Sandbox::with_shop();
+    let with = |url: &str, config: &[&str]| {
+        let mut arguments = vec!["list", "--backend", url];
+        for value in config {
+            arguments.extend(["--backend-config", value]);
+        }
+        sandbox.run(&arguments)
+    };
+    with("file://.state?patience=3", &[]).exits(0);
+    with("file://.state?patience=soon", &["patience=3"]).exits(0);
+    with("file://", &["path=.state"]).exits(0);
+    for (url, config) in [
+        ("file://.state?patience=soon", &[][..]),
+        ("file://.state", &["patience=soon"][..]),
+    ] {
+        let refused = with(url, config).exits(2);
+        assert!(
+            refused
+                .stderr
+                .contains("`patience` takes a whole number, not `soon`"),
+            "{refused:?}"
+        );
+    }
+    let unknown = with("file://.state", &["patiense=3"]).exits(2);
+    assert!(
+        unknown.stderr.contains("there is `path`, `patience`")
+            && unknown.stderr.contains("--backend file://.state backends`"),
+        "{unknown:?}"
+    );
+    with("file://.state", &["patience"]).exits(2);
+    sandbox
+        .run(&[
+            "init",
+            "--backend",
+            "file://new",
+            "--backend-config",
+            "patience=-1",
+        ])
+        .exits(2);
+    assert!(!sandbox.path().join("new").exists());
+}
+
+#[test]
+fn a_path_that_would_mean_something_in_a_url_is_a_path() {
+    let sandbox = Sandbox::new();
+    sandbox.run(&["init", "--backend", "a?b=c 100%"]).exits(0);
+    assert!(sandbox.path().join("a?b=c 100%/format").is_file());
+    sandbox.run(&["stack", "ls", "--backend", "a?b=c 100%"]).exits(0);
+}
+
+#[test]
+fn what_is_secret_in_a_url_is_not_told() {
+    let sandbox = Sandbox::new();
+    for command in [&["list"][..], &["init"], &["list", "--json"]] {
+        let refused = sandbox
+            .run(&[command, &["--backend", "file://nowhere?token=hunter2"]].concat())
+            .exits(2);
+        let told = refused.stdout + &refused.stderr;
+        assert!(
+            told.contains("unknown key `token`") && !told.contains("hunter2"),
+            "{told}"
+        );
+    }
+}

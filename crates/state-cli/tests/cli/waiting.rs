@@ -1,0 +1,44 @@
+//! `--lock-timeout`: waiting for a stack that another holds.
+
+use crate::sandbox::{Sandbox, fixture};
+use std::process::Stdio;
+use std::time::Duration;
+
+#[test]
+fn a_command_waits_as_long_as_it_may_and_says_for_whom() {
+    let sandbox = Sandbox::with_shop();
+    sandbox.on_stack(async |stack| {
+        let session = stack.lock("deploy").await.unwrap();
+        let imported = fixture("successor.tfstate");
+        let import = ["import", imported.to_str().unwrap(), "--lock-timeout", "200ms"];
+        let refused = sandbox.run(&import).exits(11);
+        assert!(refused.stderr.contains("waiting up to 200ms"), "{refused:?}");
+        assert_eq!(refused.stderr.matches("ana@ci-17").count(), 2, "{refused:?}");
+        let json = sandbox.run(&[&import[..], &["--json"]].concat()).exits(11).json();
+        assert_eq!(json["error"]["code"], "locked");
+        session.close().await.unwrap();
+    });
+    assert_eq!(sandbox.history().len(), 1);
+}
+
+#[test]
+fn a_command_that_waits_goes_on_once_the_lock_is_free() {
+    let sandbox = Sandbox::with_shop();
+    sandbox.on_stack(async |stack| {
+        let session = stack.lock("deploy").await.unwrap();
+        let imported = fixture("successor.tfstate");
+        let child = sandbox
+            .command(&["import", imported.to_str().unwrap()])
+            .env("STATECTL_LOCK_TIMEOUT", "1m")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(150));
+        session.close().await.unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+    });
+    assert_eq!(sandbox.history().len(), 2);
+    sandbox.run(&["list", "--lock-timeout", "soon"]).exits(2);
+}

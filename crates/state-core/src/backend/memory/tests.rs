@@ -1,0 +1,154 @@
+//! The reference backend keeps the contract, and is stricter than it.
+
+use super::*;
+use crate::testkit::clock::SeededEntropy;
+use crate::testkit::conformance;
+use crate::testkit::fault::FaultyBackend;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        match future.as_mut().poll(&mut context) {
+            Poll::Ready(output) => return output,
+            Poll::Pending => thread::park(),
+        }
+    }
+}
+
+/// Claims what it is told to.
+#[derive(Debug)]
+struct Boaster(MemoryBackend, Capabilities);
+
+#[async_trait]
+impl Backend for Boaster {
+    fn url(&self) -> String {
+        self.0.url()
+    }
+    fn capabilities(&self) -> Capabilities {
+        self.1
+    }
+    async fn names(&self) -> Result<Vec<NamePointer>> {
+        self.0.names().await
+    }
+    async fn read_name(&self, name: &StackName) -> Result<Option<NamePointer>> {
+        self.0.read_name(name).await
+    }
+    async fn swap_name(&self, name: &StackName, expected: Option<Nonce>, to: &NamePointer) -> Result<()> {
+        self.0.swap_name(name, expected, to).await
+    }
+    async fn create_stack(&self, head: &Head) -> Result<()> {
+        self.0.create_stack(head).await
+    }
+    async fn read_head(&self, lineage: Lineage) -> Result<Head> {
+        self.0.read_head(lineage).await
+    }
+    async fn read(&self, lineage: Lineage, name: &ObjectName) -> Result<Bytes> {
+        self.0.read(lineage, name).await
+    }
+    async fn list(&self, lineage: Lineage, kind: ObjectKind) -> Result<Vec<ObjectName>> {
+        self.0.list(lineage, kind).await
+    }
+    async fn read_journal(&self, lineage: Lineage, from: Option<Slot>) -> Result<JournalView> {
+        self.0.read_journal(lineage, from).await
+    }
+    async fn acquire(&self, lineage: Lineage, request: &Acquire) -> Result<Acquired> {
+        self.0.acquire(lineage, request).await
+    }
+    async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus> {
+        self.0.lock_status(lineage).await
+    }
+}
+
+#[test]
+fn the_memory_backend_keeps_every_rule_of_the_contract() {
+    let results = block_on(conformance::run_all(
+        async || MemoryBackend::new(),
+        &SeededEntropy::new(1),
+    ));
+    assert!(results.len() > 20);
+    conformance::expect_all(&results);
+}
+
+#[test]
+fn a_wrapper_that_does_not_fail_keeps_every_rule_too() {
+    let results = block_on(conformance::run_all(
+        async || FaultyBackend::new(Arc::new(MemoryBackend::new())),
+        &SeededEntropy::new(1),
+    ));
+    conformance::expect_all(&results);
+}
+
+#[test]
+fn the_memory_backend_is_what_it_claims_to_be() {
+    let results = block_on(conformance::capabilities::run_all(
+        async |_place| MemoryBackend::new(),
+        &SeededEntropy::new(1),
+    ));
+    assert_eq!(results.len(), 3);
+    conformance::expect_all(&results);
+}
+
+#[test]
+fn who_claims_too_much_or_too_little_is_found_out() {
+    for (claimed, broken) in [
+        (Capabilities::new(true, false, true), "durable"),
+        (Capabilities::new(false, true, true), "shared"),
+        (Capabilities::new(false, false, false), "dead"),
+    ] {
+        let results = block_on(conformance::capabilities::run_all(
+            async |_place| Boaster(MemoryBackend::new(), claimed),
+            &SeededEntropy::new(1),
+        ));
+        for (rule, verdict) in results {
+            assert_eq!(verdict.is_err(), rule.contains(broken), "{rule}: {verdict:?}");
+        }
+    }
+}
+
+#[test]
+fn a_base_must_begin_a_segment_and_fit_the_chain() {
+    let backend = MemoryBackend::new();
+    let entropy = SeededEntropy::new(2);
+    let bench = conformance::Bench::new(&backend, &entropy);
+    block_on(async {
+        let lineage = bench.stack().await.unwrap();
+        let held = bench.acquire(lineage, "anna").await.unwrap();
+        let (frame, tail) = bench.append(&held, held.tail, b"{}\n").await.unwrap();
+        for (start, chain) in [
+            (frame.slot(), held.tail.chain),
+            (tail.next, tail.chain),
+            (Slot::ZERO, tail.chain),
+        ] {
+            let base = Base {
+                snapshot: None,
+                start,
+                chain,
+            };
+            let change = |head: &mut Head| head.base = base.clone();
+            let swapped = held.writer.swap_head(bench.nonce(), &change).await;
+            assert!(matches!(swapped, Err(Error::Invalid { .. })));
+        }
+        assert_eq!(backend.read_head(lineage).await.unwrap(), held.head);
+    });
+}
+
+#[test]
+#[should_panic(expected = "a_rule: how it broke")]
+fn broken_rules_are_named() {
+    let broken = conformance::Broken::new("how it broke");
+    conformance::expect_all(&[("kept", Ok(())), ("a_rule", Err(broken))]);
+}

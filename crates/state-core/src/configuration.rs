@@ -1,0 +1,371 @@
+//! What a backend lets its user configure, and the one decoder of it: seed 003's `Configuration`.
+//!
+//! Values come as text: from the parameters of a URL, from `--backend-config key=value`, from a file. The schema
+//! gives each its type; what doesn't fit is told all at once, and secret values are never told.
+
+use crate::error::{Error, Result};
+use serde::{Serialize, Serializer};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// The fields that can be set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct ConfigurationType {
+    fields: Vec<FieldType>,
+}
+
+/// One of them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct FieldType {
+    name: String,
+    kind: FieldKind,
+    required: bool,
+    default: Option<FieldValue>,
+    secret: bool,
+    description: String,
+}
+
+/// What a field holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum FieldKind {
+    /// Text.
+    String,
+    /// A whole number, possibly negative.
+    Integer,
+    /// `true` or `false`.
+    Boolean,
+    /// A path in the filesystem; a relative one begins in the working folder.
+    Path,
+}
+
+/// What was given for a field.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FieldValue {
+    /// Text.
+    String(String),
+    /// A whole number.
+    Integer(i64),
+    /// Yes or no.
+    Boolean(bool),
+    /// A path.
+    Path(PathBuf),
+}
+
+impl FieldKind {
+    /// The name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::String => "string",
+            Self::Integer => "integer",
+            Self::Boolean => "boolean",
+            Self::Path => "path",
+        }
+    }
+
+    fn decode(self, text: &str) -> Option<FieldValue> {
+        match self {
+            Self::String => Some(FieldValue::String(text.to_owned())),
+            Self::Integer => text.parse().ok().map(FieldValue::Integer),
+            Self::Boolean => text.parse().ok().map(FieldValue::Boolean),
+            Self::Path => (!text.is_empty()).then(|| FieldValue::Path(text.into())),
+        }
+    }
+}
+
+impl FieldValue {
+    /// Its kind.
+    pub const fn kind(&self) -> FieldKind {
+        match self {
+            Self::String(_) => FieldKind::String,
+            Self::Integer(_) => FieldKind::Integer,
+            Self::Boolean(_) => FieldKind::Boolean,
+            Self::Path(_) => FieldKind::Path,
+        }
+    }
+}
+
+impl fmt::Display for FieldValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::String(text) => f.write_str(text),
+            Self::Integer(number) => number.fmt(f),
+            Self::Boolean(yes) => yes.fmt(f),
+            Self::Path(path) => path.display().fmt(f),
+        }
+    }
+}
+
+impl Serialize for FieldValue {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        match self {
+            Self::Integer(number) => serializer.serialize_i64(*number),
+            Self::Boolean(yes) => serializer.serialize_bool(*yes),
+            Self::String(_) | Self::Path(_) => serializer.collect_str(self),
+        }
+    }
+}
+
+impl FieldType {
+    /// A field that may be left out.
+    pub fn new(name: impl Into<String>, kind: FieldKind, description: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            kind,
+            required: false,
+            default: None,
+            secret: false,
+            description: description.into(),
+        }
+    }
+
+    /// The same, but it must be given.
+    #[must_use]
+    pub fn required(self) -> Self {
+        Self {
+            required: true,
+            ..self
+        }
+    }
+
+    /// The same, with what it is when it isn't given.
+    #[must_use]
+    pub fn with_default(self, default: FieldValue) -> Self {
+        Self {
+            default: Some(default),
+            ..self
+        }
+    }
+
+    /// The same, but its value is never shown.
+    #[must_use]
+    pub fn secret(self) -> Self {
+        Self { secret: true, ..self }
+    }
+
+    /// Its name, in kebab-case.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What it holds.
+    pub const fn kind(&self) -> FieldKind {
+        self.kind
+    }
+
+    /// Whether it must be given.
+    pub const fn is_required(&self) -> bool {
+        self.required
+    }
+
+    /// What it is when it isn't given.
+    pub const fn default(&self) -> Option<&FieldValue> {
+        self.default.as_ref()
+    }
+
+    /// Whether its value is never shown.
+    pub const fn is_secret(&self) -> bool {
+        self.secret
+    }
+
+    /// What it is for.
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+
+    fn problem(&self) -> Option<String> {
+        let letters = |word: &str| {
+            !word.is_empty() && word.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
+        };
+        let kebab = self.name.split('-').all(letters) && !self.name.starts_with(|c: char| c.is_ascii_digit());
+        if !kebab {
+            return Some(format!("`{}` isn't kebab-case", self.name.escape_debug()));
+        }
+        let default = self.default.as_ref()?;
+        if default.kind() != self.kind {
+            return Some(format!("the default of `{}` is of another kind", self.name));
+        }
+        (self.required || self.secret).then(|| {
+            format!(
+                "`{}` has a default: then it is neither required nor secret",
+                self.name
+            )
+        })
+    }
+}
+
+impl ConfigurationType {
+    /// A schema of these fields, in the order in which they are told.
+    ///
+    /// # Errors
+    /// `Invalid` when a name isn't kebab-case or comes twice, or a default doesn't fit its field.
+    pub fn new(fields: Vec<FieldType>) -> Result<Self> {
+        let mut problems: Vec<String> = fields.iter().filter_map(FieldType::problem).collect();
+        for (index, field) in fields.iter().enumerate() {
+            if fields[..index].iter().any(|other| other.name == field.name) {
+                problems.push(format!("`{}` comes twice", field.name));
+            }
+        }
+        if problems.is_empty() {
+            return Ok(Self { fields });
+        }
+        Err(Error::invalid("a configuration schema", problems.join("; ")))
+    }
+
+    /// The fields.
+    pub fn fields(&self) -> &[FieldType] {
+        &self.fields
+    }
+
+    /// A field by its name.
+    pub fn field(&self, name: &str) -> Option<&FieldType> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// Gives what was given its types; `object` names in errors what is configured. A key that comes again counts as
+    /// it comes last.
+    ///
+    /// # Errors
+    /// `Invalid` with all that doesn't fit: keys that it doesn't know (the error lists those that it does), values of
+    /// another kind, fields that are missing.
+    pub fn decode<K, V>(&self, object: &str, given: impl IntoIterator<Item = (K, V)>) -> Result<Configuration>
+    where
+        K: AsRef<str>,
+        V: AsRef<str>,
+    {
+        let mut problems = Vec::new();
+        let mut texts = BTreeMap::new();
+        for (name, text) in given {
+            match self.field(name.as_ref()) {
+                Some(field) => {
+                    texts.insert(field.name.as_str(), text);
+                }
+                None => problems.push(self.unknown(name.as_ref())),
+            }
+        }
+        let mut values = BTreeMap::new();
+        for field in &self.fields {
+            let value = match texts.get(field.name.as_str()) {
+                Some(text) => field.kind.decode(text.as_ref()).or_else(|| {
+                    problems.push(field.mismatch(text.as_ref()));
+                    None
+                }),
+                None if field.required => {
+                    problems.push(format!("`{}` is missing: {}", field.name, field.description));
+                    None
+                }
+                None => field.default.clone(),
+            };
+            values.extend(value.map(|value| (field.name.clone(), value)));
+        }
+        if problems.is_empty() {
+            let secrets = self.fields.iter().filter(|field| field.secret);
+            let secrets = secrets.map(|field| field.name.clone()).collect();
+            return Ok(Configuration { values, secrets });
+        }
+        Err(Error::invalid(
+            format!("configuration of {object}"),
+            problems.join("; "),
+        ))
+    }
+
+    fn unknown(&self, name: &str) -> String {
+        let shown: String = name.chars().take(60).collect();
+        let known: Vec<_> = self
+            .fields
+            .iter()
+            .map(|field| format!("`{}`", field.name))
+            .collect();
+        let known = if known.is_empty() {
+            "there is nothing to configure".to_owned()
+        } else {
+            format!("there is {}", known.join(", "))
+        };
+        format!("unknown key `{}`: {known}", shown.escape_debug())
+    }
+}
+
+impl FieldType {
+    /// That a value is of another kind. Only kinds that can't hold a secret by mistake show it.
+    fn mismatch(&self, text: &str) -> String {
+        let wanted = match self.kind {
+            FieldKind::Boolean => "`true` or `false`",
+            FieldKind::Integer => "a whole number",
+            FieldKind::Path => "a path",
+            FieldKind::String => "text",
+        };
+        if self.secret {
+            return format!("`{}` takes {wanted}", self.name);
+        }
+        let shown: String = text.chars().take(60).collect();
+        format!("`{}` takes {wanted}, not `{}`", self.name, shown.escape_debug())
+    }
+}
+
+/// What was configured, decoded. Its `Debug` hides what is secret.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Configuration {
+    values: BTreeMap<String, FieldValue>,
+    secrets: Vec<String>,
+}
+
+impl Configuration {
+    /// The value of a field; none when it wasn't given and has no default.
+    pub fn get(&self, name: &str) -> Option<&FieldValue> {
+        self.values.get(name)
+    }
+
+    /// The text of a field.
+    pub fn string(&self, name: &str) -> Option<&str> {
+        match self.get(name)? {
+            FieldValue::String(text) => Some(text),
+            _ => None,
+        }
+    }
+
+    /// The number of a field.
+    pub fn integer(&self, name: &str) -> Option<i64> {
+        match self.get(name)? {
+            FieldValue::Integer(number) => Some(*number),
+            _ => None,
+        }
+    }
+
+    /// The answer of a field.
+    pub fn boolean(&self, name: &str) -> Option<bool> {
+        match self.get(name)? {
+            FieldValue::Boolean(yes) => Some(*yes),
+            _ => None,
+        }
+    }
+
+    /// The path of a field.
+    pub fn path(&self, name: &str) -> Option<&Path> {
+        match self.get(name)? {
+            FieldValue::Path(path) => Some(path),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Debug for Configuration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut map = f.debug_map();
+        for (name, value) in &self.values {
+            if self.secrets.contains(name) {
+                map.entry(name, &format_args!("(secret)"));
+            } else {
+                map.entry(name, value);
+            }
+        }
+        map.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,365 @@
+//! A store that fails when it is told to: before the effect, after it, late, or by doing a thing twice.
+//!
+//! It wraps any backend, and without a plan it is that backend. Whoever stands on a backend must come through each
+//! of its faults with a state that is whole, and an error that is true.
+//!
+//! ```
+//! use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
+//! use state_core::{Backend, MemoryBackend};
+//! use std::sync::Arc;
+//!
+//! let backend = FaultyBackend::new(Arc::new(MemoryBackend::new()));
+//! let plan = backend.plan();
+//! plan.fail(Operation::Append, 2, Fault::AfterEffect); // the third append from now takes effect and fails
+//! # assert_eq!(plan.calls(Operation::Append), 0);
+//! ```
+
+mod writer;
+
+use crate::backend::{
+    Acquire, Acquired, Backend, Capabilities, JournalView, LockStatus, NamePointer, ObjectKind, ObjectName,
+};
+use crate::counter::Slot;
+use crate::error::{Error, Result};
+use crate::head::Head;
+use crate::id::{Lineage, Nonce};
+use crate::name::StackName;
+use async_trait::async_trait;
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use writer::FaultyWriter;
+
+/// How a call fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// Nothing happens. A write says so ([`Error::NotApplied`]).
+    BeforeEffect,
+    /// It happens, and the answer is lost ([`Error::Indeterminate`]).
+    AfterEffect,
+    /// The answer is lost, and it happens when [`FaultPlan::deliver`] is called: a packet that was under way. A
+    /// change of a head can't be kept: it happens at once.
+    Late,
+    /// It happens twice; the first answer counts.
+    Twice,
+}
+
+impl Fault {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::BeforeEffect, Self::AfterEffect, Self::Late, Self::Twice];
+}
+
+/// What can fail: each method of [`Backend`] and of [`Writer`](crate::Writer) that touches the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[expect(missing_docs, reason = "they are named after the methods")]
+#[non_exhaustive]
+pub enum Operation {
+    Names,
+    ReadName,
+    SwapName,
+    CreateStack,
+    ReadHead,
+    Read,
+    List,
+    ReadJournal,
+    Acquire,
+    LockStatus,
+    Append,
+    Rotate,
+    SwapHead,
+    Remove,
+    Create,
+    Check,
+    Release,
+}
+
+impl Operation {
+    /// All of them.
+    pub const ALL: [Self; 17] = [
+        Self::Names,
+        Self::ReadName,
+        Self::SwapName,
+        Self::CreateStack,
+        Self::ReadHead,
+        Self::Read,
+        Self::List,
+        Self::ReadJournal,
+        Self::Acquire,
+        Self::LockStatus,
+        Self::Append,
+        Self::Rotate,
+        Self::SwapHead,
+        Self::Remove,
+        Self::Create,
+        Self::Check,
+        Self::Release,
+    ];
+
+    /// Whether it may change something.
+    pub const fn writes(self) -> bool {
+        matches!(
+            self,
+            Self::SwapName
+                | Self::CreateStack
+                | Self::Acquire
+                | Self::Append
+                | Self::Rotate
+                | Self::SwapHead
+                | Self::Remove
+                | Self::Create
+                | Self::Release
+        )
+    }
+}
+
+/// A call that can be made more than once, and later.
+type Call<T> = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<T>> + Send>> + Send + Sync>;
+
+type Delivery = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// What is to fail; clones share it.
+#[derive(Clone, Default)]
+pub struct FaultPlan {
+    inner: Arc<Mutex<Planned>>,
+}
+
+#[derive(Default)]
+struct Planned {
+    calls: BTreeMap<Operation, usize>,
+    /// By the call that is to fail, counted from the first.
+    faults: BTreeMap<(Operation, usize), Fault>,
+    late: Vec<Delivery>,
+}
+
+impl FaultPlan {
+    /// Makes a call fail: the next one of its kind, after so many that don't.
+    pub fn fail(&self, operation: Operation, after: usize, fault: Fault) {
+        let mut planned = self.planned();
+        let next = planned.calls.get(&operation).copied().unwrap_or_default();
+        planned.faults.insert((operation, next + after), fault);
+    }
+
+    /// Forgets the faults that are still to come.
+    pub fn heal(&self) {
+        self.planned().faults.clear();
+    }
+
+    /// How many calls of a kind there were.
+    pub fn calls(&self, operation: Operation) -> usize {
+        self.planned().calls.get(&operation).copied().unwrap_or_default()
+    }
+
+    /// Lets all that is late happen, in the order in which it was asked. How many there were.
+    pub async fn deliver(&self) -> usize {
+        let late = std::mem::take(&mut self.planned().late);
+        let count = late.len();
+        for delivery in late {
+            delivery.await;
+        }
+        count
+    }
+
+    /// Counts a call; how it is to fail.
+    fn next(&self, operation: Operation) -> Option<Fault> {
+        let mut planned = self.planned();
+        let calls = planned.calls.entry(operation).or_default();
+        let this = *calls;
+        *calls += 1;
+        planned.faults.remove(&(operation, this))
+    }
+
+    async fn run<T: Send + 'static>(&self, operation: Operation, call: Call<T>) -> Result<T> {
+        match self.next(operation) {
+            None => call().await,
+            Some(Fault::BeforeEffect) => Err(before(operation)),
+            Some(Fault::AfterEffect) => {
+                drop(call().await);
+                Err(after(operation))
+            }
+            Some(Fault::Late) => {
+                let late = call();
+                self.planned().late.push(Box::pin(async move {
+                    drop(late.await);
+                }));
+                Err(after(operation))
+            }
+            Some(Fault::Twice) => {
+                let first = call().await;
+                drop(call().await);
+                first
+            }
+        }
+    }
+
+    fn planned(&self) -> MutexGuard<'_, Planned> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl fmt::Debug for FaultPlan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let planned = self.planned();
+        f.debug_struct("FaultPlan")
+            .field("faults", &planned.faults)
+            .field("late", &planned.late.len())
+            .finish_non_exhaustive()
+    }
+}
+
+fn before(operation: Operation) -> Error {
+    let object = format!("{operation:?}");
+    let source = "an injected fault before the effect".into();
+    if operation.writes() {
+        Error::NotApplied { object, source }
+    } else {
+        Error::Unavailable { object, source }
+    }
+}
+
+fn after(operation: Operation) -> Error {
+    let object = format!("{operation:?}");
+    let source = "an injected fault after the effect".into();
+    if operation.writes() {
+        let mutations = Vec::new();
+        Error::Indeterminate {
+            object,
+            mutations,
+            source,
+        }
+    } else {
+        Error::Unavailable { object, source }
+    }
+}
+
+/// A backend with a plan of its faults.
+#[derive(Clone, Debug)]
+pub struct FaultyBackend {
+    inner: Arc<dyn Backend>,
+    plan: FaultPlan,
+}
+
+impl FaultyBackend {
+    /// A backend that doesn't fail until it is told to.
+    pub fn new(inner: Arc<dyn Backend>) -> Self {
+        Self {
+            inner,
+            plan: FaultPlan::default(),
+        }
+    }
+
+    /// The plan.
+    pub fn plan(&self) -> FaultPlan {
+        self.plan.clone()
+    }
+}
+
+/// A call on clones of all that it needs.
+macro_rules! call {
+    ($self:ident.$operation:ident, $inner:ident . $method:ident ( $($argument:ident),* )) => {{
+        let inner = Arc::clone(&$self.$inner);
+        $(let $argument = $argument.clone();)*
+        let call = move || {
+            let inner = Arc::clone(&inner);
+            $(let $argument = $argument.clone();)*
+            let future: Pin<Box<dyn Future<Output = _> + Send>> =
+                Box::pin(async move { inner.$method($($argument.borrow()),*).await });
+            future
+        };
+        $self.plan.run(Operation::$operation, Box::new(call)).await
+    }};
+}
+use call;
+
+/// Turns an owned argument into what a method takes.
+trait Lend<'a, T> {
+    fn borrow(&'a self) -> T;
+}
+
+macro_rules! lend {
+    (copied: $($copied:ty),*; referred: $($referred:ty),*) => {
+        $(impl<'a> Lend<'a, $copied> for $copied {
+            fn borrow(&'a self) -> $copied { *self }
+        })*
+        $(impl<'a> Lend<'a, &'a $referred> for $referred {
+            fn borrow(&'a self) -> &'a $referred { self }
+        })*
+    };
+}
+
+lend! {
+    copied: Lineage, Nonce, Option<Nonce>, Option<Slot>, ObjectKind, crate::backend::Tail;
+    referred: StackName, NamePointer, Head, ObjectName, Acquire, crate::journal::Frame
+}
+
+impl<'a> Lend<'a, Bytes> for Bytes {
+    fn borrow(&'a self) -> Self {
+        self.clone()
+    }
+}
+
+#[async_trait]
+impl Backend for FaultyBackend {
+    fn url(&self) -> String {
+        self.inner.url()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        self.inner.capabilities()
+    }
+
+    async fn names(&self) -> Result<Vec<NamePointer>> {
+        call!(self.Names, inner.names())
+    }
+
+    async fn read_name(&self, name: &StackName) -> Result<Option<NamePointer>> {
+        call!(self.ReadName, inner.read_name(name))
+    }
+
+    async fn swap_name(
+        &self,
+        name: &StackName,
+        expected: Option<Nonce>,
+        pointer: &NamePointer,
+    ) -> Result<()> {
+        call!(self.SwapName, inner.swap_name(name, expected, pointer))
+    }
+
+    async fn create_stack(&self, head: &Head) -> Result<()> {
+        call!(self.CreateStack, inner.create_stack(head))
+    }
+
+    async fn read_head(&self, lineage: Lineage) -> Result<Head> {
+        call!(self.ReadHead, inner.read_head(lineage))
+    }
+
+    async fn read(&self, lineage: Lineage, name: &ObjectName) -> Result<Bytes> {
+        call!(self.Read, inner.read(lineage, name))
+    }
+
+    async fn list(&self, lineage: Lineage, kind: ObjectKind) -> Result<Vec<ObjectName>> {
+        call!(self.List, inner.list(lineage, kind))
+    }
+
+    async fn read_journal(&self, lineage: Lineage, from: Option<Slot>) -> Result<JournalView> {
+        call!(self.ReadJournal, inner.read_journal(lineage, from))
+    }
+
+    async fn acquire(&self, lineage: Lineage, request: &Acquire) -> Result<Acquired> {
+        let acquired = call!(self.Acquire, inner.acquire(lineage, request))?;
+        Ok(Acquired {
+            writer: Arc::new(FaultyWriter::new(acquired.writer, self.plan.clone())),
+            ..acquired
+        })
+    }
+
+    async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus> {
+        call!(self.LockStatus, inner.lock_status(lineage))
+    }
+
+    async fn logout(&self) -> Result<()> {
+        self.inner.logout().await
+    }
+}

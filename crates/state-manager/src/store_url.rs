@@ -1,0 +1,175 @@
+//! `scheme://location?key=value&key=value`: the URL of a store, taken apart.
+
+use state_core::{Error, Result};
+
+/// The URL of a store in its parts, percent-decoded.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct StoreUrl {
+    pub(crate) scheme: String,
+    pub(crate) location: String,
+    pub(crate) parameters: Vec<(String, String)>,
+}
+
+/// The URL of a store in a folder: what would mean something in a URL is escaped.
+///
+/// ```
+/// assert_eq!(state_manager::file_url("/srv/states"), "file:///srv/states");
+/// assert_eq!(state_manager::file_url("100%?"), "file://100%25%3F");
+/// ```
+pub fn file_url(path: &str) -> String {
+    format!("file://{}", path.replace('%', "%25").replace('?', "%3F"))
+}
+
+impl StoreUrl {
+    /// Takes a URL apart.
+    pub(crate) fn parse(url: &str) -> Result<Self> {
+        let object = || format!("backend `{}`", shown(url));
+        let invalid = |reason: String| Error::invalid(object(), reason);
+        let Some((scheme, rest)) = url.split_once("://") else {
+            return Err(invalid("a backend is a URL such as file://.state".to_owned()));
+        };
+        let (location, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let decode = |text: &str| decode(text).map_err(invalid);
+        let mut parameters: Vec<(String, String)> = Vec::new();
+        for part in query.split('&').filter(|part| !part.is_empty()) {
+            let Some((key, value)) = part.split_once('=') else {
+                // What stands there may be a secret in the wrong place.
+                return Err(invalid("a parameter of a URL is written `key=value`".to_owned()));
+            };
+            let key = decode(key)?;
+            if parameters.iter().any(|(known, _)| *known == key) {
+                return Err(invalid(format!(
+                    "the parameter `{}` comes twice",
+                    key.escape_debug()
+                )));
+            }
+            parameters.push((key, decode(value)?));
+        }
+        Ok(Self {
+            scheme: scheme.to_owned(),
+            location: decode(location)?,
+            parameters,
+        })
+    }
+
+    /// What the URL says of the fields, by the names that its location fills.
+    pub(crate) fn given(self, location: &[String]) -> Result<Vec<(String, String)>> {
+        let object = format!("backend {}://", self.scheme);
+        if location.is_empty() && !self.location.is_empty() {
+            return Err(Error::invalid(
+                object,
+                "nothing but parameters can stand behind `://`",
+            ));
+        }
+        let parts = self.location.splitn(location.len().max(1), '/');
+        let mut given: Vec<(String, String)> = location
+            .iter()
+            .cloned()
+            .zip(parts.map(str::to_owned))
+            .filter(|(_, part)| !part.is_empty())
+            .collect();
+        for (key, value) in self.parameters {
+            if given.iter().any(|(known, _)| *known == key) {
+                return Err(Error::invalid(object, format!("`{key}` is given twice")));
+            }
+            given.push((key, value));
+        }
+        Ok(given)
+    }
+}
+
+/// A URL without its parameters, for messages.
+fn shown(url: &str) -> String {
+    let bare = url.split_once('?').map_or(url, |(bare, _)| bare);
+    bare.escape_debug().to_string()
+}
+
+fn decode(text: &str) -> std::result::Result<String, String> {
+    let wrong = || "`%` begins two hexadecimal digits in a URL: write `%25` for itself".to_owned();
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        rest = after;
+        if first != b'%' {
+            bytes.push(first);
+            continue;
+        }
+        let (digits, after) = rest.split_at_checked(2).ok_or_else(wrong)?;
+        let digit = |b: u8| char::from(b).to_digit(16);
+        let (Some(high), Some(low)) = (digit(digits[0]), digit(digits[1])) else {
+            return Err(wrong());
+        };
+        // Two digits make a byte.
+        bytes.extend(u8::try_from(high * 16 + low).ok());
+        rest = after;
+    }
+    String::from_utf8(bytes).map_err(|_| "it isn't UTF-8".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{StoreUrl, file_url};
+    use proptest::prelude::*;
+
+    fn given(url: &str, location: &[&str]) -> Result<Vec<(String, String)>, String> {
+        let location: Vec<String> = location.iter().map(|&name| name.to_owned()).collect();
+        let parsed = StoreUrl::parse(url).and_then(|url| url.given(&location));
+        parsed.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_location_fills_its_fields_and_the_last_takes_the_rest() {
+        let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+        assert_eq!(
+            given("file:///a/b?patience=3", &["path"]),
+            Ok(vec![pair("path", "/a/b"), pair("patience", "3")])
+        );
+        assert_eq!(
+            given("s3://bucket/deep/er", &["bucket", "prefix"]),
+            Ok(vec![pair("bucket", "bucket"), pair("prefix", "deep/er")])
+        );
+        assert_eq!(
+            given("s3://bucket", &["bucket", "prefix"]),
+            Ok(vec![pair("bucket", "bucket")])
+        );
+        assert_eq!(
+            given("x://?a=b%26c&d=", &[]),
+            Ok(vec![pair("a", "b&c"), pair("d", "")])
+        );
+    }
+
+    #[test]
+    fn what_is_no_url_is_refused_without_telling_its_parameters() {
+        for (url, reason) in [
+            (".state", "a URL such as"),
+            ("file://x?hunter2", "`key=value`"),
+            ("file://x?token=hunter2&token=hunter2", "comes twice"),
+            ("file://x?token=hunter2%", "%25"),
+            ("file://x?token=hunter2%0", "%25"),
+            ("file://x?token=hunter2%+1", "%25"),
+            ("file://x?token=hunter2%ff", "UTF-8"),
+            ("file://x?path=hunter2", "given twice"),
+        ] {
+            let error = given(url, &["path"]).unwrap_err();
+            assert!(error.contains(reason) && !error.contains("hunter2"), "{error}");
+        }
+        assert!(
+            given("memory://x", &[])
+                .unwrap_err()
+                .contains("nothing but parameters")
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_path_survives_its_url(path in "\\PC{1,40}") {
+            let expected = vec![("path".to_owned(), path.clone())];
+            prop_assert_eq!(given(&file_url(&path), &["path"]), Ok(expected));
+        }
+
+        #[test]
+        fn no_url_makes_it_panic(url in ".{0,60}") {
+            let _checked = given(&url, &["path"]);
+        }
+    }
+}

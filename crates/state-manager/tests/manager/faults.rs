@@ -1,0 +1,236 @@
+//! A store that fails before the effect, after it, late, or twice: the error is true, and the state whole.
+
+use super::*;
+use state_core::testkit::conformance;
+use state_core::testkit::fault::{Fault, FaultPlan, FaultyBackend, Operation};
+use state_core::{ErrorKind, StackName};
+
+/// A stack on a store that fails as planned, and the same store without faults.
+async fn faulty() -> (MemoryBackend, FaultPlan, Stack) {
+    let (backend, stack) = new_stack().await;
+    let wrapped = FaultyBackend::new(Arc::new(backend.clone()));
+    let plan = wrapped.plan();
+    let stacks = Stacks::new(Arc::new(wrapped), environment(2));
+    let stack = stacks.get(stack.name()).await.unwrap().unwrap();
+    (backend, plan, stack)
+}
+
+/// The same stack as somebody else sees it.
+async fn elsewhere(backend: &MemoryBackend, stack: &Stack) -> Stack {
+    stacks(backend, 77).get(stack.name()).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn an_append_that_fails_tells_what_became_of_it() {
+    for (fault, kind, there) in [
+        (Fault::BeforeEffect, ErrorKind::NotApplied, false),
+        (Fault::AfterEffect, ErrorKind::Indeterminate, true),
+    ] {
+        let (backend, plan, stack) = faulty().await;
+        let session = stack.lock("deploy").await.unwrap();
+        let update = start(&session).await;
+        plan.fail(Operation::Append, 0, fault);
+        let failed = update.begin(Intent::create(entry("a", &[]))).await.unwrap_err();
+        assert_eq!(failed.kind(), kind);
+        let later = update.begin(Intent::create(entry("b", &[]))).await.unwrap_err();
+        assert_eq!(
+            later.kind(),
+            ErrorKind::Closed,
+            "nothing is acknowledged any more"
+        );
+        session.close().await.unwrap_err();
+        drop(update);
+        let next = elsewhere(&backend, &stack).await.lock("next").await.unwrap();
+        assert_eq!(next.recovered().len(), usize::from(there), "{fault:?}");
+        next.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn an_append_that_is_late_is_fenced() {
+    let (backend, plan, stack) = faulty().await;
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    plan.fail(Operation::Append, 0, Fault::Late);
+    let failed = update.begin(Intent::create(entry("a", &[]))).await.unwrap_err();
+    assert_eq!(failed.kind(), ErrorKind::Indeterminate);
+    let other = elsewhere(&backend, &stack).await;
+    let seen = other.lock_status().await.unwrap().epoch;
+    let owner = other.break_lock("takeover", seen).await.unwrap();
+    assert_eq!(plan.deliver().await, 1);
+    assert!(owner.recovered().is_empty());
+    let update = start(&owner).await;
+    create(&update, entry("b", &[])).await;
+    update.finish(UpdateResult::Succeeded).await.unwrap();
+    assert_eq!(
+        names(&other).await,
+        ["b"],
+        "what is late isn't visible, and in nobody's way"
+    );
+    assert!(other.verify(true).await.unwrap().report.is_valid());
+}
+
+#[tokio::test]
+async fn what_is_done_twice_is_done_once() {
+    let (backend, plan, stack) = faulty().await;
+    for round in 0..3 {
+        for operation in [Operation::Create, Operation::Release, Operation::SwapHead] {
+            plan.fail(operation, 0, Fault::Twice);
+        }
+        deploy(&stack, &[&format!("e{round}")]).await;
+    }
+    let seen = elsewhere(&backend, &stack).await;
+    assert_eq!(seen.list().await.unwrap().len(), 3);
+    assert!(seen.verify(true).await.unwrap().report.is_valid());
+}
+
+/// Renames while one call after the other fails; the store then has the stack under exactly one name.
+#[tokio::test]
+async fn a_rename_that_fails_anywhere_leaves_exactly_one_name() {
+    let (old, new): (StackName, StackName) =
+        ("shop/production".parse().unwrap(), "shop/live".parse().unwrap());
+    let mut failed = 0;
+    for operation in Operation::ALL {
+        for fault in [Fault::BeforeEffect, Fault::AfterEffect, Fault::Late] {
+            for call in 0..3 {
+                let (backend, plan, stack) = faulty().await;
+                deploy(&stack, &["a"]).await;
+                let wrapped = FaultyBackend::new(Arc::new(backend.clone()));
+                let plan_of_rename = wrapped.plan();
+                plan.heal();
+                plan_of_rename.fail(operation, call, fault);
+                let renamed = Stacks::new(Arc::new(wrapped), environment(3))
+                    .rename(&old, &new)
+                    .await;
+                failed += usize::from(renamed.is_err());
+                plan_of_rename.deliver().await;
+                let after = stacks(&backend, 4);
+                // Whoever locks it next finishes what was left.
+                for name in after.names().await.unwrap() {
+                    let found = after.get(&name).await.unwrap().unwrap();
+                    let seen = found.lock_status().await.unwrap().epoch;
+                    found
+                        .break_lock("next", seen)
+                        .await
+                        .unwrap()
+                        .close()
+                        .await
+                        .unwrap();
+                }
+                let names = after.names().await.unwrap();
+                assert_eq!(names.len(), 1, "{operation:?} {fault:?} {call}: {names:?}");
+                assert!(names[0] == old || names[0] == new);
+                if renamed.is_ok() {
+                    assert_eq!(names[0], new, "{operation:?} {fault:?} {call}");
+                }
+                for name in [&old, &new] {
+                    let bound = after.get(name).await.unwrap().is_some();
+                    assert_eq!(bound, *name == names[0], "{operation:?} {fault:?} {call}");
+                }
+                let kept = after.get(&names[0]).await.unwrap().unwrap();
+                assert_eq!(kept.list().await.unwrap().len(), 1);
+            }
+        }
+    }
+    assert!(failed > 20, "the faults were met: {failed}");
+}
+
+/// Deploys while one call after the other fails. Whatever was acknowledged is there, the state is whole, and the
+/// next deployment works.
+#[tokio::test]
+async fn a_deployment_that_fails_anywhere_loses_nothing_that_was_acknowledged() {
+    let mut failed = 0;
+    for operation in Operation::ALL {
+        for fault in Fault::ALL {
+            for call in 0..4 {
+                let (backend, plan, stack) = faulty().await;
+                let first = deploy(&stack, &["a"]).await;
+                plan.fail(operation, call, fault);
+                let acknowledged = try_deploy(&stack).await;
+                failed += usize::from(acknowledged.is_none());
+                plan.deliver().await;
+                plan.heal();
+                let other = elsewhere(&backend, &stack).await;
+                let seen = other.lock_status().await.unwrap().epoch;
+                let next = other.break_lock("next", seen).await.unwrap();
+                let update = start(&next).await;
+                create(&update, entry("c", &[])).await;
+                let last = update.finish(UpdateResult::Succeeded).await.unwrap();
+                next.close().await.unwrap();
+                let made = other.list().await.unwrap();
+                for revision in [Some(first), acknowledged, Some(last)].into_iter().flatten() {
+                    assert!(made.contains(&revision), "{operation:?} {fault:?} {call}");
+                    other.get(&revision).await.unwrap();
+                }
+                assert!(other.verify(true).await.unwrap().report.is_valid());
+            }
+        }
+    }
+    assert!(failed > 20, "the faults were met: {failed}");
+}
+
+/// One more entry; none when any of it failed before its revision was acknowledged.
+async fn try_deploy(stack: &Stack) -> Option<state_core::RevisionId> {
+    let session = stack.lock("deploy").await.ok()?;
+    let work = async {
+        let request = UpdateRequest::new(UpdateKind::Update);
+        let update = session.start_update(request).await?;
+        let step = update.begin(Intent::create(entry("b", &[]))).await?;
+        assert!(step.succeed(Some(entry("b", &[]))).await?.is_empty());
+        update.finish(UpdateResult::Succeeded).await
+    };
+    let revision = work.await.ok();
+    // What is acknowledged stays, whether or not the lock can be given back.
+    drop(session.close().await);
+    revision
+}
+
+#[tokio::test]
+async fn seed_002_holds_over_a_wrapper_that_does_not_fail() {
+    let make = async || {
+        let wrapped = FaultyBackend::new(Arc::new(MemoryBackend::new()));
+        Arc::new(wrapped) as Arc<dyn state_core::Backend>
+    };
+    let results = state_manager::testkit::run_all(make, &environment(1)).await;
+    conformance::expect_all(&results);
+}
+
+#[tokio::test]
+async fn a_persist_that_fails_is_invisible_or_done_and_can_be_repeated() {
+    use state_core::persistent::{Persister, Refresher, Transient};
+    use state_manager::StateManager;
+    let mut failed = 0;
+    for fault in [Fault::BeforeEffect, Fault::AfterEffect] {
+        for operation in [
+            Operation::Acquire,
+            Operation::Append,
+            Operation::Create,
+            Operation::SwapHead,
+            Operation::Release,
+        ] {
+            for call in 0..3 {
+                let (backend, plan, stack) = faulty().await;
+                deploy(&stack, &["a"]).await;
+                let manager = StateManager::new(stack.clone());
+                manager.refresh().await.unwrap();
+                let mut snapshot = manager.read().unwrap();
+                snapshot.entries.push(Arc::new(entry("b", &[])));
+                manager.write(snapshot);
+                plan.fail(operation, call, fault);
+                failed += usize::from(manager.persist().await.is_err());
+                plan.heal();
+                let other = elsewhere(&backend, &stack).await;
+                let seen = other.lock_status().await.unwrap().epoch;
+                other.force_unlock(seen).await.unwrap();
+                manager.persist().await.unwrap();
+                assert_eq!(names(&other).await, ["a", "b"]);
+                assert_eq!(
+                    other.list().await.unwrap().len(),
+                    2,
+                    "{operation:?} {fault:?} {call}"
+                );
+            }
+        }
+    }
+    assert!(failed > 5, "the faults were met: {failed}");
+}

@@ -1,0 +1,154 @@
+//! Seed 004 over a session: invalid while something is under way, reliable at the end, plugins, manifest, outputs.
+
+use super::*;
+use state_core::json::{Json, Properties};
+use state_core::mutation::StackOutputs;
+use state_core::snapshot::Plugin;
+
+fn plugin(name: &str) -> Plugin {
+    Plugin {
+        kind: "resource".to_owned(),
+        name: name.to_owned(),
+        version: "1.2.3".to_owned(),
+    }
+}
+
+/// Whether somebody else, who opens the stack now, is told that the snapshot is reliable.
+async fn reliable(backend: &MemoryBackend) -> bool {
+    stacks(backend, 9).list().await.unwrap().remove(0).reliable
+}
+
+#[tokio::test]
+async fn a_step_invalidates_durably_before_the_world_is_touched_and_its_end_clears_it() {
+    let (backend, stack) = new_stack().await;
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    assert!(reliable(&backend).await);
+    let step = update.begin(Intent::create(entry("a", &[]))).await.unwrap();
+    assert!(
+        !reliable(&backend).await,
+        "durable as soon as the begin is acknowledged"
+    );
+    step.succeed(Some(entry("a", &[]))).await.unwrap();
+    assert!(reliable(&backend).await);
+    let step = update
+        .begin(Intent::update(entry("a", &["nowhere"])))
+        .await
+        .map(drop);
+    assert!(step.is_err(), "a step that is refused invalidates nothing");
+    assert!(reliable(&backend).await);
+}
+
+#[tokio::test]
+async fn an_invalid_snapshot_stays_invalid_when_its_writer_dies() {
+    let (backend, stack) = new_stack().await;
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    drop(update.begin(Intent::create(entry("a", &[]))).await.unwrap());
+    let seen = stack.lock_status().await.unwrap().epoch;
+    stack.force_unlock(seen).await.unwrap();
+    assert!(!reliable(&backend).await);
+    deploy(&stack, &["b"]).await;
+    assert!(
+        !reliable(&backend).await,
+        "a later update doesn't know either what became of it"
+    );
+}
+
+#[tokio::test]
+async fn an_update_that_ends_in_a_replace_ends_reliable() {
+    let (backend, stack) = new_stack().await;
+    deploy(&stack, &["a"]).await;
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    let made = update
+        .begin(Intent::create(entry("a", &[])).replacing())
+        .await
+        .unwrap();
+    made.succeed(Some(entry("a", &[]))).await.unwrap();
+    let deposed = session
+        .state()
+        .generations(&address("a"))
+        .map(|entry| entry.key())
+        .find(|key| *key != self::key("a"))
+        .unwrap();
+    let gone = update.begin(Intent::delete(deposed)).await.unwrap();
+    gone.succeed(None).await.unwrap();
+    update.replace(key("a")).await.unwrap();
+    let revision = update.finish(UpdateResult::Succeeded).await.unwrap();
+    assert!(reliable(&backend).await);
+    assert_eq!(names(&stack).await, ["a"]);
+    let snapshot = stack.get(&revision).await.unwrap();
+    assert!(snapshot.pending_operations.is_empty());
+}
+
+#[tokio::test]
+async fn plugins_that_were_recorded_are_in_the_manifest_of_their_update_only() {
+    let (_, stack) = new_stack().await;
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    for name in ["zeta", "alpha", "zeta"] {
+        update.record_plugin(plugin(name)).await.unwrap();
+    }
+    let first = update.finish(UpdateResult::Succeeded).await.unwrap();
+    let update = start(&session).await;
+    update.record_plugin(plugin("beta")).await.unwrap();
+    let second = update.finish(UpdateResult::Succeeded).await.unwrap();
+    session.close().await.unwrap();
+    for (revision, plugins) in [
+        (first, vec![plugin("alpha"), plugin("zeta")]),
+        (second, vec![plugin("beta")]),
+    ] {
+        let manifest = stack.get(&revision).await.unwrap().manifest.unwrap();
+        assert_eq!(manifest.plugins, plugins);
+        assert_eq!(manifest.version, "0", "the version of the writer");
+        assert!(manifest.time.is_some());
+    }
+}
+
+#[tokio::test]
+async fn outputs_registered_after_a_step_and_those_of_the_stack_are_flushed() {
+    let (_, stack) = new_stack().await;
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    create(&update, entry("a", &[])).await;
+    let outputs = Properties::new(Json::parse(r#"{"url":"https://x","token":"t"}"#).unwrap()).unwrap();
+    update
+        .outputs(key("a"), outputs.clone(), vec!["token".to_owned()])
+        .await
+        .unwrap();
+    let seen = stack.tip().await.unwrap();
+    let registered = seen.state.entry(&key("a")).unwrap();
+    assert_eq!(
+        registered.outputs.as_ref(),
+        Some(&outputs),
+        "before the update ends"
+    );
+    assert_eq!(registered.sensitive_outputs, ["token"]);
+    let of_stack = StackOutputs {
+        values: [("url".to_owned(), Json::from_string("https://x"))].into(),
+        sensitive: vec!["url".to_owned()],
+    };
+    update.set_outputs(of_stack.clone()).await.unwrap();
+    update.finish(UpdateResult::Succeeded).await.unwrap();
+    assert_eq!(stack.root_outputs().await.unwrap(), of_stack);
+}
+
+#[tokio::test]
+async fn what_breaks_a_rule_is_reported_and_recorded_all_the_same() {
+    let (backend, stack) = new_stack().await;
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    let step = update.begin(Intent::create(entry("a", &[]))).await.unwrap();
+    let came_back = Entry {
+        id: Some("i-17".to_owned()),
+        ..entry("a", &["nowhere"])
+    };
+    let violations = step.succeed(Some(came_back)).await.unwrap();
+    assert_eq!(violations.len(), 1, "{violations:?}");
+    let seen = stack.tip().await.unwrap();
+    let kept = seen.state.pending().next().unwrap().result.clone().unwrap();
+    assert_eq!(kept.entry.unwrap().id.as_deref(), Some("i-17"));
+    assert!(!reliable(&backend).await);
+    assert!(stack.verify(true).await.unwrap().report.is_valid());
+}

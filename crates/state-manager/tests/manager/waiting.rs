@@ -1,0 +1,106 @@
+//! The writer lock with a time limit and with cancellation, and its forced release: seed 003's `Lock`.
+
+use super::*;
+use state_core::{Clock, Epoch, ErrorKind};
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+/// The same stack through a handle of its own.
+async fn again(backend: &MemoryBackend, stack: &Stack, seed: u64) -> Stack {
+    stacks(backend, seed).get(stack.name()).await.unwrap().unwrap()
+}
+
+#[tokio::test]
+async fn waiting_ends_at_its_limit_and_says_for_whom() {
+    let (backend, stack) = new_stack().await;
+    let held = stack.lock("deploy").await.unwrap();
+    let clock = Arc::new(ManualClock::default());
+    let environment = Environment {
+        clock: Arc::clone(&clock) as Arc<dyn Clock>,
+        ..environment(9)
+    };
+    let stacks = Stacks::new(Arc::new(backend), environment);
+    let other = stacks.get(stack.name()).await.unwrap().unwrap();
+    for limit in [Duration::ZERO, Duration::from_secs(7)] {
+        let before = clock.elapsed();
+        let refused = other.lock_within("other", limit).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Locked);
+        assert!(refused.to_string().contains("ana@ci"), "{refused}");
+        assert!(refused.to_string().contains("for `deploy`"), "{refused}");
+        assert_eq!(clock.elapsed() - before, limit, "neither longer nor shorter");
+    }
+    held.check().await.unwrap();
+}
+
+#[tokio::test]
+async fn waiting_takes_the_lock_once_it_is_free() {
+    let (backend, stack) = new_stack().await;
+    let held = stack.lock("deploy").await.unwrap();
+    let other = again(&backend, &stack, 9).await;
+    let waiter = tokio::spawn(async move { other.lock_within("other", Duration::from_secs(3600)).await });
+    for _ in 0..20 {
+        tokio::task::yield_now().await;
+    }
+    assert!(!waiter.is_finished());
+    held.close().await.unwrap();
+    let session = waiter.await.unwrap().unwrap();
+    session.check().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_waiter_that_is_dropped_at_any_point_leaves_nothing() {
+    for polls in 0..12 {
+        let (backend, stack) = new_stack().await;
+        let first = deploy(&stack, &["a"]).await;
+        let held = stack.lock("deploy").await.unwrap();
+        {
+            let other = again(&backend, &stack, 9).await;
+            let mut waiter = pin!(other.lock_within("other", Duration::from_secs(3600)));
+            let mut context = Context::from_waker(Waker::noop());
+            let mut held = Some(held);
+            for poll in 0..polls {
+                if poll == 6 {
+                    held.take().unwrap().close().await.unwrap();
+                }
+                if let Poll::Ready(session) = waiter.as_mut().poll(&mut context) {
+                    drop(session.unwrap());
+                    break;
+                }
+            }
+        }
+        for _ in 0..50 {
+            tokio::task::yield_now().await;
+        }
+        let session = stack.lock("after").await.unwrap();
+        assert_eq!(session.state().current(), Some(&first), "{polls} polls");
+        session.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn force_unlock_frees_only_what_was_seen() {
+    let (_, stack) = new_stack().await;
+    let held = stack.lock("deploy").await.unwrap();
+    let seen = stack.lock_status().await.unwrap().epoch;
+    for wrong in [Epoch(seen.get() - 1), seen.next()] {
+        let refused = stack.force_unlock(wrong).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Conflict);
+    }
+    held.check().await.unwrap();
+    stack.force_unlock(seen).await.unwrap();
+    assert_eq!(held.check().await.unwrap_err().kind(), ErrorKind::Fenced);
+    let status = stack.lock_status().await.unwrap();
+    assert!(status.holder.is_none());
+    stack.force_unlock(status.epoch).await.unwrap();
+    assert_eq!(
+        stack.lock_status().await.unwrap().epoch,
+        status.epoch,
+        "a free lock stays as it is"
+    );
+    assert_eq!(
+        stack.force_unlock(seen).await.unwrap_err().kind(),
+        ErrorKind::Conflict
+    );
+}

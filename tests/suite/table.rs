@@ -1,0 +1,24 @@
+//! The table of `tests/README.md` names tests that exist.
+
+use std::path::Path;
+
+#[test]
+fn every_test_that_the_table_names_exists() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let table = std::fs::read_to_string(root.join("tests/README.md")).unwrap();
+    let named: Vec<_> = table
+        .split('`')
+        .skip(1)
+        .step_by(2)
+        .filter_map(|word| word.split_once(".rs#"))
+        .collect();
+    assert!(named.len() > 40, "the table has its form: {}", named.len());
+    let missing: Vec<_> = named
+        .into_iter()
+        .filter(|(file, test)| {
+            let source = std::fs::read_to_string(root.join(format!("{file}.rs"))).unwrap_or_default();
+            !source.contains(&format!("fn {test}("))
+        })
+        .collect();
+    assert_eq!(missing, []);
+}
