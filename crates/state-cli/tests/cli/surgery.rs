@@ -256,7 +256,7 @@ fn a_valid_state_needs_no_repair() {
 
 fn broken(entries: &str) -> String {
     format!(
-        r#"{{"format-version":1,"stack":{{"name":"f"}},"deployment-id":"x","generated-at":"2026-01-01T00:00:00Z","entries":[{entries}]}}"#
+        r#"{{"format-version":1,"stack":{{"name":"f"}},"deployment-id":"x","generated-at":"2026-01-01T00:00:00Z","pending-operations":[],"entries":[{entries}]}}"#
     )
 }
 
