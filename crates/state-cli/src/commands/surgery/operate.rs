@@ -58,7 +58,7 @@ pub(super) async fn run(context: &Context, request: &Request) -> Result<Report, 
         let surgery = perform(&state, &request.operations)?;
         commit(context, session, surgery, request).await
     };
-    let (done, warnings) = store::held(stack.lock(request.kind).await?, work).await?;
+    let (done, warnings) = store::held(store::lock(context, &stack, request.kind).await?, work).await?;
     done.report(context, request.kind, warnings)
 }
 
