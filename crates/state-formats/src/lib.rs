@@ -72,7 +72,7 @@ pub fn import_broken(bytes: &[u8], format: Format, clock: &dyn Clock) -> Result<
     match format {
         Format::Native => native(bytes, codec::decode_broken),
         Format::Terraform => terraform::import(bytes, clock),
-        Format::Unobin => unobin::import(bytes),
+        Format::Unobin => unobin::import_broken(bytes),
     }
 }
 

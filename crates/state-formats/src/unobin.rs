@@ -52,10 +52,29 @@ pub(crate) fn is_it(document: &Document<'_>) -> bool {
 
 /// Reads a snapshot.
 pub(crate) fn import(bytes: &[u8]) -> Result<Imported> {
+    let snapshot = codec::decode("unobin snapshot", non_empty(bytes)?)?;
+    let order = order_of(&snapshot.entries).map_err(|cycle| state_core::Error::Integrity {
+        object: "unobin snapshot".to_owned(),
+        violations: vec![cycle.into()],
+    })?;
+    imported(bytes, snapshot, order)
+}
+
+/// Reads a snapshot that is to be repaired: entries may have one key, or refer to each other in a circle.
+pub(crate) fn import_broken(bytes: &[u8]) -> Result<Imported> {
+    let snapshot = codec::decode_broken("unobin snapshot", non_empty(bytes)?)?;
+    let order = order_of(&snapshot.entries).unwrap_or_default();
+    imported(bytes, snapshot, order)
+}
+
+const fn non_empty(bytes: &[u8]) -> Result<&[u8]> {
     if bytes.is_empty() {
         return Err(Error::NoState);
     }
-    let mut snapshot = codec::decode("unobin snapshot", bytes)?;
+    Ok(bytes)
+}
+
+fn imported(bytes: &[u8], mut snapshot: Snapshot, order: Option<Vec<usize>>) -> Result<Imported> {
     if snapshot.lineage.is_some() || snapshot.serial.is_some() {
         return Err(Error::NotAState {
             what: "it has a lineage or a serial, which unobin doesn't: import it as `native`".to_owned(),
@@ -65,7 +84,7 @@ pub(crate) fn import(bytes: &[u8]) -> Result<Imported> {
         deployment_id: snapshot.stack.clone(),
         generated_at: snapshot.generated_at.clone(),
         null_entries: snapshot.entries.is_empty() && has_null_entries(bytes),
-        order: sort(&mut snapshot)?,
+        order: sort(&mut snapshot, order),
     };
     let mut notes = dangling(&snapshot.entries);
     if snapshot.entries.is_empty() && snapshot.outputs.is_empty() {
@@ -96,19 +115,21 @@ fn has_null_entries(bytes: &[u8]) -> bool {
     })
 }
 
+/// The positions of the entries in topological order; none if they stand in it.
+fn order_of(entries: &[SharedEntry]) -> std::result::Result<Option<Vec<usize>>, dag::Cycle> {
+    let order = dag::stable_order(entries)?;
+    Ok((!order.iter().copied().eq(0..entries.len())).then_some(order))
+}
+
 /// Puts the entries in topological order. The addresses in the order before, if that was another.
-fn sort(snapshot: &mut Snapshot) -> Result<Vec<Address>> {
+fn sort(snapshot: &mut Snapshot, order: Option<Vec<usize>>) -> Vec<Address> {
+    let Some(order) = order else {
+        return Vec::new();
+    };
     let entries = &snapshot.entries;
-    let order = dag::stable_order(entries).map_err(|cycle| state_core::Error::Integrity {
-        object: "unobin snapshot".to_owned(),
-        violations: vec![cycle.into()],
-    })?;
-    if order.iter().copied().eq(0..entries.len()) {
-        return Ok(Vec::new());
-    }
     let before = entries.iter().map(|entry| entry.address.clone()).collect();
     snapshot.entries = order.into_iter().map(|at| entries[at].clone()).collect();
-    Ok(before)
+    before
 }
 
 /// unobin leaves references to what was removed from the state; ours can't hold them.

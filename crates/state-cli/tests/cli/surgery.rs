@@ -256,7 +256,7 @@ fn a_valid_state_needs_no_repair() {
 
 fn broken(entries: &str) -> String {
     format!(
-        r#"{{"format-version":1,"stack":{{"name":"f"}},"deployment-id":"x","generated-at":"2026-01-01T00:00:00Z","pending-operations":[],"entries":[{entries}]}}"#
+        r#"{{"format-version":1,"sensitive-outputs":[],"stack":{{"name":"f"}},"deployment-id":"x","generated-at":"2026-01-01T00:00:00Z","entries":[{entries}]}}"#
     )
 }
 
@@ -280,6 +280,20 @@ fn an_import_repairs_on_request_and_shows_every_step_first() {
     assert_eq!(imported["repaired"].as_array().unwrap().len(), 3);
     assert_eq!(addresses(&sandbox), ["b", "a", "b"]);
     sandbox.run(&["verify"]).exits(0);
+    let unobin = sandbox.write(
+        "unobin.json",
+        broken(entries).replace(r#""sensitive-outputs":[],"#, ""),
+    );
+    sandbox
+        .run(&[
+            "import",
+            unobin.to_str().unwrap(),
+            "--repair",
+            "--yes",
+            "--stack",
+            "unobin",
+        ])
+        .exits(0);
     let blank = sandbox.write("blank.json", broken(r#"{"address":"a","type":"leaf"}"#));
     let beyond = sandbox
         .run(&["import", blank.to_str().unwrap(), "--repair", "--yes"])
