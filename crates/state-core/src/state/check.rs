@@ -64,9 +64,8 @@ impl Touched {
             ));
             return;
         }
-        if let Some(other) = entry.uid.and_then(|uid| entries.holder_of(uid)) {
-            let detail = format!("its uid is that of {}", other.key());
-            self.reject(Violation::of(Rule::UniqueUid, key, detail));
+        if let Some(violation) = uid_taken(entries, &entry) {
+            self.reject(violation);
             return;
         }
         self.violations.extend(verify::verify_entry(&entry));
@@ -102,6 +101,20 @@ impl Touched {
         }
         found
     }
+}
+
+/// What an entry breaks by itself if it is put at `position`, where it takes nobody's place.
+pub(super) fn faults(entries: &Entries, entry: &Entry, position: Position) -> Vec<Violation> {
+    let mut found: Vec<Violation> = uid_taken(entries, entry).into_iter().collect();
+    found.extend(verify::verify_entry(entry));
+    found.extend(unmet(entries, entry, position));
+    found
+}
+
+fn uid_taken(entries: &Entries, entry: &Entry) -> Option<Violation> {
+    let other = entries.holder_of(entry.uid?)?;
+    let detail = format!("its uid is that of {}", other.key());
+    Some(Violation::of(Rule::UniqueUid, entry.key(), detail))
 }
 
 /// The references of an entry that would not be met if it stood at `position`.

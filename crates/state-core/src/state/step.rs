@@ -2,10 +2,11 @@
 
 use super::State;
 use super::apply::{Applied, whole};
-use super::check::Touched;
+use super::check::{self, Touched};
 use super::prune;
 use crate::address::EntryKey;
 use crate::entry::{Entry, SharedEntry};
+use crate::id::Uid;
 use crate::mutation::{Begin, End, Op, Outcome, Resolution, Resolve, Step, StepChange};
 use crate::pending::{PendingOperation, RefusedResult};
 use crate::verify::{Rule, Violation};
@@ -36,16 +37,26 @@ impl State {
             result: None,
         };
         if found.is_empty() {
-            found = self
-                .outcome_of(&operation, entry.as_ref(), &[])
-                .err()
-                .unwrap_or_default();
+            found = self.foreseen(&operation, entry.as_ref());
         }
         if found.is_empty() {
             self.pending.push_back(Arc::new(operation));
             return Ok(());
         }
         Err(found)
+    }
+
+    /// What the step would break if it succeeded now.
+    fn foreseen(&self, operation: &PendingOperation, entry: Option<&SharedEntry>) -> Vec<Violation> {
+        if let Some(entry) = entry
+            && entry.group.is_none()
+            && self.entries.get(&operation.target).is_none()
+        {
+            // It takes nobody's place and no group waits for it: only what it says itself can be wrong, so the
+            // outcome needn't be tried on a copy.
+            return check::faults(&self.entries, &as_recorded(entry, None, &[]), self.front);
+        }
+        self.outcome_of(operation, entry, &[]).err().unwrap_or_default()
     }
 
     fn begin_violations(&self, begin: &Begin) -> Vec<Violation> {
@@ -279,13 +290,7 @@ impl State {
             ));
         }
         if let Some(entry) = entry {
-            let recorded = Entry {
-                uid: uid.or(entry.uid),
-                init_errors: reasons.to_vec(),
-                pending_replacement: false,
-                ..Entry::clone(entry)
-            };
-            next.record(recorded, &mut touched);
+            next.record(as_recorded(entry, uid, reasons), &mut touched);
         }
         let violations = touched.violations(&next.entries);
         if violations.is_empty() {
@@ -390,5 +395,15 @@ impl State {
         if let Some((position, old)) = touched.take(&mut self.entries, target) {
             touched.put(&mut self.entries, position, Arc::new(change(&old)));
         }
+    }
+}
+
+/// What is recorded of an entry that came back; `uid` is that of the one whose place it takes.
+fn as_recorded(entry: &Entry, uid: Option<Uid>, reasons: &[String]) -> Entry {
+    Entry {
+        uid: uid.or(entry.uid),
+        init_errors: reasons.to_vec(),
+        pending_replacement: false,
+        ..entry.clone()
     }
 }
