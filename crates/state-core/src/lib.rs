@@ -54,6 +54,7 @@ pub mod sensitive;
 pub mod snapshot;
 pub mod state;
 pub mod surgery;
+pub mod target;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 pub mod update;
@@ -80,6 +81,6 @@ pub use name::StackName;
 pub use pending::PendingOperation;
 pub use persistent::{Relation, SnapshotMeta};
 pub use revision::RevisionId;
-pub use snapshot::{CURRENT_FORMAT_VERSION, FactoryInfo, Snapshot};
+pub use snapshot::{CURRENT_FORMAT_VERSION, FactoryInfo, Invalidation, Snapshot};
 pub use state::State;
 pub use update::{UpdateInfo, UpdateKind, UpdateResult};

@@ -3,7 +3,7 @@
 use crate::counter::Serial;
 use crate::entry::SharedEntry;
 use crate::environment::Timestamp;
-use crate::id::{Lineage, MutationId};
+use crate::id::{Lineage, MutationId, UpdateId};
 use crate::json::Json;
 use crate::pending::PendingOperation;
 use crate::revision::RevisionId;
@@ -34,6 +34,8 @@ pub struct Snapshot {
     pub generated_at: Timestamp,
     /// What was begun and not ended.
     pub pending_operations: Vec<PendingOperation>,
+    /// Since when the entries aren't known to say what the world is; none when they are, but for what is pending.
+    pub invalidated: Option<Invalidation>,
     /// The entries, in topological order.
     pub entries: Vec<SharedEntry>,
     /// The stack's own outputs.
@@ -61,6 +63,7 @@ impl Snapshot {
             manifest: None,
             generated_at,
             pending_operations: Vec::new(),
+            invalidated: None,
             entries: Vec::new(),
             outputs: BTreeMap::new(),
             sensitive_outputs: Vec::new(),
@@ -70,6 +73,17 @@ impl Snapshot {
             unknown: BTreeMap::new(),
         }
     }
+}
+
+/// Says of a stack that somebody is changing the world beyond what is recorded (seeds 000 and 004): it stays until a
+/// [`Vouch`](crate::journal::Vouch) takes it back, whoever dies in between.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Invalidation {
+    /// The update that began to change the world.
+    pub update: UpdateId,
+    /// When.
+    pub since: Timestamp,
 }
 
 /// Identifies the program that a stack belongs to (seed 003).

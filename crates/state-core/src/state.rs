@@ -31,7 +31,7 @@ use crate::json::Json;
 use crate::mutation::{Op, StackOutputs};
 use crate::pending::PendingOperation;
 use crate::revision::RevisionId;
-use crate::snapshot::{Continuation, ForeignSerial, Manifest, Plugin, Snapshot};
+use crate::snapshot::{Continuation, ForeignSerial, Invalidation, Manifest, Plugin, Snapshot};
 use crate::update::UpdateInfo;
 use imbl::{OrdSet, Vector};
 use index::{Entries, Position};
@@ -53,6 +53,7 @@ pub struct State {
     /// The position of the next entry to be recorded.
     front: Position,
     pending: Vector<Arc<PendingOperation>>,
+    invalidated: Option<Arc<Invalidation>>,
     update: Option<Arc<UpdateInfo>>,
     recent: Window,
     forgotten: OrdSet<RevisionId>,
@@ -89,6 +90,7 @@ impl State {
             base: Position::ZERO,
             front: Position::ZERO,
             pending: Vector::new(),
+            invalidated: None,
             update: None,
             recent: Window::default(),
             forgotten: OrdSet::new(),
@@ -121,6 +123,7 @@ impl State {
             .cloned()
             .map(Arc::new)
             .collect();
+        state.invalidated = snapshot.invalidated.clone().map(Arc::new);
         if let Some(continuation) = &snapshot.continuation {
             state.update = continuation.update.clone().map(Arc::new);
             state.current.clone_from(&continuation.current);
@@ -149,6 +152,7 @@ impl State {
             manifest: manifest.clone(),
             generated_at,
             pending_operations: self.pending.iter().map(|p| PendingOperation::clone(p)).collect(),
+            invalidated: self.invalidated.as_deref().cloned(),
             entries: self.entries.iter().cloned().collect(),
             outputs: self.outputs.values.clone(),
             sensitive_outputs: self.outputs.sensitive.clone(),
@@ -242,9 +246,15 @@ impl State {
         self.update.as_deref()
     }
 
-    /// Whether the state is known to say what the world is: nothing is begun and not ended (seed 000).
+    /// Since when the entries as a whole aren't to be trusted; none when they are, but for what is pending.
+    pub fn invalidated(&self) -> Option<&Invalidation> {
+        self.invalidated.as_deref()
+    }
+
+    /// Whether the state is known to say what the world is: nothing is begun and not ended, and nobody said that the
+    /// world is being changed beyond what is recorded (seed 000).
     pub fn is_reliable(&self) -> bool {
-        self.pending.is_empty()
+        self.pending.is_empty() && self.invalidated.is_none()
     }
 
     /// The stack's own outputs.

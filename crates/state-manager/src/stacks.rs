@@ -7,7 +7,9 @@ use crate::stack::Stack;
 use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer, NameTarget};
 use state_core::crypter::CrypterProvider;
 use state_core::head::Moving;
-use state_core::{Backend, Error, Head, Lineage, Nonce, Result, RevisionId, StackName, Timestamp};
+use state_core::{
+    Backend, Error, Head, Invalidation, Lineage, Nonce, Result, RevisionId, StackName, Timestamp,
+};
 use std::sync::Arc;
 
 /// A store of stacks. Cheap to clone.
@@ -42,6 +44,8 @@ pub struct StackSummary {
     pub pending: usize,
     /// Whether the state is known to say what the world is.
     pub reliable: bool,
+    /// Since when it isn't as a whole, whatever is pending.
+    pub invalidated: Option<Invalidation>,
 }
 
 /// What became of a request to remove a stack.
@@ -299,6 +303,7 @@ impl Stacks {
             update_open: tip.update_open(),
             pending: tip.state.pending().count(),
             reliable: tip.is_reliable(),
+            invalidated: tip.state.invalidated().cloned(),
         })
     }
 }

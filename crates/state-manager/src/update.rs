@@ -37,6 +37,10 @@ impl Update {
         self.id
     }
 
+    pub(crate) const fn session(&self) -> &Session {
+        &self.session
+    }
+
     /// Records the intent to touch the world. Durable when it returns: now touch it.
     ///
     /// What the entry depends on must stand earlier, so this update must have recorded it already: by a step of its

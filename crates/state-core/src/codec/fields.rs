@@ -166,7 +166,7 @@ pub(super) fn entry(entry: &Entry) -> Fields<'_> {
 }
 
 /// The keys of a snapshot.
-const SNAPSHOT_KEYS: [&str; 14] = [
+const SNAPSHOT_KEYS: [&str; 15] = [
     "format-version",
     "stack",
     "deployment-id",
@@ -175,6 +175,7 @@ const SNAPSHOT_KEYS: [&str; 14] = [
     "manifest",
     "generated-at",
     "pending-operations",
+    "invalidated",
     "entries",
     "outputs",
     "sensitive-outputs",
@@ -193,6 +194,7 @@ pub(super) fn snapshot(snapshot: &Snapshot) -> (Fields<'_>, Fields<'_>) {
         manifest,
         generated_at,
         pending_operations,
+        invalidated,
         entries: _,
         outputs,
         sensitive_outputs,
@@ -210,6 +212,7 @@ pub(super) fn snapshot(snapshot: &Snapshot) -> (Fields<'_>, Fields<'_>) {
     before.some("manifest", manifest.as_ref().map(Value::of));
     before.text("generated-at", Some(generated_at.as_str()));
     before.filled("pending-operations", pending_operations, |all| Value::of(&all));
+    before.some("invalidated", invalidated.as_ref().map(Value::of));
 
     let mut after = Fields(Vec::new());
     after.map("outputs", outputs);

@@ -44,6 +44,7 @@ fn field<'a>(
             snapshot.pending_operations =
                 reader.list(value, |one| reader.model(one, "a pending operation"))?;
         }
+        "invalidated" => snapshot.invalidated = Some(reader.model(value, "an invalidation")?),
         "entries" => snapshot.entries = entries(reader, value)?,
         "outputs" => snapshot.outputs = reader.map(value, |json| reader.json(json))?,
         "sensitive-outputs" => snapshot.sensitive_outputs = reader.strings(value)?,

@@ -6,7 +6,7 @@ use crate::head::{Base, SnapshotRef};
 use crate::id::MutationId;
 use crate::mutation::{Begin, Edit, End, Resolve, StackOutputs, Step};
 use crate::revision::RevisionId;
-use crate::snapshot::Plugin;
+use crate::snapshot::{Invalidation, Plugin};
 use crate::update::UpdateInfo;
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +41,10 @@ pub enum Record {
     Forget(RevisionId),
     /// A checkpoint is in force.
     Checkpoint(CheckpointNote),
+    /// The world is about to be changed beyond what is recorded step by step: the entries aren't to be trusted.
+    Invalidate(Invalidation),
+    /// The entries say what the world is; what is pending stays pending.
+    Validate(Vouch),
 }
 
 impl Record {
@@ -61,6 +65,19 @@ impl Record {
             _ => None,
         }
     }
+}
+
+/// Why the entries are to be trusted again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Vouch {
+    /// Whoever changed the world gave the whole snapshot that it led to.
+    Saved,
+    /// An update, a refresh, a destroy or an import succeeded, and nothing is pending.
+    Succeeded,
+    /// A person looked at the world and says so.
+    Resolved,
 }
 
 /// The entries are those of a stored snapshot from here on. Pending operations stay.

@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use state_core::mutation::StackOutputs;
 use state_core::snapshot::Plugin;
+use state_core::target::SnapshotPersister;
 use state_core::{Entry, RevisionId, Snapshot, UpdateKind};
 use state_manager::UpdateRequest;
 
@@ -94,6 +95,15 @@ impl Desk {
                 update
                     .outputs(aim.target(target), number("out", *value), Vec::new())
                     .await
+            }
+            Action::Invalidate => update.invalidate().await,
+            Action::Save(which, length) => {
+                let made = self.reader.revisions();
+                if made.is_empty() {
+                    return Ok(());
+                }
+                let snapshot = self.first_of(which.get(&made), length);
+                update.save(snapshot).await.map(drop)
             }
             Action::Edit(hands) => {
                 let changes = hands.iter().map(|hand| aim.hand(hand)).collect();
