@@ -2,7 +2,7 @@
 
 use crate::intent::Intent;
 use crate::logs::Buffer;
-use crate::queue::Prepared;
+use crate::queue::{Prepared, has_long_string};
 use crate::session::Session;
 use state_core::LogLine;
 use state_core::journal::Record;
@@ -122,6 +122,9 @@ impl Update {
     /// # Errors
     /// `Integrity` when it isn't there, or what came back breaks a rule.
     pub async fn refresh(&self, target: EntryKey, entry: Option<Entry>) -> Result<()> {
+        if let Some(entry) = &entry {
+            check_size(entry)?;
+        }
         self.step(
             StepChange::Refresh {
                 target,
@@ -145,6 +148,12 @@ impl Update {
     /// # Errors
     /// `Integrity` when it isn't there.
     pub async fn outputs(&self, target: EntryKey, outputs: Properties, sensitive: Vec<String>) -> Result<()> {
+        if let Some(old) = self.session.state().entry(&target) {
+            check_size(&Entry {
+                outputs: Some(outputs.clone()),
+                ..Entry::clone(old)
+            })?;
+        }
         self.step(
             StepChange::Outputs {
                 target,
@@ -328,12 +337,10 @@ fn fit(
     let Some(entry) = entry else {
         return (outcome, None, reasons, None);
     };
-    let length = codec::entry_text(&entry).len();
-    if length <= MAX_ENTRY {
+    let Some(detail) = too_large(&entry) else {
         return (outcome, Some(entry), reasons, None);
-    }
-    let detail =
-        format!("its outputs were not recorded: encoded it has {length} bytes, {MAX_ENTRY} are the most");
+    };
+    let detail = format!("its outputs were not recorded: {detail}");
     reasons.push(detail.clone());
     let kept = Entry {
         outputs: None,
@@ -349,21 +356,31 @@ fn fit(
 }
 
 pub(crate) fn check_size(entry: &Entry) -> Result<()> {
-    let length = codec::entry_text(entry).len();
-    if length <= MAX_ENTRY {
+    let Some(detail) = too_large(entry) else {
         return Ok(());
-    }
-    let violations = vec![oversized(&entry.key(), length)];
+    };
     Err(Error::Integrity {
         object: format!("entry {}", entry.key()),
-        violations,
+        violations: vec![Violation::of(Rule::Size, entry.key(), detail)],
     })
+}
+
+/// Why an entry can't be recorded; none when it can.
+fn too_large(entry: &Entry) -> Option<String> {
+    let text = codec::entry_text(entry);
+    if text.len() > MAX_ENTRY {
+        return Some(size(text.len()));
+    }
+    has_long_string(text.as_bytes()).then(|| "it has a string of more than 16 MiB".to_owned())
 }
 
 /// An entry that is too large to be recorded.
 pub(crate) fn oversized(key: &EntryKey, length: usize) -> Violation {
-    let detail = format!("encoded it has {length} bytes; {MAX_ENTRY} are the most");
-    Violation::of(Rule::Size, key.clone(), detail)
+    Violation::of(Rule::Size, key.clone(), size(length))
+}
+
+fn size(length: usize) -> String {
+    format!("encoded it has {length} bytes; {MAX_ENTRY} are the most")
 }
 
 fn deposed_key(entropy: &dyn Entropy) -> Result<DeposedKey> {
