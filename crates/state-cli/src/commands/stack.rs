@@ -10,7 +10,7 @@ use crate::render::time::age;
 use crate::store;
 use serde::Serialize;
 use state_core::backend::{ClientLock, Holder};
-use state_core::{ErrorKind, Lineage, RevisionId, StackName, Timestamp};
+use state_core::{ErrorKind, Invalidation, Lineage, RevisionId, StackName, Timestamp};
 use state_manager::{Removal, StackSummary};
 
 #[derive(Debug, clap::Subcommand)]
@@ -63,6 +63,7 @@ struct Line {
     update_open: bool,
     pending: usize,
     reliable: bool,
+    invalidated: Option<Invalidation>,
 }
 
 impl From<StackSummary> for Line {
@@ -78,6 +79,7 @@ impl From<StackSummary> for Line {
             update_open: summary.update_open,
             pending: summary.pending,
             reliable: summary.reliable,
+            invalidated: summary.invalidated,
         }
     }
 }
@@ -105,7 +107,7 @@ async fn list(context: &Context) -> Result<Report, CliError> {
                     .map(|updated| age(&now, updated))
                     .unwrap_or_default(),
                 lock(line),
-                stack_marks(line.update_open, line.pending),
+                stack_marks(line.update_open, line.pending, line.invalidated.is_some()),
             ]);
         }
         table.print(page);

@@ -17,4 +17,5 @@ mod secrets;
 mod stores;
 mod surgery;
 mod unobin;
+mod unreliable;
 mod waiting;

@@ -48,6 +48,12 @@ pub(super) fn read(
             .notes
             .push(format!("{what} taken over: resolve them where they were begun"));
     }
+    if imported.snapshot.invalidated.is_some() {
+        imported.notes.push(
+            "the file says that its stack wasn't reliable when it was written: compare it with the world"
+                .to_owned(),
+        );
+    }
     Ok(Source { format, imported })
 }
 
