@@ -123,6 +123,8 @@ pub(crate) enum Command {
     /// List the revisions, newest first.
     #[command(visible_alias = "log")]
     History(commands::history::Args),
+    /// Print what was said during updates.
+    Logs(commands::logs::Args),
     /// Tell what differs between two revisions.
     Diff(commands::diff::Args),
     /// Tell which revision each property of an entry is from.

@@ -83,7 +83,7 @@ pub use blame::{Blame, BlameLine};
 pub use environment::{Actor, Environment};
 pub use history::{Revision, RevisionKind};
 pub use intent::{Intent, UpdateRequest};
-pub use logs::{LogQuery, StoredLine};
+pub use logs::{LogQuery, Logs, StoredLine};
 pub use persistent::StateManager;
 pub use registry::{BackendRegistry, StoreRequest};
 pub use revisions::Revisions;

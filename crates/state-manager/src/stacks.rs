@@ -3,6 +3,7 @@
 use crate::client_lock;
 use crate::environment::Environment;
 use crate::recovery;
+use crate::session::Session;
 use crate::stack::Stack;
 use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer, NameTarget};
 use state_core::crypter::CrypterProvider;
@@ -163,8 +164,17 @@ impl Stacks {
     /// # Errors
     /// `NotFound`, or `Locked` by another writer.
     pub async fn remove(&self, name: &StackName, force: bool) -> Result<Removal> {
-        let stack = self.require(name).await?;
-        let session = stack.lock("stack rm").await?;
+        let session = self.require(name).await?.lock("stack rm").await?;
+        self.remove_held(session, force).await
+    }
+
+    /// As [`Stacks::remove`], for who holds the stack's lock. It is free afterwards.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn remove_held(&self, session: Session, force: bool) -> Result<Removal> {
+        let stack = session.stack().clone();
+        let name = stack.name();
         let count = session.state().len();
         if count > 0 && !force {
             session.close().await?;
@@ -194,9 +204,19 @@ impl Stacks {
     /// # Errors
     /// `NotFound`, `Locked`, or `Conflict` when the new name is taken.
     pub async fn rename(&self, from: &StackName, to: &StackName) -> Result<()> {
-        let stack = self.require(from).await?;
-        let session = stack.lock("stack rename").await?;
-        let renamed = self.rename_locked(&stack, session.writer(), from, to).await;
+        let session = self.require(from).await?.lock("stack rename").await?;
+        self.rename_held(session, to).await
+    }
+
+    /// As [`Stacks::rename`], for who holds the stack's lock. It is free afterwards.
+    ///
+    /// # Errors
+    /// `Conflict` when the new name is taken.
+    pub async fn rename_held(&self, session: Session, to: &StackName) -> Result<()> {
+        let stack = session.stack();
+        let renamed = self
+            .rename_locked(stack, session.writer(), stack.name(), to)
+            .await;
         let closed = session.close().await;
         renamed.and(closed)
     }

@@ -161,8 +161,9 @@ struct Removed {
 
 async fn remove(context: &Context, name: &StackName, force: bool) -> Result<Report, CliError> {
     let stacks = store::open(context)?;
-    store::find(context, &stacks, name).await?;
-    if let Removal::HasResources { count: entries } = stacks.remove(name, force).await? {
+    let stack = store::find(context, &stacks, name).await?;
+    let session = store::lock(context, &stack, "stack rm").await?;
+    if let Removal::HasResources { count: entries } = stacks.remove_held(session, force).await? {
         let message = format!(
             "it still has {}; nothing was removed",
             count(entries, "entry", "entries")
@@ -189,8 +190,9 @@ struct Renamed {
 
 async fn rename(context: &Context, old: &StackName, new: &StackName) -> Result<Report, CliError> {
     let stacks = store::open(context)?;
-    store::find(context, &stacks, old).await?;
-    stacks.rename(old, new).await?;
+    let stack = store::find(context, &stacks, old).await?;
+    let session = store::lock(context, &stack, "stack rename").await?;
+    stacks.rename_held(session, new).await?;
     let renamed = Renamed {
         from: old.to_string(),
         to: new.to_string(),

@@ -10,6 +10,7 @@ mod import;
 mod inspect;
 mod json;
 mod locks;
+mod logs;
 mod reading;
 mod sandbox;
 mod schemas;
