@@ -5,6 +5,7 @@
 mod backends;
 mod changes;
 mod config;
+mod described;
 mod exits;
 mod import;
 mod inspect;
