@@ -7,10 +7,12 @@
 //! | `script DIR PART` | one task, a short fixed workload, then ends |
 //! | `count DIR TIMES` | adds one to a counter under the writer lock, again and again |
 //! | `cost DIR ENTRIES` | what mutations cost at a size, as JSON |
+//! | `cli ARGUMENTS` | what `statectl ARGUMENTS` does; then the most memory that it had, in KiB, on stderr |
 
 mod commit;
 mod cost;
 mod count;
+mod peak;
 
 use state_core::Result;
 use state_manager::{Actor, Environment, Stack, Stacks};
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         ["script", dir, part] => runtime(1).block_on(commit::script(dir, part)),
         ["count", dir, times] => runtime(1).block_on(count::run(dir, number(times))),
         ["cost", dir, entries] => runtime(1).block_on(cost::run(dir, number(entries))),
+        ["cli", ..] => return peak::run(),
         _ => return ExitCode::from(2),
     };
     match done {
