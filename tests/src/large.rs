@@ -5,13 +5,13 @@ use std::fmt::Write;
 /// How many instances a module has: enough for a resource of each kind that depends on the one before.
 const IN_MODULE: usize = 100;
 
-/// The resources of a module, each with a fifth of its instances and after all that come before.
+/// The resources of a module in Terraform's order, each with a fifth of its instances, and after all that follow here.
 const RESOURCES: [(&str, &str); 5] = [
-    ("aws_vpc", "net"),
-    ("aws_subnet", "part"),
-    ("aws_security_group", "wall"),
     ("aws_instance", "server"),
     ("aws_route53_record", "name"),
+    ("aws_security_group", "wall"),
+    ("aws_subnet", "part"),
+    ("aws_vpc", "net"),
 ];
 
 /// A state with so many instances (a multiple of 100), about 1 KB each as it is laid out.
@@ -86,9 +86,9 @@ fn instance(text: &mut String, module: usize, place: usize, index: usize) {
             module = module,
         ),
     );
-    if place > 0 {
+    if place + 1 < RESOURCES.len() {
         text.push_str(",\n          \"dependencies\": [\n");
-        let mut names: Vec<String> = RESOURCES[..place]
+        let mut names: Vec<String> = RESOURCES[place + 1..]
             .iter()
             .map(|(kind, name)| format!("module.service_{module:04}.{kind}.{name}"))
             .collect();
