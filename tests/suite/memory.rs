@@ -17,7 +17,10 @@ fn import_open_list_and_verify_of_100_000_entries_need_at_most_2_5_times_the_sto
     let file = file.to_str().expect("a path");
     let import = peak(folder.path(), &["import", file]);
     let stored = stored(folder.path());
-    eprintln!("foreign {} stored {stored}", std::fs::metadata(file).expect("a file").len());
+    eprintln!(
+        "foreign {} stored {stored}",
+        std::fs::metadata(file).expect("a file").len()
+    );
     for (name, peak) in [
         ("import", import),
         ("open", peak(folder.path(), &["lock", "acquire"])),
@@ -47,11 +50,18 @@ fn peak(folder: &Path, arguments: &[&str]) -> Option<u64> {
 
 /// The bytes of the state as it is stored, before they are compressed.
 fn stored(folder: &Path) -> u64 {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
     runtime.block_on(async {
         let url = format!("file://{}", folder.join(".state").display());
         let stacks = Stacks::open(&url, Environment::system(Actor::default())).expect("a store");
-        let stack = stacks.get(&"default".parse().expect("a name")).await.expect("a read").expect("a stack");
+        let stack = stacks
+            .get(&"default".parse().expect("a name"))
+            .await
+            .expect("a read")
+            .expect("a stack");
         let current = stack.current().await.expect("a snapshot");
         assert_eq!(current.entries.len(), ENTRIES);
         codec::encode_stored(&current).len() as u64

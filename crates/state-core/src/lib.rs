@@ -74,7 +74,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use head::{Base, Head, SnapshotRef};
 pub use id::{Lineage, MutationId, Nonce, Uid, UpdateId};
 pub use journal::{Frame, Record};
-pub use json::{Json, Properties};
+pub use json::{Json, JsonMap, Properties};
 pub use log::{LogLevel, LogLine};
 pub use mutation::{Op, Outcome};
 pub use name::StackName;

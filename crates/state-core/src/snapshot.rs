@@ -4,7 +4,7 @@ use crate::counter::Serial;
 use crate::entry::SharedEntry;
 use crate::environment::Timestamp;
 use crate::id::{Lineage, MutationId, UpdateId};
-use crate::json::Json;
+use crate::json::{Json, JsonMap};
 use crate::pending::PendingOperation;
 use crate::revision::RevisionId;
 use crate::update::UpdateInfo;
@@ -45,11 +45,11 @@ pub struct Snapshot {
     /// The serials of the foreign systems that the stack came from, by system.
     pub foreign_serials: BTreeMap<String, ForeignSerial>,
     /// The rest of a foreign state, by system: `{"terraform": {…}}`.
-    pub extensions: BTreeMap<String, Json>,
+    pub extensions: JsonMap,
     /// What replay needs to go on from here. Only in checkpoints.
     pub continuation: Option<Continuation>,
     /// Fields that this build doesn't know. Written back as they came.
-    pub unknown: BTreeMap<String, Json>,
+    pub unknown: JsonMap,
 }
 
 impl Snapshot {
@@ -68,9 +68,9 @@ impl Snapshot {
             outputs: BTreeMap::new(),
             sensitive_outputs: Vec::new(),
             foreign_serials: BTreeMap::new(),
-            extensions: BTreeMap::new(),
+            extensions: JsonMap::new(),
             continuation: None,
-            unknown: BTreeMap::new(),
+            unknown: JsonMap::new(),
         }
     }
 }

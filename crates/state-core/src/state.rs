@@ -29,7 +29,7 @@ use crate::entry::SharedEntry;
 use crate::environment::Timestamp;
 use crate::error::{Error, Result};
 use crate::id::{Lineage, MutationId};
-use crate::json::Json;
+use crate::json::JsonMap;
 use crate::mutation::{Op, StackOutputs};
 use crate::pending::PendingOperation;
 use crate::revision::RevisionId;
@@ -75,8 +75,8 @@ struct Header {
     factory: crate::snapshot::FactoryInfo,
     manifest: Option<Manifest>,
     foreign_serials: BTreeMap<String, ForeignSerial>,
-    extensions: BTreeMap<String, Json>,
-    unknown: BTreeMap<String, Json>,
+    extensions: JsonMap,
+    unknown: JsonMap,
 }
 
 impl State {
@@ -272,7 +272,7 @@ impl State {
     }
 
     /// The rest of the foreign state that the stack came from, by system.
-    pub fn extensions(&self) -> &BTreeMap<String, Json> {
+    pub fn extensions(&self) -> &JsonMap {
         &self.header.extensions
     }
 
