@@ -42,7 +42,7 @@ pub use error::{JsonError, Position};
 pub use map::JsonMap;
 pub use value::{Json, Properties};
 pub use view::{Elements, Kind, Members, View};
-pub use write::{Style, write, write_string};
+pub use write::{Style, write, write_at, write_string};
 
 /// How much the strict pass takes before it refuses a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,6 +6,7 @@
 
 use super::draft::Draft;
 use super::extension::KeptDependencies;
+use crate::error::Result;
 use state_core::{Address, Dependency, Entry, SharedEntry};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -57,15 +58,15 @@ impl Graph {
 }
 
 /// Gives every draft its dependencies, reduced where that loses nothing.
-pub(super) fn settle(drafts: &mut [Draft]) {
+pub(super) fn settle(drafts: &mut [Draft]) -> Result<()> {
     let (graph, lists) = graph_of(drafts);
     let Some(order) = graph.order() else {
         // The cycle is for the topological order to report.
         for draft in drafts {
             let listed = draft.listed.clone().unwrap_or_default();
-            set(draft, listed, true);
+            set(draft, listed, true)?;
         }
-        return;
+        return Ok(());
     };
     let reduced = reduce(&graph, &order, drafts, &lists);
     for (draft, reduced) in drafts.iter_mut().zip(reduced) {
@@ -77,20 +78,22 @@ pub(super) fn settle(drafts: &mut [Draft]) {
         let keep = !reduced.is_closed || !is_canonical || listed.iter().any(|group| Some(group) == own);
         let short = reduced.kept.iter().map(|&at| listed[at].clone()).collect();
         draft.listed = Some(listed);
-        set(draft, short, keep);
+        set(draft, short, keep)?;
     }
+    Ok(())
 }
 
-fn set(draft: &mut Draft, mut reduced: Vec<Address>, keep: bool) {
+fn set(draft: &mut Draft, mut reduced: Vec<Address>, keep: bool) -> Result<()> {
     reduced.retain(|group| Some(group) != draft.entry.group.as_ref());
     let text = |groups: &[Address]| groups.iter().map(|group| group.as_str().to_owned()).collect();
     if let Some(listed) = draft.listed.take().filter(|_| keep) {
-        draft.facts.dependencies = Some(KeptDependencies {
+        draft.keep(KeptDependencies {
             listed: text(&listed),
             reduced: text(&reduced),
-        });
+        })?;
     }
-    draft.entry.depends_on = reduced.into_iter().map(Dependency::Group).collect();
+    draft.entry_mut().depends_on = reduced.into_iter().map(Dependency::Group).collect();
+    Ok(())
 }
 
 /// The graph, and every draft's list as nodes.

@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
 use state_core::ErrorKind;
-use state_formats::{Format, Imported, detect, import, import_broken};
+use state_formats::{Format, Imported, detect, import_broken, import_owned};
 use std::io::Read;
 use std::path::Path;
 
@@ -35,8 +35,12 @@ pub(super) fn read(
         None => detect(&bytes).map_err(|error| failed(&name, error))?,
     };
     let clock = &*context.environment.clock;
-    let import = if repair { import_broken } else { import };
-    let mut imported = import(&bytes, format, clock).map_err(|error| failed(&name, error))?;
+    let imported = if repair {
+        import_broken(&bytes, format, clock)
+    } else {
+        import_owned(bytes, format, clock)
+    };
+    let mut imported = imported.map_err(|error| failed(&name, error))?;
     let pending = imported.snapshot.pending_operations.len();
     if pending > 0 {
         let what = count(
