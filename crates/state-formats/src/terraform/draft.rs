@@ -10,8 +10,8 @@ use std::sync::Arc;
 pub(super) struct Draft {
     /// With its extension. Nobody else holds it.
     pub(super) entry: SharedEntry,
-    /// The dependencies as they were given; None if they weren't.
-    pub(super) listed: Option<Vec<Address>>,
+    /// The dependencies as they were given; None if they weren't. Many drafts have the same.
+    pub(super) listed: Option<Arc<[Address]>>,
 }
 
 impl Draft {

@@ -11,6 +11,7 @@ use crate::error::Result;
 use state_core::json::{Document, Json, Kind, Properties, View};
 use state_core::{Address, DeposedKey, Entry, EntryType};
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 /// Longer extensions are seldom alike, in bytes.
 const MAX_SHARED: usize = 512;
@@ -28,6 +29,8 @@ pub(super) struct Resource {
 pub(super) struct Shared {
     /// Addresses of groups: many lists hold them.
     names: HashMap<String, Address>,
+    /// Lists of dependencies.
+    lists: HashSet<Arc<[Address]>>,
     /// Extensions.
     facts: HashSet<Json>,
 }
@@ -41,6 +44,15 @@ impl Shared {
         let address = Address::new(name)?;
         self.names.insert(name.to_owned(), address.clone());
         Ok(address)
+    }
+
+    fn list(&mut self, listed: Vec<Address>) -> Arc<[Address]> {
+        if let Some(known) = self.lists.get(&*listed) {
+            return Arc::clone(known);
+        }
+        let listed: Arc<[Address]> = listed.into();
+        self.lists.insert(Arc::clone(&listed));
+        listed
     }
 
     fn facts(&mut self, facts: &EntryFacts) -> Result<Json> {
@@ -181,7 +193,7 @@ fn read_attributes(fields: &mut Fields<'_>, entry: &mut Entry, facts: &mut Entry
     Ok(())
 }
 
-fn read_dependencies(fields: &mut Fields<'_>, shared: &mut Shared) -> Result<Option<Vec<Address>>> {
+fn read_dependencies(fields: &mut Fields<'_>, shared: &mut Shared) -> Result<Option<Arc<[Address]>>> {
     let Some(list) = fields.take_kind("dependencies", Kind::Array)? else {
         return Ok(None);
     };
@@ -194,5 +206,5 @@ fn read_dependencies(fields: &mut Fields<'_>, shared: &mut Shared) -> Result<Opt
         let address = shared.address(&name);
         listed.push(address.map_err(|error| fields.error_at(&view, error.to_string()))?);
     }
-    Ok(Some(listed))
+    Ok(Some(shared.list(listed)))
 }
