@@ -39,7 +39,7 @@ fn resource(text: &mut String, module: usize, place: usize) {
         text,
         format_args!(
             concat!(
-                "    {{\n      \"module\": \"module.service_{module:04}\",\n      \"mode\": \"managed\",\n",
+                "    {{\n      \"module\": \"module.service_{module:05}\",\n      \"mode\": \"managed\",\n",
                 "      \"type\": \"{kind}\",\n      \"name\": \"{name}\",\n",
                 "      \"provider\": \"provider[\\\"registry.terraform.io/hashicorp/aws\\\"]\",\n      \"instances\": [\n",
             ),
@@ -71,7 +71,7 @@ fn instance(text: &mut String, module: usize, place: usize, index: usize) {
                 "            \"size\": {index},\n",
                 "            \"tags\": {{\n",
                 "              \"Environment\": \"production\",\n",
-                "              \"Name\": \"service-{module:04}-{name}-{index}\",\n",
+                "              \"Name\": \"service-{module:05}-{name}-{index}\",\n",
                 "              \"Team\": \"platform\"\n",
                 "            }},\n",
                 "            \"timeouts\": null\n",
@@ -90,7 +90,7 @@ fn instance(text: &mut String, module: usize, place: usize, index: usize) {
         text.push_str(",\n          \"dependencies\": [\n");
         let mut names: Vec<String> = RESOURCES[place + 1..]
             .iter()
-            .map(|(kind, name)| format!("module.service_{module:04}.{kind}.{name}"))
+            .map(|(kind, name)| format!("module.service_{module:05}.{kind}.{name}"))
             .collect();
         names.sort();
         for (at, name) in names.iter().enumerate() {
