@@ -21,7 +21,7 @@ use state_core::{
     State, Uid, UpdateId, UpdateInfo, UpdateKind, UpdateResult, Writer, verify,
 };
 use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{RwLock, mpsc, oneshot, watch};
 
 /// A stack that we may write to. Clones share the lock and the queue; [`Session::close`] ends all of them.
 ///
@@ -36,6 +36,8 @@ pub struct Session {
     recovered: Arc<[PendingOperation]>,
     /// Logs of updates that ended, as far as they couldn't be stored yet.
     logs: Arc<logs::Unsaved>,
+    /// Held by whoever stores a snapshot until a record names it, and by a collection alone.
+    storing: Arc<RwLock<()>>,
 }
 
 impl Session {
@@ -85,6 +87,7 @@ impl Session {
             published,
             recovered,
             logs: Arc::default(),
+            storing: Arc::default(),
         };
         if interrupted {
             session.end_update(UpdateResult::Interrupted).await?;
@@ -197,6 +200,7 @@ impl Session {
     /// # Errors
     /// `Integrity` with all violations when the snapshot breaks a rule.
     pub async fn write(&self, snapshot: Snapshot) -> Result<RevisionId> {
+        let _storing = self.storing.read().await;
         let (reference, snapshot) = self.store(snapshot).await?;
         let entries = snapshot.entries.len() as u64;
         let build = move |state: &State, _: &Base| {
@@ -292,6 +296,10 @@ impl Session {
         marked.and(released).and(logged)
     }
 
+    pub(crate) fn storing(&self) -> &RwLock<()> {
+        &self.storing
+    }
+
     pub(crate) fn writer(&self) -> &dyn Writer {
         &*self.writer
     }
@@ -346,6 +354,7 @@ impl Session {
         cause: RebaseCause,
         parent: Option<Option<RevisionId>>,
     ) -> Result<RevisionId> {
+        let _storing = self.storing.read().await;
         let (reference, snapshot) = self.store(snapshot).await?;
         let id = MutationId::random(&*self.stack.environment().entropy);
         let loaded = Loaded::from([(reference.digest, snapshot)]);
