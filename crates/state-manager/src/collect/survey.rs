@@ -185,10 +185,10 @@ impl Survey {
             PieceName::Object(ObjectName::Update(revision)) => Some(revision),
             _ => None,
         });
+        let kept = self.needed_from(cut.start, &|other| self.tip.state.is_forgotten(other));
         let stored = self.needed.iter().filter_map(|(_, object, by)| {
             let by = by.as_ref()?;
-            let is_shared = self.needs(object, cut.start, &|other| self.tip.state.is_forgotten(other));
-            (!is_shared && is_there(object.clone())).then_some(by)
+            (!kept.contains(object) && is_there(object.clone())).then_some(by)
         });
         let forgotten = listed
             .chain(stored)
@@ -207,6 +207,7 @@ impl Survey {
             .filter(|(_, _, by)| by.as_ref().is_some_and(is_forgotten))
             .map(|(_, object, _)| object)
             .collect();
+        let kept = self.needed_from(cut.start, &is_forgotten);
         let is_doomed = |piece: &Piece| match &piece.name {
             PieceName::Journal(_) => true,
             PieceName::Object(ObjectName::Update(revision)) => {
@@ -214,7 +215,7 @@ impl Survey {
             }
             PieceName::Object(ObjectName::Log(serial)) => *serial < cut.serial || serials.contains(serial),
             PieceName::Object(name @ ObjectName::Snapshot { slot, .. }) => {
-                (*slot < cut.start || released.contains(name)) && !self.needs(name, cut.start, &is_forgotten)
+                (*slot < cut.start || released.contains(name)) && !kept.contains(name)
             }
             // A kind of object that this build doesn't know is somebody else's.
             PieceName::Object(_) => false,
@@ -225,11 +226,11 @@ impl Survey {
         doomed
     }
 
-    /// Whether a frame from a slot on needs a snapshot, other than for a revision that is gone.
-    fn needs(&self, object: &ObjectName, from: Slot, is_gone: &dyn Fn(&RevisionId) -> bool) -> bool {
-        self.needed
-            .iter()
-            .any(|(slot, needed, by)| *slot >= from && needed == object && !by.as_ref().is_some_and(is_gone))
+    /// The snapshots that frames from a slot on need, other than for revisions that are gone.
+    fn needed_from(&self, from: Slot, is_gone: &dyn Fn(&RevisionId) -> bool) -> BTreeSet<&ObjectName> {
+        let needed = self.needed.iter();
+        let needed = needed.filter(|(slot, _, by)| *slot >= from && !by.as_ref().is_some_and(is_gone));
+        needed.map(|(_, object, _)| object).collect()
     }
 
     /// The oldest revision from a serial on.

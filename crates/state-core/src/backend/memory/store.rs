@@ -224,7 +224,10 @@ impl StoredStack {
         if self.chain_before(base.start) != Some(base.chain) {
             return corrupt(format!("it doesn't fit the base at slot {}", base.start));
         }
+        // A watermark before the floor told of what was collected; the base vouches for more.
+        let floor = self.head.collection.as_ref().map_or(Slot::ZERO, |c| c.base.start);
         if let Some(watermark) = &self.head.watermark
+            && watermark.slot.next() >= floor
             && self.chain_before(watermark.slot.next()) != Some(watermark.chain)
         {
             return corrupt(format!("it was cut before slot {}", watermark.slot.next()));

@@ -6,7 +6,7 @@ use crate::counter::{Serial, Slot};
 use crate::digest::Digest;
 use crate::environment::Timestamp;
 use crate::error::{ErrorKind, Result};
-use crate::head::{Base, Collection, Head, SnapshotRef};
+use crate::head::{Base, Collection, Head, SnapshotRef, Watermark};
 use crate::id::Lineage;
 use crate::journal::Frame;
 use bytes::Bytes;
@@ -19,6 +19,8 @@ struct Segments {
     second: Base,
     /// The snapshot before the first one.
     old: ObjectName,
+    /// The last clean close, in the first one.
+    closed: Watermark,
     /// The frames of the second one.
     frames: Vec<Frame>,
     tail: Tail,
@@ -41,7 +43,11 @@ async fn segments(bench: &Bench<'_>) -> Result<Segments> {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
     let old = snapshot(&held, Slot::ZERO).await?.object();
-    let (_, tail) = bench.append(&held, held.tail, b"\"one\"\n").await?;
+    let (one, tail) = bench.append(&held, held.tail, b"\"one\"\n").await?;
+    let closed = Watermark {
+        slot: one.slot(),
+        chain: *one.chain(),
+    };
     let (_, end) = bench.append(&held, tail, b"\"two\"\n").await?;
     let tail = held.writer.rotate(end, bench.nonce()).await?;
     let second = Base {
@@ -56,6 +62,7 @@ async fn segments(bench: &Bench<'_>) -> Result<Segments> {
         held,
         second,
         old,
+        closed,
         frames: view.frames,
         tail,
     })
@@ -78,6 +85,7 @@ impl Segments {
             forgotten: std::collections::BTreeSet::new(),
         };
         let change = |head: &mut Head| {
+            head.watermark = Some(self.closed);
             head.base = self.second.clone();
             head.floor = self.second.start;
             head.collection = Some(collection.clone());
