@@ -6,6 +6,7 @@ mod backends;
 mod changes;
 mod config;
 mod exits;
+mod gc;
 mod import;
 mod inspect;
 mod json;
