@@ -137,6 +137,14 @@ pub enum Error {
         /// What is missing: a capability of the store, or a feature of this build.
         missing: String,
     },
+    /// There is no key for it, the key doesn't fit, or it isn't authentic. Never plaintext, never empty.
+    #[error("{object}: {reason}")]
+    Sealed {
+        /// What is sealed.
+        object: String,
+        /// Why it doesn't open, or can't be sealed. Tells no value.
+        reason: String,
+    },
     /// The store refuses us.
     #[error("{object}: access denied")]
     Denied {
@@ -191,6 +199,8 @@ pub enum ErrorKind {
     Format,
     /// Use another store, or build with the feature that is named.
     Unsupported,
+    /// Give the identity or key that it needs; if it did fit once, somebody tampered with the store.
+    Sealed,
     /// Get access.
     Denied,
     /// Try later.
@@ -215,6 +225,7 @@ impl Error {
             Self::Integrity { .. } => ErrorKind::Integrity,
             Self::Format { .. } => ErrorKind::Format,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
+            Self::Sealed { .. } => ErrorKind::Sealed,
             Self::Denied { .. } => ErrorKind::Denied,
             Self::Unavailable { .. } => ErrorKind::Unavailable,
             Self::Closed { .. } => ErrorKind::Closed,
@@ -238,6 +249,7 @@ impl Error {
             | Self::Integrity { object, .. }
             | Self::Format { object, .. }
             | Self::Unsupported { object, .. }
+            | Self::Sealed { object, .. }
             | Self::Denied { object, .. }
             | Self::Unavailable { object, .. }
             | Self::Closed { object, .. } => object,
@@ -270,6 +282,14 @@ impl Error {
     /// An [`Error::Conflict`].
     pub fn conflict(object: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Conflict {
+            object: object.into(),
+            reason: reason.into(),
+        }
+    }
+
+    /// An [`Error::Sealed`].
+    pub fn sealed(object: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Sealed {
             object: object.into(),
             reason: reason.into(),
         }

@@ -1,6 +1,6 @@
 //! `gc`: what is dropped, what is deleted, and what is told of it.
 
-use crate::sandbox::{Sandbox, fixture};
+use crate::sandbox::Sandbox;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -197,12 +197,6 @@ fn a_collected_stack_goes_on() {
     ];
     for _ in 0..3 {
         sandbox.run(&gc).exits(0);
-        sandbox.run(&[
-            "import",
-            fixture("shop.tfstate").to_str().unwrap(),
-            "--force",
-            "--yes",
-        ]);
         sandbox
             .run(&["taint", "terraform_data.database", "--yes"])
             .exits(0);

@@ -27,7 +27,7 @@ impl PieceName {
     /// Checks that a head doesn't name it: for stores, before they delete anything.
     ///
     /// # Errors
-    /// `Invalid` for a snapshot from which replay begins.
+    /// `Invalid` for a snapshot from which replay begins, and for the data key in use.
     pub fn check_unnamed(&self, head: &Head) -> Result<()> {
         let bases = [Some(&head.base), head.rev_base.as_ref()].into_iter().flatten();
         let bases = bases.chain(head.collection.as_ref().map(|collection| &collection.base));
@@ -36,7 +36,12 @@ impl PieceName {
                 return Err(self.still_counts("the head names it"));
             }
         }
-        Ok(())
+        match self {
+            Self::Object(ObjectName::Key { id, .. }) if head.key_id == Some(*id) => {
+                Err(self.still_counts("it holds the data key in use"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// The refusal to delete it.

@@ -217,7 +217,7 @@ impl Survey {
             PieceName::Object(name @ ObjectName::Snapshot { slot, .. }) => {
                 (*slot < cut.start || released.contains(name)) && !kept.contains(name)
             }
-            // A kind of object that this build doesn't know is somebody else's.
+            // Data keys open what may be kept elsewhere; other kinds are somebody else's.
             PieceName::Object(_) => false,
         };
         let mut doomed = pieces;
