@@ -5,7 +5,8 @@ use crate::horizon::whole_journal;
 use crate::load;
 use crate::stack::Stack;
 use crate::{history, snapshots};
-use state_core::backend::{JournalView, ObjectName};
+use state_core::backend::{JournalView, ObjectName, Tail};
+use state_core::head::Collection;
 use state_core::journal::{FrameKind, Record, decode_records};
 use state_core::verify::{self, Report};
 use state_core::{Base, Digest, Error, Frame, Result, Slot, State};
@@ -26,27 +27,37 @@ pub struct VerifyReport {
     pub entries: u64,
 }
 
-/// Starts over if a collection was quicker.
+/// How often it starts over because somebody wrote, or collected, between two of its reads.
+const ATTEMPTS: usize = 8;
+
 pub(crate) async fn verify(stack: &Stack, deep: bool) -> Result<VerifyReport> {
-    let seen = stack.backend().read_head(stack.lineage()).await?.collection;
-    match verify_once(stack, deep).await {
-        Err(error) => {
-            let now = stack.backend().read_head(stack.lineage()).await?.collection;
-            if now == seen {
-                return Err(error);
-            }
-            verify_once(stack, deep).await
+    let mut attempt = 1;
+    loop {
+        let mut read_to = None;
+        let verified = verify_once(stack, deep, &mut read_to).await;
+        let (Err(_), Some(end), true) = (&verified, read_to, attempt < ATTEMPTS) else {
+            return verified;
+        };
+        let now = stack.backend().read_journal(stack.lineage(), None).await?;
+        if (now.tail, now.head.collection) == end {
+            return verified;
         }
-        verified => verified,
+        attempt += 1;
     }
 }
 
-async fn verify_once(stack: &Stack, deep: bool) -> Result<VerifyReport> {
+/// `read_to` becomes the end of the journal that was read, and what was collected of it.
+async fn verify_once(
+    stack: &Stack,
+    deep: bool,
+    read_to: &mut Option<(Tail, Option<Collection>)>,
+) -> Result<VerifyReport> {
     let view = if deep {
         whole_journal(stack.backend(), stack.lineage()).await?
     } else {
         stack.backend().read_journal(stack.lineage(), None).await?
     };
+    *read_to = Some((view.tail, view.head.collection.clone()));
     let tip = load::tip(stack.backend(), &view).await?;
     let revisions = history::documents(stack, &tip).await?;
     let mut read = tip.snapshots;

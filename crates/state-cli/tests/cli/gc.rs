@@ -114,6 +114,11 @@ fn every_command_says_that_a_revision_was_collected() {
     let error = sandbox.run(&["list", "--at", "1", "--json"]).exits(10).json();
     assert_eq!(error["error"]["code"], "not-found");
     sandbox.run(&["list", "--at", "99"]).exits(10);
+    let history = sandbox.run(&["history"]).exits(0);
+    assert!(
+        history.stdout.contains("what was before serial 4 was collected"),
+        "{history:#?}"
+    );
     sandbox.run(&["verify", "--deep"]).exits(0);
 }
 

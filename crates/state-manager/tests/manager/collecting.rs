@@ -1,8 +1,11 @@
 //! Collection: what retention asks for stays as it was, the rest says that it was collected, and bytes go a grace
 //! later.
 
+mod declined;
 mod interrupted;
 mod laws;
+#[cfg(feature = "fs")]
+mod racing;
 
 use super::*;
 use state_core::backend::{ObjectKind, PieceName};
