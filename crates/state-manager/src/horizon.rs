@@ -1,11 +1,14 @@
 //! Where history begins: what a collection dropped is gone for every reader at once, before its bytes are.
 
+use crate::keys;
 use crate::load::{self, Replayed};
 use crate::stack::Stack;
 use state_core::backend::JournalView;
 use state_core::head::Collection;
 use state_core::journal::Mark;
+use state_core::sealing::StackKey;
 use state_core::{Backend, Base, Error, Head, Lineage, Result, RevisionId, Serial, Slot};
+use std::sync::Arc;
 
 /// How often a reader starts over because a checkpoint or a collection was quicker.
 const ATTEMPTS: usize = 8;
@@ -71,12 +74,13 @@ macro_rules! reading {
 pub(crate) use reading;
 
 impl Stack {
-    /// Head and tip of one moment.
-    pub(crate) async fn read_tip(&self) -> Result<(Head, Replayed)> {
+    /// Head and tip of one moment, and the key if it can be had.
+    pub(crate) async fn read_tip(&self) -> Result<(Head, Option<Arc<dyn StackKey>>, Replayed)> {
         let mut attempt = 1;
         loop {
             let view = self.backend().read_journal(self.lineage(), None).await?;
-            match load::tip(self.backend(), &view).await {
+            let key = keys::for_reading(self, &view.head).await?;
+            match load::tip(self.backend(), &view, key.as_deref()).await {
                 // The base may have moved on, and what it named before may be collected.
                 Err(error) if attempt < ATTEMPTS => {
                     if self.backend().read_head(self.lineage()).await?.base == view.head.base {
@@ -84,13 +88,13 @@ impl Stack {
                     }
                     attempt += 1;
                 }
-                read => return Ok((view.head, read?)),
+                read => return Ok((view.head, key, read?)),
             }
         }
     }
 
     pub(crate) async fn replay_tip(&self) -> Result<Replayed> {
-        Ok(self.read_tip().await?.1)
+        Ok(self.read_tip().await?.2)
     }
 
     /// Whether a read that began with this horizon failed only because a collection was quicker.

@@ -5,8 +5,11 @@ use crate::horizon::Horizon;
 use crate::snapshots;
 use state_core::backend::JournalView;
 use state_core::journal::{Frame, FrameKind, Parsed, Record, decode_records};
+use state_core::sealing::StackKey;
 use state_core::state::{Loaded, replay};
-use state_core::{Backend, Base, Digest, Error, Lineage, Result, RevisionId, SnapshotRef, State, Timestamp};
+use state_core::{
+    Backend, Base, Digest, Error, Head, Lineage, Result, RevisionId, Slot, SnapshotRef, State, Timestamp,
+};
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
@@ -31,10 +34,20 @@ pub(crate) struct Replayed {
 }
 
 /// The state at the end of a journal that was read from its head's base, or from before it.
-pub(crate) async fn tip(backend: &dyn Backend, view: &JournalView) -> Result<Replayed> {
+///
+/// With the key, each frame from the base on must be from those who have it; the base's chain vouches for those before.
+pub(crate) async fn tip(
+    backend: &dyn Backend,
+    view: &JournalView,
+    key: Option<&dyn StackKey>,
+) -> Result<Replayed> {
     let base = &view.head.base;
     let before = view.frames.partition_point(|frame| frame.slot() < base.start);
-    let mut replayed = from_base(backend, view.head.lineage, base, &view.frames[before..]).await?;
+    let frames = &view.frames[before..];
+    if let Some(key) = key {
+        authenticate(&view.head, frames, key)?;
+    }
+    let mut replayed = from_base(backend, view.head.lineage, base, frames).await?;
     replayed.horizon = Horizon::of(&view.head);
     Ok(replayed)
 }
@@ -90,6 +103,24 @@ pub(crate) async fn from_base(
         ends_with_mark,
         horizon: Horizon::default(),
     })
+}
+
+/// Each frame of data must have been made with the key since the stack has one. A fence needs none: see
+/// [`Frame::tagged`].
+pub(crate) fn authenticate(head: &Head, frames: &[Frame], key: &dyn StackKey) -> Result<()> {
+    let since = head.keys.as_ref().map_or(Slot::ZERO, |keys| keys.since);
+    let is_tagged = |frame: &&Frame| frame.kind() == FrameKind::Data && frame.slot() >= since;
+    match frames
+        .iter()
+        .filter(is_tagged)
+        .find(|frame| !frame.is_authentic(key))
+    {
+        None => Ok(()),
+        Some(frame) => Err(Error::sealed(
+            frame_object(head.lineage, frame),
+            "it wasn't written by anyone who has the data key: somebody changed the store",
+        )),
+    }
 }
 
 /// What `pick` finds in the state at each mark of these frames, which begin at the base; oldest first. One pass, and no

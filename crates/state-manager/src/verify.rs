@@ -2,9 +2,8 @@
 
 use crate::document::{Made, RevisionDocument};
 use crate::horizon::whole_journal;
-use crate::load;
 use crate::stack::Stack;
-use crate::{history, snapshots};
+use crate::{history, keys, load, snapshots};
 use state_core::backend::{JournalView, ObjectName, Tail};
 use state_core::head::Collection;
 use state_core::journal::{FrameKind, Record, decode_records};
@@ -58,7 +57,8 @@ async fn verify_once(
         stack.backend().read_journal(stack.lineage(), None).await?
     };
     *read_to = Some((view.tail, view.head.collection.clone()));
-    let tip = load::tip(stack.backend(), &view).await?;
+    let key = keys::for_reading(stack, &view.head).await?;
+    let tip = load::tip(stack.backend(), &view, key.as_deref()).await?;
     let revisions = history::documents(stack, &tip).await?;
     let mut read = tip.snapshots;
     if deep {

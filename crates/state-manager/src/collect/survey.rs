@@ -6,7 +6,7 @@ use crate::document::{Made, RevisionDocument};
 use crate::horizon::whole_journal;
 use crate::load::{self, Replayed, frame_object, rebases};
 use crate::stack::Stack;
-use crate::{history, snapshots};
+use crate::{history, keys, snapshots};
 use state_core::backend::{JournalView, ObjectName, Piece, PieceName};
 use state_core::head::Collection;
 use state_core::journal::{Fence, FrameKind, Record, decode_records};
@@ -58,7 +58,8 @@ impl Cut {
 impl Survey {
     pub(super) async fn of(stack: &Stack) -> Result<Self> {
         let view = whole_journal(stack.backend(), stack.lineage()).await?;
-        let tip = load::tip(stack.backend(), &view).await?;
+        let key = keys::for_reading(stack, &view.head).await?;
+        let tip = load::tip(stack.backend(), &view, key.as_deref()).await?;
         let documents = history::documents(stack, &tip).await?;
         let mut survey = Self {
             bases: BTreeMap::new(),

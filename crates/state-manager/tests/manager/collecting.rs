@@ -30,7 +30,7 @@ impl Desk {
         let backend = MemoryBackend::default();
         let clock = Arc::new(ManualClock::default());
         let stack = on(Arc::new(backend.clone()), &clock)
-            .new_stack(&"shop/production".parse().unwrap())
+            .new_stack_with(&"shop/production".parse().unwrap(), Policy::Plaintext)
             .await
             .unwrap();
         Self {

@@ -15,7 +15,7 @@ impl Scene {
     async fn play(backend: Arc<dyn Backend>) -> Self {
         let clock = Arc::new(ManualClock::default());
         let stack = on(Arc::clone(&backend), &clock)
-            .new_stack(&"shop/production".parse().unwrap())
+            .new_stack_with(&"shop/production".parse().unwrap(), Policy::Plaintext)
             .await
             .unwrap();
         let mut made = Vec::new();
