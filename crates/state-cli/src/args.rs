@@ -123,6 +123,7 @@ pub(crate) enum Command {
     Find(commands::find::Args),
     Graph(commands::graph::Args),
     Rollback(commands::rollback::Args),
+    Gc(commands::gc::Args),
     Verify(commands::verify::Args),
     /// Settle what was begun and never ended.
     #[command(subcommand)]

@@ -89,11 +89,15 @@ impl From<Error> for CliError {
             }
             cause = source.source();
         }
+        let advice = match &error {
+            Error::Collected { .. } => Some(COLLECTED),
+            other => hint(other.kind()),
+        };
         Self {
             code: error.kind().into(),
             message,
             object: error.object().to_owned(),
-            hint: hint(error.kind()).map(str::to_owned),
+            hint: advice.map(str::to_owned),
             violations: match error {
                 Error::Integrity { violations, .. } => violations,
                 _ => Vec::new(),
@@ -101,6 +105,9 @@ impl From<Error> for CliError {
         }
     }
 }
+
+/// What to do about a revision that is gone.
+pub(crate) const COLLECTED: &str = "`statectl gc` dropped it; `statectl history` lists what is left";
 
 /// What to do about it, where the place of the error knows nothing better.
 fn hint(kind: ErrorKind) -> Option<&'static str> {
@@ -126,6 +133,9 @@ fn hint(kind: ErrorKind) -> Option<&'static str> {
         }
         ErrorKind::Format => "use the build of statectl that wrote it, or a newer one",
         ErrorKind::Unsupported => "use another store, or a build with what it names",
+        ErrorKind::Sealed => {
+            "give the identity that opens it with --identity FILE, STATECTL_IDENTITY or STATECTL_PASSPHRASE"
+        }
         ErrorKind::Denied => "get access to the store's files, then run it again",
         ErrorKind::Unavailable => "check that the store is there and answers, then run it again",
         ErrorKind::Closed => "run it again: the stack is opened anew",

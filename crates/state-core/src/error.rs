@@ -23,6 +23,14 @@ pub enum Error {
         /// What was looked for.
         object: String,
     },
+    /// The object was there, and history collection dropped it.
+    #[error("{object} was collected: history begins at {begins}")]
+    Collected {
+        /// What was looked for.
+        object: String,
+        /// Where history begins now.
+        begins: String,
+    },
     /// The stack has no current revision: nothing was committed yet (seed 003's `ErrNoCurrent`).
     #[error("{object} has no current revision: nothing was committed yet")]
     NoCurrent {
@@ -129,6 +137,14 @@ pub enum Error {
         /// What is missing: a capability of the store, or a feature of this build.
         missing: String,
     },
+    /// There is no key for it, the key doesn't fit, or it isn't authentic. Never plaintext, never empty.
+    #[error("{object}: {reason}")]
+    Sealed {
+        /// What is sealed.
+        object: String,
+        /// Why it doesn't open, or can't be sealed. Tells no value.
+        reason: String,
+    },
     /// The store refuses us.
     #[error("{object}: access denied")]
     Denied {
@@ -183,6 +199,8 @@ pub enum ErrorKind {
     Format,
     /// Use another store, or build with the feature that is named.
     Unsupported,
+    /// Give the identity or key that it needs; if it did fit once, somebody tampered with the store.
+    Sealed,
     /// Get access.
     Denied,
     /// Try later.
@@ -195,7 +213,7 @@ impl Error {
     /// What to do about it.
     pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::NotFound { .. } | Self::Collected { .. } => ErrorKind::NotFound,
             Self::NoCurrent { .. } => ErrorKind::NoCurrent,
             Self::Locked { .. } => ErrorKind::Locked,
             Self::Conflict { .. } => ErrorKind::Conflict,
@@ -207,6 +225,7 @@ impl Error {
             Self::Integrity { .. } => ErrorKind::Integrity,
             Self::Format { .. } => ErrorKind::Format,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
+            Self::Sealed { .. } => ErrorKind::Sealed,
             Self::Denied { .. } => ErrorKind::Denied,
             Self::Unavailable { .. } => ErrorKind::Unavailable,
             Self::Closed { .. } => ErrorKind::Closed,
@@ -217,6 +236,7 @@ impl Error {
     pub fn object(&self) -> &str {
         match self {
             Self::NotFound { object }
+            | Self::Collected { object, .. }
             | Self::NoCurrent { object }
             | Self::Locked { object, .. }
             | Self::Conflict { object, .. }
@@ -229,6 +249,7 @@ impl Error {
             | Self::Integrity { object, .. }
             | Self::Format { object, .. }
             | Self::Unsupported { object, .. }
+            | Self::Sealed { object, .. }
             | Self::Denied { object, .. }
             | Self::Unavailable { object, .. }
             | Self::Closed { object, .. } => object,
@@ -239,6 +260,14 @@ impl Error {
     pub fn not_found(object: impl Into<String>) -> Self {
         Self::NotFound {
             object: object.into(),
+        }
+    }
+
+    /// An [`Error::Collected`]: `begins` is a slot or a serial with its noun.
+    pub fn collected(object: impl Into<String>, begins: impl fmt::Display) -> Self {
+        Self::Collected {
+            object: object.into(),
+            begins: begins.to_string(),
         }
     }
 
@@ -253,6 +282,14 @@ impl Error {
     /// An [`Error::Conflict`].
     pub fn conflict(object: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Conflict {
+            object: object.into(),
+            reason: reason.into(),
+        }
+    }
+
+    /// An [`Error::Sealed`].
+    pub fn sealed(object: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Sealed {
             object: object.into(),
             reason: reason.into(),
         }

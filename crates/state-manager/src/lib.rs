@@ -13,6 +13,7 @@
 //! - [`BackendRegistry`]: the kinds of stores, ours and yours, each with what can be configured.
 //! - [`Stack`]: one stack, read without a lock: tip, current revision, any revision, history.
 //! - [`Session`]: the writer lock with the queue behind it: updates, import, rollback.
+//! - [`Retention`]: how much history [`Session::collect`] keeps.
 //! - [`StateManager`]: a stack's snapshot in memory, refreshed and persisted as a whole (seed 002).
 //! - [`Update`] and [`Mutation`]: one update and its steps. Intent is durable before [`Update::begin`] returns;
 //!   a mutation that is dropped without an end stays on record as pending.
@@ -52,12 +53,16 @@
 //! A future that is dropped before its work is in the queue does nothing; afterwards the work is done anyway.
 
 mod blame;
+mod came_back;
 pub mod client_lock;
+mod collect;
 mod deployments;
 mod document;
 mod environment;
 mod history;
+mod horizon;
 mod intent;
+mod keys;
 mod load;
 mod logs;
 mod open;
@@ -67,6 +72,7 @@ mod recovery;
 mod registry;
 mod revisions;
 mod scribe;
+mod sealing;
 mod session;
 mod snapshots;
 mod stack;
@@ -80,6 +86,7 @@ mod waiting;
 mod whole;
 
 pub use blame::{Blame, BlameLine};
+pub use collect::{Amount, CollectionReport, Retention, Waiting};
 pub use environment::{Actor, Environment};
 pub use history::{Revision, RevisionKind};
 pub use intent::{Intent, UpdateRequest};

@@ -1,11 +1,15 @@
 //! From stored bytes to a state: base snapshot, frames, replay.
 
 use crate::document::{Made, RevisionDocument};
+use crate::horizon::Horizon;
 use crate::snapshots;
 use state_core::backend::JournalView;
 use state_core::journal::{Frame, FrameKind, Parsed, Record, decode_records};
+use state_core::sealing::StackKey;
 use state_core::state::{Loaded, replay};
-use state_core::{Backend, Base, Digest, Error, Lineage, Result, RevisionId, SnapshotRef, State, Timestamp};
+use state_core::{
+    Backend, Base, Digest, Error, Head, Lineage, Result, RevisionId, Slot, SnapshotRef, State, Timestamp,
+};
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
@@ -25,11 +29,27 @@ pub(crate) struct Replayed {
     /// Whether a mark is in its frames and no mutation ended after the last one: one may, when its update was
     /// quicker to end.
     pub(crate) ends_with_mark: bool,
+    /// Where history began when the journal was read.
+    pub(crate) horizon: Horizon,
 }
 
-/// The state at the end of a journal that was read from its head's base.
-pub(crate) async fn tip(backend: &dyn Backend, view: &JournalView) -> Result<Replayed> {
-    from_base(backend, view.head.lineage, &view.head.base, &view.frames).await
+/// The state at the end of a journal that was read from its head's base, or from before it.
+///
+/// With the key, each frame from the base on must be from those who have it; the base's chain vouches for those before.
+pub(crate) async fn tip(
+    backend: &dyn Backend,
+    view: &JournalView,
+    key: Option<&dyn StackKey>,
+) -> Result<Replayed> {
+    let base = &view.head.base;
+    let before = view.frames.partition_point(|frame| frame.slot() < base.start);
+    let frames = &view.frames[before..];
+    if let Some(key) = key {
+        authenticate(&view.head, frames, key)?;
+    }
+    let mut replayed = from_base(backend, view.head.lineage, base, frames).await?;
+    replayed.horizon = Horizon::of(&view.head);
+    Ok(replayed)
 }
 
 /// The state after these frames, which begin at the base.
@@ -81,7 +101,26 @@ pub(crate) async fn from_base(
         snapshots,
         journal_bytes: frames.iter().map(|frame| frame.bytes().len() as u64).sum(),
         ends_with_mark,
+        horizon: Horizon::default(),
     })
+}
+
+/// Each frame of data must have been made with the key since the stack has one. A fence needs none: see
+/// [`Frame::tagged`].
+pub(crate) fn authenticate(head: &Head, frames: &[Frame], key: &dyn StackKey) -> Result<()> {
+    let since = head.keys.as_ref().map_or(Slot::ZERO, |keys| keys.since);
+    let is_tagged = |frame: &&Frame| frame.kind() == FrameKind::Data && frame.slot() >= since;
+    match frames
+        .iter()
+        .filter(is_tagged)
+        .find(|frame| !frame.is_authentic(key))
+    {
+        None => Ok(()),
+        Some(frame) => Err(Error::sealed(
+            frame_object(head.lineage, frame),
+            "it wasn't written by anyone who has the data key: somebody changed the store",
+        )),
+    }
 }
 
 /// What `pick` finds in the state at each mark of these frames, which begin at the base; oldest first. One pass, and no
@@ -126,7 +165,8 @@ async fn load_rebases(backend: &dyn Backend, lineage: Lineage, frames: &[Frame])
     Ok(loaded)
 }
 
-fn rebases(lineage: Lineage, frame: &Frame) -> Result<Vec<SnapshotRef>> {
+/// The snapshots that a frame rebases to.
+pub(crate) fn rebases(lineage: Lineage, frame: &Frame) -> Result<Vec<SnapshotRef>> {
     const LINE: &[u8] = br#"{"rebase":"#;
     let mut found = Vec::new();
     if frame.kind() == FrameKind::Data {
@@ -171,6 +211,6 @@ fn require_link(lineage: Lineage, base: &Base, frames: &[Frame]) -> Result<()> {
     ))
 }
 
-fn frame_object(lineage: Lineage, frame: &Frame) -> String {
+pub(crate) fn frame_object(lineage: Lineage, frame: &Frame) -> String {
     format!("journal frame {} of stack {lineage}", frame.slot())
 }

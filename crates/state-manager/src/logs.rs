@@ -1,5 +1,6 @@
 //! `logs/`: what was said during each update, stored when it ends, and asked for later.
 
+use crate::horizon::Horizon;
 use crate::snapshots::blocking;
 use crate::stack::Stack;
 use bytes::Bytes;
@@ -71,7 +72,9 @@ impl Stack {
             ObjectName::Log(serial) => Some(serial),
             _ => None,
         });
-        let wanted = serials.filter(|serial| query.update.is_none_or(|update| update == *serial));
+        let horizon = Horizon::of(&self.backend().read_head(self.lineage()).await?);
+        let wanted = serials
+            .filter(|serial| query.update.is_none_or(|update| update == *serial) && !horizon.hides(*serial));
         Ok(Logs {
             stack: self.clone(),
             serials: wanted.collect(),

@@ -9,9 +9,10 @@ use crate::intent::UpdateRequest;
 use crate::queue::{Answer, Job, Prepared, Published, Queue, Request, WAITING, Work, ended};
 use crate::recovery;
 use crate::scribe::{Desk, Scribe};
+use crate::sealing::Seal;
 use crate::stack::Stack;
 use crate::update::Update;
-use crate::{load, logs};
+use crate::{keys, load, logs};
 use records::{finished, finished_with, started};
 use state_core::backend::Acquired;
 use state_core::head::Watermark;
@@ -19,11 +20,11 @@ use state_core::journal::{Rebase, RebaseCause, Record, Stored, Vouch};
 use state_core::mutation::{Resolution, Resolve};
 use state_core::state::Loaded;
 use state_core::{
-    Base, Epoch, Error, MutationId, Nonce, PendingOperation, Result, RevisionId, Snapshot, State, UpdateId,
-    UpdateInfo, UpdateKind, UpdateResult, Writer,
+    Base, Entry, Epoch, Error, MutationId, Nonce, PendingOperation, Result, RevisionId, Snapshot, State,
+    UpdateId, UpdateInfo, UpdateKind, UpdateResult, Writer,
 };
 use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{RwLock, mpsc, oneshot, watch};
 
 /// A stack that we may write to. Clones share the lock and the queue; [`Session::close`] ends all of them.
 ///
@@ -36,8 +37,11 @@ pub struct Session {
     requests: mpsc::Sender<Request>,
     published: watch::Receiver<Published>,
     recovered: Arc<[PendingOperation]>,
+    seal: Seal,
     /// Logs of updates that ended, as far as they couldn't be stored yet.
     logs: Arc<logs::Unsaved>,
+    /// Held by whoever stores a snapshot until a record names it, and by a collection alone.
+    storing: Arc<RwLock<()>>,
 }
 
 impl Session {
@@ -49,6 +53,10 @@ impl Session {
             tail,
             writer,
         } = acquired;
+        let (seal, writer) = keys::for_writing(&stack, writer, &head, tail.next).await?;
+        if let (Some(key), Some(_)) = (seal.key(), head.key_id) {
+            load::authenticate(&head, &frames, key)?;
+        }
         recovery::finish_rename(&stack, &*writer, &head).await?;
         let base = head.base.clone();
         let replayed = load::from_base(stack.backend(), stack.lineage(), &base, &frames).await?;
@@ -78,6 +86,7 @@ impl Session {
             requests,
             published: publish,
             scribe,
+            key: seal.shared_key(),
         };
         let _detached = tokio::spawn(queue.run(replayed.state));
         let session = Self {
@@ -86,7 +95,9 @@ impl Session {
             requests: sender,
             published,
             recovered,
+            seal,
             logs: Arc::default(),
+            storing: Arc::default(),
         };
         if interrupted {
             session.end_update(UpdateResult::Interrupted).await?;
@@ -199,6 +210,7 @@ impl Session {
     /// # Errors
     /// `Integrity` with all violations when the snapshot breaks a rule.
     pub async fn write(&self, snapshot: Snapshot) -> Result<RevisionId> {
+        let _storing = self.storing.read().await;
         let (reference, snapshot) = self.store(snapshot).await?;
         let entries = snapshot.entries.len() as u64;
         let build = move |state: &State, _: &Base| {
@@ -243,6 +255,7 @@ impl Session {
         id: MutationId,
         resolution: Resolution,
     ) -> Result<RevisionId> {
+        let resolution = self.sealed_resolution(id, resolution)?;
         let info = self.update_info(request);
         let end = self.now();
         let build = move |state: &State, base: &Base| {
@@ -291,6 +304,30 @@ impl Session {
         };
         let released = self.writer.release().await;
         marked.and(released).and(logged)
+    }
+
+    pub(crate) fn storing(&self) -> &RwLock<()> {
+        &self.storing
+    }
+
+    /// How values are stored.
+    pub(crate) const fn seal(&self) -> &Seal {
+        &self.seal
+    }
+
+    /// What is true of a pending operation, as it is stored: under the uid that the entry will be recorded with.
+    fn sealed_resolution(&self, id: MutationId, resolution: Resolution) -> Result<Resolution> {
+        let Resolution::Done(Some(entry)) = resolution else {
+            return Ok(resolution);
+        };
+        let state = self.state();
+        let operation = state.pending().find(|operation| operation.id == id);
+        let begun = operation.and_then(|operation| operation.entry.as_ref()?.uid);
+        let sealed = self.seal.entry(Entry {
+            uid: begun.or(entry.uid),
+            ..Entry::clone(&entry)
+        })?;
+        Ok(Resolution::Done(Some(Arc::new(sealed))))
     }
 
     pub(crate) fn writer(&self) -> &dyn Writer {
@@ -347,6 +384,7 @@ impl Session {
         cause: RebaseCause,
         parent: Option<Option<RevisionId>>,
     ) -> Result<RevisionId> {
+        let _storing = self.storing.read().await;
         let (reference, snapshot) = self.store(snapshot).await?;
         let id = MutationId::random(&*self.stack.environment().entropy);
         let loaded = Loaded::from([(reference.digest, snapshot)]);

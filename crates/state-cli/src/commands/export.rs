@@ -5,7 +5,8 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::Standing;
 use crate::output::Report;
-use crate::{revision, store};
+use crate::revision::History;
+use crate::store;
 use serde::Serialize;
 use state_core::{RevisionId, Snapshot};
 use state_formats::{Format, TERRAFORM, UNOBIN};
@@ -51,7 +52,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     let view = stack.tip().await?;
     let (snapshot, standing) = match &args.rev {
         Some(wanted) => {
-            let id = revision::resolve(&stack.history().await?, wanted)?;
+            let id = History::of(&stack).await?.resolve(wanted)?;
             let snapshot = stack.get(&id).await?;
             let standing = Standing::at(stack.name(), id, &snapshot);
             (snapshot, standing)

@@ -5,7 +5,8 @@ use crate::error::CliError;
 use crate::output::{Report, stream_line};
 use crate::render::page::{Page, Style};
 use crate::render::time::Since;
-use crate::{glob, revision, store};
+use crate::revision::History;
+use crate::{glob, store};
 use serde::Serialize;
 use state_core::{LogLevel, Timestamp};
 use state_manager::{LogQuery, Stack, StoredLine};
@@ -103,7 +104,7 @@ async fn query<'a>(
         other => (None, other),
     };
     let update = match &args.update {
-        Some(wanted) => Some(revision::resolve(&stack.history().await?, wanted)?.serial()),
+        Some(wanted) => Some(History::of(stack).await?.resolve(wanted)?.serial()),
         None => None,
     };
     let query = LogQuery {

@@ -129,6 +129,8 @@ fn changing(tour: &mut Tour) {
     tour.go(&["repair"]);
     tour.go(&["repair", "--dry-run"]);
     tour.go(&["rollback", "1"]);
+    tour.go(&["gc", "--dry-run"]);
+    tour.go(&["gc"]);
     let lock = tour.go(&["lock", "acquire", "-m", "freeze"]);
     let id = lock["client-lock"]["id"].as_str().unwrap().to_owned();
     tour.go(&["lock", "status"]);

@@ -8,6 +8,7 @@ mod completions;
 mod config;
 mod described;
 mod exits;
+mod gc;
 mod import;
 mod inspect;
 mod json;

@@ -40,13 +40,15 @@ impl Session {
         snapshot.invalidated = None;
         let entropy = Arc::clone(&self.stack.environment().entropy);
         let object = format!("snapshot for stack {}", self.stack.name().short());
+        let seal = self.seal.clone();
         let (snapshot, broken) = snapshots::blocking(move || {
             // What a snapshot says of itself comes first: mixed with those that are there now, its uids could meet.
             identify(&mut snapshot, &*entropy, |entry| {
                 let known = state.entry(&entry.key()).filter(|old| old.id == entry.id);
                 known.and_then(|old| old.uid)
             });
-            judge(&object, snapshot, &*entropy)
+            let (snapshot, broken) = judge(&object, snapshot, &*entropy)?;
+            Ok::<_, Error>((seal.snapshot(snapshot)?, broken))
         })
         .await??;
         let snapshot = Arc::new(snapshot);

@@ -67,6 +67,7 @@ impl Session {
             let object = format!("stack {}", self.stack.name().short());
             return Err(Error::conflict(object, reason));
         }
+        let _storing = self.storing.read().await;
         let (reference, snapshot, broken) = self.store_whatever_it_is(snapshot).await?;
         let loaded = Loaded::from([(reference.digest, snapshot)]);
         let mut records = vec![Record::Rebase(Rebase {
