@@ -7,6 +7,7 @@ mod client_locks;
 mod faults;
 #[cfg(feature = "fs")]
 mod files;
+mod moves;
 mod names;
 mod persistent;
 mod reading;

@@ -1,0 +1,39 @@
+//! Two stacks held at once.
+
+use crate::session::Session;
+use crate::stack::Stack;
+use crate::stacks::Stacks;
+use state_core::Error;
+
+impl Stacks {
+    /// Locks two stacks with `lock`, in the order of their names: so that two who want the same two can't wait for each
+    /// other. The sessions come back in the order of the arguments.
+    ///
+    /// # Errors
+    /// `Conflict` when it is one stack; whatever `lock` says. Then none of the two is held.
+    ///
+    /// # Cancellation
+    /// A future that is dropped frees what it held.
+    pub async fn lock_both<E: From<Error>>(
+        one: &Stack,
+        other: &Stack,
+        lock: impl AsyncFn(&Stack) -> Result<Session, E>,
+    ) -> Result<(Session, Session), E> {
+        if one.lineage() == other.lineage() {
+            let object = format!("stack {}", one.name().short());
+            return Err(Error::conflict(object, "it is the same stack").into());
+        }
+        let in_order = one.name().folded() < other.name().folded();
+        let (first, second) = if in_order { (one, other) } else { (other, one) };
+        let first = lock(first).await?;
+        match lock(second).await {
+            Ok(second) if in_order => Ok((first, second)),
+            Ok(second) => Ok((second, first)),
+            Err(error) => {
+                // The error that counts is the other one; the lock is freed in any case.
+                drop(first.close().await);
+                Err(error)
+            }
+        }
+    }
+}
