@@ -45,6 +45,7 @@
 
 mod blame;
 pub mod client_lock;
+mod crossing;
 mod deployments;
 mod document;
 mod environment;
@@ -72,6 +73,7 @@ mod verify;
 mod waiting;
 
 pub use blame::{Blame, BlameLine};
+pub use crossing::CrossedMove;
 pub use environment::{Actor, Environment};
 pub use history::{Revision, RevisionKind};
 pub use intent::{Intent, UpdateRequest};
@@ -79,7 +81,7 @@ pub use logs::{LogQuery, StoredLine};
 pub use persistent::StateManager;
 pub use registry::{BackendRegistry, StoreRequest};
 pub use revisions::Revisions;
-pub use session::{CrossedMove, MoveDone, MoveSettled, Session};
+pub use session::{MoveDone, MoveSettled, Session};
 pub use stack::{Stack, View};
 pub use stacks::{Removal, StackSummary, Stacks};
 pub use state_core::{Error, ErrorKind, Result};

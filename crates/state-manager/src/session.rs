@@ -1,13 +1,11 @@
 //! The writer lock of a stack, with the queue behind it.
 
 mod across;
-mod crossing;
 mod records;
 mod settling;
 mod surgery;
 
 pub use across::MoveDone;
-pub use crossing::CrossedMove;
 pub use settling::MoveSettled;
 
 use crate::intent::UpdateRequest;
@@ -179,7 +177,7 @@ impl Session {
     ///
     /// # Errors
     /// `NotFound` when there is no such revision; `Conflict` while operations are pending, and when the request isn't
-    /// forced and takes back a move on this side only: see [`Session::crossed_moves`].
+    /// forced and takes back a move on this side only: see [`Stack::crossed_moves`].
     pub async fn rollback(&self, request: UpdateRequest, to: &RevisionId) -> Result<RevisionId> {
         let object = || format!("stack {}", self.stack.name().short());
         let pending = self.state().pending().count();
@@ -189,7 +187,8 @@ impl Session {
         }
         let snapshot = self.stack.get(to).await?;
         if !request.forced {
-            self.refuse_crossing(to, &snapshot).await?;
+            let now = self.state();
+            self.stack.refuse_crossing(&now, to, &snapshot).await?;
         }
         let cause = RebaseCause::Restore { revision: to.clone() };
         self.rebase(request, snapshot, cause, None).await

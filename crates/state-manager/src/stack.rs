@@ -48,6 +48,13 @@ impl Stack {
         self.client_lock = id.map(Arc::from);
     }
 
+    /// Works from now on as the holder of no client lock.
+    #[must_use]
+    pub fn without_client_lock(mut self) -> Self {
+        self.client_lock = None;
+        self
+    }
+
     pub(crate) fn client_lock_id(&self) -> Option<&str> {
         self.client_lock.as_deref()
     }

@@ -4,6 +4,7 @@
 
 mod checkpoints;
 mod client_locks;
+mod crossing;
 mod faults;
 #[cfg(feature = "fs")]
 mod files;

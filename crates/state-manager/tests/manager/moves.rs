@@ -4,15 +4,15 @@ use super::*;
 use state_core::moves::Moved;
 use state_core::surgery::{MovePlan, MoveRequest};
 use state_core::testkit::fault::{Fault, FaultPlan, FaultyBackend, Operation};
-use state_core::{ErrorKind, RevisionId, StackName};
+use state_core::{ErrorKind, StackName};
 use state_manager::{MoveDone, MoveSettled, Removal};
 
 /// A store with two stacks: `source` holds a, b on a, c; `there` holds z.
-struct Pair {
-    backend: MemoryBackend,
-    plan: FaultPlan,
-    source: Stack,
-    there: Stack,
+pub(crate) struct Pair {
+    pub(crate) backend: MemoryBackend,
+    pub(crate) plan: FaultPlan,
+    pub(crate) source: Stack,
+    pub(crate) there: Stack,
 }
 
 fn name(text: &str) -> StackName {
@@ -21,7 +21,7 @@ fn name(text: &str) -> StackName {
 
 impl Pair {
     /// Two stacks; the source's name comes first, or last.
-    async fn new(source: &str) -> Self {
+    pub(crate) async fn new(source: &str) -> Self {
         let backend = MemoryBackend::default();
         let wrapped = FaultyBackend::new(Arc::new(backend.clone()));
         let plan = wrapped.plan();
@@ -49,7 +49,7 @@ impl Pair {
     }
 
     /// Moves and gives both back; the first thing that failed.
-    async fn make(&self, moved: &[&str]) -> state_core::Result<MoveDone> {
+    pub(crate) async fn make(&self, moved: &[&str]) -> state_core::Result<MoveDone> {
         let (source, there) = self.lock().await?;
         let plan = plan(&source, &there, moved);
         let request = UpdateRequest::new(UpdateKind::Edit).with_message("mv");
@@ -88,8 +88,8 @@ async fn is_whole(stack: &Stack) {
     assert!(found.report.is_valid(), "{found:?}");
 }
 
-const BEFORE: [&[&str]; 2] = [&["a", "b", "c"], &["z"]];
-const AFTER: [&[&str]; 2] = [&["c"], &["z", "a", "b"]];
+pub(crate) const BEFORE: [&[&str]; 2] = [&["a", "b", "c"], &["z"]];
+pub(crate) const AFTER: [&[&str]; 2] = [&["c"], &["z", "a", "b"]];
 
 #[tokio::test]
 async fn a_move_is_one_revision_on_each_side_and_history_tells_of_both() {
@@ -316,82 +316,6 @@ async fn a_source_that_cannot_be_asked_any_more_is_answered_for_by_hand() {
         let found = names(&pair.there).await;
         assert_eq!(found, if left { AFTER[1] } else { BEFORE[1] });
     }
-}
-
-/// The first revisions of both.
-async fn firsts(pair: &Pair) -> [RevisionId; 2] {
-    let first = async |stack: &Stack| stack.list().await.unwrap()[0].clone();
-    [first(&pair.source).await, first(&pair.there).await]
-}
-
-#[tokio::test]
-async fn going_back_across_a_move_is_refused_unless_it_is_forced() {
-    let pair = Pair::new("shop/a").await;
-    let done = pair.make(&["a", "b"]).await.unwrap();
-    let firsts = firsts(&pair).await;
-    for ((stack, first), made) in [&pair.source, &pair.there]
-        .into_iter()
-        .zip(&firsts)
-        .zip([&done.source, &done.destination])
-    {
-        let session = stack.lock("rollback").await.unwrap();
-        let crossed = session.crossed_moves(first).await.unwrap();
-        assert_eq!(crossed.len(), 1);
-        assert_eq!(
-            (&crossed[0].revision, &crossed[0].entries),
-            (made, &vec![key("a"), key("b")])
-        );
-        let request = UpdateRequest::new(UpdateKind::Rollback);
-        let refused = session.rollback(request.clone(), first).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Conflict);
-        assert!(refused.to_string().contains("2 entries"), "{refused}");
-        let undo = session.undo(String::new()).await.unwrap_err();
-        assert_eq!(undo.kind(), ErrorKind::Conflict);
-        let forced = UpdateRequest {
-            forced: true,
-            ..request
-        };
-        session.rollback(forced, first).await.unwrap();
-        session.close().await.unwrap();
-    }
-    assert_eq!([names(&pair.source).await, names(&pair.there).await], BEFORE);
-}
-
-#[tokio::test]
-async fn what_moved_back_or_was_not_touched_by_a_move_can_be_rolled_back() {
-    let pair = Pair::new("shop/a").await;
-    pair.make(&["a", "b"]).await.unwrap();
-    let back = Pair {
-        backend: pair.backend.clone(),
-        plan: pair.plan.clone(),
-        source: pair.there.clone(),
-        there: pair.source.clone(),
-    };
-    back.make(&["a", "b"]).await.unwrap();
-    let firsts = firsts(&pair).await;
-    let session = pair.source.lock("rollback").await.unwrap();
-    assert_eq!(session.crossed_moves(&firsts[0]).await.unwrap(), vec![]);
-    let request = UpdateRequest::new(UpdateKind::Rollback);
-    session.rollback(request, &firsts[0]).await.unwrap();
-    session.close().await.unwrap();
-    assert_eq!(names(&pair.source).await, BEFORE[0]);
-}
-
-#[tokio::test]
-async fn a_revision_that_was_forced_back_still_tells_what_lives_elsewhere() {
-    let pair = Pair::new("shop/a").await;
-    pair.make(&["a", "b"]).await.unwrap();
-    let [first, _] = firsts(&pair).await;
-    let session = pair.source.lock("rollback").await.unwrap();
-    let forced = UpdateRequest {
-        forced: true,
-        ..UpdateRequest::new(UpdateKind::Rollback)
-    };
-    let doubled = session.rollback(forced, &first).await.unwrap();
-    session.undo(String::new()).await.unwrap();
-    let again = session.crossed_moves(&doubled).await.unwrap();
-    assert_eq!(again[0].entries, [key("a"), key("b")]);
-    session.close().await.unwrap();
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ _statectl_words() {
     local -a flags=()
     ((COMP_CWORD > 1)) && before="${COMP_WORDS[COMP_CWORD-2]}"
     case "$before $prev" in
-        *" --stack" | "stack rm" | "stack rename") kind=stacks ;;
+        *" --stack" | *" --to-stack" | "stack rm" | "stack rename") kind=stacks ;;
         *" show" | *" --around") kind=addresses ;;
         *" rollback" | *" --rev" | *" --at") kind=revisions ;;
     esac

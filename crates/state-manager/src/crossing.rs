@@ -1,9 +1,11 @@
 //! Going back across a move: entries would be in two stacks, or in none.
 
-use super::Session;
 use crate::history::RevisionKind;
+use crate::stack::Stack;
 use state_core::moves::Moved;
-use state_core::{EntryKey, Error, ErrorKind, Result, RevisionId, SharedEntry, Snapshot, Uid};
+use state_core::{
+    EntryKey, Error, ErrorKind, Result, RevisionId, SharedEntry, Snapshot, State, Timestamp, Uid,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A move that a rollback would take back on this side only.
@@ -18,19 +20,19 @@ pub struct CrossedMove {
     pub entries: Vec<EntryKey>,
 }
 
-impl Session {
+impl Stack {
     /// The moves that bringing back a revision would take back on this side only, newest first.
     ///
     /// # Errors
     /// `NotFound` when there is no such revision.
-    pub async fn crossed_moves(&self, to: &RevisionId) -> Result<Vec<CrossedMove>> {
-        let then = self.stack.get(to).await?;
-        self.crossed(to, &then).await
+    pub async fn crossed_moves(&self, now: &State, to: &RevisionId) -> Result<Vec<CrossedMove>> {
+        let then = self.get(to).await?;
+        self.crossed(now, to, &then).await
     }
 
     /// Refuses to bring back a revision from before a move.
-    pub(super) async fn refuse_crossing(&self, to: &RevisionId, then: &Snapshot) -> Result<()> {
-        let crossed = self.crossed(to, then).await?;
+    pub(crate) async fn refuse_crossing(&self, now: &State, to: &RevisionId, then: &Snapshot) -> Result<()> {
+        let crossed = self.crossed(now, to, then).await?;
         let Some(CrossedMove { moved, entries, .. }) = crossed.first() else {
             return Ok(());
         };
@@ -42,18 +44,17 @@ impl Session {
             Moved::In(there) => format!("it would drop {} that moved here from {there}", counted(entries)),
             _ => format!("it would take back one side of the move of {}", counted(entries)),
         };
-        Err(Error::conflict(
-            self.object(),
-            format!("{reason}; nothing was changed"),
-        ))
+        let object = format!("stack {}", self.name().short());
+        let reason = format!("{reason}; nothing was changed");
+        Err(Error::conflict(object, reason))
     }
 
-    async fn crossed(&self, to: &RevisionId, then: &Snapshot) -> Result<Vec<CrossedMove>> {
-        let now: Vec<SharedEntry> = self.state().entries().cloned().collect();
+    async fn crossed(&self, now: &State, to: &RevisionId, then: &Snapshot) -> Result<Vec<CrossedMove>> {
+        let now: Vec<SharedEntry> = now.entries().cloned().collect();
         let mut coming = only_in(&then.entries, &now);
         let mut going = only_in(&now, &then.entries);
         let mut crossed = Vec::new();
-        let mut revisions = self.stack.revisions().await?;
+        let mut revisions = self.revisions().await?;
         while !coming.is_empty() || !going.is_empty() {
             let Some(revision) = revisions.next().await? else {
                 break;
@@ -66,8 +67,8 @@ impl Session {
                 continue;
             };
             let Some(moved) = info.moved else { continue };
-            let before = self.known(info.parent.as_ref()).await?;
-            let after = self.known(Some(&revision.id)).await?;
+            let before = self.content_of(info.parent.as_ref()).await?;
+            let after = self.content_of(Some(&revision.id)).await?;
             let sides = before.as_ref().zip(after.as_ref());
             let entries = match &moved {
                 Moved::Out(_) => taken(&mut coming, sides),
@@ -89,12 +90,12 @@ impl Session {
     }
 
     /// What a revision holds; none when it was deleted.
-    async fn known(&self, revision: Option<&RevisionId>) -> Result<Option<Snapshot>> {
+    async fn content_of(&self, revision: Option<&RevisionId>) -> Result<Option<Snapshot>> {
         let Some(revision) = revision else {
-            let state = state_core::State::new(self.stack.lineage());
-            return Ok(Some(state.snapshot("", state_core::Timestamp::new(""))));
+            let nothing = State::new(self.lineage());
+            return Ok(Some(nothing.snapshot("", Timestamp::new(""))));
         };
-        match self.stack.get(revision).await {
+        match self.get(revision).await {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             other => other.map(Some),
         }
