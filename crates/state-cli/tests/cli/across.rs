@@ -2,8 +2,12 @@
 
 use crate::sandbox::{Ran, Sandbox};
 use serde_json::Value;
+use state_core::backend::Opening;
 use state_core::surgery::{MovePlan, MoveRequest};
-use state_manager::{Actor, Environment, Session, Stack, Stacks, UpdateRequest};
+use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
+use state_core::{ErrorKind, UpdateKind};
+use state_manager::{Actor, BackendRegistry, Environment, Stack, Stacks, StoreRequest, UpdateRequest};
+use std::sync::Arc;
 
 const DATABASE: &str = "terraform_data.database";
 const MIGRATION: &str = "terraform_data.migration";
@@ -218,13 +222,19 @@ fn going_back_across_a_move_is_told_and_needs_force() {
     );
 }
 
-/// Cuts a move from `default` to `data` short by holding what comes next: `work` gets both sessions and the plan.
-fn cut<T>(sandbox: &Sandbox, work: impl AsyncFnOnce(Session, Session, MovePlan) -> T) -> T {
-    sandbox.on_stack(async |source: Stack| {
-        let url = format!("file://{}", sandbox.path().join(".state").display());
-        let stacks = Stacks::open(&url, Environment::system(Actor::default())).unwrap();
+/// Cuts a move from `default` to `data` short at its commit point, and looks around while the source is still held.
+fn cut_short(sandbox: &Sandbox, fault: Fault, look: impl FnOnce()) {
+    let url = format!("file://{}", sandbox.path().join(".state").display());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let store = BackendRegistry::default().open(&StoreRequest::new(&url), Opening::Existing);
+        let backend = FaultyBackend::new(store.unwrap());
+        let plan = backend.plan();
+        let stacks = Stacks::new(Arc::new(backend), Environment::system(Actor::default()));
         let find = async |name: &str| stacks.get(&name.parse().unwrap()).await.unwrap().unwrap();
-        drop(source);
         let (source, there) = (find("default").await, find("data").await);
         let lock = async |stack: &Stack| stack.lock("mv").await;
         let (source, there) = Stacks::lock_both(&source, &there, lock).await.unwrap();
@@ -233,59 +243,95 @@ fn cut<T>(sandbox: &Sandbox, work: impl AsyncFnOnce(Session, Session, MovePlan) 
             with_dependents: true,
             with_dependencies: true,
         };
-        let plan = MovePlan::new(&source.state(), &there.state(), &request).unwrap();
-        work(source, there, plan).await
-    })
+        let moving = MovePlan::new(&source.state(), &there.state(), &request).unwrap();
+        plan.fail(Operation::Append, 1, fault);
+        let request = UpdateRequest::new(UpdateKind::Edit);
+        let failed = source.move_to(&there, request, &moving).await.unwrap_err();
+        assert_eq!(failed.kind(), ErrorKind::Indeterminate);
+        there.close().await.unwrap();
+        look();
+        drop(source.close().await);
+    });
+}
+
+fn waiting(sandbox: &Sandbox) -> Vec<Value> {
+    let listed = on(sandbox, "data", &["pending", "list", "--json"]);
+    listed.exits(0).data("pending-list").as_array().unwrap().clone()
+}
+
+fn resolve(sandbox: &Sandbox, id: &str) -> Ran {
+    on(
+        sandbox,
+        "data",
+        &["pending", "resolve", &id[..8], "--done", "--json"],
+    )
 }
 
 #[test]
-fn a_move_that_was_cut_short_is_listed_by_name_and_settled_by_the_other_stack() {
-    for committed in [true, false] {
-        let sandbox = two_stacks();
-        let before = all(&sandbox);
-        let request = || UpdateRequest::new(state_core::UpdateKind::Edit);
-        // The writer of the stack that comes next loses its lock in the middle.
-        cut(&sandbox, async |source, there, plan| {
-            let fenced = if committed { &there } else { &source };
-            let stack = fenced.stack().clone();
-            let mut steal = Box::pin(async {
-                loop {
-                    let incoming = there.state().incoming().count();
-                    let departed = source.state().departed().count();
-                    if (committed && departed == 1) || (!committed && incoming == 1) {
-                        let seen = stack.lock_status().await.unwrap().epoch;
-                        return stack.break_lock("steal", seen).await;
-                    }
-                    tokio::task::yield_now().await;
-                }
-            });
-            let moving = source.move_to(&there, request(), &plan);
-            tokio::pin!(moving);
-            tokio::select! {
-                biased;
-                stolen = &mut steal => drop(stolen),
-                moved = &mut moving => drop(moved),
-            }
-        });
-        let listed = on(&sandbox, "data", &["pending", "list", "--json"])
-            .exits(0)
-            .data("pending-list");
-        for (number, line) in listed.as_array().unwrap().iter().enumerate() {
-            assert_eq!((number, line["op"].as_str()), (0, Some("move-in")));
-            assert_eq!(line["other-stack"], "default/default");
-            let id = line["id"].as_str().unwrap();
-            on(
-                &sandbox,
-                "data",
-                &["pending", "resolve", &id[..8], "--done", "--json"],
-            )
-            .exits(0);
-        }
-        // Whatever was settled by then: both locks settle the rest.
-        for stack in ["default", "data"] {
-            on(&sandbox, stack, &["protect", "--all", "--yes"]).exits(0);
-            on(&sandbox, stack, &["verify", "--deep"]).exits(0);
-        }
-        assert_eq!(all(&sandbox), before);
-    }
+fn a_move_that_was_cut_short_behind_its_commit_point_is_listed_by_name_and_arrives() {
+    let sandbox = two_stacks();
+    let before = all(&sandbox);
+    cut_short(&sandbox, Fault::AfterEffect, || {
+        let listed = waiting(&sandbox);
+        assert_eq!((listed.len(), listed[0]["op"].as_str()), (1, Some("move-in")));
+        assert_eq!(listed[0]["other-stack"], "default/default");
+        assert!(
+            listed[0]["entries"]
+                .as_array()
+                .unwrap()
+                .contains(&DATABASE.into())
+        );
+        let stacks = sandbox.run(&["stack", "ls", "--json"]).data("stack-list");
+        assert_eq!(stacks[0]["name"], "default/data");
+        assert_eq!(
+            (stacks[0]["pending"].clone(), stacks[0]["reliable"].clone()),
+            (1.into(), false.into())
+        );
+        let resolved = resolve(&sandbox, listed[0]["id"].as_str().unwrap());
+        let resolved = resolved.exits(0).data("pending-resolve");
+        assert_eq!(
+            (
+                resolved["resolution"].as_str(),
+                resolved["still-pending"].as_u64()
+            ),
+            (Some("done"), Some(0))
+        );
+        assert_eq!(all(&sandbox), before, "the source needn't be free for that");
+    });
+    let departed = on(&sandbox, "default", &["pending", "list", "--json"]).data("pending-list");
+    assert_eq!(departed[0]["op"], "move-out");
+    on(&sandbox, "default", &["protect", "--all", "--yes"]).exits(0);
+    let settled = on(&sandbox, "default", &["pending", "list", "--json"]).data("pending-list");
+    assert_eq!(
+        settled,
+        Value::Array(Vec::new()),
+        "the next lock finds out that they arrived"
+    );
+}
+
+#[test]
+fn a_move_that_was_cut_short_before_its_commit_point_waits_for_the_source_and_never_happened() {
+    let sandbox = two_stacks();
+    let before = all(&sandbox);
+    let mut id = String::new();
+    cut_short(&sandbox, Fault::Late, || {
+        id = waiting(&sandbox)[0]["id"].as_str().unwrap().to_owned();
+        let refused = resolve(&sandbox, &id).exits(11).json();
+        let hint = refused["error"]["hint"].as_str().unwrap();
+        assert!(hint.contains("may still let the entries go"), "{refused}");
+        on(&sandbox, "data", &["protect", "--all", "--yes"]).exits(0);
+        assert_eq!(waiting(&sandbox).len(), 1, "other work goes on meanwhile");
+    });
+    let resolved = resolve(&sandbox, &id).exits(0);
+    let document = resolved.json();
+    assert_eq!(document["data"]["resolution"], "not done");
+    assert!(
+        document["warnings"][0].as_str().unwrap().contains("knows better"),
+        "{document}"
+    );
+    assert_eq!(all(&sandbox), before);
+    assert_eq!(addresses(&sandbox, "data"), Vec::<String>::new());
+    resolve(&sandbox, &id).exits(10);
+    moved(&sandbox);
+    assert_eq!(all(&sandbox), before);
 }
