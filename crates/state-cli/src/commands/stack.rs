@@ -25,6 +25,7 @@ pub(crate) enum Command {
     /// Remove a stack, its history too.
     Rm {
         /// Its name.
+        #[arg(value_name = "STACK")]
         name: StackName,
         /// Remove it even if it has entries: the objects that they record stay in the world, and nobody knows of
         /// them any more.
@@ -34,8 +35,10 @@ pub(crate) enum Command {
     /// Give a stack another name.
     Rename {
         /// Its name.
+        #[arg(value_name = "STACK")]
         old: StackName,
         /// Its name from now on.
+        #[arg(value_name = "NAME")]
         new: StackName,
     },
 }

@@ -5,6 +5,7 @@
 mod across;
 mod backends;
 mod changes;
+mod completions;
 mod config;
 mod exits;
 mod import;

@@ -25,9 +25,10 @@ const LARGE: usize = 5;
 /// Prints the counts at this many entries.
 pub(crate) async fn run(dir: &str, entries: u64) -> Result<()> {
     let backend = Arc::new(FsBackend::create(dir)?);
+    let entropy = Arc::new(SeededEntropy::new(7));
     let environment = Environment {
         clock: Arc::new(ManualClock::new()),
-        entropy: Arc::new(SeededEntropy::new(7)),
+        entropy: Arc::clone(&entropy) as _,
         actor: Actor::default(),
         writer_version: "1.0.0".to_owned(),
     };
@@ -37,6 +38,9 @@ pub(crate) async fn run(dir: &str, entries: u64) -> Result<()> {
     session
         .import(UpdateRequest::new(UpdateKind::Import), snapshot(entries)?, None)
         .await?;
+    // The import took as many bits as there are entries. Ids are keys of sorted maps, so only the same ids make the
+    // same allocations.
+    entropy.reseed(8);
     let update = session
         .start_update(UpdateRequest::new(UpdateKind::Update))
         .await?;
