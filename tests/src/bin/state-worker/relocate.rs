@@ -5,9 +5,7 @@ use state_core::backend::Opening;
 use state_core::surgery::{MovePlan, MoveRequest};
 use state_core::testkit::fault::FaultyBackend;
 use state_core::{Result, UpdateKind};
-use state_manager::{
-    Actor, BackendRegistry, Environment, Stack, Stacks, StoreRequest, UpdateRequest,
-};
+use state_manager::{Actor, BackendRegistry, Environment, Stack, Stacks, StoreRequest, UpdateRequest};
 use state_tests::line::Line;
 use state_tests::workload::{MOVED, SOURCE, THERE};
 use std::sync::Arc;
