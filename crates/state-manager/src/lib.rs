@@ -13,6 +13,7 @@
 //! - [`BackendRegistry`]: the kinds of stores, ours and yours, each with what can be configured.
 //! - [`Stack`]: one stack, read without a lock: tip, current revision, any revision, history.
 //! - [`Session`]: the writer lock with the queue behind it: updates, import, rollback.
+//! - [`Session::move_to`]: entries go to another stack that is held too; what is cut short is settled by the next lock.
 //! - [`StateManager`]: a stack's snapshot in memory, refreshed and persisted as a whole (seed 002).
 //! - [`Update`] and [`Mutation`]: one update and its steps. Intent is durable before [`Update::begin`] returns;
 //!   a mutation that is dropped without an end stays on record as pending.

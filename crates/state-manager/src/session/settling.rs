@@ -24,7 +24,7 @@ enum Fate {
     /// They left the source.
     Left,
     /// They are in the source, which is held so that it stays so; or it was removed, and nobody writes to it again.
-    Stayed(Option<Session>),
+    Stayed(Option<Box<Session>>),
 }
 
 impl Session {
@@ -101,7 +101,7 @@ impl Session {
             source.close().await?;
             return Ok(Fate::Left);
         }
-        Ok(Fate::Stayed(Some(source)))
+        Ok(Fate::Stayed(Some(Box::new(source))))
     }
 
     /// Whether the destination has the entries that left; it is made to take them, if it can be.
