@@ -70,7 +70,7 @@ impl Stack {
             let before = self.content_of(info.parent.as_ref()).await?;
             let after = self.content_of(Some(&revision.id)).await?;
             let sides = before.as_ref().zip(after.as_ref());
-            let entries = match &moved {
+            let mut entries = match &moved {
                 Moved::Out(_) => taken(&mut coming, sides),
                 // Whatever came in was here last: it lives nowhere else.
                 _ => {
@@ -78,6 +78,7 @@ impl Stack {
                     taken(&mut going, sides)
                 }
             };
+            entries.sort_unstable();
             if !entries.is_empty() {
                 crossed.push(CrossedMove {
                     revision: revision.id,

@@ -88,6 +88,32 @@ impl Session {
         Ok(())
     }
 
+    /// Settles the moves from another stack that is held too: so nobody else could.
+    ///
+    /// # Errors
+    /// What ended this session's queue.
+    pub(crate) async fn settle_moves_from(&self, source: &Self) -> Result<()> {
+        let (state, there) = (self.state(), source.state());
+        let lineage = source.stack.lineage();
+        for incoming in state
+            .incoming()
+            .filter(|incoming| incoming.from.lineage == lineage)
+        {
+            let id = incoming.id;
+            let settled = if !remembers(&there, id) {
+                self.withdraw(id).await
+            } else if let Err(error) = self.arrived(incoming).await {
+                Err(error)
+            } else {
+                source.end_move(id, MoveOutcome::Confirmed).await.map(drop)
+            };
+            if settled.is_err() {
+                self.still_writes()?;
+            }
+        }
+        Ok(())
+    }
+
     async fn fate(&self, incoming: &MoveIn) -> Result<Fate> {
         let (source, head) = self.stack.sibling(incoming.from.lineage).await?;
         if remembers(&source.tip().await?.state, incoming.id) {

@@ -283,6 +283,32 @@ async fn whoever_locks_the_source_finishes_the_move_too() {
 }
 
 #[tokio::test]
+async fn a_move_that_was_cut_short_can_be_made_again_at_once() {
+    for committed in [true, false] {
+        let pair = Pair::new("shop/a").await;
+        // Before the commit point what is withdrawn fails too; behind it the arrival fails.
+        for call in if committed { 2..3 } else { 1..3 } {
+            pair.plan.fail(Operation::Append, call, Fault::BeforeEffect);
+        }
+        pair.make(&["a", "b"]).await.unwrap_err();
+        let tip = pair.there.tip().await.unwrap();
+        assert_eq!(tip.state.incoming().count(), 1);
+        let (source, there) = pair.lock().await.unwrap();
+        let left = (
+            there.state().incoming().count(),
+            source.state().departed().count(),
+        );
+        assert_eq!(left, (0, 0));
+        source.close().await.unwrap();
+        there.close().await.unwrap();
+        if !committed {
+            pair.make(&["a", "b"]).await.unwrap();
+        }
+        assert_eq!([names(&pair.source).await, names(&pair.there).await], AFTER);
+    }
+}
+
+#[tokio::test]
 async fn a_plan_that_is_out_of_date_moves_nothing_and_waits_nowhere() {
     let pair = Pair::new("shop/a").await;
     for late in [true, false] {
