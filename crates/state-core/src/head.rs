@@ -130,6 +130,8 @@ impl Head {
 pub struct Keys {
     /// How many keys the stack had, this one included. Never falls.
     pub generation: u64,
+    /// From this slot on every frame of data is tagged.
+    pub since: Slot,
     /// The numbers of the files that hold the key.
     pub files: Vec<u64>,
     /// To whom they are wrapped. A passphrase is `passphrase`.

@@ -45,6 +45,7 @@
 //! A future that is dropped before its work is in the queue does nothing; afterwards the work is done anyway.
 
 mod blame;
+mod came_back;
 pub mod client_lock;
 mod crossing;
 mod deployments;
@@ -52,6 +53,7 @@ mod document;
 mod environment;
 mod history;
 mod intent;
+mod keys;
 mod load;
 mod logs;
 mod open;
@@ -62,6 +64,7 @@ mod recovery;
 mod registry;
 mod revisions;
 mod scribe;
+mod sealing;
 mod session;
 mod snapshots;
 mod stack;

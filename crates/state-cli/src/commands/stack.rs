@@ -10,6 +10,7 @@ use crate::render::time::age;
 use crate::store;
 use serde::Serialize;
 use state_core::backend::{ClientLock, Holder};
+use state_core::head::Policy;
 use state_core::{ErrorKind, Lineage, RevisionId, StackName, Timestamp};
 use state_manager::{Removal, StackSummary};
 
@@ -133,15 +134,18 @@ struct Made {
 }
 
 async fn new(context: &Context, name: &StackName) -> Result<Report, CliError> {
-    let stack = store::open(context)?.new_stack(name).await.map_err(|error| {
-        let taken = error.kind() == ErrorKind::Conflict;
-        let error = CliError::from(error);
-        if taken {
-            error.with_hint("take another name; `statectl stack ls` lists those in use")
-        } else {
-            error
-        }
-    })?;
+    let stack = store::open(context)?
+        .new_stack_with(name, Policy::Plaintext)
+        .await
+        .map_err(|error| {
+            let taken = error.kind() == ErrorKind::Conflict;
+            let error = CliError::from(error);
+            if taken {
+                error.with_hint("take another name; `statectl stack ls` lists those in use")
+            } else {
+                error
+            }
+        })?;
     let made = Made {
         stack: stack.name().to_string(),
         lineage: stack.lineage(),

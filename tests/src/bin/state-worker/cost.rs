@@ -2,6 +2,7 @@
 
 use crate::ALLOCATOR;
 use state_backend_fs::{FsBackend, IoCounts};
+use state_core::head::Policy;
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
 use state_core::{
     Address, Dependency, Entry, EntryKey, Error, FactoryInfo, Json, Properties, Result, Snapshot, Timestamp,
@@ -33,7 +34,9 @@ pub(crate) async fn run(dir: &str, entries: u64) -> Result<()> {
         writer_version: "1.0.0".to_owned(),
     };
     let stacks = Stacks::new(Arc::clone(&backend) as _, environment);
-    let stack = stacks.new_stack(&workload::STACK.parse()?).await?;
+    let stack = stacks
+        .new_stack_with(&workload::STACK.parse()?, Policy::Plaintext)
+        .await?;
     let session = stack.lock("cost").await?;
     session
         .import(UpdateRequest::new(UpdateKind::Import), snapshot(entries)?, None)

@@ -15,6 +15,7 @@ mod count;
 mod relocate;
 
 use state_core::Result;
+use state_core::head::Policy;
 use state_manager::{Actor, Environment, Stack, Stacks};
 use state_tests::line::Line;
 use state_tests::workload::STACK;
@@ -83,6 +84,6 @@ async fn open(dir: &str) -> Result<Stack> {
     let name = STACK.parse()?;
     match stacks.get(&name).await? {
         Some(stack) => Ok(stack),
-        None => stacks.new_stack(&name).await,
+        None => stacks.new_stack_with(&name, Policy::Plaintext).await,
     }
 }
