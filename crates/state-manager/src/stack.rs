@@ -287,7 +287,9 @@ impl Stack {
     pub(crate) async fn sibling(&self, lineage: Lineage) -> Result<(Self, Head)> {
         let head = self.backend.read_head(lineage).await?;
         let (backend, environment) = (Arc::clone(&self.backend), self.environment.clone());
-        Ok((Self::new(backend, environment, head.name.clone(), lineage), head))
+        let mut sibling = Self::new(backend, environment, head.name.clone(), lineage);
+        sibling.set_keyring(self.keyring.for_another());
+        Ok((sibling, head))
     }
 
     async fn acquire(&self, operation: &str, break_epoch: Option<Epoch>) -> Result<Session> {

@@ -3,6 +3,7 @@
 use super::syscalls::calls;
 use crate::process::{WORKER, Worker};
 use crate::store::{block_on, create, environment, open, verify};
+use state_core::head::Policy;
 use state_core::{Entry, EntryKey, StackName, UpdateKind, UpdateResult};
 use state_manager::{Intent, Stack, Stacks, UpdateRequest};
 use state_tests::line::Line;
@@ -80,7 +81,10 @@ async fn prepare(dir: &Path) {
     let stacks = create(dir).expect("a new store");
     for (name, entries) in [(SOURCE, &[MOVED[0], MOVED[1], OWN[0]][..]), (THERE, &[OWN[1]])] {
         let name: StackName = name.parse().expect("a name");
-        let stack = stacks.new_stack(&name).await.expect("a new stack");
+        let stack = stacks
+            .new_stack_with(&name, Policy::Plaintext)
+            .await
+            .expect("a new stack");
         let session = stack.lock("prepare").await.expect("it locks");
         let request = UpdateRequest::new(UpdateKind::Update);
         let update = session.start_update(request).await.expect("it starts");

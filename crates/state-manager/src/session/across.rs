@@ -3,7 +3,6 @@
 use super::{Session, finished, started};
 use crate::intent::UpdateRequest;
 use crate::queue::Answer;
-use state_core::head::Policy;
 use state_core::journal::{MAX_PAYLOAD, Record, encode_records};
 use state_core::moves::{MoveEnd, MoveIn, MoveOut, MoveOutcome, Peer};
 use state_core::state::Loaded;
@@ -30,7 +29,8 @@ impl Session {
     ///
     /// # Errors
     /// `Conflict` when one of the stacks has another revision than the plan was made for, `Integrity` with every rule
-    /// that would be broken, `Invalid` when it is too much for one move, `Unsupported` for a sealed stack: nothing moved. `Indeterminate` with the id of
+    /// that would be broken, `Invalid` when it is too much for one move, `Sealed`
+    /// when values can't be sealed anew for the destination: nothing moved. `Indeterminate` with the id of
     /// the move when nobody can say yet on which side the entries are, or when they left the source and the
     /// destination couldn't take them in: they wait there, and come in when it is locked again.
     ///
@@ -42,13 +42,11 @@ impl Session {
         request: UpdateRequest,
         plan: &MovePlan,
     ) -> Result<MoveDone> {
-        self.require_plaintext().await?;
-        destination.require_plaintext().await?;
         let environment = self.stack.environment();
         let incoming = MoveIn {
             id: MutationId::random(&*environment.entropy),
             from: self.peer(),
-            entries: plan.entries().to_vec(),
+            entries: destination.seal.adopt(&self.seal, plan.entries())?,
             at: Some(self.now()),
         };
         let id = incoming.id;
@@ -84,18 +82,6 @@ impl Session {
             id,
             source,
             destination,
-        })
-    }
-
-    /// What is sealed for one lineage can't be read in another: it would have to be sealed anew.
-    async fn require_plaintext(&self) -> Result<()> {
-        let head = self.stack.backend().read_head(self.stack.lineage()).await?;
-        if head.policy == Policy::Plaintext {
-            return Ok(());
-        }
-        Err(Error::Unsupported {
-            object: self.object(),
-            missing: "moves of sealed values".to_owned(),
         })
     }
 

@@ -26,8 +26,14 @@ impl Pair {
         let wrapped = FaultyBackend::new(Arc::new(backend.clone()));
         let plan = wrapped.plan();
         let stacks = Stacks::new(Arc::new(wrapped), environment(3));
-        let source = stacks.new_stack(&name(source)).await.unwrap();
-        let there = stacks.new_stack(&name("shop/m")).await.unwrap();
+        let source = stacks
+            .new_stack_with(&name(source), Policy::Plaintext)
+            .await
+            .unwrap();
+        let there = stacks
+            .new_stack_with(&name("shop/m"), Policy::Plaintext)
+            .await
+            .unwrap();
         let session = source.lock("deploy").await.unwrap();
         let update = start(&session).await;
         for (made, on) in [("a", &[][..]), ("b", &["a"]), ("c", &[])] {
