@@ -208,16 +208,16 @@ mod tests {
 
     #[test]
     fn what_moves_is_sealed_anew_for_the_other_stack() {
-        let plain: SharedEntry = sensitive().into();
-        let one: SharedEntry = seal("one").entry(sensitive()).unwrap().into();
-        let two = seal("two").adopt(&seal("one"), &[one.clone()]).unwrap();
+        let plain: [SharedEntry; 1] = [sensitive().into()];
+        let one: [SharedEntry; 1] = [seal("one").entry(sensitive()).unwrap().into()];
+        let two = seal("two").adopt(&seal("one"), &one).unwrap();
         assert_eq!(*two[0], seal("two").entry(sensitive()).unwrap());
         let open = Seal::new(Policy::Plaintext, None);
-        assert_eq!(seal("two").adopt(&open, &[plain.clone()]).unwrap(), two);
-        assert_eq!(open.adopt(&open, &[plain.clone()]).unwrap(), [plain.clone()]);
-        open.adopt(&seal("one"), &[one.clone()]).unwrap_err();
-        seal("two").adopt(&seal("other"), &[one]).unwrap_err();
+        assert_eq!(seal("two").adopt(&open, &plain).unwrap(), two);
+        assert_eq!(open.adopt(&open, &plain).unwrap(), plain);
+        open.adopt(&seal("one"), &one).unwrap_err();
+        seal("two").adopt(&seal("other"), &one).unwrap_err();
         let keyless = Seal::new(Policy::Sensitive, None);
-        keyless.adopt(&open, &[plain]).unwrap_err();
+        keyless.adopt(&open, &plain).unwrap_err();
     }
 }
