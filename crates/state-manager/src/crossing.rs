@@ -70,6 +70,10 @@ impl Stack {
             let before = self.content_of(info.parent.as_ref()).await?;
             let after = self.content_of(Some(&revision.id)).await?;
             let sides = before.as_ref().zip(after.as_ref());
+            if sides.is_none() && revision.id <= *to {
+                // So old that what was before it was collected: of what came back by force since, nobody can tell.
+                continue;
+            }
             let mut entries = match &moved {
                 Moved::Out(_) => taken(&mut coming, sides),
                 // Whatever came in was here last: it lives nowhere else.

@@ -13,6 +13,7 @@
 //! - [`BackendRegistry`]: the kinds of stores, ours and yours, each with what can be configured.
 //! - [`Stack`]: one stack, read without a lock: tip, current revision, any revision, history.
 //! - [`Session`]: the writer lock with the queue behind it: updates, import, rollback.
+//! - [`Retention`]: how much history [`Session::collect`] keeps.
 //! - [`Session::move_to`]: entries go to another stack that is held too; what is cut short is settled by the next lock.
 //! - [`StateManager`]: a stack's snapshot in memory, refreshed and persisted as a whole (seed 002).
 //! - [`Update`] and [`Mutation`]: one update and its steps. Intent is durable before [`Update::begin`] returns;
@@ -47,11 +48,13 @@
 mod blame;
 mod came_back;
 pub mod client_lock;
+mod collect;
 mod crossing;
 mod deployments;
 mod document;
 mod environment;
 mod history;
+mod horizon;
 mod intent;
 mod keys;
 mod load;
@@ -77,6 +80,7 @@ mod verify;
 mod waiting;
 
 pub use blame::{Blame, BlameLine};
+pub use collect::{Amount, CollectionReport, Retention, Waiting};
 pub use crossing::CrossedMove;
 pub use environment::{Actor, Environment};
 pub use history::{Revision, RevisionKind};

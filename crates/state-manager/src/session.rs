@@ -27,7 +27,7 @@ use state_core::{
     SnapshotRef, State, Uid, UpdateId, UpdateInfo, UpdateKind, UpdateResult, Writer, verify,
 };
 use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{RwLock, mpsc, oneshot, watch};
 
 /// A stack that we may write to. Clones share the lock and the queue; [`Session::close`] ends all of them.
 ///
@@ -43,6 +43,8 @@ pub struct Session {
     seal: Seal,
     /// Logs of updates that ended, as far as they couldn't be stored yet.
     logs: Arc<logs::Unsaved>,
+    /// Held by whoever stores a snapshot until a record names it, and by a collection alone.
+    storing: Arc<RwLock<()>>,
 }
 
 impl Session {
@@ -98,6 +100,7 @@ impl Session {
             recovered,
             seal,
             logs: Arc::default(),
+            storing: Arc::default(),
         };
         if interrupted {
             session.end_update(UpdateResult::Interrupted).await?;
@@ -215,6 +218,7 @@ impl Session {
     /// # Errors
     /// `Integrity` with all violations when the snapshot breaks a rule.
     pub async fn write(&self, snapshot: Snapshot) -> Result<RevisionId> {
+        let _storing = self.storing.read().await;
         let (reference, snapshot) = self.store(snapshot).await?;
         let entries = snapshot.entries.len() as u64;
         let build = move |state: &State, _: &Base| {
@@ -311,6 +315,10 @@ impl Session {
         marked.and(released).and(logged)
     }
 
+    pub(crate) fn storing(&self) -> &RwLock<()> {
+        &self.storing
+    }
+
     /// How values are stored.
     pub(crate) const fn seal(&self) -> &Seal {
         &self.seal
@@ -385,6 +393,7 @@ impl Session {
         cause: RebaseCause,
         parent: Option<Option<RevisionId>>,
     ) -> Result<RevisionId> {
+        let _storing = self.storing.read().await;
         let (reference, snapshot) = self.store(snapshot).await?;
         let id = MutationId::random(&*self.stack.environment().entropy);
         let loaded = Loaded::from([(reference.digest, snapshot)]);

@@ -8,6 +8,7 @@ mod changes;
 mod completions;
 mod config;
 mod exits;
+mod gc;
 mod import;
 mod inspect;
 mod json;
