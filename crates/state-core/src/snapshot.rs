@@ -5,6 +5,7 @@ use crate::entry::SharedEntry;
 use crate::environment::Timestamp;
 use crate::id::{Lineage, MutationId, UpdateId};
 use crate::json::{Json, JsonMap};
+use crate::moves::{MoveIn, MoveOut};
 use crate::pending::PendingOperation;
 use crate::revision::RevisionId;
 use crate::update::UpdateInfo;
@@ -184,4 +185,10 @@ pub struct Continuation {
     /// Revisions that were deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forgotten: Vec<RevisionId>,
+    /// Entries that will come if another stack lets them go, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incoming: Vec<MoveIn>,
+    /// Moves to other stacks that are not confirmed, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub departed: Vec<MoveOut>,
 }

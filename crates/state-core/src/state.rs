@@ -12,6 +12,7 @@ mod apply;
 mod check;
 mod index;
 mod layered;
+mod moves;
 mod prune;
 mod replay;
 mod step;
@@ -30,6 +31,7 @@ use crate::environment::Timestamp;
 use crate::error::{Error, Result};
 use crate::id::{Lineage, MutationId};
 use crate::json::JsonMap;
+use crate::moves::{MoveIn, MoveOut};
 use crate::mutation::{Op, StackOutputs};
 use crate::pending::PendingOperation;
 use crate::revision::RevisionId;
@@ -59,6 +61,8 @@ pub struct State {
     update: Option<Arc<UpdateInfo>>,
     recent: Window,
     forgotten: OrdSet<RevisionId>,
+    incoming: Vector<Arc<MoveIn>>,
+    departed: Vector<Arc<MoveOut>>,
     /// A mark or a stored revision that waits for the chain of its frame.
     unsettled: Option<Unsettled>,
 }
@@ -96,6 +100,8 @@ impl State {
             update: None,
             recent: Window::default(),
             forgotten: OrdSet::new(),
+            incoming: Vector::new(),
+            departed: Vector::new(),
             unsettled: None,
         }
     }
@@ -135,6 +141,8 @@ impl State {
             state.current.clone_from(&continuation.current);
             state.recent = continuation.recent.iter().copied().collect();
             state.forgotten = continuation.forgotten.iter().cloned().collect();
+            state.incoming = continuation.incoming.iter().cloned().map(Arc::new).collect();
+            state.departed = continuation.departed.iter().cloned().map(Arc::new).collect();
         }
         Ok(state)
     }
@@ -175,6 +183,8 @@ impl State {
             current: self.current.clone(),
             recent: self.recent.iter().collect(),
             forgotten: self.forgotten.iter().cloned().collect(),
+            incoming: self.incoming().cloned().collect(),
+            departed: self.departed().cloned().collect(),
         }
     }
 
@@ -255,10 +265,10 @@ impl State {
         self.invalidated.as_deref()
     }
 
-    /// Whether the state is known to say what the world is: nothing is begun and not ended, and nobody said that the
-    /// world is being changed beyond what is recorded (seed 000).
+    /// Whether the state is known to say what the world is: nothing is begun and not ended, no move-in is pending, and
+    /// nobody said that the world is being changed beyond what is recorded (seed 000).
     pub fn is_reliable(&self) -> bool {
-        self.pending.is_empty() && self.invalidated.is_none()
+        self.pending.is_empty() && self.incoming.is_empty() && self.invalidated.is_none()
     }
 
     /// The stack's own outputs.

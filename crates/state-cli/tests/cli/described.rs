@@ -139,7 +139,16 @@ fn changing(tour: &mut Tour) {
     tour.go(&["lock", "break"]);
     tour.go(&["stack", "new", "other"]);
     tour.go(&["stack", "rename", "other", "another"]);
-    tour.go(&["stack", "rm", "another"]);
+    let migration = "terraform_data.migration";
+    let across = [
+        "--to-stack",
+        "another",
+        "--with-dependencies",
+        "--stack",
+        "default",
+    ];
+    tour.go(&[&["mv", DATABASE, migration][..], &across].concat());
+    tour.go(&["stack", "rm", "another", "--force"]);
 }
 
 #[test]
