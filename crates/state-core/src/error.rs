@@ -129,6 +129,14 @@ pub enum Error {
         /// What is missing: a capability of the store, or a feature of this build.
         missing: String,
     },
+    /// There is no key for it, the key doesn't fit, or it isn't authentic. Never plaintext, never empty.
+    #[error("{object}: {reason}")]
+    Sealed {
+        /// What is sealed.
+        object: String,
+        /// Why it doesn't open, or can't be sealed. Tells no value.
+        reason: String,
+    },
     /// The store refuses us.
     #[error("{object}: access denied")]
     Denied {
@@ -183,6 +191,8 @@ pub enum ErrorKind {
     Format,
     /// Use another store, or build with the feature that is named.
     Unsupported,
+    /// Give the identity or key that it needs; if it did fit once, somebody tampered with the store.
+    Sealed,
     /// Get access.
     Denied,
     /// Try later.
@@ -207,6 +217,7 @@ impl Error {
             Self::Integrity { .. } => ErrorKind::Integrity,
             Self::Format { .. } => ErrorKind::Format,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
+            Self::Sealed { .. } => ErrorKind::Sealed,
             Self::Denied { .. } => ErrorKind::Denied,
             Self::Unavailable { .. } => ErrorKind::Unavailable,
             Self::Closed { .. } => ErrorKind::Closed,
@@ -229,6 +240,7 @@ impl Error {
             | Self::Integrity { object, .. }
             | Self::Format { object, .. }
             | Self::Unsupported { object, .. }
+            | Self::Sealed { object, .. }
             | Self::Denied { object, .. }
             | Self::Unavailable { object, .. }
             | Self::Closed { object, .. } => object,

@@ -144,6 +144,10 @@ pub struct Moving {
 pub enum Policy {
     /// As they are. An explicit choice.
     Plaintext,
+    /// What is marked as sensitive is sealed, and what may hold secrets that nobody marked.
+    Sensitive,
+    /// All values are sealed.
+    All,
 }
 
 /// The end of a journal that was closed cleanly.
