@@ -1,0 +1,63 @@
+//! How a sealed value looks: to be told from others by those who hold no key.
+//!
+//! In JSON it is an object with the one member `$sealed`; in a text it begins with `$sealed:`. What follows is
+//! `v1:<first 16 hex digits of the key id>:<base64>`. Long ones are cut into an array of strings.
+//!
+//! ```
+//! use state_core::{Json, sealed};
+//!
+//! let value = Json::parse(r#"{"$sealed":"v1:00112233aabbccdd:c2VhbGVk"}"#)?;
+//! assert_eq!(sealed::key_of(value.view()).as_deref(), Some("00112233aabbccdd"));
+//! assert_eq!(sealed::key_of(Json::parse(r#"{"$sealed":1,"more":2}"#)?.view()), None);
+//! # Ok::<(), state_core::json::JsonError>(())
+//! ```
+
+use crate::json::View;
+
+/// The only member of a sealed value.
+pub const MEMBER: &str = "$sealed";
+
+/// What a sealed text begins with.
+pub const TEXT_PREFIX: &str = "$sealed:";
+
+/// The version of the form.
+const VERSION: &str = "v1";
+
+/// How many hex digits of the key id it shows.
+const KEY_DIGITS: usize = 16;
+
+/// Under which key a value is sealed, in 16 hex digits; none for a value that isn't sealed.
+pub fn key_of(value: View<'_>) -> Option<String> {
+    let mut members = value.members()?;
+    let (name, sealed) = members.next()?;
+    if name != MEMBER || members.next().is_some() {
+        return None;
+    }
+    let first = match sealed.elements() {
+        Some(mut parts) => parts.next()?,
+        None => sealed,
+    };
+    Some(split(&first.as_str()?)?.0.to_owned())
+}
+
+/// Under which key a text is sealed, in 16 hex digits; none for one that isn't sealed.
+pub fn key_of_text(text: &str) -> Option<&str> {
+    split(text.strip_prefix(TEXT_PREFIX)?).map(|(key, _)| key)
+}
+
+/// The key's digits and the base64 of what is sealed.
+pub fn split(token: &str) -> Option<(&str, &str)> {
+    let (version, rest) = token.split_once(':')?;
+    let (key, sealed) = rest.split_once(':')?;
+    let is_key = key.len() == KEY_DIGITS
+        && key
+            .bytes()
+            .all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
+    (version == VERSION && is_key).then_some((key, sealed))
+}
+
+/// Puts together what [`split`] takes apart. `key` is the key id in hex; its first 16 digits show.
+pub fn join(key: &str, sealed: &str) -> String {
+    let key = key.get(..KEY_DIGITS).unwrap_or(key);
+    format!("{VERSION}:{key}:{sealed}")
+}

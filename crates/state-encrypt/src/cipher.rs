@@ -1,0 +1,123 @@
+//! One value in, one token out: XChaCha20-Poly1305 with a nonce made of the value and its place.
+
+use crate::data_key::{DataKey, Purpose};
+use crate::error::{Error, Result};
+use crate::place::Place;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use chacha20poly1305::aead::AeadInPlace;
+use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
+use state_core::{KeyId, Lineage, sealed};
+use std::fmt;
+use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
+
+pub(crate) const NONCE: usize = 24;
+const TAG: usize = 16;
+
+/// Seals and opens values under one key in one lineage. Both derived keys are wiped when it is dropped.
+#[derive(Clone)]
+pub(crate) struct Cipher {
+    aead: XChaCha20Poly1305,
+    nonces: Zeroizing<[u8; 32]>,
+    key_id: KeyId,
+    digits: String,
+    lineage: Lineage,
+}
+
+impl Cipher {
+    pub(crate) fn new(key: &DataKey, lineage: Lineage) -> Self {
+        let key_id = key.id();
+        Self {
+            aead: XChaCha20Poly1305::new((&*key.derive(Purpose::Values)).into()),
+            nonces: key.derive(Purpose::Nonces),
+            key_id,
+            digits: key_id.to_string(),
+            lineage,
+        }
+    }
+
+    pub(crate) const fn key_id(&self) -> KeyId {
+        self.key_id
+    }
+
+    pub(crate) const fn lineage(&self) -> Lineage {
+        self.lineage
+    }
+
+    /// The same token for the same value in the same place, whenever it is sealed.
+    pub(crate) fn seal(&self, place: &Place<'_>, path: &str, value: &[u8]) -> Result<String> {
+        let associated = place.associated(path, self.lineage, self.key_id);
+        let nonce = self.nonce(&associated, value);
+        let mut bytes = Vec::with_capacity(NONCE + value.len() + TAG);
+        bytes.extend_from_slice(&nonce);
+        bytes.extend_from_slice(value);
+        let tag = self
+            .aead
+            .encrypt_in_place_detached(XNonce::from_slice(&nonce), &associated, &mut bytes[NONCE..])
+            .map_err(|_| Error::Malformed {
+                place: place.at(path),
+                reason: "it is too large to be sealed",
+            })?;
+        bytes.extend_from_slice(&tag);
+        Ok(sealed::join(&self.digits, &STANDARD_NO_PAD.encode(&bytes)))
+    }
+
+    /// What was sealed here.
+    pub(crate) fn open(&self, place: &Place<'_>, path: &str, token: &str) -> Result<Zeroizing<Vec<u8>>> {
+        let malformed = |reason| Error::Malformed {
+            place: place.at(path),
+            reason,
+        };
+        let (key, encoded) = sealed::split(token).ok_or_else(|| malformed("its version or key id"))?;
+        if !self.digits.starts_with(key) {
+            return Err(Error::SealedUnder {
+                place: place.at(path),
+                found: key.to_owned(),
+                ours: self.digits[..key.len()].to_owned(),
+            });
+        }
+        let mut bytes = STANDARD_NO_PAD
+            .decode(encoded)
+            .map_err(|_| malformed("it isn't base64"))?;
+        if bytes.len() < NONCE + TAG {
+            return Err(malformed("it is cut off"));
+        }
+        let not_authentic = || Error::NotAuthentic {
+            place: place.at(path),
+        };
+        let associated = place.associated(path, self.lineage, self.key_id);
+        let tag = bytes.split_off(bytes.len() - TAG);
+        let mut value = Zeroizing::new(bytes.split_off(NONCE));
+        self.aead
+            .decrypt_in_place_detached(
+                XNonce::from_slice(&bytes),
+                &associated,
+                &mut value,
+                tag.as_slice().into(),
+            )
+            .map_err(|_| not_authentic())?;
+        // Poly1305 alone doesn't commit to a key; this does.
+        if bool::from(self.nonce(&associated, &value).ct_eq(&bytes)) {
+            Ok(value)
+        } else {
+            Err(not_authentic())
+        }
+    }
+
+    fn nonce(&self, associated: &[u8], value: &[u8]) -> [u8; NONCE] {
+        let mut hasher = blake3::Hasher::new_keyed(&self.nonces);
+        hasher.update(&(associated.len() as u64).to_le_bytes());
+        hasher.update(associated);
+        hasher.update(value);
+        let mut nonce = [0; NONCE];
+        nonce.copy_from_slice(&hasher.finalize().as_bytes()[..NONCE]);
+        nonce
+    }
+}
+
+impl fmt::Debug for Cipher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cipher({})", self.key_id)
+    }
+}
