@@ -47,17 +47,17 @@ pub fn key_of_text(text: &str) -> Option<&str> {
 
 /// The key's digits and the base64 of what is sealed.
 pub fn split(token: &str) -> Option<(&str, &str)> {
-    let (version, rest) = token.split_once(':')?;
-    let (key, sealed) = rest.split_once(':')?;
-    let is_key = key.len() == KEY_DIGITS
-        && key
-            .bytes()
-            .all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f'));
-    (version == VERSION && is_key).then_some((key, sealed))
+    let rest = token.strip_prefix(VERSION)?.strip_prefix(':')?;
+    let (key, rest) = rest.split_at_checked(KEY_DIGITS)?;
+    let sealed = rest.strip_prefix(':')?;
+    let is_digit = |digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
+    key.bytes().all(is_digit).then_some((key, sealed))
 }
 
-/// Puts together what [`split`] takes apart. `key` is the key id in hex; its first 16 digits show.
-pub fn join(key: &str, sealed: &str) -> String {
-    let key = key.get(..KEY_DIGITS).unwrap_or(key);
-    format!("{VERSION}:{key}:{sealed}")
+/// Appends what stands before the base64. `key` is the key id in hex; its first 16 digits show.
+pub fn begin(out: &mut String, key: &str) {
+    out.push_str(VERSION);
+    out.push(':');
+    out.push_str(key.get(..KEY_DIGITS).unwrap_or(key));
+    out.push(':');
 }

@@ -35,7 +35,7 @@ use crate::entry::Entry;
 use crate::json::{Json, ObjectWriter, Properties, View, write_string};
 use crate::pending::{PendingOperation, RefusedResult};
 use crate::snapshot::Snapshot;
-use cover::{Covered, Path, covered, resolve};
+use cover::{Covered, Path, covered, resolve_all};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -49,8 +49,8 @@ pub struct SecretStrings(BTreeSet<String>);
 impl SecretStrings {
     /// Adds all strings under the marked paths of a value, if they are long enough.
     pub fn collect(&mut self, value: &Json, paths: &[String]) {
-        for path in paths {
-            self.collect_under(resolve(value.view(), &Path::new(path)));
+        for marked in resolve_all(value.view(), &Path::all(paths)) {
+            self.collect_under(marked);
         }
     }
 
@@ -86,8 +86,8 @@ impl SecretStrings {
     pub fn of_output_map(outputs: &BTreeMap<String, Json>, sensitive: &[String]) -> Self {
         let mut secrets = Self::default();
         for (name, value) in outputs {
-            for path in output_paths(outputs, sensitive, name) {
-                secrets.collect_under(resolve(value.view(), &path));
+            for marked in resolve_all(value.view(), &output_paths(outputs, sensitive, name)) {
+                secrets.collect_under(marked);
             }
         }
         secrets

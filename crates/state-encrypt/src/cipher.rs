@@ -2,7 +2,7 @@
 
 use crate::data_key::{DataKey, Purpose};
 use crate::error::{Error, Result};
-use crate::place::Place;
+use crate::place::{Place, length};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use chacha20poly1305::aead::AeadInPlace;
@@ -45,8 +45,13 @@ impl Cipher {
         self.lineage
     }
 
-    /// The same token for the same value in the same place, whenever it is sealed.
-    pub(crate) fn seal(&self, place: &Place<'_>, path: &str, value: &[u8]) -> Result<String> {
+    /// The first digits of the key id, and some more.
+    pub(crate) fn digits(&self) -> &str {
+        &self.digits
+    }
+
+    /// Nonce, ciphertext and tag: the same for the same value in the same place, whenever it is sealed.
+    pub(crate) fn seal(&self, place: &Place<'_>, path: &str, value: &[u8]) -> Result<Vec<u8>> {
         let associated = place.associated(path, self.lineage, self.key_id);
         let nonce = self.nonce(&associated, value);
         let mut bytes = Vec::with_capacity(NONCE + value.len() + TAG);
@@ -60,11 +65,11 @@ impl Cipher {
                 reason: "it is too large to be sealed",
             })?;
         bytes.extend_from_slice(&tag);
-        Ok(sealed::join(&self.digits, &STANDARD_NO_PAD.encode(&bytes)))
+        Ok(bytes)
     }
 
     /// What was sealed here.
-    pub(crate) fn open(&self, place: &Place<'_>, path: &str, token: &str) -> Result<Zeroizing<Vec<u8>>> {
+    pub(crate) fn open(&self, place: &Place<'_>, path: &str, token: &str) -> Result<Zeroizing<String>> {
         let malformed = |reason| Error::Malformed {
             place: place.at(path),
             reason,
@@ -87,27 +92,32 @@ impl Cipher {
             place: place.at(path),
         };
         let associated = place.associated(path, self.lineage, self.key_id);
-        let tag = bytes.split_off(bytes.len() - TAG);
-        let mut value = Zeroizing::new(bytes.split_off(NONCE));
+        let mut nonce = [0; NONCE];
+        nonce.copy_from_slice(&bytes[..NONCE]);
+        let mut tag = [0; TAG];
+        tag.copy_from_slice(&bytes[bytes.len() - TAG..]);
+        bytes.truncate(bytes.len() - TAG);
+        bytes.drain(..NONCE);
+        let mut value = Zeroizing::new(bytes);
         self.aead
-            .decrypt_in_place_detached(
-                XNonce::from_slice(&bytes),
-                &associated,
-                &mut value,
-                tag.as_slice().into(),
-            )
+            .decrypt_in_place_detached(XNonce::from_slice(&nonce), &associated, &mut value, (&tag).into())
             .map_err(|_| not_authentic())?;
         // Poly1305 alone doesn't commit to a key; this does.
-        if bool::from(self.nonce(&associated, &value).ct_eq(&bytes)) {
-            Ok(value)
-        } else {
-            Err(not_authentic())
+        if !bool::from(self.nonce(&associated, &value).ct_eq(&nonce)) {
+            return Err(not_authentic());
+        }
+        match String::from_utf8(std::mem::take(&mut *value)) {
+            Ok(text) => Ok(Zeroizing::new(text)),
+            Err(error) => {
+                drop(Zeroizing::new(error.into_bytes()));
+                Err(not_authentic())
+            }
         }
     }
 
     fn nonce(&self, associated: &[u8], value: &[u8]) -> [u8; NONCE] {
         let mut hasher = blake3::Hasher::new_keyed(&self.nonces);
-        hasher.update(&(associated.len() as u64).to_le_bytes());
+        hasher.update(&length(associated));
         hasher.update(associated);
         hasher.update(value);
         let mut nonce = [0; NONCE];

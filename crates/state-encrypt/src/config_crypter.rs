@@ -65,10 +65,10 @@ impl Crypter for ConfigCrypter {
             .encrypt(XNonce::from_slice(&bytes), payload)
             .map_err(|_| Error::invalid(object(context), "it is too large to be sealed"))?;
         bytes.extend_from_slice(&sealed);
-        Ok(sealed::join(
-            &self.key_id.to_string(),
-            &STANDARD_NO_PAD.encode(&bytes),
-        ))
+        let mut token = String::new();
+        sealed::begin(&mut token, &self.key_id.to_string());
+        STANDARD_NO_PAD.encode_string(&bytes, &mut token);
+        Ok(token)
     }
 
     fn decrypt(&self, context: &str, ciphertext: &str) -> Result<Vec<u8>> {

@@ -4,7 +4,7 @@ use state_core::{Address, KeyId, Lineage, Uid};
 use std::fmt;
 
 /// What is authenticated with every value begins with this.
-const FORMAT: &[u8] = b"state-encrypt value v1";
+const FORMAT: &[u8] = b"state-value-v1";
 
 /// Whose value it is.
 #[derive(Clone, Copy, Debug)]
@@ -82,11 +82,16 @@ impl<'a> Place<'a> {
         ];
         let mut bytes = Vec::with_capacity(160 + path.len());
         for field in fields {
-            bytes.extend_from_slice(&(field.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(&length(field));
             bytes.extend_from_slice(field);
         }
         bytes
     }
+}
+
+/// A length as it stands before what it measures. None of ours comes near its limit: a path is shorter than its text.
+pub(crate) fn length(bytes: &[u8]) -> [u8; 4] {
+    u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes()
 }
 
 impl fmt::Display for Owner<'_> {

@@ -38,10 +38,10 @@ pub(crate) use value::ValueSealer;
 /// is the value's canonical JSON, of a text its UTF-8. With keys made by BLAKE3's `derive_key` of the data key under
 /// `state-encrypt v1 values` and `state-encrypt v1 nonces of values`:
 ///
-/// - associated data = these fields, each after its length as 8 bytes, little-endian: `state-encrypt value v1`, lineage
+/// - associated data = these fields, each after its length as 4 bytes, little-endian: `state-value-v1`, lineage
 ///   (16 bytes), owner (`entry`, `stack` or `outputs-document`), uid (16 bytes, or none), side (`inputs`, `outputs`,
 ///   `extensions`, `unknown`, `id` or `init-errors`), JSON pointer in that side, key id (16 bytes);
-/// - nonce = the first 24 bytes of keyed BLAKE3 over the associated data's length (8 bytes), itself, and the plaintext;
+/// - nonce = the first 24 bytes of keyed BLAKE3 over the associated data's length (4 bytes), itself, and the plaintext;
 /// - ciphertext and tag = XChaCha20-Poly1305. Opening computes the nonce again and compares.
 ///
 /// # Sealed already

@@ -2,7 +2,9 @@
 
 use crate::error::{Error, Result};
 use crate::place::Place;
-use state_core::json::{Document, Kind, Limits, View, write_string};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use state_core::json::{Document, Kind, Limits, View, is_canonical};
 use state_core::sensitive::SecretStretch;
 use state_core::{Json, sealed};
 use std::borrow::Cow;
@@ -46,11 +48,20 @@ impl From<SecretStretch> for Stretch {
 
 /// A key or index as a step of a JSON pointer.
 pub(crate) fn step(key: &str) -> String {
-    format!("/{}", key.replace('~', "~0").replace('/', "~1"))
+    let mut step = String::with_capacity(key.len() + 1);
+    step.push('/');
+    for character in key.chars() {
+        match character {
+            '~' => step.push_str("~0"),
+            '/' => step.push_str("~1"),
+            other => step.push(other),
+        }
+    }
+    step
 }
 
 /// All objects that have a member `$sealed`, outermost only, in the order of the text.
-pub(crate) fn with_member(json: &Json) -> Vec<Stretch> {
+pub(crate) fn with_member(json: &Json) -> Vec<(Stretch, View<'_>)> {
     // Canonical text escapes nothing in this name.
     if !json.as_str().contains("\"$sealed\":") {
         return Vec::new();
@@ -58,21 +69,29 @@ pub(crate) fn with_member(json: &Json) -> Vec<Stretch> {
     let mut found = Vec::new();
     let mut open = vec![(String::new(), json.view())];
     while let Some((pointer, view)) = open.pop() {
-        match view.kind() {
-            Kind::Object if view.get(sealed::MEMBER).is_some() => found.push(Stretch::of(pointer, view)),
-            Kind::Object => {
-                let members = view.members().into_iter().flatten();
-                open.extend(members.map(|(key, value)| (format!("{pointer}{}", step(&key)), value)));
+        let outside = open.len();
+        for (index, value) in view.elements().into_iter().flatten().enumerate() {
+            if is_container(value) {
+                open.push((format!("{pointer}/{index}"), value));
             }
-            Kind::Array => {
-                let elements = view.elements().into_iter().flatten().enumerate();
-                open.extend(elements.map(|(index, value)| (format!("{pointer}/{index}"), value)));
+        }
+        for (key, value) in view.members().into_iter().flatten() {
+            if key == sealed::MEMBER {
+                open.truncate(outside);
+                found.push((Stretch::of(pointer, view), view));
+                break;
             }
-            _ => {}
+            if is_container(value) {
+                open.push((pointer.clone() + &step(&key), value));
+            }
         }
     }
-    found.sort_by_key(|stretch| stretch.range.start);
+    found.sort_by_key(|(stretch, _)| stretch.range.start);
     found
+}
+
+fn is_container(view: View<'_>) -> bool {
+    matches!(view.kind(), Kind::Object | Kind::Array)
 }
 
 /// The members of an object, each as a stretch.
@@ -110,53 +129,78 @@ fn raised(json: &Json, stretch: Stretch) -> Stretch {
 
 /// The token of a sealed value, if it has exactly its form.
 pub(crate) fn token(view: View<'_>) -> Option<Cow<'_, str>> {
-    sealed::key_of(view)?;
-    let held = view.get(sealed::MEMBER)?;
+    let mut members = view.members()?;
+    let (name, held) = members.next()?;
+    if name != sealed::MEMBER || members.next().is_some() {
+        return None;
+    }
     let Some(parts) = held.elements() else {
-        return held.as_str().filter(|token| token.len() <= MAX_STRING);
+        let token = held.as_str()?;
+        return (token.len() <= MAX_STRING && sealed::split(&token).is_some()).then_some(token);
     };
     let parts: Vec<Cow<'_, str>> = parts.map(|part| part.as_str()).collect::<Option<_>>()?;
     let (last, full) = parts.split_last()?;
-    let is_cut_right = !full.is_empty()
+    let is_cut_right = full.first().is_some_and(|first| sealed::split(first).is_some())
         && full.iter().all(|part| part.len() == MAX_STRING)
         && (1..=MAX_STRING).contains(&last.len());
     is_cut_right.then(|| parts.concat().into())
 }
 
-/// Appends the sealed value of a token.
-pub(crate) fn push_sealed(out: &mut String, token: &str) {
+/// Appends the sealed value that holds these bytes under this key.
+pub(crate) fn push_sealed(out: &mut String, key: &str, bytes: &[u8]) {
+    // Tokens are ASCII without quotes: they stand in a string as they are.
     out.push_str("{\"$sealed\":");
-    if token.len() <= MAX_STRING {
-        write_string(out, token);
+    if bytes.len() < MAX_STRING / 2 {
+        out.push('"');
+        push_token(out, key, bytes);
+        out.push('"');
     } else {
-        // Tokens are ASCII: every cut is a boundary of characters.
-        let mut rest = token;
-        let mut open = '[';
-        while !rest.is_empty() {
-            let (part, more) = rest.split_at(rest.len().min(MAX_STRING));
-            out.push(open);
-            write_string(out, part);
-            (rest, open) = (more, ',');
-        }
-        out.push(']');
+        let mut token = String::new();
+        push_token(&mut token, key, bytes);
+        push_parts(out, &token);
     }
     out.push('}');
 }
 
-/// The value of a text that was put together here, of any size and depth.
-pub(crate) fn json_of(text: &str, place: &Place<'_>, path: &str) -> Result<Json> {
+/// Appends what stands in a sealed text.
+pub(crate) fn push_token(out: &mut String, key: &str, bytes: &[u8]) {
+    sealed::begin(out, key);
+    STANDARD_NO_PAD.encode_string(bytes, out);
+}
+
+fn push_parts(out: &mut String, token: &str) {
+    let is_one = token.len() <= MAX_STRING;
+    let mut rest = token;
+    let mut before = if is_one { "\"" } else { "[\"" };
+    while !rest.is_empty() {
+        let (part, more) = rest.split_at(rest.len().min(MAX_STRING));
+        out.push_str(before);
+        out.push_str(part);
+        out.push('"');
+        (rest, before) = (more, ",\"");
+    }
+    if !is_one {
+        out.push(']');
+    }
+}
+
+/// Refuses a value that was sealed without being canonical JSON: it would break the text that it goes into.
+pub(crate) fn check_canonical(value: &str, place: &Place<'_>, path: &str) -> Result<()> {
     let limits = Limits {
         max_depth: usize::MAX,
         max_bytes: usize::MAX,
         max_string_bytes: usize::MAX,
     };
-    let json = Document::parse(text.as_bytes(), &limits).map(|document| Json::from_view(document.root()));
-    json.ok()
-        .filter(|json| json.as_str() == text)
-        .ok_or_else(|| Error::Malformed {
-            place: place.at(path),
-            reason: "what was sealed isn't canonical JSON",
-        })
+    let document = Document::parse(value.as_bytes(), &limits);
+    let is_canonical =
+        document.is_ok_and(|document| document.root().text() == value && is_canonical(document.root()));
+    if is_canonical {
+        return Ok(());
+    }
+    Err(Error::Malformed {
+        place: place.at(path),
+        reason: "what was sealed isn't canonical JSON",
+    })
 }
 
 #[cfg(test)]

@@ -42,9 +42,7 @@ impl Sealer {
         if self.values.is_plaintext() && entry.uid.is_none() {
             return Ok(entry.clone());
         }
-        let owner = owner(entry)?;
-        self.check_entry(entry)?;
-        Ok(self.open_parts(entry, owner, Origin::Store)?.entry)
+        Ok(self.open_parts(entry, owner(entry)?, Origin::Store)?.entry)
     }
 
     /// Refuses an entry whose marked values aren't all sealed. Opens nothing.
@@ -62,9 +60,10 @@ impl Sealer {
         ];
         for (side, properties, paths) in sides {
             if let Some(properties) = properties {
-                let marked = marked_fields(properties.json(), paths, &SecretStrings::default());
+                let json = properties.json();
+                let marked = |paths: &[String]| marked_fields(json, paths, &SecretStrings::default());
                 let place = Place::new(owner, side);
-                self.values.check_sealed(properties.json(), marked, &place, "")?;
+                self.values.check_sealed(json, paths, marked, &place, "")?;
             }
         }
         Ok(())
@@ -118,10 +117,12 @@ impl Sealer {
             id: false,
             init_errors: Vec::new(),
         };
+        let (paths, place) = (&entry.sensitive_inputs, Place::new(owner, Side::Inputs));
         (open.entry.inputs, open.inputs) =
-            self.open_properties(entry.inputs.as_ref(), &Place::new(owner, Side::Inputs), from)?;
+            self.open_properties(entry.inputs.as_ref(), paths, &place, from)?;
+        let (paths, place) = (&entry.sensitive_outputs, Place::new(owner, Side::Outputs));
         (open.entry.outputs, open.outputs) =
-            self.open_properties(entry.outputs.as_ref(), &Place::new(owner, Side::Outputs), from)?;
+            self.open_properties(entry.outputs.as_ref(), paths, &place, from)?;
         (open.entry.extensions, open.extensions) =
             self.open_map(&entry.extensions, &Place::new(owner, Side::Extensions), from)?;
         (open.entry.unknown, _) = self.open_map(&entry.unknown, &Place::new(owner, Side::Unknown), from)?;
@@ -143,13 +144,23 @@ impl Sealer {
     fn open_properties(
         &self,
         properties: Option<&Properties>,
+        paths: &[String],
         place: &Place<'_>,
         from: Origin,
     ) -> Result<(Option<Properties>, Vec<Stretch>)> {
         let Some(properties) = properties else {
             return Ok((None, Vec::new()));
         };
-        let Opened { json, pinned } = self.values.open(properties.json(), place, "", from)?;
+        let sealed = properties.json();
+        let Opened { json, pinned } = match from {
+            Origin::Caller => self.values.open(sealed, place, "", from)?,
+            Origin::Store => {
+                let marked = |paths: &[String]| marked_fields(sealed, paths, &SecretStrings::default());
+                let json = self.values.open_checked(sealed, paths, marked, place, "")?;
+                let pinned = Vec::new();
+                Opened { json, pinned }
+            }
+        };
         let properties = Properties::new(json).ok_or_else(|| Error::Malformed {
             place: place.at(""),
             reason: "what was sealed isn't an object",

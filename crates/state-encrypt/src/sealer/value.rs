@@ -3,9 +3,11 @@
 use crate::cipher::Cipher;
 use crate::error::{Error, Result};
 use crate::place::Place;
-use crate::stretch::{Stretch, json_of, push_sealed, token, united, with_member};
+use crate::stretch::{Stretch, check_canonical, push_sealed, push_token, step, token, united, with_member};
 use state_core::head::Policy;
+use state_core::json::View;
 use state_core::{Json, sealed};
+use std::borrow::Cow;
 use zeroize::Zeroizing;
 
 /// Whether what looks like a sealed value must be one.
@@ -55,13 +57,43 @@ impl ValueSealer {
 
     /// Opens what is sealed in a value. `prefix` leads to it in the place's side.
     pub(crate) fn open(&self, json: &Json, place: &Place<'_>, prefix: &str, from: Origin) -> Result<Opened> {
+        self.open_stretches(json, with_member(json), place, prefix, from)
+    }
+
+    /// [`ValueSealer::check_sealed`], then [`ValueSealer::open`] of what the store holds.
+    pub(crate) fn open_checked(
+        &self,
+        json: &Json,
+        paths: &[String],
+        marked: impl Fn(&[String]) -> Vec<Stretch>,
+        place: &Place<'_>,
+        prefix: &str,
+    ) -> Result<Json> {
+        let sealed = with_member(json);
+        self.check_inside(&sealed, paths, marked, place, prefix)?;
+        let opened = self.open_stretches(json, sealed, place, prefix, Origin::Store)?;
+        Ok(opened.json)
+    }
+
+    fn open_stretches(
+        &self,
+        json: &Json,
+        sealed: Vec<(Stretch, View<'_>)>,
+        place: &Place<'_>,
+        prefix: &str,
+        from: Origin,
+    ) -> Result<Opened> {
         let mut pinned = Vec::new();
         let whole = json.as_str();
-        let mut text = Zeroizing::new(String::new());
+        let mut text = Zeroizing::new(String::with_capacity(if sealed.is_empty() {
+            0
+        } else {
+            whole.len()
+        }));
         let mut end = 0;
-        for Stretch { pointer, range } in with_member(json) {
-            let path = format!("{prefix}{pointer}");
-            let Some(token) = json.view().pointer(&pointer).and_then(token) else {
+        for (Stretch { pointer, range }, view) in sealed {
+            let path = joined(prefix, &pointer);
+            let Some(token) = token(view) else {
                 if from == Origin::Caller || self.is_plaintext() {
                     continue;
                 }
@@ -71,6 +103,7 @@ impl ValueSealer {
                 });
             };
             let value = self.open_token(&token, place, &path)?;
+            check_canonical(&value, place, &path)?;
             text.push_str(&whole[end..range.start]);
             let start = text.len();
             text.push_str(&value);
@@ -85,7 +118,7 @@ impl ValueSealer {
             return Ok(Opened { json, pinned });
         }
         text.push_str(&whole[end..]);
-        let json = json_of(&text, place, prefix)?;
+        let json = Json::from_canonical(&text);
         Ok(Opened { json, pinned })
     }
 
@@ -100,7 +133,8 @@ impl ValueSealer {
         if self.is_plaintext() {
             return Ok(json.clone());
         }
-        let stretches = united(json, stretches.into_iter().chain(with_member(json)));
+        let own = with_member(json).into_iter().map(|(stretch, _)| stretch);
+        let stretches = united(json, stretches.into_iter().chain(own));
         if stretches.is_empty() {
             return Ok(json.clone());
         }
@@ -109,13 +143,14 @@ impl ValueSealer {
         let mut end = 0;
         for Stretch { pointer, range } in stretches {
             text.push_str(&whole[end..range.start]);
-            let path = format!("{prefix}{pointer}");
-            let token = self.cipher.seal(place, &path, &whole.as_bytes()[range.clone()])?;
-            push_sealed(&mut text, &token);
+            let path = joined(prefix, &pointer);
+            let value = &whole.as_bytes()[range.clone()];
+            let bytes = self.cipher.seal(place, &path, value)?;
+            push_sealed(&mut text, self.cipher.digits(), &bytes);
             end = range.end;
         }
         text.push_str(&whole[end..]);
-        json_of(&text, place, prefix)
+        Ok(Json::from_canonical(&text))
     }
 
     /// Opens a text if it is sealed; says whether it was.
@@ -154,8 +189,10 @@ impl ValueSealer {
         if self.is_plaintext() || !is_secret && !text.starts_with(sealed::TEXT_PREFIX) {
             return Ok(text.to_owned());
         }
-        let token = self.cipher.seal(place, path, text.as_bytes())?;
-        Ok(format!("{}{token}", sealed::TEXT_PREFIX))
+        let bytes = self.cipher.seal(place, path, text.as_bytes())?;
+        let mut sealed = sealed::TEXT_PREFIX.to_owned();
+        push_token(&mut sealed, self.cipher.digits(), &bytes);
+        Ok(sealed)
     }
 
     fn open_token(&self, token: &str, place: &Place<'_>, path: &str) -> Result<Zeroizing<String>> {
@@ -165,34 +202,69 @@ impl ValueSealer {
                 reason: "it is sealed, but the stack is not",
             });
         }
-        let value = self.cipher.open(place, path, token)?;
-        let text = std::str::from_utf8(&value).map_err(|_| Error::NotAuthentic {
-            place: place.at(path),
-        })?;
-        Ok(Zeroizing::new(text.to_owned()))
+        self.cipher.open(place, path, token)
     }
 
-    /// Refuses a value whose marked stretches aren't all inside of sealed values. Needs no key.
+    /// Refuses a value whose marked stretches aren't all inside of sealed values. Needs no key. `marked` says what paths
+    /// cover in it.
     pub(crate) fn check_sealed(
         &self,
         json: &Json,
-        marked: impl IntoIterator<Item = Stretch>,
+        paths: &[String],
+        marked: impl Fn(&[String]) -> Vec<Stretch>,
         place: &Place<'_>,
         prefix: &str,
     ) -> Result<()> {
-        if self.is_plaintext() {
+        self.check_inside(&with_member(json), paths, marked, place, prefix)
+    }
+
+    fn check_inside(
+        &self,
+        sealed: &[(Stretch, View<'_>)],
+        paths: &[String],
+        marked: impl Fn(&[String]) -> Vec<Stretch>,
+        place: &Place<'_>,
+        prefix: &str,
+    ) -> Result<()> {
+        if self.is_plaintext() || paths.is_empty() {
             return Ok(());
         }
-        let sealed = with_member(json);
-        for stretch in marked {
-            let after = sealed.partition_point(|one| one.range.start <= stretch.range.start);
+        // Most paths lead straight to a sealed value; only the others must be resolved.
+        let mut pointers: Vec<&str> = sealed.iter().map(|(one, _)| one.pointer.as_str()).collect();
+        pointers.sort_unstable();
+        let leads_to_sealed = |path: &&String| {
+            let pointer = if path.starts_with('/') {
+                Cow::Borrowed(path.as_str())
+            } else {
+                Cow::Owned(step(path))
+            };
+            let inside = pointer.strip_prefix(prefix);
+            inside.is_some_and(|inside| pointers.binary_search(&inside).is_ok())
+        };
+        let others: Vec<String> = paths
+            .iter()
+            .filter(|path| !leads_to_sealed(path))
+            .cloned()
+            .collect();
+        if others.is_empty() {
+            return Ok(());
+        }
+        for stretch in marked(&others) {
+            let after = sealed.partition_point(|(one, _)| one.range.start <= stretch.range.start);
             let inside = after.checked_sub(1).and_then(|at| sealed.get(at));
-            if !inside.is_some_and(|one| one.contains(&stretch)) {
+            if !inside.is_some_and(|(one, _)| one.contains(&stretch)) {
                 return Err(Error::Plain {
-                    place: place.at(&format!("{prefix}{}", stretch.pointer)),
+                    place: place.at(&joined(prefix, &stretch.pointer)),
                 });
             }
         }
         Ok(())
     }
+}
+
+fn joined(prefix: &str, pointer: &str) -> String {
+    let mut path = String::with_capacity(prefix.len() + pointer.len());
+    path.push_str(prefix);
+    path.push_str(pointer);
+    path
 }
