@@ -54,6 +54,16 @@ pub fn split(token: &str) -> Option<(&str, &str)> {
     key.bytes().all(is_digit).then_some((key, sealed))
 }
 
+/// The keys, in 16 hex digits each, of all that looks sealed in the text of a document.
+pub fn keys_in(text: &str) -> std::collections::BTreeSet<&str> {
+    let after = text.match_indices(MEMBER).filter_map(|(at, _)| {
+        // In a text a colon follows, in JSON `":"`, or `":["` before the first of several parts.
+        let rest = text[at + MEMBER.len()..].trim_start_matches(['"', ':', '[']);
+        split(rest).map(|(key, _)| key)
+    });
+    after.collect()
+}
+
 /// Appends what stands before the base64. `key` is the key id in hex; its first 16 digits show.
 pub fn begin(out: &mut String, key: &str) {
     out.push_str(VERSION);

@@ -25,6 +25,8 @@ pub enum Domain {
     Snapshot,
     /// A frame of the journal.
     Frame,
+    /// A document that says what made a revision.
+    Update,
     /// A name's pointer.
     Name,
     /// A result that waits on a local disk.
@@ -40,6 +42,7 @@ impl Domain {
             Self::Recipients => "recipients",
             Self::Snapshot => "snapshot",
             Self::Frame => "frame",
+            Self::Update => "update",
             Self::Name => "name",
             Self::Spool => "spool",
             Self::Outputs => "outputs",

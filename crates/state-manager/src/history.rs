@@ -1,6 +1,7 @@
 //! Revisions: which there are, and what each of them holds.
 
 use crate::document::{Made, RevisionDocument};
+use crate::keys;
 use crate::load::{self, Replayed};
 use crate::snapshots;
 use crate::stack::Stack;
@@ -39,7 +40,9 @@ pub(crate) async fn documents(stack: &Stack, tip: &Replayed) -> Result<Vec<Revis
         if let ObjectName::Update(id) = &name
             && !tip.revisions.iter().any(|live| live.revision == *id)
         {
-            all.insert(id.clone(), read_document(stack, &name).await?);
+            let document = read_document(stack, &name).await?;
+            keys::authenticate_document(stack, tip, &document).await?;
+            all.insert(id.clone(), document);
         }
     }
     all.extend(
@@ -128,7 +131,11 @@ pub(crate) async fn document(
         Some(document) => Ok(document),
         None => match read_document(stack, &ObjectName::Update(revision.clone())).await {
             Err(Error::NotFound { .. }) => Err(missing()),
-            other => other,
+            Err(other) => Err(other),
+            Ok(document) => {
+                keys::authenticate_document(stack, tip, &document).await?;
+                Ok(document)
+            }
         },
     }
 }

@@ -82,7 +82,7 @@ pub use persistent::StateManager;
 pub use registry::{BackendRegistry, StoreRequest};
 pub use revisions::Revisions;
 pub use session::Session;
-pub use stack::{Stack, View};
+pub use stack::{Authenticity, Stack, View};
 pub use stacks::{Removal, StackSummary, Stacks};
 pub use state_core::{Error, ErrorKind, Result};
 pub use store_url::file_url;

@@ -28,6 +28,8 @@ pub(crate) struct Replayed {
     /// Whether a mark is in its frames and no mutation ended after the last one: one may, when its update was
     /// quicker to end.
     pub(crate) ends_with_mark: bool,
+    /// The head that it was read under; none when it was read for something else than the tip.
+    pub(crate) head: Option<Box<Head>>,
 }
 
 /// The state at the end of a journal that was read from its head's base.
@@ -41,7 +43,11 @@ pub(crate) async fn tip(
     if let Some(key) = key {
         authenticate(&view.head, &view.frames, key)?;
     }
-    from_base(backend, view.head.lineage, &view.head.base, &view.frames).await
+    let tip = from_base(backend, view.head.lineage, &view.head.base, &view.frames).await?;
+    Ok(Replayed {
+        head: Some(Box::new(view.head.clone())),
+        ..tip
+    })
 }
 
 /// The state after these frames, which begin at the base.
@@ -93,6 +99,7 @@ pub(crate) async fn from_base(
         snapshots,
         journal_bytes: frames.iter().map(|frame| frame.bytes().len() as u64).sum(),
         ends_with_mark,
+        head: None,
     })
 }
 

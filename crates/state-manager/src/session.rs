@@ -66,6 +66,7 @@ impl Session {
             environment: environment.clone(),
             stack: head.name.to_string(),
             queue: sender.downgrade(),
+            key: seal.shared_key(),
         };
         let scribe = Scribe::start(desk, base, replayed.journal_bytes, missing);
         let published = Published {

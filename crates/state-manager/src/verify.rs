@@ -67,7 +67,8 @@ fn compare_documents(stack: &Stack, frames: &[Frame], revisions: &[RevisionDocum
         }
     }
     for document in revisions {
-        if made.get(&document.revision) != Some(document) {
+        let told = made.get(&document.revision);
+        if !told.is_some_and(|told| told.says_the_same_as(document)) {
             let name = ObjectName::Update(document.revision.clone());
             let object = format!("stack {}: {name}", stack.lineage());
             return Err(Error::corrupt(
