@@ -12,7 +12,7 @@ use crate::stack::Stack;
 use crate::update::Update;
 use crate::{keys, load, logs, snapshots};
 use records::{finished, finished_with, started};
-use state_core::backend::Acquired;
+use state_core::backend::{Acquired, Tail};
 use state_core::head::Watermark;
 use state_core::journal::{Rebase, RebaseCause, Record, Stored};
 use state_core::mutation::{Resolution, Resolve};
@@ -32,6 +32,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 pub struct Session {
     stack: Stack,
     writer: Arc<dyn Writer>,
+    /// The same without a key.
+    untagged: Arc<dyn Writer>,
     requests: mpsc::Sender<Request>,
     published: watch::Receiver<Published>,
     recovered: Arc<[PendingOperation]>,
@@ -49,6 +51,7 @@ impl Session {
             tail,
             writer,
         } = acquired;
+        let untagged = Arc::clone(&writer);
         let (seal, writer) = keys::for_writing(&stack, writer, &head, tail.next).await?;
         if let (Some(key), Some(_)) = (seal.key(), head.key_id) {
             load::authenticate(&head, &frames, key)?;
@@ -89,6 +92,7 @@ impl Session {
         let session = Self {
             stack,
             writer,
+            untagged,
             requests: sender,
             published,
             recovered,
@@ -188,7 +192,8 @@ impl Session {
             let reason = format!("{pending} operation(s) are pending: resolve them first");
             return Err(Error::conflict(object(), reason));
         }
-        let snapshot = self.stack.get(to).await?;
+        // It may be sealed with an earlier key, or not at all.
+        let snapshot = self.stack.reveal(self.stack.get(to).await?).await?;
         let cause = RebaseCause::Restore { revision: to.clone() };
         self.rebase(request, snapshot, cause, None).await
     }
@@ -273,17 +278,7 @@ impl Session {
     /// What kept the last batch, or the log of an update, from being written. The lock is freed in any case.
     pub async fn close(self) -> Result<()> {
         let logged = self.logs.store(&*self.writer).await;
-        let (reply, answer) = oneshot::channel();
-        let asked = self
-            .requests
-            .send(Request::Close(reply))
-            .await
-            .map_err(|_| self.gone());
-        let ended = match asked {
-            Ok(()) => answer.await.map_err(|_| self.gone()).flatten(),
-            Err(error) => Err(error),
-        };
-        let marked = match ended {
+        let marked = match self.end_queue().await {
             Ok(tail) if tail.next.get() > 0 => {
                 let last = tail.next.get() - 1;
                 let watermark = Watermark {
@@ -300,6 +295,18 @@ impl Session {
         };
         let released = self.writer.release().await;
         marked.and(released).and(logged)
+    }
+
+    /// Writes what is queued and ends the queue; the lock stays.
+    pub(crate) async fn end_queue(&self) -> Result<Tail> {
+        let (reply, answer) = oneshot::channel();
+        let asked = self.requests.send(Request::Close(reply)).await;
+        asked.map_err(|_| self.gone())?;
+        answer.await.map_err(|_| self.gone())?
+    }
+
+    pub(crate) fn untagged_writer(&self) -> Arc<dyn Writer> {
+        Arc::clone(&self.untagged)
     }
 
     /// How values are stored.

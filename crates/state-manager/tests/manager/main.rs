@@ -12,6 +12,7 @@ mod persistent;
 mod reading;
 mod registry;
 mod revisions;
+mod rotation;
 mod sealed;
 mod seed_001;
 mod seed_004;
