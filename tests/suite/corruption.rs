@@ -4,6 +4,7 @@ mod damage;
 
 use crate::store::{block_on, create, open};
 use damage::{Damage, Files};
+use state_core::head::Policy;
 use state_core::{
     Address, Entry, FactoryInfo, Result, RevisionId, Snapshot, StackName, State, Timestamp, UpdateKind,
     UpdateResult,
@@ -135,7 +136,9 @@ async fn observe(dir: &Path) -> Result<Observed> {
 /// A store with an import, a stored snapshot, several sessions, checkpoints, a rollback and a clean close.
 async fn build(dir: &Path) -> Result<()> {
     let stacks = create(dir)?;
-    let stack = stacks.new_stack(&workload::STACK.parse()?).await?;
+    let stack = stacks
+        .new_stack_with(&workload::STACK.parse()?, Policy::Plaintext)
+        .await?;
     let session = stack.lock("build").await?;
     let imported = session
         .import(

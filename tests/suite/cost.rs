@@ -7,18 +7,10 @@ use std::process::Command;
 /// The most that a frame adds to its payload, in bytes.
 const OVERHEAD: u64 = 112;
 
-/// Mutations that are counted.
-const MUTATIONS: u64 = 50;
-
-/// What a mutation may allocate more at 100,000 entries than at 100. A mutation copies the path to what it changes in
-/// a few persistent maps (by position, by key, by uid, by what is referred to), and each path is one or two nodes
-/// longer then. Measured: 7,329 and 8,197 allocations for 50 mutations, so 147 and 164 each, 17 more.
-const DEEPER: u64 = 18;
-
 #[test]
 fn a_mutation_costs_the_same_at_100_and_at_100_000_entries_with_readers_attached() {
     let (small, large) = (measure(100), measure(100_000));
-    for what in ["writes", "bytes", "fsyncs"] {
+    for what in ["writes", "bytes", "fsyncs", "allocations", "allocated"] {
         assert_eq!(each(&small, what), each(&large, what), "{what} of each mutation");
     }
     assert!(
@@ -26,18 +18,14 @@ fn a_mutation_costs_the_same_at_100_and_at_100_000_entries_with_readers_attached
         "one sync a frame, two frames a mutation"
     );
 
-    let (few, many) = (sum(&small, "allocations"), sum(&large, "allocations"));
     eprintln!(
-        "cost of 50 mutations at 100 and 100,000 entries: {} writes, {} fsyncs, {} bytes; allocations {few} and {many} of {} and {} bytes",
+        "cost of {} mutations at 100 and at 100,000 entries: {} writes, {} fsyncs, {} bytes, {} allocations of {} bytes",
+        each(&small, "writes").len(),
         sum(&small, "writes"),
         sum(&small, "fsyncs"),
         sum(&small, "bytes"),
+        sum(&small, "allocations"),
         sum(&small, "allocated"),
-        sum(&large, "allocated"),
-    );
-    assert!(
-        many <= few + DEEPER * MUTATIONS,
-        "allocations: {few} at 100 entries, {many} at 100,000"
     );
     for report in [&small, &large] {
         eprintln!("until close, checkpoint included: {}", report["until-close"]);

@@ -38,7 +38,7 @@ pub(crate) struct GlobalArgs {
     #[arg(long, global = true, value_name = "KEY=VALUE", value_parser = BackendConfig::parse)]
     pub(crate) backend_config: Vec<BackendConfig>,
     /// The stack: `NAME` or `PROJECT/NAME`. Not needed where there is one only.
-    #[arg(long, global = true, env = "STATECTL_STACK", value_name = "NAME")]
+    #[arg(long, global = true, env = "STATECTL_STACK", value_name = "STACK")]
     pub(crate) stack: Option<StackName>,
     /// The profile of the configuration files to use.
     #[arg(long, global = true, env = "STATECTL_PROFILE", value_name = "NAME")]

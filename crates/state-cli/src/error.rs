@@ -126,6 +126,9 @@ fn hint(kind: ErrorKind) -> Option<&'static str> {
         }
         ErrorKind::Format => "use the build of statectl that wrote it, or a newer one",
         ErrorKind::Unsupported => "use another store, or a build with what it names",
+        ErrorKind::Sealed => {
+            "give the identity that opens it with --identity FILE, STATECTL_IDENTITY or STATECTL_PASSPHRASE"
+        }
         ErrorKind::Denied => "get access to the store's files, then run it again",
         ErrorKind::Unavailable => "check that the store is there and answers, then run it again",
         ErrorKind::Closed => "run it again: the stack is opened anew",

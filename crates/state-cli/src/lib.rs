@@ -41,6 +41,7 @@ use std::ffi::OsString;
 ///
 /// Returns the code to exit with. Never panics on what comes from outside.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
+    let arguments = commands::completions::understood(arguments);
     let wants_json = args::wants_json(&arguments);
     let mut command = args::Cli::command();
     let parsed = command.try_get_matches_from_mut(arguments).and_then(|matches| {

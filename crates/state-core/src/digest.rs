@@ -131,6 +131,19 @@ impl fmt::Debug for KeyId {
     }
 }
 
+impl FromStr for KeyId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        read_hex(text).and_then(Self::from_bytes).ok_or_else(|| {
+            Error::invalid(
+                "key id",
+                "it is not 32 lower-case hexadecimal digits, or all are zero",
+            )
+        })
+    }
+}
+
 impl Serialize for KeyId {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -270,6 +270,14 @@ impl Error {
         }
     }
 
+    /// An [`Error::Sealed`].
+    pub fn sealed(object: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Sealed {
+            object: object.into(),
+            reason: reason.into(),
+        }
+    }
+
     /// An [`Error::Corrupt`].
     pub fn corrupt(object: impl Into<String>, offset: u64, reason: impl Into<String>) -> Self {
         Self::Corrupt {

@@ -4,8 +4,10 @@ use crate::backend::{ClientLock, ObjectName};
 use crate::counter::{Epoch, Generation, Slot};
 use crate::digest::{Digest, DigestAlgorithm, KeyId};
 use crate::envelope::Enveloped;
+use crate::error::{Error, Result};
 use crate::id::{Lineage, Nonce};
 use crate::name::StackName;
+use crate::sealing::{StackKey, Tag, TagDomain};
 use serde::{Deserialize, Serialize};
 
 /// Where a stack's state begins, who owns it, and under which rules it is written.
@@ -43,6 +45,9 @@ pub struct Head {
     /// The data key in use; none while the policy is `plaintext`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key_id: Option<KeyId>,
+    /// How that key is wrapped, and which keys led to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<Keys>,
     /// How values are stored.
     pub policy: Policy,
     /// Frames before this slot may have been collected.
@@ -50,6 +55,9 @@ pub struct Head {
     /// The end of the journal at the last clean close: a journal that ends before it was cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watermark: Option<Watermark>,
+    /// Made with the data key over all that owners change: see [`Head::sign`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<Tag>,
     /// Makes these bytes unique.
     pub nonce: Nonce,
 }
@@ -73,12 +81,79 @@ impl Head {
             removed: false,
             client_lock: None,
             key_id: None,
+            keys: None,
             policy: Policy::Plaintext,
             floor: Slot::ZERO,
             watermark: None,
+            tag: None,
             nonce,
         }
     }
+
+    /// Tags the head with the data key. Epoch, generation, removal and nonce aren't covered: a takeover changes them
+    /// without a key, and each frame vouches for its epoch.
+    pub fn sign(&mut self, key: &dyn StackKey) {
+        self.tag = Some(key.tag(TagDomain::Head, &self.signed_bytes()));
+    }
+
+    /// Checks the tag; `object` names the head in errors.
+    ///
+    /// # Errors
+    /// [`Error::Sealed`] when the key is another one, or the tag is missing or another one.
+    pub fn authenticate(&self, object: &str, key: &dyn StackKey) -> Result<()> {
+        let forged = |reason| Err(Error::sealed(object, reason));
+        if self.key_id != Some(key.id()) {
+            return forged("it names another data key than the one at hand");
+        }
+        if self.tag != Some(key.tag(TagDomain::Head, &self.signed_bytes())) {
+            return forged("it wasn't written by anyone who has the data key: somebody changed the store");
+        }
+        Ok(())
+    }
+
+    fn signed_bytes(&self) -> Vec<u8> {
+        let signed = Self {
+            epoch: Epoch::ZERO,
+            generation: Generation::ZERO,
+            removed: false,
+            tag: None,
+            nonce: Nonce::from_bytes([0; 16]),
+            ..self.clone()
+        };
+        signed.encode()
+    }
+}
+
+/// How a stack's data key is wrapped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Keys {
+    /// How many keys the stack had, this one included. Never falls.
+    pub generation: u64,
+    /// From this slot on every frame of data is tagged.
+    pub since: Slot,
+    /// The numbers of the files that hold the key.
+    pub files: Vec<u64>,
+    /// To whom they are wrapped. A passphrase is `passphrase`.
+    pub recipients: Vec<String>,
+    /// How each key came after the one before it, oldest first: whoever knows one of them can tell that its
+    /// successors are no stranger's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub succession: Vec<Succession>,
+}
+
+/// A data key that took the place of another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Succession {
+    /// The key before.
+    pub old: KeyId,
+    /// The key after it.
+    pub new: KeyId,
+    /// How many keys the stack had then.
+    pub generation: u64,
+    /// Made with the key before: see [`StackKey::endorse`].
+    pub endorsement: Tag,
 }
 
 /// A point from which the journal can be replayed.
@@ -158,4 +233,43 @@ pub struct Watermark {
     pub slot: Slot,
     /// The chain after it.
     pub chain: Digest,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Head;
+    use crate::counter::{Epoch, Generation, Slot};
+    use crate::id::{Lineage, Nonce};
+    use crate::sealing::StackKey;
+    use crate::testkit::key::TagKey;
+
+    #[test]
+    fn whoever_has_no_key_changes_no_head_unnoticed_but_takes_it_over() {
+        let key = TagKey::new(1);
+        let lineage = Lineage::from_bits([1; 16]);
+        let mut head = Head::new(lineage, "shop".parse().unwrap(), Nonce::from_bytes([1; 16]));
+        head.key_id = Some(key.id());
+        assert!(head.authenticate("head", &key).is_err(), "no tag yet");
+        head.sign(&key);
+        assert!(head.authenticate("head", &key).is_ok());
+
+        let taken_over = Head {
+            epoch: Epoch(7),
+            generation: Generation(3),
+            nonce: Nonce::from_bytes([2; 16]),
+            ..head.clone()
+        };
+        assert!(taken_over.authenticate("head", &key).is_ok());
+
+        let mut forged = head.clone();
+        forged.floor = Slot(9);
+        let mut renamed = head.clone();
+        renamed.name = "other".parse().unwrap();
+        let mut stripped = head.clone();
+        stripped.tag = None;
+        for changed in [forged, renamed, stripped] {
+            assert!(changed.authenticate("head", &key).is_err());
+        }
+        assert!(head.authenticate("head", &TagKey::new(2)).is_err());
+    }
 }

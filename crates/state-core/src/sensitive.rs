@@ -233,12 +233,13 @@ pub fn has_sensitive(snapshot: &Snapshot) -> bool {
     let pending = snapshot.pending_operations.iter().flat_map(entries_of);
     let mut entries = snapshot.entries.iter().map(AsRef::as_ref).chain(pending);
     let outputs = !snapshot.sensitive_outputs.is_empty() && !snapshot.outputs.is_empty();
-    let marked = |entry| {
-        sides(entry)
-            .iter()
-            .any(|(side, paths)| side.is_some() && !paths.is_empty())
-    };
-    outputs || entries.any(marked)
+    outputs || entries.any(entry_has_sensitive)
+}
+
+/// Whether anything in an entry is marked as secret.
+pub fn entry_has_sensitive(entry: &Entry) -> bool {
+    let mut sides = sides(entry).into_iter();
+    sides.any(|(side, paths)| side.is_some() && !paths.is_empty())
 }
 
 fn entries_of(operation: &PendingOperation) -> impl Iterator<Item = &Entry> {

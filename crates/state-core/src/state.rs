@@ -1,7 +1,8 @@
 //! What a journal means so far: the one mutable thing, cheap to copy, changed only by [`State::apply`].
 //!
-//! A state is a set of persistent maps: a copy shares everything with its original, so that neither a reader
-//! nor a checkpoint makes a mutation cost more than its own references.
+//! A state is what was loaded, which never changes, and persistent maps of what changed since: a copy shares
+//! everything with its original, so that neither a reader nor a checkpoint nor the number of entries makes a
+//! mutation cost more than its own references.
 //!
 //! Entries stand in the order of their positions. Those that the open update recorded come first, in the order
 //! in which they were recorded; behind them stands what is left of the base: `new ++ (base − done)` (seed 004).
@@ -10,6 +11,7 @@
 mod apply;
 mod check;
 mod index;
+mod layered;
 mod prune;
 mod replay;
 mod step;
@@ -106,8 +108,12 @@ impl State {
             return Err(damaged("it belongs to another stack"));
         }
         let mut state = Self::new(lineage);
+        let recorded = match &snapshot.continuation {
+            Some(continuation) => usize::try_from(continuation.recorded).unwrap_or(usize::MAX),
+            None => 0,
+        };
         state
-            .load_entries(&snapshot.entries)
+            .load_entries(&snapshot.entries, recorded)
             .map_err(|reason| damaged(&reason))?;
         state.take_header(snapshot);
         state
@@ -126,8 +132,6 @@ impl State {
             state.current.clone_from(&continuation.current);
             state.recent = continuation.recent.iter().copied().collect();
             state.forgotten = continuation.forgotten.iter().cloned().collect();
-            let recorded = usize::try_from(continuation.recorded).unwrap_or(usize::MAX);
-            (state.base, state.front) = state.entries.split(recorded);
         }
         Ok(state)
     }
@@ -296,10 +300,13 @@ impl State {
         });
     }
 
-    /// Replaces all entries. The open update's block of positions starts anew, in front of them.
-    fn load_entries(&mut self, entries: &[SharedEntry]) -> Result<(), String> {
-        self.entries = Entries::load(entries)?;
-        self.open_block();
+    /// Replaces all entries. The open update's block of positions starts anew, with the first `recorded` of them.
+    fn load_entries(&mut self, entries: &[SharedEntry], recorded: usize) -> Result<(), String> {
+        let recorded = recorded.min(entries.len());
+        self.base = Position::ZERO;
+        let first = self.base.block_before();
+        self.entries = Entries::load(entries, recorded, first, self.base)?;
+        self.front = first.after(recorded);
         Ok(())
     }
 

@@ -3,5 +3,6 @@
 pub mod clock;
 pub mod conformance;
 pub mod fault;
+pub mod key;
 pub mod oracle;
 pub mod strategy;

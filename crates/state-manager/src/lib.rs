@@ -44,12 +44,14 @@
 //! A future that is dropped before its work is in the queue does nothing; afterwards the work is done anyway.
 
 mod blame;
+mod came_back;
 pub mod client_lock;
 mod deployments;
 mod document;
 mod environment;
 mod history;
 mod intent;
+mod keys;
 mod load;
 mod logs;
 mod open;
@@ -59,6 +61,7 @@ mod recovery;
 mod registry;
 mod revisions;
 mod scribe;
+mod sealing;
 mod session;
 mod snapshots;
 mod stack;

@@ -4,8 +4,11 @@ use crate::document::{Made, RevisionDocument};
 use crate::snapshots;
 use state_core::backend::JournalView;
 use state_core::journal::{Frame, FrameKind, Parsed, Record, decode_records};
+use state_core::sealing::StackKey;
 use state_core::state::{Loaded, replay};
-use state_core::{Backend, Base, Digest, Error, Lineage, Result, RevisionId, SnapshotRef, State, Timestamp};
+use state_core::{
+    Backend, Base, Digest, Error, Head, Lineage, Result, RevisionId, Slot, SnapshotRef, State, Timestamp,
+};
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
@@ -28,7 +31,16 @@ pub(crate) struct Replayed {
 }
 
 /// The state at the end of a journal that was read from its head's base.
-pub(crate) async fn tip(backend: &dyn Backend, view: &JournalView) -> Result<Replayed> {
+///
+/// With the key, each of its frames must be from those who have it.
+pub(crate) async fn tip(
+    backend: &dyn Backend,
+    view: &JournalView,
+    key: Option<&dyn StackKey>,
+) -> Result<Replayed> {
+    if let Some(key) = key {
+        authenticate(&view.head, &view.frames, key)?;
+    }
     from_base(backend, view.head.lineage, &view.head.base, &view.frames).await
 }
 
@@ -82,6 +94,24 @@ pub(crate) async fn from_base(
         journal_bytes: frames.iter().map(|frame| frame.bytes().len() as u64).sum(),
         ends_with_mark,
     })
+}
+
+/// Each frame of data must have been made with the key since the stack has one. A fence needs none: see
+/// [`Frame::tagged`].
+pub(crate) fn authenticate(head: &Head, frames: &[Frame], key: &dyn StackKey) -> Result<()> {
+    let since = head.keys.as_ref().map_or(Slot::ZERO, |keys| keys.since);
+    let is_tagged = |frame: &&Frame| frame.kind() == FrameKind::Data && frame.slot() >= since;
+    match frames
+        .iter()
+        .filter(is_tagged)
+        .find(|frame| !frame.is_authentic(key))
+    {
+        None => Ok(()),
+        Some(frame) => Err(Error::sealed(
+            frame_object(head.lineage, frame),
+            "it wasn't written by anyone who has the data key: somebody changed the store",
+        )),
+    }
 }
 
 /// What `pick` finds in the state at each mark of these frames, which begin at the base; oldest first. One pass, and no

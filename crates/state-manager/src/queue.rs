@@ -16,6 +16,7 @@ use crate::scribe::Scribe;
 use batch::Batch;
 use state_core::backend::Tail;
 use state_core::journal::{Frame, FrameKind};
+use state_core::sealing::StackKey;
 use state_core::{Entropy, Error, Nonce, Result, State, Writer};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -48,6 +49,8 @@ pub(crate) struct Queue {
     pub(crate) requests: mpsc::Receiver<Request>,
     pub(crate) published: watch::Sender<Published>,
     pub(crate) scribe: Scribe,
+    /// What frames are tagged with.
+    pub(crate) key: Option<Arc<dyn StackKey>>,
 }
 
 /// Who may still ask.
@@ -173,7 +176,8 @@ impl Queue {
         }
         let nonce = Nonce::random(&*self.entropy);
         let Tail { next, chain } = self.tail;
-        Frame::new(
+        Frame::tagged(
+            self.key.as_deref(),
             FrameKind::Data,
             self.writer.epoch(),
             next,

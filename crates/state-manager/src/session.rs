@@ -7,9 +7,10 @@ use crate::intent::UpdateRequest;
 use crate::queue::{Answer, Job, Prepared, Published, Queue, Request, WAITING, Work, ended};
 use crate::recovery;
 use crate::scribe::{Desk, Scribe};
+use crate::sealing::Seal;
 use crate::stack::Stack;
 use crate::update::Update;
-use crate::{load, logs, snapshots};
+use crate::{keys, load, logs, snapshots};
 use records::{finished, finished_with, started};
 use state_core::backend::Acquired;
 use state_core::head::Watermark;
@@ -17,8 +18,8 @@ use state_core::journal::{Rebase, RebaseCause, Record, Stored};
 use state_core::mutation::{Resolution, Resolve};
 use state_core::state::Loaded;
 use state_core::{
-    Base, Epoch, Error, MutationId, Nonce, PendingOperation, Result, RevisionId, Snapshot, SnapshotRef,
-    State, Uid, UpdateId, UpdateInfo, UpdateKind, UpdateResult, Writer, verify,
+    Base, Entry, Epoch, Error, MutationId, Nonce, PendingOperation, Result, RevisionId, Snapshot,
+    SnapshotRef, State, Uid, UpdateId, UpdateInfo, UpdateKind, UpdateResult, Writer, verify,
 };
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -34,6 +35,7 @@ pub struct Session {
     requests: mpsc::Sender<Request>,
     published: watch::Receiver<Published>,
     recovered: Arc<[PendingOperation]>,
+    seal: Seal,
     /// Logs of updates that ended, as far as they couldn't be stored yet.
     logs: Arc<logs::Unsaved>,
 }
@@ -47,6 +49,10 @@ impl Session {
             tail,
             writer,
         } = acquired;
+        let (seal, writer) = keys::for_writing(&stack, writer, &head, tail.next).await?;
+        if let (Some(key), Some(_)) = (seal.key(), head.key_id) {
+            load::authenticate(&head, &frames, key)?;
+        }
         recovery::finish_rename(&stack, &*writer, &head).await?;
         let base = head.base.clone();
         let replayed = load::from_base(stack.backend(), stack.lineage(), &base, &frames).await?;
@@ -76,6 +82,7 @@ impl Session {
             requests,
             published: publish,
             scribe,
+            key: seal.shared_key(),
         };
         let _detached = tokio::spawn(queue.run(replayed.state));
         let session = Self {
@@ -84,6 +91,7 @@ impl Session {
             requests: sender,
             published,
             recovered,
+            seal,
             logs: Arc::default(),
         };
         if interrupted {
@@ -240,6 +248,7 @@ impl Session {
         id: MutationId,
         resolution: Resolution,
     ) -> Result<RevisionId> {
+        let resolution = self.sealed_resolution(id, resolution)?;
         let info = self.update_info(request);
         let end = self.now();
         let build = move |state: &State, base: &Base| {
@@ -290,6 +299,26 @@ impl Session {
         };
         let released = self.writer.release().await;
         marked.and(released).and(logged)
+    }
+
+    /// How values are stored.
+    pub(crate) const fn seal(&self) -> &Seal {
+        &self.seal
+    }
+
+    /// What is true of a pending operation, as it is stored: under the uid that the entry will be recorded with.
+    fn sealed_resolution(&self, id: MutationId, resolution: Resolution) -> Result<Resolution> {
+        let Resolution::Done(Some(entry)) = resolution else {
+            return Ok(resolution);
+        };
+        let state = self.state();
+        let operation = state.pending().find(|operation| operation.id == id);
+        let begun = operation.and_then(|operation| operation.entry.as_ref()?.uid);
+        let sealed = self.seal.entry(Entry {
+            uid: begun.or(entry.uid),
+            ..Entry::clone(&entry)
+        })?;
+        Ok(Resolution::Done(Some(Arc::new(sealed))))
     }
 
     pub(crate) fn writer(&self) -> &dyn Writer {
@@ -381,6 +410,7 @@ impl Session {
         snapshot.pending_operations = Vec::new();
         let entropy = Arc::clone(&self.stack.environment().entropy);
         let object = format!("snapshot for stack {}", self.stack.name().short());
+        let seal = self.seal.clone();
         let snapshot = snapshots::blocking(move || {
             for entry in &mut snapshot.entries {
                 let known = state
@@ -394,6 +424,7 @@ impl Session {
                     Arc::make_mut(entry).uid = Some(uid);
                 }
             }
+            let snapshot = seal.snapshot(snapshot)?;
             verify::check(&object, &snapshot).map(|()| Arc::new(snapshot))
         })
         .await??;

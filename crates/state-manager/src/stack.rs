@@ -5,6 +5,7 @@ use crate::client_lock;
 use crate::document::Made;
 use crate::environment::Environment;
 use crate::history::{self, Revision};
+use crate::keys::{self, Keyring};
 use crate::load::{self, Replayed};
 use crate::persistent::Known;
 use crate::revisions::Revisions;
@@ -14,7 +15,7 @@ use state_core::backend::{Acquire, Acquired, LockStatus};
 use state_core::mutation::StackOutputs;
 use state_core::{
     Address, Backend, Epoch, Error, Head, Lineage, Nonce, Result, RevisionId, Snapshot, SnapshotMeta,
-    StackName, State, Timestamp,
+    StackName, State, Timestamp, sealing::StackKey,
 };
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ pub struct Stack {
     name: StackName,
     lineage: Lineage,
     client_lock: Option<Arc<str>>,
+    keyring: Keyring,
 }
 
 impl Stack {
@@ -41,7 +43,16 @@ impl Stack {
             name,
             lineage,
             client_lock: None,
+            keyring: Keyring::default(),
         }
+    }
+
+    pub(crate) fn set_keyring(&mut self, keyring: Keyring) {
+        self.keyring = keyring;
+    }
+
+    pub(crate) const fn keyring(&self) -> &Keyring {
+        &self.keyring
     }
 
     pub(crate) fn set_client_lock_id(&mut self, id: Option<String>) {
@@ -76,8 +87,10 @@ impl Stack {
     /// `Corrupt` when stored bytes are damaged.
     pub async fn tip(&self) -> Result<View> {
         let view = self.backend.read_journal(self.lineage, None).await?;
-        let Replayed { state, moment, .. } = load::tip(self.backend(), &view).await?;
+        let key = keys::for_reading(self, &view.head).await?;
+        let Replayed { state, moment, .. } = load::tip(self.backend(), &view, key.as_deref()).await?;
         Ok(View {
+            authenticity: Authenticity::of(&view.head, key.as_deref()),
             state: Arc::new(state),
             head: view.head,
             name: self.name.clone(),
@@ -281,7 +294,8 @@ impl Stack {
 
     pub(crate) async fn replay_tip(&self) -> Result<Replayed> {
         let view = self.backend.read_journal(self.lineage, None).await?;
-        load::tip(self.backend(), &view).await
+        let key = keys::for_reading(self, &view.head).await?;
+        load::tip(self.backend(), &view, key.as_deref()).await
     }
 
     fn require_current(&self, tip: &Replayed) -> Result<RevisionId> {
@@ -310,7 +324,30 @@ pub struct View {
     pub head: Head,
     /// The stack's name.
     pub name: StackName,
+    /// Whether it is known to be from those who have the stack's key.
+    pub authenticity: Authenticity,
     moment: Timestamp,
+}
+
+/// Whether what was read is from those who have the stack's key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Authenticity {
+    /// The stack has no key: whoever can write to the store can write anything.
+    None,
+    /// There was no identity at hand to check it with. Damage would still have been seen.
+    Unchecked,
+    /// Head and journal were made with the key.
+    Checked,
+}
+
+impl Authenticity {
+    fn of(head: &Head, key: Option<&dyn StackKey>) -> Self {
+        match (head.key_id, key) {
+            (None, _) => Self::None,
+            (Some(_), None) => Self::Unchecked,
+            (Some(_), Some(_)) => Self::Checked,
+        }
+    }
 }
 
 impl View {

@@ -2,11 +2,13 @@
 
 use crate::client_lock;
 use crate::environment::Environment;
+use crate::keys::Keyring;
 use crate::recovery;
 use crate::stack::Stack;
 use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer, NameTarget};
 use state_core::crypter::CrypterProvider;
-use state_core::head::Moving;
+use state_core::head::{Moving, Policy};
+use state_core::sealing::KeyProvider;
 use state_core::{Backend, Error, Head, Lineage, Nonce, Result, RevisionId, StackName, Timestamp};
 use std::sync::Arc;
 
@@ -16,6 +18,7 @@ pub struct Stacks {
     backend: Arc<dyn Backend>,
     environment: Environment,
     client_lock: Option<String>,
+    keys: Option<Arc<dyn KeyProvider>>,
     pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,
 }
 
@@ -63,8 +66,16 @@ impl Stacks {
             backend,
             environment,
             client_lock: None,
+            keys: None,
             crypters: None,
         }
+    }
+
+    /// Seals and opens values with data keys from here, on every stack that it gives out.
+    #[must_use]
+    pub fn with_keys(mut self, keys: Arc<dyn KeyProvider>) -> Self {
+        self.keys = Some(keys);
+        self
     }
 
     /// Works from now on as the holder of the client lock with this id, on every stack that it gives out: see
@@ -80,11 +91,20 @@ impl Stacks {
         self.backend.url()
     }
 
-    /// Makes an empty stack.
+    /// Makes an empty stack, whose sensitive values are sealed. Its key is made by the first session that has
+    /// [keys](Self::with_keys) to make it from; until then a sensitive value is refused.
     ///
     /// # Errors
     /// `Conflict` when a stack has this name, in whatever case.
     pub async fn new_stack(&self, name: &StackName) -> Result<Stack> {
+        self.new_stack_with(name, Policy::Sensitive).await
+    }
+
+    /// Makes an empty stack with a policy.
+    ///
+    /// # Errors
+    /// As [`Stacks::new_stack`].
+    pub async fn new_stack_with(&self, name: &StackName, policy: Policy) -> Result<Stack> {
         let known = self.backend.read_name(name).await?;
         if let Some(pointer) = &known
             && self.bound(pointer).await?.is_some()
@@ -93,9 +113,9 @@ impl Stacks {
         }
         let entropy = &*self.environment.entropy;
         let lineage = Lineage::random(entropy);
-        self.backend
-            .create_stack(&Head::new(lineage, name.clone(), Nonce::random(entropy)))
-            .await?;
+        let mut head = Head::new(lineage, name.clone(), Nonce::random(entropy));
+        head.policy = policy;
+        self.backend.create_stack(&head).await?;
         let pointer = NamePointer {
             name: name.clone(),
             target: NameTarget::Lineage(lineage),
@@ -254,6 +274,7 @@ impl Stacks {
     fn stack(&self, name: StackName, lineage: Lineage) -> Stack {
         let mut stack = Stack::new(Arc::clone(&self.backend), self.environment.clone(), name, lineage);
         stack.set_client_lock_id(self.client_lock.clone());
+        stack.set_keyring(Keyring::new(self.keys.clone()));
         stack
     }
 

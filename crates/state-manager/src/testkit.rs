@@ -22,6 +22,7 @@ pub mod sharing;
 use crate::environment::Environment;
 use crate::persistent::StateManager;
 use crate::stacks::Stacks;
+use state_core::head::Policy;
 use state_core::json::Properties;
 use state_core::mutation::StackOutputs;
 use state_core::persistent::{PersistentMeta, Persister, Refresher, Transient};
@@ -75,7 +76,10 @@ impl Bench {
 
     /// The first manager of a stack without a snapshot.
     async fn empty(&self) -> Result<StateManager> {
-        let stack = self.stacks.new_stack(&"rules/stack".parse()?).await?;
+        let stack = self
+            .stacks
+            .new_stack_with(&"rules/stack".parse()?, Policy::Plaintext)
+            .await?;
         Ok(StateManager::new(stack))
     }
 

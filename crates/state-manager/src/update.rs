@@ -1,8 +1,10 @@
 //! One update and its steps.
 
+use crate::came_back::CameBack;
 use crate::intent::Intent;
 use crate::logs::Buffer;
 use crate::queue::Prepared;
+use crate::sealing::Seal;
 use crate::session::Session;
 use state_core::LogLine;
 use state_core::journal::Record;
@@ -60,12 +62,14 @@ impl Update {
         let uid = uid
             .or_else(|| entry.as_ref()?.uid)
             .unwrap_or_else(|| Uid::random(entropy));
+        let seal = self.session.seal();
         let entry = entry.map(|entry| {
-            Arc::new(Entry {
+            seal.entry(Entry {
                 uid: Some(uid),
                 ..entry
             })
         });
+        let entry = entry.transpose()?.map(Arc::new);
         if let Some(entry) = &entry {
             check_size(entry)?;
         }
@@ -98,9 +102,9 @@ impl Update {
     /// `Integrity` when it isn't there, or was recorded by this update already.
     pub async fn same(&self, entry: Entry) -> Result<()> {
         let state = self.session.state();
-        let silent = state
-            .entry(&entry.key())
-            .is_some_and(|old| entry.says_the_same_as(old));
+        let old = state.entry(&entry.key());
+        let entry = self.sealed_as(entry, old)?;
+        let silent = old.is_some_and(|old| entry.says_the_same_as(old));
         check_size(&entry)?;
         self.step(StepChange::Same(Arc::new(entry)), !silent).await
     }
@@ -118,6 +122,9 @@ impl Update {
     /// # Errors
     /// `Integrity` when it isn't there, or what came back breaks a rule.
     pub async fn refresh(&self, target: EntryKey, entry: Option<Entry>) -> Result<()> {
+        let state = self.session.state();
+        let sealed = |entry| self.sealed_as(entry, state.entry(&target));
+        let entry = entry.map(sealed).transpose()?;
         self.step(
             StepChange::Refresh {
                 target,
@@ -141,15 +148,31 @@ impl Update {
     /// # Errors
     /// `Integrity` when it isn't there.
     pub async fn outputs(&self, target: EntryKey, outputs: Properties, sensitive: Vec<String>) -> Result<()> {
-        self.step(
+        let state = self.session.state();
+        let registered = Entry {
+            outputs: Some(outputs),
+            sensitive_outputs: sensitive,
+            ..match state.entry(&target) {
+                Some(old) => Entry::clone(old),
+                None => Entry::leaf(target.address.clone(), ""),
+            }
+        };
+        let old = state.entry(&target);
+        let sealed = self.sealed_as(registered, old)?;
+        let change = if old.is_some_and(|old| old.inputs != sealed.inputs) {
+            // What is secret now stands among the inputs too, so they change with it.
+            StepChange::Refresh {
+                target,
+                entry: Some(Arc::new(sealed)),
+            }
+        } else {
             StepChange::Outputs {
                 target,
-                outputs,
-                sensitive,
-            },
-            true,
-        )
-        .await
+                outputs: sealed.outputs.unwrap_or_default(),
+                sensitive: sealed.sensitive_outputs,
+            }
+        };
+        self.step(change, true).await
     }
 
     /// Changes by hand: all of them, or none. An entry that comes without a uid keeps that of the one whose place
@@ -163,8 +186,8 @@ impl Update {
         let entropy = &*self.session.stack().environment().entropy;
         let changes = changes
             .into_iter()
-            .map(|change| identified(change, &state, entropy))
-            .collect();
+            .map(|change| sealed_change(self.session.seal(), identified(change, &state, entropy)))
+            .collect::<Result<_>>()?;
         self.session
             .submit(vec![Record::Edit(Edit { id, changes }).into()], true)
             .await
@@ -187,6 +210,7 @@ impl Update {
     /// # Errors
     /// `Integrity` when no update is open.
     pub async fn set_outputs(&self, outputs: StackOutputs) -> Result<()> {
+        let outputs = self.session.seal().outputs(outputs)?;
         self.session
             .submit(vec![Record::SetOutputs(outputs).into()], true)
             .await
@@ -218,6 +242,14 @@ impl Update {
             .submit(vec![Prepared::from(Record::Step(step))], durable)
             .await
             .map(drop)
+    }
+
+    /// The entry as it is stored, under the uid of the one whose place it takes.
+    fn sealed_as(&self, entry: Entry, old: Option<&SharedEntry>) -> Result<Entry> {
+        self.session.seal().entry(Entry {
+            uid: old.and_then(|old| old.uid).or(entry.uid),
+            ..entry
+        })
     }
 
     fn random_mutation(&self) -> MutationId {
@@ -261,10 +293,21 @@ impl Mutation {
             uid,
         } = self;
         let entry = entry.map(|entry| Entry {
-            uid: entry.uid.or(Some(uid)),
+            uid: Some(uid),
             ..entry
         });
-        let (outcome, entry, reasons, oversized) = fit(outcome, entry, reasons, &target);
+        let came_back = CameBack {
+            outcome,
+            entry,
+            reasons,
+            violation: None,
+        };
+        let CameBack {
+            outcome,
+            entry,
+            reasons,
+            violation,
+        } = came_back.sealed(&session, id, &target).fit(&target);
         let end = End {
             id,
             outcome,
@@ -272,7 +315,7 @@ impl Mutation {
             reasons,
         };
         let answer = session.submit(vec![Record::End(end).into()], true).await?;
-        Ok(oversized.into_iter().chain(answer.refused).collect())
+        Ok(violation.into_iter().chain(answer.refused).collect())
     }
 
     /// It ended as it was meant to.
@@ -290,6 +333,19 @@ impl Mutation {
     pub async fn fail(self) -> Result<()> {
         self.end(Outcome::Failed, None, Vec::new()).await.map(drop)
     }
+}
+
+/// The change as it is stored.
+pub(crate) fn sealed_change(seal: &Seal, change: EditChange) -> Result<EditChange> {
+    let sealed = |entry: &SharedEntry| seal.entry(Entry::clone(entry)).map(Arc::new);
+    Ok(match change {
+        EditChange::Put { target, entry } => EditChange::Put {
+            entry: sealed(&entry)?,
+            target,
+        },
+        EditChange::Append(entry) => EditChange::Append(sealed(&entry)?),
+        other => other,
+    })
 }
 
 /// The change, with a uid on the entry that it brings.
@@ -312,36 +368,6 @@ fn identified(change: EditChange, state: &State, entropy: &dyn Entropy) -> EditC
         EditChange::Append(entry) => EditChange::Append(with(entry, None)),
         other => other,
     }
-}
-
-/// What came back may be too large to be recorded: then all but its outputs is, and says so.
-fn fit(
-    outcome: Outcome,
-    entry: Option<Entry>,
-    mut reasons: Vec<String>,
-    target: &EntryKey,
-) -> (Outcome, Option<Entry>, Vec<String>, Option<Violation>) {
-    let Some(entry) = entry else {
-        return (outcome, None, reasons, None);
-    };
-    let length = codec::entry_text(&entry).len();
-    if length <= MAX_ENTRY {
-        return (outcome, Some(entry), reasons, None);
-    }
-    let detail =
-        format!("its outputs were not recorded: encoded it has {length} bytes, {MAX_ENTRY} are the most");
-    reasons.push(detail.clone());
-    let kept = Entry {
-        outputs: None,
-        sensitive_outputs: Vec::new(),
-        ..entry
-    };
-    (
-        Outcome::Partial,
-        Some(kept),
-        reasons,
-        Some(Violation::of(Rule::Size, target.clone(), detail)),
-    )
 }
 
 pub(crate) fn check_size(entry: &Entry) -> Result<()> {

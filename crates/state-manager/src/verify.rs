@@ -1,9 +1,9 @@
 //! Reading a whole stack and checking all that can be checked.
 
 use crate::document::{Made, RevisionDocument};
-use crate::load;
 use crate::stack::Stack;
 use crate::{history, snapshots};
+use crate::{keys, load};
 use state_core::backend::ObjectName;
 use state_core::journal::{FrameKind, Record, decode_records};
 use state_core::verify::{self, Report};
@@ -27,7 +27,8 @@ pub struct VerifyReport {
 
 pub(crate) async fn verify(stack: &Stack, deep: bool) -> Result<VerifyReport> {
     let view = stack.backend().read_journal(stack.lineage(), None).await?;
-    let tip = load::tip(stack.backend(), &view).await?;
+    let key = keys::for_reading(stack, &view.head).await?;
+    let tip = load::tip(stack.backend(), &view, key.as_deref()).await?;
     let revisions = history::documents(stack, &tip).await?;
     let mut read = tip.snapshots;
     let mut frames = view.frames.len();

@@ -10,6 +10,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestCaseError;
 use reader::Reader;
+use state_core::head::Policy;
 use state_core::journal::{Record, decode_records};
 use state_core::mutation::Resolution;
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
@@ -46,7 +47,10 @@ impl Desk {
     pub(crate) async fn new(backend: Arc<dyn Backend>) -> Result<Self, TestCaseError> {
         let stacks = Stacks::new(Arc::clone(&backend), environment());
         let name = "shop/production".parse().map_err(failed)?;
-        let stack = stacks.new_stack(&name).await.map_err(failed)?;
+        let stack = stacks
+            .new_stack_with(&name, Policy::Plaintext)
+            .await
+            .map_err(failed)?;
         let session = stack.lock("law").await.map_err(failed)?;
         Ok(Self {
             reader: Reader::new(backend, stack.clone()),

@@ -1,16 +1,23 @@
 //! `completions`: scripts that let a shell complete the command line, and the names that they ask for.
 
+mod meaning;
+
+pub(crate) use meaning::understood;
+
 use crate::args::Cli;
 use crate::context::Context;
 use crate::error::CliError;
+use crate::exit::ExitCode;
 use crate::output::Report;
 use crate::store;
 use clap::CommandFactory;
 use serde::Serialize;
 use state_core::StackName;
 
-/// What the script for Bash does beyond what is known when it is made.
+/// What the scripts do beyond what is known when they are made: they ask for names.
 const BASH_WORDS: &str = include_str!("completions/words.bash");
+const ZSH_WORDS: &str = include_str!("completions/words.zsh");
+const FISH_WORDS: &str = include_str!("completions/words.fish");
 
 /// Print the completion script of a shell, for example: `source <(statectl completions bash)`.
 #[derive(Debug, clap::Args)]
@@ -19,7 +26,8 @@ pub(crate) struct Args {
     shell: Shell,
 }
 
-/// Print the names of a kind, a line each: what the scripts ask. Whatever is in the way, there are just none.
+/// Print the names of a kind, a line each: what the scripts ask. Whatever is in the way, there are just none; where
+/// no names are meant at all, it fails.
 #[derive(Debug, clap::Args)]
 pub(crate) struct WordsArgs {
     #[arg(value_enum)]
@@ -31,6 +39,22 @@ enum Words {
     Stacks,
     Addresses,
     Revisions,
+    Outputs,
+    Operations,
+    Nothing,
+}
+
+impl Words {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Stacks => "stacks",
+            Self::Addresses => "addresses",
+            Self::Revisions => "revisions",
+            Self::Outputs => "outputs",
+            Self::Operations => "operations",
+            Self::Nothing => "nothing",
+        }
+    }
 }
 
 /// The shells.
@@ -50,15 +74,21 @@ struct Script {
 
 /// Makes the script.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let generator = match args.shell {
-        Shell::Bash => clap_complete::Shell::Bash,
-        Shell::Zsh => clap_complete::Shell::Zsh,
-        Shell::Fish => clap_complete::Shell::Fish,
+    let (generator, words) = match args.shell {
+        Shell::Bash => (clap_complete::Shell::Bash, BASH_WORDS),
+        Shell::Zsh => (clap_complete::Shell::Zsh, ZSH_WORDS),
+        Shell::Fish => (clap_complete::Shell::Fish, FISH_WORDS),
     };
     let mut script = Vec::new();
     clap_complete::generate(generator, &mut Cli::command(), "statectl", &mut script);
-    if args.shell == Shell::Bash {
-        script.extend_from_slice(BASH_WORDS.as_bytes());
+    script.extend_from_slice(words.as_bytes());
+    if args.shell == Shell::Fish {
+        // Fish asks each flag apart for its values.
+        for flag in meaning::flags() {
+            script.extend_from_slice(
+                format!("complete -c statectl -l {flag} -x -a '(__statectl_words)'\n").as_bytes(),
+            );
+        }
     }
     if !context.global.json {
         return Ok(Report::raw(script, Vec::new()));
@@ -79,7 +109,11 @@ pub(crate) async fn words(context: &Context, args: &WordsArgs) -> Report {
             text.push('\n');
         }
     }
-    Report::raw(text.into_bytes(), Vec::new())
+    let report = Report::raw(text.into_bytes(), Vec::new());
+    match args.kind {
+        Words::Nothing => report.with_code(ExitCode::Failed),
+        _ => report,
+    }
 }
 
 async fn find(context: &Context, kind: Words) -> Result<Vec<String>, CliError> {
@@ -97,5 +131,17 @@ async fn find(context: &Context, kind: Words) -> Result<Vec<String>, CliError> {
             let history = store::open_stack(context).await?.history().await?;
             history.iter().map(|revision| revision.id.to_string()).collect()
         }
+        Words::Outputs => {
+            let view = store::open_stack(context).await?.tip().await?;
+            view.state.outputs().values.keys().cloned().collect()
+        }
+        Words::Operations => {
+            let view = store::open_stack(context).await?.tip().await?;
+            view.state
+                .pending()
+                .map(|operation| operation.id.to_string())
+                .collect()
+        }
+        Words::Nothing => Vec::new(),
     })
 }

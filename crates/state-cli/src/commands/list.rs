@@ -15,6 +15,7 @@ use state_core::PendingOperation;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only addresses that match: `*` is any text, `?` one character, all else is literal.
+    #[arg(value_name = "GLOB")]
     glob: Option<String>,
     /// Print kind, id and marks too. What a terminal gets anyway.
     #[arg(long, short)]

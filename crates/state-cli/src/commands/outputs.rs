@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only this one, and nothing but its value.
+    #[arg(value_name = "OUTPUT")]
     name: Option<String>,
     /// Print a string without quotes.
     #[arg(long, requires = "name")]

@@ -26,7 +26,7 @@ pub(crate) enum Command {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Resolve {
     /// The operation's id, or the beginning of it.
-    #[arg(value_name = "ID")]
+    #[arg(value_name = "OPERATION")]
     operation: String,
     #[command(flatten)]
     answer: Answer,

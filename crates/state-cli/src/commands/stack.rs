@@ -10,6 +10,7 @@ use crate::render::time::age;
 use crate::store;
 use serde::Serialize;
 use state_core::backend::{ClientLock, Holder};
+use state_core::head::Policy;
 use state_core::{ErrorKind, Lineage, RevisionId, StackName, Timestamp};
 use state_manager::{Removal, StackSummary};
 
@@ -25,6 +26,7 @@ pub(crate) enum Command {
     /// Remove a stack, its history too.
     Rm {
         /// Its name.
+        #[arg(value_name = "STACK")]
         name: StackName,
         /// Remove it even if it has entries: the objects that they record stay in the world, and nobody knows of
         /// them any more.
@@ -34,8 +36,10 @@ pub(crate) enum Command {
     /// Give a stack another name.
     Rename {
         /// Its name.
+        #[arg(value_name = "STACK")]
         old: StackName,
         /// Its name from now on.
+        #[arg(value_name = "NAME")]
         new: StackName,
     },
 }
@@ -130,15 +134,18 @@ struct Made {
 }
 
 async fn new(context: &Context, name: &StackName) -> Result<Report, CliError> {
-    let stack = store::open(context)?.new_stack(name).await.map_err(|error| {
-        let taken = error.kind() == ErrorKind::Conflict;
-        let error = CliError::from(error);
-        if taken {
-            error.with_hint("take another name; `statectl stack ls` lists those in use")
-        } else {
-            error
-        }
-    })?;
+    let stack = store::open(context)?
+        .new_stack_with(name, Policy::Plaintext)
+        .await
+        .map_err(|error| {
+            let taken = error.kind() == ErrorKind::Conflict;
+            let error = CliError::from(error);
+            if taken {
+                error.with_hint("take another name; `statectl stack ls` lists those in use")
+            } else {
+                error
+            }
+        })?;
     let made = Made {
         stack: stack.name().to_string(),
         lineage: stack.lineage(),

@@ -1,4 +1,4 @@
-//! Settings from files, and the scripts that complete the command line.
+//! Settings from files.
 
 use crate::sandbox::{Sandbox, run};
 use serde_json::Value;
@@ -114,89 +114,4 @@ fn a_file_that_is_not_understood_says_where() {
         .exits(2)
         .json();
     assert_eq!(unknown["error"]["hint"], "the profiles are: production");
-}
-
-#[test]
-fn each_shell_has_a_script_that_knows_the_commands() {
-    let sandbox = Sandbox::new();
-    for shell in ["bash", "zsh", "fish"] {
-        let script = sandbox.run(&["completions", shell]).exits(0).stdout;
-        for word in ["statectl", "rollback", "profile", "pending"] {
-            assert!(script.contains(word), "{shell}: {word}");
-        }
-        let json = sandbox
-            .run(&["completions", shell, "--json"])
-            .exits(0)
-            .data("completions");
-        assert_eq!(json["script"], script.as_str());
-    }
-    sandbox.run(&["completions", "tcsh"]).exits(2);
-}
-
-/// What Bash would offer at the end of these words.
-fn offered(sandbox: &Sandbox, words: &[&str]) -> Vec<String> {
-    let script = r#"
-        source <(statectl completions bash)
-        COMP_WORDS=(statectl "$@"); COMP_CWORD=$#
-        _statectl_words statectl "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD-1]}"
-        printf '%s\n' "${COMPREPLY[@]}"
-    "#;
-    let binary = std::path::Path::new(env!("CARGO_BIN_EXE_statectl"));
-    let path = std::env::join_paths(std::iter::once(binary.parent().unwrap().to_owned()).chain(
-        std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()),
-    ));
-    let mut bash = std::process::Command::new("bash");
-    bash.args(["--norc", "-c", script, "bash"])
-        .args(words)
-        .current_dir(sandbox.path())
-        .env("PATH", path.unwrap());
-    run(&mut bash)
-        .exits(0)
-        .stdout
-        .lines()
-        .map(str::to_owned)
-        .collect()
-}
-
-#[test]
-fn bash_completes_stacks_addresses_and_revisions_from_the_store() {
-    let sandbox = Sandbox::with_shop();
-    sandbox.run(&["stack", "new", "net/prod"]).exits(0);
-    assert_eq!(
-        offered(&sandbox, &["list", "--stack", ""]),
-        ["default", "net/prod"]
-    );
-    assert_eq!(offered(&sandbox, &["list", "--stack", "n"]), ["net/prod"]);
-    assert_eq!(offered(&sandbox, &["stack", "rm", "d"]), ["default"]);
-    let addresses = offered(&sandbox, &["--stack", "default", "show", "terraform_data.d"]);
-    assert!(
-        addresses.contains(&"terraform_data.database".to_owned()),
-        "{addresses:?}"
-    );
-    let revisions = offered(&sandbox, &["--stack", "default", "rollback", ""]);
-    assert_eq!(revisions.len(), 1, "{revisions:?}");
-    assert!(offered(&sandbox, &["hist"]).contains(&"history".to_owned()));
-    let elsewhere = Sandbox::new();
-    assert_eq!(
-        offered(&elsewhere, &["show", ""]).concat(),
-        "",
-        "nothing there, nothing said"
-    );
-}
-
-#[test]
-fn bash_runs_nothing_that_a_name_holds() {
-    let sandbox = Sandbox::new();
-    let state = std::fs::read_to_string(crate::sandbox::fixture("shop.tfstate")).unwrap();
-    let hostile = state.replacen(
-        "\"index_key\": \"",
-        "\"index_key\": \"$(touch ran)`touch ran`;touch ran ",
-        1,
-    );
-    assert_ne!(state, hostile);
-    sandbox.write("hostile.tfstate", hostile);
-    sandbox.run(&["import", "hostile.tfstate"]).exits(0);
-    let all = offered(&sandbox, &["show", ""]);
-    assert!(all.iter().any(|word| word.contains("touch")), "{all:?}");
-    assert!(!sandbox.path().join("ran").exists());
 }

@@ -4,6 +4,7 @@
 
 mod backends;
 mod changes;
+mod completions;
 mod config;
 mod exits;
 mod import;

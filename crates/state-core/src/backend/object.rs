@@ -1,6 +1,7 @@
 //! Names of the objects of one stack, both ways. The same on every backend.
 
 use crate::counter::{Serial, Slot};
+use crate::digest::KeyId;
 use crate::revision::RevisionId;
 use std::fmt;
 
@@ -14,11 +15,13 @@ pub enum ObjectKind {
     Update,
     /// What engine and providers said during an update.
     Log,
+    /// Data keys, wrapped.
+    Key,
 }
 
 impl ObjectKind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Snapshot, Self::Update, Self::Log];
+    pub const ALL: [Self; 4] = [Self::Snapshot, Self::Update, Self::Log, Self::Key];
 
     /// The folder that holds them.
     pub const fn folder(self) -> &'static str {
@@ -26,6 +29,7 @@ impl ObjectKind {
             Self::Snapshot => "snapshots",
             Self::Update => "updates",
             Self::Log => "logs",
+            Self::Key => "keys",
         }
     }
 }
@@ -45,6 +49,13 @@ pub enum ObjectName {
     Update(RevisionId),
     /// `logs/<serial:020>.jsonl.zst`
     Log(Serial),
+    /// `keys/<number:020>-<key-id:32>.age`
+    Key {
+        /// Counts the wrapped files of the stack.
+        number: u64,
+        /// The data key in it.
+        id: KeyId,
+    },
 }
 
 impl ObjectName {
@@ -54,6 +65,7 @@ impl ObjectName {
             Self::Snapshot { .. } => ObjectKind::Snapshot,
             Self::Update(_) => ObjectKind::Update,
             Self::Log(_) => ObjectKind::Log,
+            Self::Key { .. } => ObjectKind::Key,
         }
     }
 
@@ -63,6 +75,7 @@ impl ObjectName {
             Self::Snapshot { slot, short } => format!("{:020}-{short}.json.zst", slot.get()),
             Self::Update(revision) => format!("{:020}-{}.json", revision.serial().get(), revision.short()),
             Self::Log(serial) => format!("{:020}.jsonl.zst", serial.get()),
+            Self::Key { number, id } => format!("{number:020}-{id}.age"),
         }
     }
 
@@ -78,6 +91,10 @@ impl ObjectName {
             },
             (ObjectKind::Update, "json") => Self::Update(format!("{}-{short}", Serial(number)).parse().ok()?),
             (ObjectKind::Log, "jsonl.zst") => Self::Log(Serial(number)),
+            (ObjectKind::Key, "age") => Self::Key {
+                number,
+                id: short.parse().ok()?,
+            },
             _ => return None,
         };
         (name.file_name() == file).then_some(name)
@@ -94,6 +111,7 @@ impl fmt::Display for ObjectName {
 mod tests {
     use super::{ObjectKind, ObjectName};
     use crate::counter::{Serial, Slot};
+    use crate::digest::KeyId;
 
     #[test]
     fn names_and_file_names_are_each_others_reverse() {
@@ -105,6 +123,10 @@ mod tests {
             },
             ObjectName::Update("7-0123456789abcdef".parse().unwrap()),
             ObjectName::Log(Serial(7)),
+            ObjectName::Key {
+                number: 3,
+                id: KeyId::from_bytes([7; 16]).unwrap(),
+            },
         ] {
             let file = name.file_name();
             for kind in ObjectKind::ALL {

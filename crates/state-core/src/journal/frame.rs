@@ -21,6 +21,7 @@ use crate::counter::{Epoch, Slot};
 use crate::digest::{Digest, DigestAlgorithm, KeyId};
 use crate::error::{Error, Result};
 use crate::id::Nonce;
+use crate::sealing::{StackKey, Tag, TagDomain};
 use bytes::Bytes;
 use std::fmt;
 
@@ -28,7 +29,7 @@ const MAGIC: &[u8; 4] = b"SJF1";
 const VERSION: u8 = 1;
 const HEADER: usize = 64;
 const CHAIN: usize = 32;
-const MAC: usize = 16;
+const MAC: usize = Tag::SHORT;
 const FLAG_MAC: u8 = 1;
 
 /// The most that a frame adds to its payload, in bytes.
@@ -74,6 +75,25 @@ impl Frame {
         payload: &[u8],
         previous: &Digest,
     ) -> Result<Self> {
+        Self::tagged(None, kind, epoch, slot, nonce, payload, previous)
+    }
+
+    /// As [`Frame::new`], with a MAC when there is a key: over the chain, so over the frame and all before it.
+    ///
+    /// Fences have none: a takeover needs no key, and what a forged one could do, end the journal early, whoever can
+    /// cut the file can do as well.
+    ///
+    /// # Errors
+    /// As [`Frame::new`].
+    pub fn tagged(
+        key: Option<&dyn StackKey>,
+        kind: FrameKind,
+        epoch: Epoch,
+        slot: Slot,
+        nonce: Nonce,
+        payload: &[u8],
+        previous: &Digest,
+    ) -> Result<Self> {
         if payload.len() > MAX_PAYLOAD {
             return Err(Error::invalid(
                 format!("journal frame of slot {slot}"),
@@ -83,28 +103,33 @@ impl Frame {
                 ),
             ));
         }
-        let mut bytes = Vec::with_capacity(HEADER + payload.len() + CHAIN);
+        let key_id = key.map(StackKey::id);
+        let mut bytes = Vec::with_capacity(HEADER + payload.len() + CHAIN + MAC);
         bytes.extend_from_slice(MAGIC);
         let kind_code = match kind {
             FrameKind::Data => 1,
             FrameKind::Fence => 2,
         };
-        bytes.extend_from_slice(&[VERSION, kind_code, DigestAlgorithm::Blake3.code(), 0]);
+        let flags = if key.is_some() { FLAG_MAC } else { 0 };
+        bytes.extend_from_slice(&[VERSION, kind_code, DigestAlgorithm::Blake3.code(), flags]);
         bytes.extend_from_slice(&epoch.get().to_be_bytes());
         bytes.extend_from_slice(&slot.get().to_be_bytes());
         // Checked above: at most 64 MiB.
         bytes.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes());
-        bytes.extend_from_slice(&[0; 16]);
+        bytes.extend_from_slice(&key_id.map_or([0; 16], |id| *id.as_bytes()));
         bytes.extend_from_slice(nonce.as_bytes());
         bytes.extend_from_slice(&CRC.checksum(&bytes).to_be_bytes());
         bytes.extend_from_slice(payload);
         let chain = Digest::of_parts(&[previous.as_bytes(), &bytes]);
         bytes.extend_from_slice(chain.as_bytes());
+        if let Some(key) = key {
+            bytes.extend_from_slice(&key.tag(TagDomain::Frame, chain.as_bytes()).short());
+        }
         Ok(Self {
             kind,
             epoch,
             slot,
-            key_id: None,
+            key_id,
             nonce,
             chain,
             bytes: bytes.into(),
@@ -139,6 +164,14 @@ impl Frame {
     /// The chain after it.
     pub const fn chain(&self) -> &Digest {
         &self.chain
+    }
+
+    /// Whether its MAC is there and was made with this key.
+    pub fn is_authentic(&self, key: &dyn StackKey) -> bool {
+        let tag = key.tag(TagDomain::Frame, self.chain.as_bytes());
+        self.key_id == Some(key.id())
+            && self.bytes[7] & FLAG_MAC != 0
+            && self.bytes.last_chunk().is_some_and(|mac| tag.begins_with(mac))
     }
 
     /// The records, as JSON lines.
@@ -311,5 +344,49 @@ impl Header {
 
     const fn total(&self) -> usize {
         HEADER + self.length + CHAIN + self.mac
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Frame, FrameKind, Parsed};
+    use crate::counter::{Epoch, Slot};
+    use crate::digest::Digest;
+    use crate::id::Nonce;
+    use crate::sealing::StackKey;
+    use crate::testkit::key::TagKey;
+
+    fn frame(key: Option<&dyn StackKey>) -> Frame {
+        let (nonce, before) = (Nonce::from_bytes([3; 16]), Digest::of(b"before"));
+        Frame::tagged(key, FrameKind::Data, Epoch(1), Slot(2), nonce, b"{}\n", &before).unwrap()
+    }
+
+    #[test]
+    fn a_frame_is_authentic_only_under_the_key_that_tagged_it() {
+        let key = TagKey::new(1);
+        let frame = frame(Some(&key));
+        let Parsed::Frame(read) = Frame::parse(frame.bytes(), 0, &Digest::of(b"before")) else {
+            panic!("it parses");
+        };
+        assert_eq!(read, frame);
+        assert_eq!((read.key_id(), read.payload()), (Some(key.id()), &b"{}\n"[..]));
+        assert!(read.is_authentic(&key));
+        assert!(!read.is_authentic(&TagKey::new(2)));
+        assert!(!self::frame(None).is_authentic(&key));
+    }
+
+    #[test]
+    fn every_bit_of_a_tag_counts() {
+        let key = TagKey::new(1);
+        let frame = frame(Some(&key));
+        let length = frame.bytes().len();
+        for bit in 0..16 * 8 {
+            let mut bytes = frame.bytes().to_vec();
+            bytes[length - 1 - bit / 8] ^= 1 << (bit % 8);
+            let Parsed::Frame(read) = Frame::parse(&bytes.into(), 0, &Digest::of(b"before")) else {
+                panic!("plain digests don't cover it");
+            };
+            assert!(!read.is_authentic(&key), "bit {bit}");
+        }
     }
 }

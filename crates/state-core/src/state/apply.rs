@@ -129,7 +129,7 @@ impl State {
             return Err(vec![whole(Rule::Target, detail)]);
         };
         let mut next = self.clone();
-        next.load_entries(&snapshot.entries)
+        next.load_entries(&snapshot.entries, 0)
             .map_err(|reason| vec![whole(Rule::UniqueKey, reason)])?;
         next.count_differences(self);
         next.take_header(snapshot);

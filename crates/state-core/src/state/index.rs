@@ -1,11 +1,11 @@
 //! Entries by position, and the indexes that make each check cost only the references of one entry.
 
+use super::layered::Layered;
 use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::{Entry, SharedEntry};
 use crate::id::Uid;
-use imbl::{OrdMap, OrdSet};
 use std::fmt;
-use std::ops::Bound;
+use std::ops::RangeInclusive;
 
 /// Where an entry stands. Only the order means anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,6 +22,17 @@ impl Position {
         Self(self.0 + 1)
     }
 
+    /// The position so many places behind this one; never beyond its block.
+    pub(super) fn after(self, places: usize) -> Self {
+        let places = i64::try_from(places).unwrap_or(Self::BLOCK).min(Self::BLOCK);
+        Self(self.0 + places)
+    }
+
+    /// This one and all that follow.
+    fn on(self) -> impl Iterator<Item = Self> {
+        (self.0..).map(Self)
+    }
+
     pub(super) const fn block_before(self) -> Self {
         Self(self.0 - Self::BLOCK)
     }
@@ -30,34 +41,47 @@ impl Position {
 /// The entries of a state with their indexes. All of it is shared with copies.
 #[derive(Clone, Default)]
 pub(super) struct Entries {
-    by_position: OrdMap<Position, SharedEntry>,
-    by_key: OrdMap<EntryKey, Position>,
-    uids: OrdMap<Uid, Position>,
+    by_position: Layered<Position, SharedEntry>,
+    by_key: Layered<EntryKey, Position>,
+    uids: Layered<Uid, Position>,
     /// Live members of groups.
-    members: OrdSet<(Address, Position)>,
+    members: Layered<(Address, Position)>,
     /// Who refers to what.
-    dependents: OrdSet<(Dependency, Position)>,
+    dependents: Layered<(Dependency, Position)>,
     /// Who is managed by which incarnation of a provider.
-    managed: OrdSet<(Address, String, Position)>,
+    managed: Layered<(Address, String, Position)>,
 }
 
 impl Entries {
-    /// Entries in this order.
-    pub(super) fn load(entries: &[SharedEntry]) -> Result<Self, String> {
-        let mut loaded = Self::default();
-        let mut position = Position::ZERO;
-        for entry in entries {
-            let key = entry.key();
-            if loaded.by_key.contains_key(&key) {
-                return Err(format!("entry {key} is there twice"));
-            }
-            if entry.uid.is_some_and(|uid| loaded.uids.contains_key(&uid)) {
-                return Err(format!("the uid of entry {key} is there twice"));
-            }
-            loaded.put(position, entry.clone());
-            position = position.next();
-        }
-        Ok(loaded)
+    /// Entries in this order: the first `recorded` of them from the position `front` on, the rest from `base` on.
+    pub(super) fn load(
+        entries: &[SharedEntry],
+        recorded: usize,
+        front: Position,
+        base: Position,
+    ) -> Result<Self, String> {
+        let positions = front.on().take(recorded).chain(base.on());
+        let by_position: Vec<_> = positions.zip(entries.iter().cloned()).collect();
+        let each = || by_position.iter().map(|(at, entry)| (entry, *at));
+        let holds = |uid| move |entry: &&SharedEntry| entry.uid == Some(uid);
+        Ok(Self {
+            by_key: Layered::load(each().map(|(entry, at)| (entry.key(), at)).collect())
+                .map_err(|key| format!("entry {key} is there twice"))?,
+            uids: Layered::load(each().filter_map(|(entry, at)| Some((entry.uid?, at))).collect()).map_err(
+                |uid| match entries.iter().find(holds(uid)) {
+                    Some(entry) => format!("the uid of entry {} is there twice", entry.key()),
+                    None => format!("uid {uid} is there twice"),
+                },
+            )?,
+            members: Layered::of_keys(
+                each().filter_map(|(entry, at)| Some((live_group(entry)?.clone(), at))),
+            ),
+            dependents: Layered::of_keys(
+                each().flat_map(|(entry, at)| entry.references().map(move |reference| (reference.to, at))),
+            ),
+            managed: Layered::of_keys(each().filter_map(|(entry, at)| incarnation(entry, at))),
+            by_position: Layered::load(by_position).map_err(|_| "two entries have one place".to_owned())?,
+        })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -65,7 +89,7 @@ impl Entries {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &SharedEntry> {
-        self.by_position.values()
+        self.by_position.iter().map(|(_, entry)| entry)
     }
 
     pub(super) fn position(&self, key: &EntryKey) -> Option<Position> {
@@ -110,20 +134,19 @@ impl Entries {
     }
 
     /// Where the live members of a group stand, in order.
-    pub(super) fn members_of(&self, group: &Address) -> impl DoubleEndedIterator<Item = Position> + '_ {
-        let range = (group.clone(), Position::FIRST)..=(group.clone(), Position::LAST);
-        self.members.range(range).map(|(_, position)| *position)
+    pub(super) fn members_of(&self, group: &Address) -> impl Iterator<Item = Position> + '_ {
+        self.members.range(everywhere(group)).map(|((_, at), ())| *at)
     }
 
     /// Where the last live member of a group stands.
     pub(super) fn last_member(&self, group: &Address) -> Option<Position> {
-        self.members_of(group).next_back()
+        let last = self.members.last_within(everywhere(group));
+        last.map(|((_, at), ())| *at)
     }
 
     /// Where those stand that refer to an address or group, in order.
     pub(super) fn dependents<'a>(&'a self, of: &'a Dependency) -> impl Iterator<Item = Position> + 'a {
-        let range = (of.clone(), Position::FIRST)..=(of.clone(), Position::LAST);
-        self.dependents.range(range).map(|(_, position)| *position)
+        self.dependents.range(everywhere(of)).map(|((_, at), ())| *at)
     }
 
     /// Where those stand that this incarnation of a provider manages, in order.
@@ -134,21 +157,20 @@ impl Entries {
     ) -> impl Iterator<Item = Position> + 'a {
         let from = (address.clone(), id.to_owned(), Position::FIRST);
         let to = (address.clone(), id.to_owned(), Position::LAST);
-        self.managed
-            .range((Bound::Included(from), Bound::Included(to)))
-            .map(|(_, _, position)| *position)
+        self.managed.range(from..=to).map(|((_, _, at), ())| *at)
     }
 
     pub(super) fn first_position(&self) -> Position {
         self.by_position
-            .get_min()
+            .iter()
+            .next()
             .map_or(Position::ZERO, |(position, _)| *position)
     }
 
     /// A position behind all others.
     pub(super) fn end_position(&self) -> Position {
         self.by_position
-            .get_max()
+            .last_within(..)
             .map_or(Position::ZERO, |(position, _)| position.next())
     }
 
@@ -163,13 +185,13 @@ impl Entries {
             self.uids.insert(uid, position);
         }
         if let Some(group) = live_group(&entry) {
-            self.members.insert((group.clone(), position));
+            self.members.insert((group.clone(), position), ());
         }
         for reference in entry.references() {
-            self.dependents.insert((reference.to, position));
+            self.dependents.insert((reference.to, position), ());
         }
         if let Some(incarnation) = incarnation(&entry, position) {
-            self.managed.insert(incarnation);
+            self.managed.insert(incarnation, ());
         }
         self.by_position.insert(position, entry);
     }
@@ -192,26 +214,11 @@ impl Entries {
         }
         Some((position, entry))
     }
+}
 
-    /// Loads the first `recorded` entries again, a block of positions before the rest, so that an open update
-    /// can go on recording between the two.
-    pub(super) fn split(&mut self, recorded: usize) -> (Position, Position) {
-        let base = self
-            .by_position
-            .keys()
-            .nth(recorded)
-            .copied()
-            .unwrap_or_else(|| self.end_position());
-        let mut front = base.block_before();
-        let keys: Vec<EntryKey> = self.iter().take(recorded).map(|entry| entry.key()).collect();
-        for key in keys {
-            if let Some((_, entry)) = self.take(&key) {
-                self.put(front, entry);
-                front = front.next();
-            }
-        }
-        (base, front)
-    }
+/// The range of a key with any position.
+fn everywhere<K: Clone>(key: &K) -> RangeInclusive<(K, Position)> {
+    (key.clone(), Position::FIRST)..=(key.clone(), Position::LAST)
 }
 
 fn live_group(entry: &Entry) -> Option<&Address> {

@@ -97,6 +97,11 @@ impl SeededEntropy {
             state: Mutex::new(seed),
         }
     }
+
+    /// Goes on with the bits of another seed.
+    pub fn reseed(&self, seed: u64) {
+        *lock(&self.state) = seed;
+    }
 }
 
 impl Entropy for SeededEntropy {
@@ -146,5 +151,7 @@ mod tests {
         assert_ne!(draw(7), draw(8));
         let entropy = SeededEntropy::new(7);
         assert_ne!(entropy.bits(), entropy.bits());
+        entropy.reseed(8);
+        assert_eq!(entropy.bits(), draw(8));
     }
 }

@@ -3,7 +3,7 @@
 use super::{Session, finished, started};
 use crate::history::RevisionKind;
 use crate::intent::UpdateRequest;
-use crate::update::check_size;
+use crate::update::{check_size, sealed_change};
 use state_core::journal::{RebaseCause, Record};
 use state_core::mutation::{Edit, EditChange};
 use state_core::state::Loaded;
@@ -22,6 +22,10 @@ impl Session {
         expected: &State,
         changes: Vec<EditChange>,
     ) -> Result<RevisionId> {
+        let changes = changes
+            .into_iter()
+            .map(|change| sealed_change(&self.seal, change))
+            .collect::<Result<Vec<_>>>()?;
         for change in &changes {
             if let EditChange::Put { entry, .. } | EditChange::Append(entry) = change {
                 check_size(entry)?;

@@ -18,6 +18,7 @@ mod sessions;
 mod surgery;
 mod waiting;
 
+use state_core::head::Policy;
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
 use state_core::{Address, Dependency, Entry, EntryKey, MemoryBackend, UpdateKind, UpdateResult};
 use state_manager::{Actor, Environment, Intent, Session, Stack, Stacks, Update, UpdateRequest};
@@ -43,7 +44,7 @@ fn stacks(backend: &MemoryBackend, seed: u64) -> Stacks {
 async fn new_stack() -> (MemoryBackend, Stack) {
     let backend = MemoryBackend::default();
     let stack = stacks(&backend, 1)
-        .new_stack(&"shop/production".parse().unwrap())
+        .new_stack_with(&"shop/production".parse().unwrap(), Policy::Plaintext)
         .await
         .unwrap();
     (backend, stack)

@@ -13,6 +13,7 @@ mod cost;
 mod count;
 
 use state_core::Result;
+use state_core::head::Policy;
 use state_manager::{Actor, Environment, Stack, Stacks};
 use state_tests::line::Line;
 use state_tests::workload::STACK;
@@ -80,6 +81,6 @@ async fn open(dir: &str) -> Result<Stack> {
     let name = STACK.parse()?;
     match stacks.get(&name).await? {
         Some(stack) => Ok(stack),
-        None => stacks.new_stack(&name).await,
+        None => stacks.new_stack_with(&name, Policy::Plaintext).await,
     }
 }

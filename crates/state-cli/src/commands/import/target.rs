@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::store;
 use state_core::backend::Opening;
+use state_core::head::Policy;
 use state_core::{ErrorKind, StackName};
 use state_manager::{Stack, Stacks};
 
@@ -39,7 +40,7 @@ impl Target {
         };
         let (stack, created_stack) = match stacks.get(&name).await? {
             Some(stack) => (stack, false),
-            None => (stacks.new_stack(&name).await?, true),
+            None => (stacks.new_stack_with(&name, Policy::Plaintext).await?, true),
         };
         store::tell(context, &format!("stack {name}"));
         Ok(Self {

@@ -1,0 +1,156 @@
+//! The contract between stacks and what keeps their values secret at rest.
+//!
+//! A stack that is sealed has a data key. A [`KeyProvider`] makes data keys, wrapped to recipients, and unwraps them
+//! with the identities at hand: once an opening. A [`StackKey`] seals and opens values, and tags stored bytes, so that
+//! whoever can write to the store but has no key can't forge them. What is on disk is said by the implementation in
+//! `state-encrypt`; this crate knows no cipher.
+
+use crate::digest::{Digest, KeyId};
+use crate::entry::Entry;
+use crate::error::Result;
+use crate::head::Policy;
+use crate::id::Lineage;
+use crate::mutation::StackOutputs;
+use crate::snapshot::Snapshot;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::sync::Arc;
+
+/// What a tag is made for. The same bytes have another tag for another object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum TagDomain {
+    /// A head.
+    Head,
+    /// A frame of the journal.
+    Frame,
+    /// A document that says what made a revision.
+    Update,
+    /// A result that waits on a local disk.
+    Spool,
+}
+
+/// A data key as it goes to the store: age files, each of which opens with plain `age`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WrappedKey {
+    /// The files.
+    pub files: Vec<Vec<u8>>,
+    /// To whom they are wrapped, as people write recipients; a passphrase is `passphrase`.
+    pub recipients: Vec<String>,
+}
+
+/// Makes, wraps and unwraps the data keys of stacks.
+pub trait KeyProvider: fmt::Debug + Send + Sync {
+    /// Makes a data key.
+    ///
+    /// # Errors
+    /// `Sealed` when there is no randomness to make it from.
+    fn generate(&self, lineage: Lineage) -> Result<Arc<dyn StackKey>>;
+
+    /// Wraps a data key, which this provider made or unwrapped, to these recipients; none: to those that it wraps new
+    /// keys to.
+    ///
+    /// # Errors
+    /// `Sealed` when there is no recipient, `Invalid` for one that isn't one.
+    fn wrap(&self, key: KeyId, recipients: Option<&[String]>) -> Result<WrappedKey>;
+
+    /// Unwraps the data key with this id.
+    ///
+    /// # Errors
+    /// `Sealed` when no identity at hand opens one of the files, or what is in it isn't that key.
+    fn unwrap(&self, lineage: Lineage, id: KeyId, files: &[Vec<u8>]) -> Result<Arc<dyn StackKey>>;
+}
+
+/// The data key of a stack, unwrapped.
+pub trait StackKey: fmt::Debug + Send + Sync {
+    /// Names it: a commitment to the key.
+    fn id(&self) -> KeyId;
+
+    /// Seals what the policy says. What is sealed under this key already stays as it is; what didn't change gets the
+    /// same bytes again.
+    ///
+    /// # Errors
+    /// `Sealed` when it has no uid, or a part is sealed under another key or doesn't belong there.
+    fn seal_entry(&self, policy: Policy, entry: &Entry) -> Result<Entry>;
+
+    /// Opens all that is sealed.
+    ///
+    /// # Errors
+    /// `Sealed` when a part is under another key, was changed, or stood elsewhere.
+    fn open_entry(&self, entry: &Entry) -> Result<Entry>;
+
+    /// Seals the stack's own outputs, as [`StackKey::seal_entry`].
+    ///
+    /// # Errors
+    /// As there.
+    fn seal_outputs(&self, policy: Policy, outputs: &StackOutputs) -> Result<StackOutputs>;
+
+    /// Opens the stack's own outputs.
+    ///
+    /// # Errors
+    /// As [`StackKey::open_entry`].
+    fn open_outputs(&self, outputs: &StackOutputs) -> Result<StackOutputs>;
+
+    /// Seals a snapshot: entries, those of pending operations, outputs, and what may hold secrets in extensions.
+    ///
+    /// # Errors
+    /// As [`StackKey::seal_entry`].
+    fn seal_snapshot(&self, policy: Policy, snapshot: &Snapshot) -> Result<Snapshot>;
+
+    /// Opens a snapshot.
+    ///
+    /// # Errors
+    /// As [`StackKey::open_entry`].
+    fn open_snapshot(&self, snapshot: &Snapshot) -> Result<Snapshot>;
+
+    /// The tag of some bytes, which nobody can make without the key.
+    fn tag(&self, domain: TagDomain, bytes: &[u8]) -> Tag;
+
+    /// What says, under this key, that another one takes its place as the `generation`-th.
+    fn endorse(&self, successor: KeyId, generation: u64) -> Tag;
+}
+
+/// A keyed MAC of 256 bits, in lower-case hex. Compares in constant time.
+#[derive(Clone, Copy, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Tag(Digest);
+
+impl Tag {
+    /// Bytes of the short form, which frames carry.
+    pub const SHORT: usize = 16;
+
+    /// The tag that these bytes are.
+    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
+        Self(Digest::from_bytes(bytes))
+    }
+
+    /// The first half of it.
+    pub fn short(&self) -> [u8; Self::SHORT] {
+        std::array::from_fn(|at| self.0.as_bytes()[at])
+    }
+
+    /// Whether these bytes are the first half of it. Takes as long whatever differs.
+    pub fn begins_with(&self, short: &[u8; Self::SHORT]) -> bool {
+        let padded = |half: &[u8; Self::SHORT]| {
+            let mut whole = [0; 32];
+            whole[..Self::SHORT].copy_from_slice(half);
+            blake3::Hash::from_bytes(whole)
+        };
+        padded(&self.short()) == padded(short)
+    }
+}
+
+impl PartialEq for Tag {
+    fn eq(&self, other: &Self) -> bool {
+        // A hash of BLAKE3 compares in constant time.
+        blake3::Hash::from_bytes(*self.0.as_bytes()) == blake3::Hash::from_bytes(*other.0.as_bytes())
+    }
+}
+
+impl Eq for Tag {}
+
+impl fmt::Debug for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tag({})", self.0.short())
+    }
+}

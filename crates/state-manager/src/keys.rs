@@ -1,0 +1,141 @@
+//! The data keys of a stack: made with the first writer that has recipients, unwrapped once an opening.
+
+use crate::sealing::{Seal, SigningWriter};
+use crate::stack::Stack;
+use state_core::backend::{ObjectKind, ObjectName};
+use state_core::head::{Keys, Policy};
+use state_core::sealing::{KeyProvider, StackKey, WrappedKey};
+use state_core::{Error, Head, KeyId, Nonce, Result, Slot, Writer};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Where a stack gets its keys from, and those that were unwrapped already.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Keyring {
+    provider: Option<Arc<dyn KeyProvider>>,
+    opened: Arc<Mutex<BTreeMap<KeyId, Arc<dyn StackKey>>>>,
+}
+
+impl Keyring {
+    pub(crate) fn new(provider: Option<Arc<dyn KeyProvider>>) -> Self {
+        Self {
+            provider,
+            opened: Arc::default(),
+        }
+    }
+
+    pub(crate) fn provider(&self) -> Option<&dyn KeyProvider> {
+        self.provider.as_deref()
+    }
+
+    fn known(&self, id: KeyId) -> Option<Arc<dyn StackKey>> {
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.get(&id).cloned()
+    }
+
+    pub(crate) fn keep(&self, key: &Arc<dyn StackKey>) {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.insert(key.id(), Arc::clone(key));
+    }
+}
+
+/// The key with this id, from the files that hold it.
+pub(crate) async fn unwrap(stack: &Stack, id: KeyId) -> Result<Arc<dyn StackKey>> {
+    if let Some(key) = stack.keyring().known(id) {
+        return Ok(key);
+    }
+    let Some(provider) = stack.keyring().provider() else {
+        let reason = format!("it is sealed with key {id}, and there is no identity at hand to open it with");
+        return Err(Error::sealed(object(stack), reason));
+    };
+    let mut files = Vec::new();
+    for name in stack.backend().list(stack.lineage(), ObjectKind::Key).await? {
+        if matches!(&name, ObjectName::Key { id: found, .. } if *found == id) {
+            files.push(stack.backend().read(stack.lineage(), &name).await?.to_vec());
+        }
+    }
+    let key = provider.unwrap(stack.lineage(), id, &files)?;
+    stack.keyring().keep(&key);
+    Ok(key)
+}
+
+/// The key under which the head says that it is, if it can be had: reading needs none.
+pub(crate) async fn for_reading(stack: &Stack, head: &Head) -> Result<Option<Arc<dyn StackKey>>> {
+    let Some(id) = head.key_id else {
+        return Ok(None);
+    };
+    let key = match unwrap(stack, id).await {
+        Err(Error::Sealed { .. }) => return Ok(None),
+        other => other?,
+    };
+    head.authenticate(&format!("head of {}", object(stack)), &*key)?;
+    Ok(Some(key))
+}
+
+/// What a writer seals with; the writer that comes back tags each head. A sealed stack without a key gets its first.
+pub(crate) async fn for_writing(
+    stack: &Stack,
+    writer: Arc<dyn Writer>,
+    head: &Head,
+    next: Slot,
+) -> Result<(Seal, Arc<dyn Writer>)> {
+    let key = match (head.policy, head.key_id, stack.keyring().provider()) {
+        (Policy::Plaintext, None, _) | (_, None, None) => return Ok((Seal::new(head.policy, None), writer)),
+        (_, Some(id), _) => {
+            let key = unwrap(stack, id).await?;
+            head.authenticate(&format!("head of {}", object(stack)), &*key)?;
+            key
+        }
+        (_, None, Some(provider)) => {
+            let key = provider.generate(stack.lineage())?;
+            let wrapped = provider.wrap(key.id(), None)?;
+            let keys = Keys {
+                generation: 1,
+                since: next,
+                files: store(stack, &*writer, key.id(), &wrapped).await?,
+                recipients: wrapped.recipients,
+                succession: Vec::new(),
+            };
+            let nonce = Nonce::random(&*stack.environment().entropy);
+            let change = |head: &mut Head| {
+                head.key_id = Some(key.id());
+                head.keys = Some(keys.clone());
+                head.sign(&*key);
+            };
+            writer.swap_head(nonce, &change).await?;
+            stack.keyring().keep(&key);
+            key
+        }
+    };
+    let signing = SigningWriter {
+        inner: writer,
+        key: Arc::clone(&key),
+    };
+    Ok((Seal::new(head.policy, Some(key)), Arc::new(signing)))
+}
+
+/// Stores the files of a wrapped key. Their numbers come back.
+pub(crate) async fn store(
+    stack: &Stack,
+    writer: &dyn Writer,
+    id: KeyId,
+    wrapped: &WrappedKey,
+) -> Result<Vec<u64>> {
+    let there = stack.backend().list(stack.lineage(), ObjectKind::Key).await?;
+    let numbers = there.iter().filter_map(|name| match name {
+        ObjectName::Key { number, .. } => Some(*number),
+        _ => None,
+    });
+    let first = numbers.max().map_or(0, |last| last + 1);
+    let mut stored = Vec::new();
+    for (number, file) in (first..).zip(&wrapped.files) {
+        let name = ObjectName::Key { number, id };
+        writer.create(&name, file.clone().into()).await?;
+        stored.push(number);
+    }
+    Ok(stored)
+}
+
+fn object(stack: &Stack) -> String {
+    format!("stack {}", stack.name().short())
+}
