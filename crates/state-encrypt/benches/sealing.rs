@@ -4,6 +4,12 @@
 //! an entry of its own. All is measured in this run, and with whole entries: finding what is secret, sealing it, and
 //! the entry's new text. age seals bare values for one X25519 recipient.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a program that prints what it measures"
+)]
+
 use rustix::time::{ClockId, clock_gettime};
 use state_core::head::Policy;
 use state_core::testkit::clock::SeededEntropy;

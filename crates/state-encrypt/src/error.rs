@@ -50,14 +50,6 @@ pub enum Error {
         /// The largest that is taken.
         most: u8,
     },
-    /// This build lacks something.
-    #[error("{what} need a build with the feature `{feature}`")]
-    Feature {
-        /// What was asked.
-        what: &'static str,
-        /// The feature of this crate.
-        feature: &'static str,
-    },
     /// age could not wrap the key.
     #[error("the data key was not wrapped: {reason}")]
     Wrapping {
@@ -94,6 +86,14 @@ pub enum Error {
         /// Which of its files, from 1.
         file: usize,
         /// What is wrong.
+        reason: String,
+    },
+    /// A plugin could not open the key.
+    #[error("data key {key}: {reason}")]
+    Plugin {
+        /// The key that is needed.
+        key: KeyId,
+        /// What the plugin says, or that it isn't there.
         reason: String,
     },
     /// Opening a passphrase's file would take too long.
@@ -188,8 +188,6 @@ pub enum Error {
 pub enum ErrorKind {
     /// Mend the argument: nothing was tried.
     Invalid,
-    /// Use a build with the feature that is named.
-    Unsupported,
     /// Give an identity that opens the key.
     NoKey,
     /// It is sealed, but under another key: open it with that one.
@@ -214,10 +212,10 @@ impl Error {
             | Self::Wrapping { .. }
             | Self::NoUid { .. }
             | Self::Lineage { .. } => ErrorKind::Invalid,
-            Self::Feature { .. } => ErrorKind::Unsupported,
-            Self::UnknownKey { .. } | Self::WrongIdentity { .. } | Self::WorkFactor { .. } => {
-                ErrorKind::NoKey
-            }
+            Self::UnknownKey { .. }
+            | Self::WrongIdentity { .. }
+            | Self::Plugin { .. }
+            | Self::WorkFactor { .. } => ErrorKind::NoKey,
             Self::SealedUnder { .. } => ErrorKind::OtherKey,
             Self::OtherKey { .. }
             | Self::Wrapped { .. }
@@ -243,11 +241,13 @@ impl Error {
             Self::NoRecipient => "name at least one recipient, better two",
             Self::EmptyPassphrase => "give a passphrase, several random words say",
             Self::WorkFactorRange { .. } => "leave it out for the default",
-            Self::Feature { .. } => "build with that feature, or use an X25519 key (`age-keygen`)",
             Self::Wrapping { .. } => "check the recipients and the plugins that they need",
             Self::UnknownKey { .. } => "the store lacks the folder of this key: restore it from a backup",
             Self::WrongIdentity { .. } => {
                 "give an identity or passphrase of one of the recipients, or ask one of them to add yours"
+            }
+            Self::Plugin { .. } => {
+                "install the plugin, plug in its key, give its PIN; or use another identity"
             }
             Self::WorkFactor { .. } => "raise the cap if you trust the file, or use another identity",
             Self::SealedUnder { .. } => "open it with the key that it names, then seal it anew",
@@ -275,10 +275,6 @@ impl From<Error> for state_core::Error {
         let reason = error.to_string();
         match error.kind() {
             ErrorKind::Invalid => Self::invalid("encryption", reason),
-            ErrorKind::Unsupported => Self::Unsupported {
-                object: "encryption".to_owned(),
-                missing: reason,
-            },
             _ => Self::Sealed {
                 object: "encryption".to_owned(),
                 reason,

@@ -51,7 +51,7 @@
 //!   Equal values in two places look different.
 //! - Field names, addresses, kinds, dependencies, times and ids stay readable, so that verifier, diff, history and blame
 //!   work without a key. An id in which a marked secret stands is sealed.
-//! - age doesn't say who wrapped a key. Pin the [`KeyId`] that was seen first, and take another one only with
+//! - age doesn't say who wrapped a key. Pin the [`KeyId`](state_core::KeyId) that was seen first, and take another one only with
 //!   [`check_endorsement`].
 //! - Keys and the plaintext buffers of this crate are wiped when they are dropped; what is handed out as
 //!   [`Json`](state_core::Json) isn't.
@@ -71,6 +71,8 @@ mod config_crypter;
 mod data_key;
 mod endorsement;
 mod error;
+#[cfg(test)]
+mod fixtures;
 mod generated;
 mod identity;
 mod outputs_document;

@@ -4,6 +4,9 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use zeroize::Zeroizing;
 
+/// What age reads.
+const KNOWN: [&str; 2] = ["ssh-ed25519", "ssh-rsa"];
+
 const MAGIC: &[u8] = b"openssh-key-v1\0";
 
 /// Reads `ssh-ed25519 …` or `ssh-rsa …`, with or without a comment.
@@ -50,6 +53,11 @@ pub(crate) fn identity(block: &str) -> Result<age::ssh::Identity, &'static str> 
     }
     match age::ssh::Identity::from_buffer(block.as_bytes(), None) {
         Ok(age::ssh::Identity::Encrypted(_)) => Err(ENCRYPTED),
+        Ok(age::ssh::Identity::Unsupported(age::ssh::UnsupportedKey::Type(kind)))
+            if KNOWN.contains(&kind.as_str()) =>
+        {
+            Err(damaged)
+        }
         Ok(age::ssh::Identity::Unsupported(_)) => {
             Err("an SSH key of a kind that age doesn't know: ed25519 or RSA is expected")
         }

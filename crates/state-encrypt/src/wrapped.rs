@@ -113,6 +113,8 @@ fn encrypt<'r>(key: &DataKey, recipients: impl Iterator<Item = &'r dyn age::Reci
 /// What was found instead of the key, the worst last.
 #[derive(Default)]
 struct Failures {
+    #[cfg(feature = "plugin")]
+    plugin: Option<Error>,
     damaged: Option<Error>,
     too_much_work: Option<Error>,
     other_key: Option<Error>,
@@ -120,7 +122,10 @@ struct Failures {
 
 impl Failures {
     fn worst(self) -> Option<Error> {
-        self.other_key.or(self.too_much_work).or(self.damaged)
+        let worst = self.other_key.or(self.too_much_work).or(self.damaged);
+        #[cfg(feature = "plugin")]
+        let worst = worst.or(self.plugin);
+        worst
     }
 }
 
@@ -128,7 +133,7 @@ impl Failures {
 ///
 /// # Errors
 /// [`Error::UnknownKey`] when there is no file; [`Error::OtherKey`] when a file holds another key than the expected one;
-/// [`Error::WorkFactor`]; [`Error::Wrapped`] for a damaged file; else [`Error::WrongIdentity`].
+/// [`Error::WorkFactor`]; [`Error::Wrapped`] for a damaged file; [`Error::Plugin`]; else [`Error::WrongIdentity`].
 pub fn unwrap<F: AsRef<[u8]>>(files: &[F], identities: &Identities, expected: KeyId) -> Result<DataKey> {
     if files.is_empty() {
         return Err(Error::UnknownKey { key: expected });
@@ -186,6 +191,14 @@ impl<'f> WrappedFile<'f> {
         }
     }
 
+    #[cfg(feature = "plugin")]
+    const fn plugin(&self, reason: String) -> Error {
+        Error::Plugin {
+            key: self.expected,
+            reason,
+        }
+    }
+
     fn decryptor(&self) -> Result<Decryptor<&'f [u8]>> {
         if self.bytes.len() > MAX_FILE {
             return Err(self.damaged(format!("{} bytes are no wrapped key", self.bytes.len())));
@@ -204,7 +217,7 @@ impl<'f> WrappedFile<'f> {
                 match age::plugin::IdentityPluginV1::new(key.plugin(), keys, all.prompter.clone()) {
                     Ok(plugin) => self.open(&plugin, all, failures),
                     Err(error) => {
-                        failures.damaged = Some(self.damaged(error.to_string()));
+                        failures.plugin = Some(self.plugin(error.to_string()));
                         None
                     }
                 }
@@ -260,7 +273,7 @@ impl<'f> WrappedFile<'f> {
             }
             #[cfg(feature = "plugin")]
             DecryptError::Plugin(_) | DecryptError::PluginResolve(_) => {
-                failures.damaged = Some(self.damaged(error.to_string()));
+                failures.plugin = Some(self.plugin(error.to_string()));
             }
             _ => failures.damaged = Some(self.damaged("its header was changed")),
         }
