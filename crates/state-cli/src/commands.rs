@@ -5,16 +5,20 @@ pub(crate) mod blame;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod diff;
+pub(crate) mod encrypt;
 pub(crate) mod export;
 pub(crate) mod find;
 pub(crate) mod graph;
 pub(crate) mod history;
+pub(crate) mod identity;
 pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod outputs;
 pub(crate) mod pending;
+pub(crate) mod recipients;
+pub(crate) mod rekey;
 pub(crate) mod rollback;
 pub(crate) mod schema;
 pub(crate) mod show;
@@ -44,6 +48,10 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::Find(args) => find::run(context, args).await,
         Command::Graph(args) => graph::run(context, args).await,
         Command::Rollback(args) => rollback::run(context, args).await,
+        Command::Encrypt(args) => encrypt::run(context, args).await,
+        Command::Recipients(command) => recipients::run(context, command).await,
+        Command::Rekey(args) => rekey::run(context, args).await,
+        Command::Identity(args) => identity::run(context, args),
         Command::Verify(args) => verify::run(context, args).await,
         Command::Pending(command) => pending::run(context, command).await,
         Command::Lock(command) => lock::run(context, command).await,

@@ -17,6 +17,7 @@ mod error;
 mod exit;
 mod glob;
 mod graph;
+mod identities;
 mod marks;
 mod mask;
 mod mending;
@@ -57,6 +58,9 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     match settings {
         Ok(settings) => context.settings = settings,
         Err(error) => return output::print_error(&context, error),
+    }
+    if let Err(error) = context.find_keys() {
+        return output::print_error(&context, error);
     }
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,

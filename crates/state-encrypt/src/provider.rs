@@ -5,6 +5,7 @@ use crate::data_key::DataKey;
 use crate::endorsement::endorse;
 use crate::error::Error;
 use crate::identity::Identities;
+use crate::passphrase::Passphrase;
 use crate::recipient::{Recipient, Recipients};
 use crate::sealer::Sealer;
 use crate::wrapped::{unwrap, wrap};
@@ -49,6 +50,7 @@ pub struct AgeKeys {
     entropy: Arc<dyn Entropy>,
     identities: Identities,
     recipients: Recipients,
+    passphrase: Option<Passphrase>,
     opaque: Vec<Opaque>,
     /// Those that were made or unwrapped here.
     known: Mutex<BTreeMap<KeyId, Arc<DataKey>>>,
@@ -61,6 +63,7 @@ impl AgeKeys {
             entropy,
             identities: Identities::default(),
             recipients: Recipients::default(),
+            passphrase: None,
             opaque: Vec::new(),
             known: Mutex::default(),
         }
@@ -77,6 +80,15 @@ impl AgeKeys {
     #[must_use]
     pub fn with_recipients(mut self, recipients: Recipients) -> Self {
         self.recipients = recipients;
+        self
+    }
+
+    /// Unwraps with this passphrase too, and wraps with it where it is among the recipients of a stack. New keys are
+    /// wrapped to it when there are no other recipients.
+    #[must_use]
+    pub fn with_passphrase(mut self, passphrase: Passphrase) -> Self {
+        self.identities.add_passphrase(passphrase.clone());
+        self.passphrase = Some(passphrase);
         self
     }
 
@@ -104,9 +116,7 @@ impl AgeKeys {
         let mut named = Recipients::default();
         for (number, name) in (1..).zip(names) {
             if name == PASSPHRASE {
-                let (passphrase, work_factor) =
-                    self.recipients.passphrases.first().ok_or(Error::NoPassphrase)?;
-                named.add_passphrase_with_work(passphrase.clone(), *work_factor)?;
+                named.add_passphrase(self.passphrase.clone().ok_or(Error::NoPassphrase)?);
                 continue;
             }
             let recipient: Recipient = name.parse().map_err(|error| match error {
@@ -119,10 +129,14 @@ impl AgeKeys {
     }
 
     fn default_recipients(&self) -> Result<Recipients, Error> {
-        if self.recipients.is_empty() {
-            return self.named(&self.identities.recipients());
+        if !self.recipients.is_empty() {
+            return Ok(self.recipients.clone());
         }
-        Ok(self.recipients.clone())
+        let own = self.identities.recipients();
+        match &self.passphrase {
+            Some(_) if own.is_empty() => self.named(&[PASSPHRASE.to_owned()]),
+            _ => self.named(&own),
+        }
     }
 }
 

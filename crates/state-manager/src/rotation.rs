@@ -48,6 +48,14 @@ impl Stack {
         Ok(head.keys.map(|keys| keys.recipients).unwrap_or_default())
     }
 
+    /// How the stack's values are stored.
+    ///
+    /// # Errors
+    /// `Corrupt` when the head is damaged.
+    pub async fn policy(&self) -> Result<Policy> {
+        Ok(self.backend().read_head(self.lineage()).await?.policy)
+    }
+
     /// Wraps the stack's data key to more recipients. What is sealed stays as it is.
     ///
     /// # Errors

@@ -120,7 +120,7 @@ async fn a_plain_stack_is_sealed_as_a_whole_and_its_history_says_what_stays_plai
         ..Rekey::default()
     };
     let sealed = stack.rekey("encrypt", rekey).await.unwrap();
-    assert_eq!(sealed.older, [plain.clone()]);
+    assert_eq!(sealed.older, std::slice::from_ref(&plain));
     assert_eq!(sealed.recipients, [anna.recipient()]);
     let text = |snapshot: &state_core::Snapshot| {
         String::from_utf8(state_core::codec::encode_stored(snapshot)).unwrap()
