@@ -152,6 +152,7 @@ pub(crate) enum Command {
     Rekey(commands::rekey::Args),
     /// Show whom others must add so that you can open their stacks; make an identity.
     Identity(commands::identity::Args),
+    Gc(commands::gc::Args),
     /// Check every stored byte that counts, and every integrity rule.
     Verify(commands::verify::Args),
     /// Settle what was begun and never ended.

@@ -8,6 +8,7 @@ pub(crate) mod diff;
 pub(crate) mod encrypt;
 pub(crate) mod export;
 pub(crate) mod find;
+pub(crate) mod gc;
 pub(crate) mod graph;
 pub(crate) mod history;
 pub(crate) mod identity;
@@ -52,6 +53,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::Recipients(command) => recipients::run(context, command).await,
         Command::Rekey(args) => rekey::run(context, args).await,
         Command::Identity(args) => identity::run(context, args),
+        Command::Gc(args) => gc::run(context, args).await,
         Command::Verify(args) => verify::run(context, args).await,
         Command::Pending(command) => pending::run(context, command).await,
         Command::Lock(command) => lock::run(context, command).await,

@@ -1,6 +1,7 @@
 //! From stored bytes to a state: base snapshot, frames, replay.
 
 use crate::document::{Made, RevisionDocument};
+use crate::horizon::Horizon;
 use crate::snapshots;
 use state_core::backend::JournalView;
 use state_core::journal::{Frame, FrameKind, Parsed, Record, decode_records};
@@ -30,24 +31,28 @@ pub(crate) struct Replayed {
     pub(crate) ends_with_mark: bool,
     /// The head that it was read under; none when it was read for something else than the tip.
     pub(crate) head: Option<Box<Head>>,
+    /// Where history began when the journal was read.
+    pub(crate) horizon: Horizon,
 }
 
-/// The state at the end of a journal that was read from its head's base.
+/// The state at the end of a journal that was read from its head's base, or from before it.
 ///
-/// With the key, each of its frames must be from those who have it.
+/// With the key, each frame from the base on must be from those who have it; the base's chain vouches for those before.
 pub(crate) async fn tip(
     backend: &dyn Backend,
     view: &JournalView,
     key: Option<&dyn StackKey>,
 ) -> Result<Replayed> {
+    let base = &view.head.base;
+    let before = view.frames.partition_point(|frame| frame.slot() < base.start);
+    let frames = &view.frames[before..];
     if let Some(key) = key {
-        authenticate(&view.head, &view.frames, key)?;
+        authenticate(&view.head, frames, key)?;
     }
-    let tip = from_base(backend, view.head.lineage, &view.head.base, &view.frames).await?;
-    Ok(Replayed {
-        head: Some(Box::new(view.head.clone())),
-        ..tip
-    })
+    let mut replayed = from_base(backend, view.head.lineage, base, frames).await?;
+    replayed.head = Some(Box::new(view.head.clone()));
+    replayed.horizon = Horizon::of(&view.head);
+    Ok(replayed)
 }
 
 /// The state after these frames, which begin at the base.
@@ -100,6 +105,7 @@ pub(crate) async fn from_base(
         journal_bytes: frames.iter().map(|frame| frame.bytes().len() as u64).sum(),
         ends_with_mark,
         head: None,
+        horizon: Horizon::default(),
     })
 }
 
@@ -163,7 +169,8 @@ async fn load_rebases(backend: &dyn Backend, lineage: Lineage, frames: &[Frame])
     Ok(loaded)
 }
 
-fn rebases(lineage: Lineage, frame: &Frame) -> Result<Vec<SnapshotRef>> {
+/// The snapshots that a frame rebases to.
+pub(crate) fn rebases(lineage: Lineage, frame: &Frame) -> Result<Vec<SnapshotRef>> {
     const LINE: &[u8] = br#"{"rebase":"#;
     let mut found = Vec::new();
     if frame.kind() == FrameKind::Data {
@@ -208,6 +215,6 @@ fn require_link(lineage: Lineage, base: &Base, frames: &[Frame]) -> Result<()> {
     ))
 }
 
-fn frame_object(lineage: Lineage, frame: &Frame) -> String {
+pub(crate) fn frame_object(lineage: Lineage, frame: &Frame) -> String {
     format!("journal frame {} of stack {lineage}", frame.slot())
 }
