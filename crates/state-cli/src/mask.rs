@@ -1,12 +1,18 @@
 //! Hides sensitive values from whoever looks, unless `--show-secrets` was said.
 
 use state_core::diff::Value;
+use state_core::json::ObjectWriter;
 use state_core::sensitive::{SecretStrings, covered_pointers, mask_entry, mask_outputs};
-use state_core::{Entry, Json, Properties, Snapshot};
+use state_core::{Entry, Json, Properties, Snapshot, sealed};
+use state_formats::{OPAQUE_IN_ENTRY, OPAQUE_IN_SNAPSHOT};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What stands in a secret's place.
 pub(crate) const HIDDEN: &str = "(sensitive)";
+
+/// The member that a masked document begins with.
+pub(crate) const MASKED: &str = "masked-by-statectl";
 
 /// The id that the provider gave, unless it is a secret.
 pub(crate) fn id(entry: &Entry, show_secrets: bool) -> Option<String> {
@@ -45,6 +51,69 @@ pub(crate) fn outputs(snapshot: &Snapshot, show_secrets: bool) -> BTreeMap<Strin
         Some((name, (shown, is_sensitive)))
     });
     shown.collect()
+}
+
+/// A copy of a sealed snapshot that holds no secret, and nothing that is sealed. What may hold secrets that nobody marked
+/// goes. It can be looked at, not taken back.
+pub(crate) fn snapshot(snapshot: &Snapshot) -> Snapshot {
+    let entries = snapshot.entries.iter().map(|entry| {
+        let hide = |side: Option<Properties>| {
+            side.and_then(|side| Properties::new(sealed::hidden(side.json(), HIDDEN)))
+        };
+        let (inputs, outputs) = mask_entry(entry, HIDDEN);
+        Arc::new(Entry {
+            id: id(entry, false).map(|id| shown_text(&id)),
+            inputs: hide(inputs),
+            outputs: hide(outputs),
+            init_errors: entry.init_errors.iter().map(|text| shown_text(text)).collect(),
+            extensions: without(&entry.extensions, &OPAQUE_IN_ENTRY),
+            unknown: BTreeMap::new(),
+            ..Entry::clone(entry)
+        })
+    });
+    let outputs = mask_outputs(snapshot, HIDDEN);
+    Snapshot {
+        entries: entries.collect(),
+        outputs: outputs
+            .into_iter()
+            .map(|(name, value)| (name, sealed::hidden(&value, HIDDEN)))
+            .collect(),
+        pending_operations: Vec::new(),
+        extensions: without(&snapshot.extensions, &OPAQUE_IN_SNAPSHOT),
+        unknown: BTreeMap::new(),
+        ..snapshot.clone()
+    }
+}
+
+fn shown_text(text: &str) -> String {
+    match sealed::key_of_text(text) {
+        Some(_) => HIDDEN.to_owned(),
+        None => text.to_owned(),
+    }
+}
+
+/// Extensions without the members in which the pointers begin, and with nothing sealed in the rest.
+fn without(extensions: &BTreeMap<String, Json>, pointers: &[&str]) -> BTreeMap<String, Json> {
+    let gone = |name: &str| {
+        let mut firsts = pointers
+            .iter()
+            .filter_map(|pointer| pointer[1..].split('/').next());
+        firsts.any(|first| first == name)
+    };
+    let kept = extensions.iter().map(|(system, value)| {
+        let Some(members) = value.view().members() else {
+            return (system.clone(), sealed::hidden(value, HIDDEN));
+        };
+        let mut text = String::new();
+        let mut object = ObjectWriter::new(&mut text);
+        for (name, member) in members.filter(|(name, _)| !gone(name)) {
+            object.raw(&name, member.text());
+        }
+        object.finish();
+        let kept = Json::parse(&text).unwrap_or_else(|_| Json::null());
+        (system.clone(), sealed::hidden(&kept, HIDDEN))
+    });
+    kept.collect()
 }
 
 /// How many values of a snapshot are sensitive.

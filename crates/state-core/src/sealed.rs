@@ -12,7 +12,8 @@
 //! # Ok::<(), state_core::json::JsonError>(())
 //! ```
 
-use crate::json::View;
+use crate::codec::json_of_own;
+use crate::json::{Json, View, write_string};
 
 /// The only member of a sealed value.
 pub const MEMBER: &str = "$sealed";
@@ -52,6 +53,29 @@ pub fn split(token: &str) -> Option<(&str, &str)> {
     let sealed = rest.strip_prefix(':')?;
     let is_digit = |digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f');
     key.bytes().all(is_digit).then_some((key, sealed))
+}
+
+/// A copy with the placeholder, as a string, in the place of each sealed value.
+pub fn hidden(value: &Json, placeholder: &str) -> Json {
+    let whole = value.as_str();
+    let mut text = String::with_capacity(whole.len());
+    let mut end = 0;
+    let mut open = vec![value.view()];
+    // The stack holds what is still to come, the first on top: so the text is met from its beginning to its end.
+    while let Some(view) = open.pop() {
+        if key_of(view).is_some() {
+            text.push_str(&whole[end..view.offset()]);
+            write_string(&mut text, placeholder);
+            end = view.offset() + view.text().len();
+            continue;
+        }
+        let members = view.members().into_iter().flatten().map(|(_, below)| below);
+        let mut below: Vec<_> = members.chain(view.elements().into_iter().flatten()).collect();
+        below.reverse();
+        open.append(&mut below);
+    }
+    text.push_str(&whole[end..]);
+    json_of_own(&text)
 }
 
 /// The keys, in 16 hex digits each, of all that looks sealed in the text of a document.

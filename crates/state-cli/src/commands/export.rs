@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::Standing;
+use crate::mask::{self, MASKED};
 use crate::output::Report;
 use crate::revision::History;
 use crate::store;
@@ -15,7 +16,8 @@ use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Print the state, secrets included, in the format of the system that it came from.
+/// Print the state in the format of the system that it came from. That of a plain stack holds its secrets; of a sealed
+/// one they are masked, unless `--show-secrets` is said: then the document can be imported again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The format: `terraform`, `unobin` or `native`. Default: the one that it came in.
@@ -44,6 +46,8 @@ struct Exported<'a> {
     file: Option<String>,
     /// The document as text, when it went to no file.
     document: Option<&'a str>,
+    /// Whether sensitive values are masked in it.
+    masked: bool,
 }
 
 /// Exports.
@@ -59,12 +63,25 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         None => (view.snapshot(), None, standing.warnings()),
     };
     let format = args.format.unwrap_or_else(|| native_format(&snapshot));
-    let bytes =
+    let is_masked = view.head.key_id.is_some() && !context.global.show_secrets;
+    let snapshot = if is_masked {
+        warnings.push(
+            "sensitive values are masked, so it can't be imported back; `--show-secrets` exports them"
+                .to_owned(),
+        );
+        mask::snapshot(&snapshot)
+    } else {
+        stack.reveal(snapshot).await?
+    };
+    let mut bytes =
         state_formats::export(&snapshot, format).map_err(|error| failed(&stack.name().short(), error))?;
+    if is_masked {
+        mark_as_masked(&mut bytes);
+    }
     if let Some(file) = &args.output {
         write_file(file, &bytes, args.force || context.global.yes)?;
     } else if !context.global.json {
-        if context.terminal.stdout {
+        if context.terminal.stdout && !is_masked {
             warnings.push(
                 "what is above holds secrets as they are: `-o FILE` writes a file that only you can read"
                     .to_owned(),
@@ -80,14 +97,29 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         bytes: bytes.len(),
         file: args.output.as_ref().map(|file| file.display().to_string()),
         document: args.output.is_none().then_some(&*text),
+        masked: is_masked,
     };
     Report::new(context, "export", &exported, warnings, |page| {
         let file = exported.file.as_deref().unwrap_or_default();
         page.line(format_args!(
-            "wrote {} bytes ({}) to {file}; it holds secrets as they are",
-            exported.bytes, exported.format
+            "wrote {} bytes ({}) to {file}; {}",
+            exported.bytes,
+            exported.format,
+            if is_masked {
+                "its secrets are masked"
+            } else {
+                "it holds secrets as they are"
+            }
         ));
     })
+}
+
+/// Puts the mark into a JSON object by which an import tells that secrets are missing.
+fn mark_as_masked(bytes: &mut Vec<u8>) {
+    if bytes.first() == Some(&b'{') {
+        let mark = format!("\n  \"{MASKED}\": true,");
+        bytes.splice(1..1, mark.into_bytes());
+    }
 }
 
 /// The format that the state came in.
