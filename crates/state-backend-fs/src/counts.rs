@@ -33,6 +33,8 @@ pub(crate) enum Call {
     Stage,
     /// A file to its name.
     Move,
+    /// A file away.
+    Remove,
 }
 
 /// Stands at every call that changes the disk. In tests it can make each of them fail.
@@ -61,7 +63,7 @@ impl Meter {
             Call::Sync | Call::SyncFolder => {
                 self.fsyncs.fetch_add(1, Ordering::Relaxed);
             }
-            Call::MakeFolder | Call::Stage | Call::Move => {}
+            Call::MakeFolder | Call::Stage | Call::Move | Call::Remove => {}
         }
         #[cfg(test)]
         return self.faults.run(call, object, || run().map_err(Into::into));

@@ -210,6 +210,27 @@ impl Dir {
         Ok(true)
     }
 
+    /// Removes a file; one that isn't there is fine. The folder isn't synced yet.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), Failure> {
+        let object = self.object(name);
+        let remove = || match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
+            Err(Errno::NOENT) => Ok(()),
+            other => other,
+        };
+        self.meter
+            .run(Call::Remove, &object, remove)
+            .map_err(|e| Failure::unmoved(&object, e))
+    }
+
+    /// The length of a file in bytes; none if there is none.
+    pub(crate) fn length(&self, name: &str) -> Result<Option<u64>> {
+        match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(status) => Ok(Some(u64::try_from(status.st_size).unwrap_or_default())),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(unreachable(&self.object(name), errno)),
+        }
+    }
+
     /// Whether a name in it is that of a regular file.
     pub(crate) fn is_file(&self, name: &str) -> bool {
         self.kind(name) == Some(FileType::RegularFile)

@@ -30,6 +30,7 @@
 //! | in an append, after its sync | the frame: the next owner has it, acknowledged or not |
 //! | in a takeover, before the head | nothing changed; the system frees the lock of the dead |
 //! | in a takeover, after the head | an epoch without a segment: the next takeover reads what this one would have |
+//! | in a deletion | some of the files that the head dropped a grace ago; nobody reads them any more |
 //! | in a rotation | the old segment, or both, and the new one's fence says where the old one ends |
 //!
 //! Everything else that isn't as it was written is [`Error::Corrupt`](state_core::Error::Corrupt), with file and
@@ -51,6 +52,7 @@
 //! ```
 
 mod catalogue;
+mod collection;
 mod counts;
 mod dir;
 mod failure;

@@ -1,5 +1,6 @@
 //! What the owner of a stack does, step by step, on whichever thread calls it.
 
+use crate::collection::locate;
 use crate::counts::Call;
 use crate::dir::Dir;
 use crate::failure::Failure;
@@ -7,9 +8,10 @@ use crate::layout::{MAX_OBJECT, MAX_SEGMENT, SegmentName};
 use crate::lock::LockFile;
 use crate::stack::{Seen, Stack};
 use crate::takeover::{Taken, open_segment};
-use state_core::backend::{Holder, ObjectName, Tail};
+use state_core::backend::{Holder, ObjectName, PieceName, Tail};
 use state_core::journal::{FrameKind, Parsed, Previous};
 use state_core::{Epoch, Error, Frame, Head, Nonce, Result, Slot};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -236,6 +238,41 @@ impl Owner {
             return Err(Error::invalid(dir.object(&name.file_name()), reason));
         }
         self.settle(dir.create(&name.file_name(), bytes))
+    }
+
+    /// Deletes pieces in their order, and makes that durable.
+    pub(crate) fn delete(&self, pieces: &[PieceName]) -> Result<()> {
+        let head = self.head()?.head;
+        let mut touched: BTreeMap<&'static str, Dir> = BTreeMap::new();
+        let mut outcome = Ok(());
+        for piece in pieces {
+            outcome = self.delete_one(piece, &head, &mut touched);
+            if outcome.is_err() {
+                break;
+            }
+        }
+        for dir in touched.values() {
+            self.settle(dir.sync())?;
+        }
+        outcome
+    }
+
+    fn delete_one(
+        &self,
+        piece: &PieceName,
+        head: &Head,
+        touched: &mut BTreeMap<&'static str, Dir>,
+    ) -> Result<()> {
+        let (folder, file) = locate(piece, head)?;
+        let dir = match touched.get(folder) {
+            Some(dir) => dir.clone(),
+            None => match self.stack.dir.child_if_any(folder)? {
+                Some(dir) => dir,
+                None => return Ok(()),
+            },
+        };
+        touched.insert(folder, dir.clone());
+        self.settle(dir.remove(&file))
     }
 
     /// Frees the writer lock.

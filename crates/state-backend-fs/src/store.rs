@@ -1,5 +1,6 @@
 //! The store: [`FsBackend`].
 
+use crate::collection::pieces;
 use crate::counts::{IoCounts, Meter};
 use crate::dir::Dir;
 use crate::failure::{Failure, unreachable};
@@ -15,7 +16,7 @@ use crate::writer::FsWriter;
 use async_trait::async_trait;
 use bytes::Bytes;
 use state_core::backend::{
-    Acquire, Acquired, Capabilities, JournalView, LockStatus, NamePointer, ObjectKind, ObjectName,
+    Acquire, Acquired, Capabilities, JournalView, LockStatus, NamePointer, ObjectKind, ObjectName, Piece,
 };
 use state_core::{Backend, Enveloped, Error, Head, Lineage, Nonce, Result, Slot, StackName};
 use std::fmt;
@@ -200,7 +201,7 @@ impl Backend for FsBackend {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(true, true, true)
+        Capabilities::new(true, true, true).with_collection()
     }
 
     async fn names(&self) -> Result<Vec<NamePointer>> {
@@ -292,5 +293,10 @@ impl Backend for FsBackend {
             })
         })
         .await
+    }
+
+    async fn pieces(&self, lineage: Lineage, before: Slot) -> Result<Vec<Piece>> {
+        self.with_stack(lineage, move |stack| pieces(&stack, before))
+            .await
     }
 }

@@ -1,5 +1,6 @@
 //! The contract on real files, with the stale, the dead and the damaged.
 
+mod collecting;
 mod damage;
 mod failing;
 pub(crate) mod faults;

@@ -48,6 +48,13 @@ pub(crate) fn walk(
     names: &[SegmentName],
     load: &mut dyn FnMut(SegmentName) -> Result<Option<Segment>>,
 ) -> Result<Walked> {
+    if start.head.is_collected(start.from) {
+        let object = format!("slot {} of {}", start.from, start.folder);
+        return Err(Error::collected(
+            object,
+            format_args!("slot {}", start.head.floor),
+        ));
+    }
     let Some(&top) = names.iter().max() else {
         return nothing(start);
     };
@@ -124,12 +131,6 @@ fn predecessor(segment: &Segment, previous: &Previous) -> Result<SegmentName> {
 
 fn missing(start: &Start<'_>, name: SegmentName) -> Error {
     let object = format!("{}/{name}", start.folder);
-    if start.from < start.head.floor && start.from < start.head.base.start {
-        return Error::not_found(format!(
-            "{object} (collected: history begins at slot {})",
-            start.head.floor
-        ));
-    }
     Error::corrupt(object, 0, "the segment is missing, but a later one continues it")
 }
 
@@ -192,8 +193,10 @@ impl<'a> Points<'a> {
         let head = start.head;
         let base = std::iter::once(("base", &head.base));
         let rev_base = head.rev_base.iter().map(|base| ("revision's base", base));
+        let floor = head.collection.iter();
+        let floor = floor.map(|collection| ("history's beginning", &collection.base));
         Self {
-            bases: base.chain(rev_base).collect(),
+            bases: base.chain(rev_base).chain(floor).collect(),
             watermark: head.watermark.map(|mark| (mark.slot.next(), mark.chain)),
         }
     }

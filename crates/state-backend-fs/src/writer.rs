@@ -4,7 +4,7 @@ use crate::owner::{Owner, Swap};
 use crate::worker::Worker;
 use async_trait::async_trait;
 use bytes::Bytes;
-use state_core::backend::{ObjectName, Tail};
+use state_core::backend::{ObjectName, PieceName, Tail};
 use state_core::head::Head;
 use state_core::{Epoch, Error, Frame, Nonce, Result, Writer};
 use std::fmt;
@@ -97,6 +97,11 @@ impl Writer for FsWriter {
         let name = name.clone();
         self.step(&self.objects, move |owner| owner.create(&name, &bytes))
             .await
+    }
+
+    async fn delete(&self, pieces: &[PieceName]) -> Result<()> {
+        let pieces = pieces.to_vec();
+        self.step(&self.objects, move |owner| owner.delete(&pieces)).await
     }
 
     async fn check(&self) -> Result<()> {

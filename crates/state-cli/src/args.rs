@@ -133,6 +133,7 @@ pub(crate) enum Command {
     Graph(commands::graph::Args),
     /// Bring back an earlier revision, as a new one.
     Rollback(commands::rollback::Args),
+    Gc(commands::gc::Args),
     /// Check every stored byte that counts, and every integrity rule.
     Verify(commands::verify::Args),
     /// Settle what was begun and never ended.

@@ -7,6 +7,7 @@ pub(crate) mod config;
 pub(crate) mod diff;
 pub(crate) mod export;
 pub(crate) mod find;
+pub(crate) mod gc;
 pub(crate) mod graph;
 pub(crate) mod history;
 pub(crate) mod import;
@@ -44,6 +45,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::Find(args) => find::run(context, args).await,
         Command::Graph(args) => graph::run(context, args).await,
         Command::Rollback(args) => rollback::run(context, args).await,
+        Command::Gc(args) => gc::run(context, args).await,
         Command::Verify(args) => verify::run(context, args).await,
         Command::Pending(command) => pending::run(context, command).await,
         Command::Lock(command) => lock::run(context, command).await,

@@ -89,11 +89,15 @@ impl From<Error> for CliError {
             }
             cause = source.source();
         }
+        let advice = match &error {
+            Error::Collected { .. } => Some(COLLECTED),
+            other => hint(other.kind()),
+        };
         Self {
             code: error.kind().into(),
             message,
             object: error.object().to_owned(),
-            hint: hint(error.kind()).map(str::to_owned),
+            hint: advice.map(str::to_owned),
             violations: match error {
                 Error::Integrity { violations, .. } => violations,
                 _ => Vec::new(),
@@ -101,6 +105,9 @@ impl From<Error> for CliError {
         }
     }
 }
+
+/// What to do about a revision that is gone.
+pub(crate) const COLLECTED: &str = "`statectl gc` dropped it; `statectl history` lists what is left";
 
 /// What to do about it, where the place of the error knows nothing better.
 fn hint(kind: ErrorKind) -> Option<&'static str> {

@@ -5,7 +5,8 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::Standing;
 use crate::nearest::nearest;
-use crate::{revision, store};
+use crate::revision::History;
+use crate::store;
 use state_core::{Address, RevisionId, Snapshot, State};
 use state_manager::Stack;
 use std::sync::Arc;
@@ -23,7 +24,7 @@ impl At {
     pub(crate) async fn resolve(&self, stack: &Stack) -> Result<Option<RevisionId>, CliError> {
         match &self.at {
             None => Ok(None),
-            Some(wanted) => Ok(Some(revision::resolve(&stack.history().await?, wanted)?)),
+            Some(wanted) => Ok(Some(History::of(stack).await?.resolve(wanted)?)),
         }
     }
 }

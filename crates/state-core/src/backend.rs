@@ -10,6 +10,9 @@
 //!   [`Error::Fenced`](crate::Error::Fenced) and isn't visible, or was already part of what the new owner got.
 //! - **Once:** [`Writer::create`] of a name that exists with the same bytes is fine, with others a conflict.
 //! - **Ordered:** frames come back in slot order, without a gap, each linked to the one before by its chain.
+//! - **Collected:** a store that can delete deletes only pieces that it is told to, never one that its head names, and
+//!   of the journal nothing from the head's floor on. Whoever reads before the floor hears
+//!   [`Error::Collected`](crate::Error::Collected), whether or not the bytes are still there.
 //! - **Honest:** a failed write says whether it had no effect, or that nobody knows.
 //! - **Cancellation:** a future that is dropped leaves the step done or not done, never half done.
 
@@ -18,16 +21,18 @@ mod lock;
 mod memory;
 mod name;
 mod object;
+mod piece;
 
 pub use catalogue::{BackendFactory, BackendType, OpenRequest, Opening};
 pub use lock::{ClientLock, Holder, LockStatus};
 pub use memory::MemoryBackend;
 pub use name::{NamePointer, NameTarget};
 pub use object::{ObjectKind, ObjectName};
+pub use piece::{Piece, PieceName};
 
 use crate::counter::{Epoch, Slot};
 use crate::digest::Digest;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::head::Head;
 use crate::id::{Lineage, Nonce};
 use crate::journal::Frame;
@@ -94,6 +99,15 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Who holds the writer lock.
     async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus>;
 
+    /// What is stored of a stack, piece by piece: all its objects, and what of its journal lies wholly before a slot
+    /// at which a segment begins, as far as it can be deleted. In no particular order.
+    ///
+    /// # Errors
+    /// `Unsupported` by a store that can't delete, which is the default.
+    async fn pieces(&self, _lineage: Lineage, _before: Slot) -> Result<Vec<Piece>> {
+        Err(cannot_delete(self.url()))
+    }
+
     /// Forgets the credentials that this store keeps for its user (seed 001). The default has none to forget.
     async fn logout(&self) -> Result<()> {
         Ok(())
@@ -110,16 +124,33 @@ pub struct Capabilities {
     pub shared: bool,
     /// A holder that died frees its lock at once, without a break.
     pub frees_lock_of_the_dead: bool,
+    /// It lists its pieces and deletes them, so that history can be collected.
+    pub collects: bool,
 }
 
 impl Capabilities {
-    /// All of them, by name.
+    /// Those that tell how writes and locks behave. It doesn't collect.
     pub const fn new(durable: bool, shared: bool, frees_lock_of_the_dead: bool) -> Self {
         Self {
             durable,
             shared,
             frees_lock_of_the_dead,
+            collects: false,
         }
+    }
+
+    /// The same for a store that can delete.
+    #[must_use]
+    pub const fn with_collection(mut self) -> Self {
+        self.collects = true;
+        self
+    }
+}
+
+fn cannot_delete(object: String) -> Error {
+    Error::Unsupported {
+        object,
+        missing: "deletion, and with it the collection of history,".to_owned(),
     }
 }
 
@@ -209,6 +240,16 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// # Errors
     /// `Conflict` when it exists with other bytes.
     async fn create(&self, name: &ObjectName, bytes: Bytes) -> Result<()>;
+
+    /// Deletes pieces, in this order. One that isn't there any more is fine. A failure may leave some of them.
+    ///
+    /// # Errors
+    /// `Invalid` when one of them still counts: a part of the journal that doesn't lie wholly before the floor of the
+    /// head's collection, or a snapshot that the head names; neither it nor one behind it is deleted. `Fenced`.
+    /// `Unsupported` by a store that can't delete, which is the default.
+    async fn delete(&self, _pieces: &[PieceName]) -> Result<()> {
+        Err(cannot_delete(format!("the store, for epoch {},", self.epoch())))
+    }
 
     /// Whether the lock is still ours: to be asked before the caller touches the world.
     ///

@@ -23,6 +23,14 @@ pub enum Error {
         /// What was looked for.
         object: String,
     },
+    /// The object was there, and history collection dropped it.
+    #[error("{object} was collected: history begins at {begins}")]
+    Collected {
+        /// What was looked for.
+        object: String,
+        /// Where history begins now.
+        begins: String,
+    },
     /// The stack has no current revision: nothing was committed yet (seed 003's `ErrNoCurrent`).
     #[error("{object} has no current revision: nothing was committed yet")]
     NoCurrent {
@@ -205,7 +213,7 @@ impl Error {
     /// What to do about it.
     pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::NotFound { .. } => ErrorKind::NotFound,
+            Self::NotFound { .. } | Self::Collected { .. } => ErrorKind::NotFound,
             Self::NoCurrent { .. } => ErrorKind::NoCurrent,
             Self::Locked { .. } => ErrorKind::Locked,
             Self::Conflict { .. } => ErrorKind::Conflict,
@@ -228,6 +236,7 @@ impl Error {
     pub fn object(&self) -> &str {
         match self {
             Self::NotFound { object }
+            | Self::Collected { object, .. }
             | Self::NoCurrent { object }
             | Self::Locked { object, .. }
             | Self::Conflict { object, .. }
@@ -251,6 +260,14 @@ impl Error {
     pub fn not_found(object: impl Into<String>) -> Self {
         Self::NotFound {
             object: object.into(),
+        }
+    }
+
+    /// An [`Error::Collected`]: `begins` is a slot or a serial with its noun.
+    pub fn collected(object: impl Into<String>, begins: impl fmt::Display) -> Self {
+        Self::Collected {
+            object: object.into(),
+            begins: begins.to_string(),
         }
     }
 

@@ -1,14 +1,17 @@
 //! The head of a stack: the one document that names what is current. It changes by compare-and-swap only.
 
 use crate::backend::{ClientLock, ObjectName};
-use crate::counter::{Epoch, Generation, Slot};
+use crate::counter::{Epoch, Generation, Serial, Slot};
 use crate::digest::{Digest, DigestAlgorithm, KeyId};
 use crate::envelope::Enveloped;
+use crate::environment::Timestamp;
 use crate::error::{Error, Result};
 use crate::id::{Lineage, Nonce};
 use crate::name::StackName;
+use crate::revision::RevisionId;
 use crate::sealing::{StackKey, Tag, TagDomain};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// Where a stack's state begins, who owns it, and under which rules it is written.
 ///
@@ -52,6 +55,9 @@ pub struct Head {
     pub policy: Policy,
     /// Frames before this slot may have been collected.
     pub floor: Slot,
+    /// What the last collection dropped; none while the history is whole.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub collection: Option<Collection>,
     /// The end of the journal at the last clean close: a journal that ends before it was cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watermark: Option<Watermark>,
@@ -84,10 +90,16 @@ impl Head {
             keys: None,
             policy: Policy::Plaintext,
             floor: Slot::ZERO,
+            collection: None,
             watermark: None,
             tag: None,
             nonce,
         }
+    }
+
+    /// Whether frames from this slot on can't be asked for any more, because history begins later.
+    pub fn is_collected(&self, from: Slot) -> bool {
+        from < self.floor && from < self.base.start
     }
 
     /// Tags the head with the data key. Epoch, generation, removal and nonce aren't covered: a takeover changes them
@@ -154,6 +166,22 @@ pub struct Succession {
     pub generation: u64,
     /// Made with the key before: see [`StackKey::endorse`].
     pub endorsement: Tag,
+}
+
+/// Where history begins since a collection. What lies before is gone for every reader from the moment of the head
+/// swap that says so; its bytes are deleted only a grace later, for those who began to read before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Collection {
+    /// Replay of the oldest revision that is left can begin here; the head's floor is where this starts.
+    pub base: Base,
+    /// Revisions with a lower serial were collected.
+    pub serial: Serial,
+    /// When the head began to say so.
+    pub since: Timestamp,
+    /// Revisions behind the base that were deleted by hand, and whose bytes go with this collection.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    pub forgotten: BTreeSet<RevisionId>,
 }
 
 /// A point from which the journal can be replayed.

@@ -63,7 +63,8 @@ pub(crate) async fn blame(
             }
             if known.last().is_none_or(|(other, _)| *other != id) {
                 let pick = |state: &State| same_object(state, &walk.entry).cloned();
-                known = history::at_marks(stack, &document, &mark.base, pick).await?;
+                let base = revisions.horizon.base_of(mark);
+                known = history::at_marks(stack, &document, base, pick).await?;
             }
             let before = known.pop().and_then(|(_, before)| before);
             walk.back_to(before, made_by.as_ref());

@@ -1,6 +1,7 @@
 //! Revisions: which there are, and what each of them holds.
 
 use crate::document::{Made, RevisionDocument};
+use crate::horizon::Horizon;
 use crate::load::{self, Replayed};
 use crate::snapshots;
 use crate::stack::Stack;
@@ -35,11 +36,10 @@ pub enum RevisionKind {
 /// All revisions that weren't deleted, oldest first: those of `updates/` and those of the live journal.
 pub(crate) async fn documents(stack: &Stack, tip: &Replayed) -> Result<Vec<RevisionDocument>> {
     let mut all: BTreeMap<RevisionId, RevisionDocument> = BTreeMap::new();
-    for name in stack.backend().list(stack.lineage(), ObjectKind::Update).await? {
-        if let ObjectName::Update(id) = &name
-            && !tip.revisions.iter().any(|live| live.revision == *id)
-        {
-            all.insert(id.clone(), read_document(stack, &name).await?);
+    for id in stored_ids(stack, &tip.horizon).await? {
+        if !tip.revisions.iter().any(|live| live.revision == id) && !tip.state.is_forgotten(&id) {
+            let document = read_document(stack, &ObjectName::Update(id.clone())).await?;
+            all.insert(id, document);
         }
     }
     all.extend(
@@ -49,18 +49,23 @@ pub(crate) async fn documents(stack: &Stack, tip: &Replayed) -> Result<Vec<Revis
     );
     Ok(all
         .into_values()
-        .filter(|document| !tip.state.is_forgotten(&document.revision))
+        .filter(|document| is_listed(tip, &document.revision))
         .collect())
 }
 
-/// The ids of all revisions that `updates/` tells of.
-pub(crate) async fn stored_ids(stack: &Stack) -> Result<BTreeSet<RevisionId>> {
+/// Whether a revision was neither deleted nor collected.
+fn is_listed(tip: &Replayed, revision: &RevisionId) -> bool {
+    !tip.state.is_forgotten(revision) && !tip.horizon.hides(revision.serial())
+}
+
+/// The ids of all revisions that `updates/` tells of and that weren't collected.
+pub(crate) async fn stored_ids(stack: &Stack, horizon: &Horizon) -> Result<BTreeSet<RevisionId>> {
     let names = stack.backend().list(stack.lineage(), ObjectKind::Update).await?;
     let ids = names.into_iter().filter_map(|name| match name {
         ObjectName::Update(id) => Some(id),
         _ => None,
     });
-    Ok(ids.collect())
+    Ok(ids.filter(|id| !horizon.hides(id.serial())).collect())
 }
 
 /// What `updates/` tells of a revision.
@@ -77,14 +82,10 @@ pub(crate) async fn page(
     limit: usize,
 ) -> Result<Vec<Revision>> {
     let mut ids: BTreeSet<RevisionId> = tip.revisions.iter().map(|live| live.revision.clone()).collect();
-    for name in stack.backend().list(stack.lineage(), ObjectKind::Update).await? {
-        if let ObjectName::Update(id) = name {
-            ids.insert(id);
-        }
-    }
+    ids.extend(stored_ids(stack, &tip.horizon).await?);
     let older = |id: &&RevisionId| before.is_none_or(|before| *id < before);
     let wanted = ids.iter().rev().filter(older);
-    let wanted = wanted.filter(|id| !tip.state.is_forgotten(id)).take(limit);
+    let wanted = wanted.filter(|id| is_listed(tip, id)).take(limit);
     let mut page = Vec::new();
     for id in wanted {
         let document = document(stack, tip, id).await?;
@@ -116,6 +117,9 @@ pub(crate) async fn document(
     revision: &RevisionId,
 ) -> Result<RevisionDocument> {
     let missing = || Error::not_found(format!("revision {revision} of stack {}", stack.name().short()));
+    if tip.horizon.hides(revision.serial()) {
+        return Err(tip.horizon.collected(stack, revision));
+    }
     if tip.state.is_forgotten(revision) {
         return Err(missing());
     }
@@ -148,7 +152,7 @@ pub(crate) async fn snapshot(stack: &Stack, tip: &Replayed, revision: &RevisionI
             let mut snapshot = if is_tip {
                 tip.state.snapshot(stack.name().to_string(), moment)
             } else {
-                state_at(stack, &document, mark)
+                state_at(stack, &document, tip.horizon.base_of(mark))
                     .await?
                     .state
                     .snapshot(stack.name().to_string(), moment)
@@ -193,14 +197,10 @@ async fn frames_until(stack: &Stack, base: &Base, last: Slot) -> Result<Vec<Fram
     Ok(frames.take_while(|frame| frame.slot() <= last).collect())
 }
 
-/// The state at a mark: from the base that it names, replayed up to its frame.
-async fn state_at(
-    stack: &Stack,
-    document: &RevisionDocument,
-    mark: &state_core::journal::Mark,
-) -> Result<Replayed> {
-    let frames = frames_until(stack, &mark.base, document.slot).await?;
-    let replayed = load::from_base(stack.backend(), stack.lineage(), &mark.base, &frames).await?;
+/// The state at a mark: from a base before it, replayed up to its frame.
+async fn state_at(stack: &Stack, document: &RevisionDocument, base: &Base) -> Result<Replayed> {
+    let frames = frames_until(stack, base, document.slot).await?;
+    let replayed = load::from_base(stack.backend(), stack.lineage(), base, &frames).await?;
     if replayed.state.current() == Some(&document.revision) {
         return Ok(replayed);
     }

@@ -13,6 +13,7 @@
 //! - [`BackendRegistry`]: the kinds of stores, ours and yours, each with what can be configured.
 //! - [`Stack`]: one stack, read without a lock: tip, current revision, any revision, history.
 //! - [`Session`]: the writer lock with the queue behind it: updates, import, rollback.
+//! - [`Retention`]: how much history [`Session::collect`] keeps.
 //! - [`StateManager`]: a stack's snapshot in memory, refreshed and persisted as a whole (seed 002).
 //! - [`Update`] and [`Mutation`]: one update and its steps. Intent is durable before [`Update::begin`] returns;
 //!   a mutation that is dropped without an end stays on record as pending.
@@ -46,10 +47,12 @@
 mod blame;
 mod came_back;
 pub mod client_lock;
+mod collect;
 mod deployments;
 mod document;
 mod environment;
 mod history;
+mod horizon;
 mod intent;
 mod keys;
 mod load;
@@ -74,6 +77,7 @@ mod verify;
 mod waiting;
 
 pub use blame::{Blame, BlameLine};
+pub use collect::{Amount, CollectionReport, Retention, Waiting};
 pub use environment::{Actor, Environment};
 pub use history::{Revision, RevisionKind};
 pub use intent::{Intent, UpdateRequest};

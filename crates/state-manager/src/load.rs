@@ -1,6 +1,7 @@
 //! From stored bytes to a state: base snapshot, frames, replay.
 
 use crate::document::{Made, RevisionDocument};
+use crate::horizon::Horizon;
 use crate::snapshots;
 use state_core::backend::JournalView;
 use state_core::journal::{Frame, FrameKind, Parsed, Record, decode_records};
@@ -28,20 +29,27 @@ pub(crate) struct Replayed {
     /// Whether a mark is in its frames and no mutation ended after the last one: one may, when its update was
     /// quicker to end.
     pub(crate) ends_with_mark: bool,
+    /// Where history began when the journal was read.
+    pub(crate) horizon: Horizon,
 }
 
-/// The state at the end of a journal that was read from its head's base.
+/// The state at the end of a journal that was read from its head's base, or from before it.
 ///
-/// With the key, each of its frames must be from those who have it.
+/// With the key, each frame from the base on must be from those who have it; the base's chain vouches for those before.
 pub(crate) async fn tip(
     backend: &dyn Backend,
     view: &JournalView,
     key: Option<&dyn StackKey>,
 ) -> Result<Replayed> {
+    let base = &view.head.base;
+    let before = view.frames.partition_point(|frame| frame.slot() < base.start);
+    let frames = &view.frames[before..];
     if let Some(key) = key {
-        authenticate(&view.head, &view.frames, key)?;
+        authenticate(&view.head, frames, key)?;
     }
-    from_base(backend, view.head.lineage, &view.head.base, &view.frames).await
+    let mut replayed = from_base(backend, view.head.lineage, base, frames).await?;
+    replayed.horizon = Horizon::of(&view.head);
+    Ok(replayed)
 }
 
 /// The state after these frames, which begin at the base.
@@ -93,6 +101,7 @@ pub(crate) async fn from_base(
         snapshots,
         journal_bytes: frames.iter().map(|frame| frame.bytes().len() as u64).sum(),
         ends_with_mark,
+        horizon: Horizon::default(),
     })
 }
 
@@ -156,7 +165,8 @@ async fn load_rebases(backend: &dyn Backend, lineage: Lineage, frames: &[Frame])
     Ok(loaded)
 }
 
-fn rebases(lineage: Lineage, frame: &Frame) -> Result<Vec<SnapshotRef>> {
+/// The snapshots that a frame rebases to.
+pub(crate) fn rebases(lineage: Lineage, frame: &Frame) -> Result<Vec<SnapshotRef>> {
     const LINE: &[u8] = br#"{"rebase":"#;
     let mut found = Vec::new();
     if frame.kind() == FrameKind::Data {
@@ -201,6 +211,6 @@ fn require_link(lineage: Lineage, base: &Base, frames: &[Frame]) -> Result<()> {
     ))
 }
 
-fn frame_object(lineage: Lineage, frame: &Frame) -> String {
+pub(crate) fn frame_object(lineage: Lineage, frame: &Frame) -> String {
     format!("journal frame {} of stack {lineage}", frame.slot())
 }

@@ -1,5 +1,6 @@
 //! `logs/`: what was said during each update, stored when it ends, and asked for later.
 
+use crate::horizon::Horizon;
 use crate::snapshots::blocking;
 use crate::stack::Stack;
 use bytes::Bytes;
@@ -49,10 +50,11 @@ impl Stack {
     /// `Invalid` when `since` or `until` is no moment; `Corrupt` when a stored log is damaged.
     pub async fn logs(&self, query: &LogQuery) -> Result<Vec<StoredLine>> {
         let asked = Asked::new(query)?;
+        let horizon = Horizon::of(&self.backend().read_head(self.lineage()).await?);
         let mut found = Vec::new();
         for name in self.backend().list(self.lineage(), ObjectKind::Log).await? {
             let ObjectName::Log(serial) = name else { continue };
-            if query.update.is_some_and(|update| update != serial) {
+            if query.update.is_some_and(|update| update != serial) || horizon.hides(serial) {
                 continue;
             }
             let bytes = self.backend().read(self.lineage(), &name).await?;

@@ -6,14 +6,17 @@ use crate::stack::Stack;
 use state_core::backend::{NamePointer, NameTarget, ObjectKind, ObjectName};
 use state_core::{Head, Nonce, Result, StackName, Writer};
 
-/// The revisions of the live journal whose documents are not written yet.
+/// The revisions of the live journal whose documents are not written yet. Those that were deleted need none: theirs
+/// may have been collected.
 pub(crate) async fn missing_documents(stack: &Stack, replayed: &Replayed) -> Result<Vec<RevisionDocument>> {
     if replayed.revisions.is_empty() {
         return Ok(Vec::new());
     }
     let there = stack.backend().list(stack.lineage(), ObjectKind::Update).await?;
-    let is_missing =
-        |document: &&RevisionDocument| !there.contains(&ObjectName::Update(document.revision.clone()));
+    let is_missing = |document: &&RevisionDocument| {
+        !replayed.state.is_forgotten(&document.revision)
+            && !there.contains(&ObjectName::Update(document.revision.clone()))
+    };
     Ok(replayed.revisions.iter().filter(is_missing).cloned().collect())
 }
 

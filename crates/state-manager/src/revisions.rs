@@ -2,9 +2,10 @@
 
 use crate::document::RevisionDocument;
 use crate::history::{self, Revision};
+use crate::horizon::Horizon;
 use crate::load::Replayed;
 use crate::stack::Stack;
-use state_core::{Result, RevisionId};
+use state_core::{Error, Result, RevisionId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A stack's revisions as they were when this was made, newest first. Only their ids are held.
@@ -12,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Revisions {
     stack: Stack,
     current: Option<RevisionId>,
+    pub(crate) horizon: Horizon,
     /// What is to come, in ascending order.
     ids: BTreeSet<RevisionId>,
     /// Those that the live journal tells of.
@@ -20,16 +22,17 @@ pub struct Revisions {
 
 impl Revisions {
     pub(crate) async fn of(stack: &Stack, tip: Replayed) -> Result<Self> {
-        let mut ids = history::stored_ids(stack).await?;
+        let mut ids = history::stored_ids(stack, &tip.horizon).await?;
         let documents = tip.revisions.into_iter();
         let live: BTreeMap<_, _> = documents
             .map(|document| (document.revision.clone(), document))
             .collect();
         ids.extend(live.keys().cloned());
-        ids.retain(|id| !tip.state.is_forgotten(id));
+        ids.retain(|id| !tip.state.is_forgotten(id) && !tip.horizon.hides(id.serial()));
         Ok(Self {
             stack: stack.clone(),
             current: tip.state.current().cloned(),
+            horizon: tip.horizon,
             ids,
             live,
         })
@@ -49,13 +52,28 @@ impl Revisions {
 
     /// As [`Self::next`], with all that is known of it.
     pub(crate) async fn next_document(&mut self) -> Result<Option<RevisionDocument>> {
-        let Some(id) = self.ids.pop_last() else {
-            return Ok(None);
-        };
-        match self.live.remove(&id) {
-            Some(live) => Ok(Some(live)),
-            None => history::stored_document(&self.stack, &id).await.map(Some),
+        while let Some(id) = self.ids.pop_last() {
+            if let Some(live) = self.live.remove(&id) {
+                return Ok(Some(live));
+            }
+            match history::stored_document(&self.stack, &id).await {
+                Err(Error::NotFound { .. }) if self.was_collected(&id).await? => {}
+                document => return document.map(Some),
+            }
         }
+        Ok(None)
+    }
+
+    /// Whether a revision was collected while this went from one to the next.
+    async fn was_collected(&self, id: &RevisionId) -> Result<bool> {
+        let collection = self
+            .stack
+            .backend()
+            .read_head(self.stack.lineage())
+            .await?
+            .collection;
+        let now = Horizon(collection);
+        Ok(now.hides(id.serial()) || now.0.is_some_and(|collection| collection.forgotten.contains(id)))
     }
 
     /// The current revision.

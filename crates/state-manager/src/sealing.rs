@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use state_core::backend::{HeadChange, ObjectName, Tail};
+use state_core::backend::{HeadChange, ObjectName, PieceName, Tail};
 use state_core::head::Policy;
 use state_core::journal::Frame;
 use state_core::mutation::StackOutputs;
@@ -104,6 +104,10 @@ impl Writer for SigningWriter {
 
     async fn create(&self, name: &ObjectName, bytes: Bytes) -> Result<()> {
         self.inner.create(name, bytes).await
+    }
+
+    async fn delete(&self, pieces: &[PieceName]) -> Result<()> {
+        self.inner.delete(pieces).await
     }
 
     async fn check(&self) -> Result<()> {

@@ -22,7 +22,7 @@ use state_core::{
     SnapshotRef, State, Uid, UpdateId, UpdateInfo, UpdateKind, UpdateResult, Writer, verify,
 };
 use std::sync::Arc;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{RwLock, mpsc, oneshot, watch};
 
 /// A stack that we may write to. Clones share the lock and the queue; [`Session::close`] ends all of them.
 ///
@@ -38,6 +38,8 @@ pub struct Session {
     seal: Seal,
     /// Logs of updates that ended, as far as they couldn't be stored yet.
     logs: Arc<logs::Unsaved>,
+    /// Held by whoever stores a snapshot until a record names it, and by a collection alone.
+    storing: Arc<RwLock<()>>,
 }
 
 impl Session {
@@ -93,6 +95,7 @@ impl Session {
             recovered,
             seal,
             logs: Arc::default(),
+            storing: Arc::default(),
         };
         if interrupted {
             session.end_update(UpdateResult::Interrupted).await?;
@@ -205,6 +208,7 @@ impl Session {
     /// # Errors
     /// `Integrity` with all violations when the snapshot breaks a rule.
     pub async fn write(&self, snapshot: Snapshot) -> Result<RevisionId> {
+        let _storing = self.storing.read().await;
         let (reference, snapshot) = self.store(snapshot).await?;
         let entries = snapshot.entries.len() as u64;
         let build = move |state: &State, _: &Base| {
@@ -301,6 +305,10 @@ impl Session {
         marked.and(released).and(logged)
     }
 
+    pub(crate) fn storing(&self) -> &RwLock<()> {
+        &self.storing
+    }
+
     /// How values are stored.
     pub(crate) const fn seal(&self) -> &Seal {
         &self.seal
@@ -375,6 +383,7 @@ impl Session {
         cause: RebaseCause,
         parent: Option<Option<RevisionId>>,
     ) -> Result<RevisionId> {
+        let _storing = self.storing.read().await;
         let (reference, snapshot) = self.store(snapshot).await?;
         let id = MutationId::random(&*self.stack.environment().entropy);
         let loaded = Loaded::from([(reference.digest, snapshot)]);

@@ -5,8 +5,9 @@ use crate::client_lock;
 use crate::document::Made;
 use crate::environment::Environment;
 use crate::history::{self, Revision};
-use crate::keys::{self, Keyring};
-use crate::load::{self, Replayed};
+use crate::horizon::reading;
+use crate::keys::Keyring;
+use crate::load::Replayed;
 use crate::persistent::Known;
 use crate::revisions::Revisions;
 use crate::session::Session;
@@ -86,13 +87,11 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn tip(&self) -> Result<View> {
-        let view = self.backend.read_journal(self.lineage, None).await?;
-        let key = keys::for_reading(self, &view.head).await?;
-        let Replayed { state, moment, .. } = load::tip(self.backend(), &view, key.as_deref()).await?;
+        let (head, key, Replayed { state, moment, .. }) = self.read_tip().await?;
         Ok(View {
-            authenticity: Authenticity::of(&view.head, key.as_deref()),
+            authenticity: Authenticity::of(&head, key.as_deref()),
             state: Arc::new(state),
-            head: view.head,
+            head,
             name: self.name.clone(),
             moment,
         })
@@ -103,10 +102,11 @@ impl Stack {
     /// # Errors
     /// `NoCurrent` when nothing was committed yet; `Corrupt` when it can't be read.
     pub async fn current(&self) -> Result<Snapshot> {
-        let tip = self.replay_tip().await?;
-        let revision = self.require_current(&tip)?;
-        let snapshot = history::snapshot(self, &tip, &revision).await;
-        snapshot.map_err(missing_of_current)
+        reading!(self, tip => {
+            let revision = self.require_current(&tip)?;
+            let snapshot = history::snapshot(self, &tip, &revision).await;
+            snapshot.map_err(missing_of_current)
+        })
     }
 
     /// The id of the current revision.
@@ -135,23 +135,25 @@ impl Stack {
     /// # Errors
     /// As [`Stack::current`].
     pub async fn snapshot_meta(&self) -> Result<SnapshotMeta> {
-        let tip = self.replay_tip().await?;
-        let revision = self.require_current(&tip)?;
-        self.meta(&tip, &revision).await
+        reading!(self, tip => {
+            let revision = self.require_current(&tip)?;
+            self.meta(&tip, &revision).await
+        })
     }
 
     /// The current revision with all that is known of it; none when nothing was committed yet.
     pub(crate) async fn known(&self) -> Result<Option<Known>> {
-        let tip = self.replay_tip().await?;
-        let Some(revision) = tip.state.current().cloned() else {
-            return Ok(None);
-        };
-        let snapshot = history::snapshot(self, &tip, &revision).await;
-        Ok(Some(Known {
-            meta: self.meta(&tip, &revision).await?,
-            snapshot: snapshot.map_err(missing_of_current)?,
-            revision,
-        }))
+        reading!(self, tip => {
+            let Some(revision) = tip.state.current().cloned() else {
+                return Ok(None);
+            };
+            let snapshot = history::snapshot(self, &tip, &revision).await;
+            Ok(Some(Known {
+                meta: self.meta(&tip, &revision).await?,
+                snapshot: snapshot.map_err(missing_of_current)?,
+                revision,
+            }))
+        })
     }
 
     async fn meta(&self, tip: &Replayed, revision: &RevisionId) -> Result<SnapshotMeta> {
@@ -170,10 +172,10 @@ impl Stack {
     /// A revision's content.
     ///
     /// # Errors
-    /// `NotFound` when there is no such revision, or it was deleted.
+    /// `NotFound` when there is no such revision, or it was deleted; `Collected`, of the same kind, when history begins
+    /// later.
     pub async fn get(&self, revision: &RevisionId) -> Result<Snapshot> {
-        let tip = self.replay_tip().await?;
-        history::snapshot(self, &tip, revision).await
+        reading!(self, tip => history::snapshot(self, &tip, revision).await)
     }
 
     /// The revisions, oldest first.
@@ -181,12 +183,8 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn list(&self) -> Result<Vec<RevisionId>> {
-        let tip = self.replay_tip().await?;
-        Ok(history::documents(self, &tip)
-            .await?
-            .into_iter()
-            .map(|document| document.revision)
-            .collect())
+        let documents: Result<_> = reading!(self, tip => history::documents(self, &tip).await);
+        Ok(documents?.into_iter().map(|document| document.revision).collect())
     }
 
     /// The revisions with what made them, newest first.
@@ -194,13 +192,14 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn history(&self) -> Result<Vec<Revision>> {
-        let tip = self.replay_tip().await?;
-        let documents = history::documents(self, &tip).await?;
-        Ok(documents
-            .into_iter()
-            .rev()
-            .map(|document| document.into_revision(tip.state.current()))
-            .collect())
+        reading!(self, tip => {
+            let documents = history::documents(self, &tip).await?;
+            Ok(documents
+                .into_iter()
+                .rev()
+                .map(|document| document.into_revision(tip.state.current()))
+                .collect())
+        })
     }
 
     /// The revisions with what made them, newest first, read one at a time.
@@ -217,7 +216,7 @@ impl Stack {
     /// # Errors
     /// `NotFound` when there is no such revision, or no such entry in it.
     pub async fn blame(&self, address: &Address, at: Option<&RevisionId>) -> Result<Blame> {
-        blame::blame(self, self.replay_tip().await?, address, at).await
+        reading!(self, tip => blame::blame(self, tip, address, at).await)
     }
 
     /// A page of the history: at most so many revisions, newest first, that are older than `before` (none: from the
@@ -226,8 +225,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn history_page(&self, before: Option<&RevisionId>, limit: usize) -> Result<Vec<Revision>> {
-        let tip = self.replay_tip().await?;
-        history::page(self, &tip, before, limit).await
+        reading!(self, tip => history::page(self, &tip, before, limit).await)
     }
 
     /// Reads everything and checks every rule. `deep` reads the whole history too, and compares each checkpoint
@@ -290,12 +288,6 @@ impl Stack {
             fence_nonce: Nonce::random(entropy),
         };
         self.backend.acquire(self.lineage, &request).await
-    }
-
-    pub(crate) async fn replay_tip(&self) -> Result<Replayed> {
-        let view = self.backend.read_journal(self.lineage, None).await?;
-        let key = keys::for_reading(self, &view.head).await?;
-        load::tip(self.backend(), &view, key.as_deref()).await
     }
 
     fn require_current(&self, tip: &Replayed) -> Result<RevisionId> {

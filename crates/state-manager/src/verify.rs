@@ -1,10 +1,11 @@
 //! Reading a whole stack and checking all that can be checked.
 
 use crate::document::{Made, RevisionDocument};
+use crate::horizon::whole_journal;
 use crate::stack::Stack;
-use crate::{history, snapshots};
-use crate::{keys, load};
-use state_core::backend::ObjectName;
+use crate::{history, keys, load, snapshots};
+use state_core::backend::{JournalView, ObjectName, Tail};
+use state_core::head::Collection;
 use state_core::journal::{FrameKind, Record, decode_records};
 use state_core::verify::{self, Report};
 use state_core::{Base, Digest, Error, Frame, Result, Slot, State};
@@ -25,13 +26,41 @@ pub struct VerifyReport {
     pub entries: u64,
 }
 
+/// How often it starts over because somebody wrote, or collected, between two of its reads.
+const ATTEMPTS: usize = 8;
+
 pub(crate) async fn verify(stack: &Stack, deep: bool) -> Result<VerifyReport> {
-    let view = stack.backend().read_journal(stack.lineage(), None).await?;
+    let mut attempt = 1;
+    loop {
+        let mut read_to = None;
+        let verified = verify_once(stack, deep, &mut read_to).await;
+        let (Err(_), Some(end), true) = (&verified, read_to, attempt < ATTEMPTS) else {
+            return verified;
+        };
+        let now = stack.backend().read_journal(stack.lineage(), None).await?;
+        if (now.tail, now.head.collection) == end {
+            return verified;
+        }
+        attempt += 1;
+    }
+}
+
+/// `read_to` becomes the end of the journal that was read, and what was collected of it.
+async fn verify_once(
+    stack: &Stack,
+    deep: bool,
+    read_to: &mut Option<(Tail, Option<Collection>)>,
+) -> Result<VerifyReport> {
+    let view = if deep {
+        whole_journal(stack.backend(), stack.lineage()).await?
+    } else {
+        stack.backend().read_journal(stack.lineage(), None).await?
+    };
+    *read_to = Some((view.tail, view.head.collection.clone()));
     let key = keys::for_reading(stack, &view.head).await?;
     let tip = load::tip(stack.backend(), &view, key.as_deref()).await?;
     let revisions = history::documents(stack, &tip).await?;
     let mut read = tip.snapshots;
-    let mut frames = view.frames.len();
     if deep {
         for document in &revisions {
             if let Made::Stored(stored) = &document.made {
@@ -39,19 +68,14 @@ pub(crate) async fn verify(stack: &Stack, deep: bool) -> Result<VerifyReport> {
                 read.insert(stored.snapshot.digest);
             }
         }
-        let all = stack
-            .backend()
-            .read_journal(stack.lineage(), Some(Slot::ZERO))
-            .await?
-            .frames;
-        frames = all.len();
-        compare_documents(stack, &all, &revisions)?;
-        compare_checkpoints(stack, &all, &view.head.base, &tip.state, &mut read).await?;
+        let from = tip.horizon.beginning(stack.lineage());
+        compare_documents(stack, &view.frames, &revisions)?;
+        compare_checkpoints(stack, &view, from, &tip.state, &mut read).await?;
     }
     let snapshot = tip.state.snapshot(stack.name().to_string(), tip.moment);
     Ok(VerifyReport {
         report: snapshots::blocking(move || verify::verify(&snapshot)).await?,
-        frames: frames as u64,
+        frames: view.frames.len() as u64,
         snapshots: read.len() as u64,
         revisions: revisions.len() as u64,
         entries: tip.state.len() as u64,
@@ -80,14 +104,15 @@ fn compare_documents(stack: &Stack, frames: &[Frame], revisions: &[RevisionDocum
     Ok(())
 }
 
-/// Replays the journal from its first frame and compares every checkpoint, and the tip, with what led to it.
+/// Replays the journal from where history begins and compares every checkpoint, and the tip, with what led to it.
 async fn compare_checkpoints(
     stack: &Stack,
-    frames: &[Frame],
-    base: &Base,
+    view: &JournalView,
+    mut from: Base,
     tip: &State,
     read: &mut BTreeSet<Digest>,
 ) -> Result<()> {
+    let (frames, base) = (&view.frames, &view.head.base);
     let mut checkpoints: BTreeMap<Slot, Base> = BTreeMap::new();
     for frame in frames.iter().filter(|frame| frame.kind() == FrameKind::Data) {
         for record in decode_records(&object(stack, frame), frame.payload())? {
@@ -97,10 +122,11 @@ async fn compare_checkpoints(
         }
     }
     checkpoints.insert(base.start, base.clone());
-    let mut from = Base::empty(stack.lineage());
+    // A note may tell of a checkpoint from before the beginning.
+    let begins = from.start;
     for checkpoint in checkpoints
         .into_values()
-        .filter(|checkpoint| checkpoint.snapshot.is_some())
+        .filter(|checkpoint| checkpoint.snapshot.is_some() && checkpoint.start >= begins)
     {
         let led_to = replay_between(stack, frames, &from, checkpoint.start, read).await?;
         let stored = load::from_base(stack.backend(), stack.lineage(), &checkpoint, &[]).await?;

@@ -8,7 +8,8 @@ use crate::mask;
 use crate::output::Report;
 use crate::render::change::{became, short};
 use crate::render::page::{Page, Style};
-use crate::{revision, store};
+use crate::revision::History;
+use crate::store;
 use serde::Serialize;
 use state_core::diff::{Change, EntryDiff, Move, SnapshotDiff, diff};
 use state_core::{Entry, EntryKey, Json, RevisionId, Snapshot, Uid};
@@ -82,17 +83,17 @@ struct Changes {
 /// Compares.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let stack = store::open_stack(context).await?;
-    let history = stack.history().await?;
+    let history = History::of(&stack).await?;
     let view = stack.tip().await?;
     let settled = settled(&stack, &view).await?;
     let (new, new_snapshot) = match &args.new {
-        Some(wanted) => read(&stack, revision::resolve(&history, wanted)?).await?,
+        Some(wanted) => read(&stack, history.resolve(wanted)?).await?,
         None => (settled.clone(), view.snapshot()),
     };
     let old = match &args.old {
-        Some(wanted) => Some(revision::resolve(&history, wanted)?),
+        Some(wanted) => Some(history.resolve(wanted)?),
         None if settled.is_none() => view.state.current().cloned(),
-        None => revision::previous(&history),
+        None => history.previous()?,
     };
     let (old, old_snapshot) = match old {
         Some(id) => read(&stack, id).await?,

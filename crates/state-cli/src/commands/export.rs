@@ -5,7 +5,8 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::Standing;
 use crate::output::Report;
-use crate::{revision, store};
+use crate::revision::History;
+use crate::store;
 use serde::Serialize;
 use state_core::{RevisionId, Snapshot};
 use state_formats::{Format, TERRAFORM, UNOBIN};
@@ -52,7 +53,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     let standing = Standing::of(&view);
     let (snapshot, exported_revision, mut warnings) = match &args.rev {
         Some(wanted) => {
-            let id = revision::resolve(&stack.history().await?, wanted)?;
+            let id = History::of(&stack).await?.resolve(wanted)?;
             (stack.get(&id).await?, Some(id), Vec::new())
         }
         None => (view.snapshot(), None, standing.warnings()),

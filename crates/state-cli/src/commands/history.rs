@@ -93,7 +93,9 @@ impl From<UpdateInfo> for Details {
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let now = context.now();
     let since = args.since.as_ref().map(|since| since.moment(&now)).transpose()?;
-    let mut revisions = store::open_stack(context).await?.revisions().await?;
+    let stack = store::open_stack(context).await?;
+    let begins = stack.collected_before().await?;
+    let mut revisions = stack.revisions().await?;
     let mut lines: Vec<Line> = Vec::new();
     let mut undoing = Undoing::default();
     let mut left = args.limit.unwrap_or(usize::MAX);
@@ -132,6 +134,9 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             table.row(row(line, &now));
         }
         table.print(page);
+        if let Some(begins) = begins.filter(|_| left > 0 && since.is_none()) {
+            page.line(format_args!("what was before serial {begins} was collected"));
+        }
     })
 }
 

@@ -7,7 +7,8 @@ use crate::marks::count;
 use crate::output::{Report, to_stderr};
 use crate::prompt::confirm;
 use crate::render::page::Page;
-use crate::{revision, store};
+use crate::revision::History;
+use crate::store;
 use serde::Serialize;
 use state_core::{Entry, EntryKey, RevisionId, Snapshot, State, UpdateKind};
 use state_manager::{Session, UpdateRequest};
@@ -48,7 +49,7 @@ struct Done {
 /// Rolls back.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let stack = store::open_stack(context).await?;
-    let target = revision::resolve(&stack.history().await?, &args.revision)?;
+    let target = History::of(&stack).await?.resolve(&args.revision)?;
     let view = stack.tip().await?;
     let object = format!("stack {}", stack.name().short());
     refuse_pending(&object, &view.state)?;

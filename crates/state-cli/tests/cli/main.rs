@@ -7,6 +7,7 @@ mod changes;
 mod completions;
 mod config;
 mod exits;
+mod gc;
 mod import;
 mod inspect;
 mod json;

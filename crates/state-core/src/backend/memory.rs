@@ -11,6 +11,7 @@ mod writer;
 
 use super::{
     Acquire, Acquired, Backend, Capabilities, JournalView, LockStatus, NamePointer, ObjectKind, ObjectName,
+    Piece,
 };
 use crate::counter::Slot;
 use crate::error::{Error, Result};
@@ -80,7 +81,7 @@ impl Backend for MemoryBackend {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(false, false, true)
+        Capabilities::new(false, false, true).with_collection()
     }
 
     async fn names(&self) -> Result<Vec<NamePointer>> {
@@ -165,5 +166,8 @@ impl Backend for MemoryBackend {
 
     async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus> {
         self.with_stack(lineage, |stack| Ok(stack.lock_status()))
+    }
+    async fn pieces(&self, lineage: Lineage, before: Slot) -> Result<Vec<Piece>> {
+        self.with_stack(lineage, |stack| Ok(stack.pieces(before)))
     }
 }

@@ -11,6 +11,7 @@
 //! What a store claims of itself is checked by [`capabilities::run_all`], which opens one place more than once.
 
 pub mod capabilities;
+pub mod collection;
 pub mod heads;
 pub mod journals;
 pub mod locks;
@@ -100,6 +101,12 @@ rules! {
     objects::objects_are_created_once,
     objects::objects_are_listed_by_kind_in_order,
     objects::objects_of_stacks_are_apart,
+    collection::a_store_deletes_exactly_when_it_says_so,
+    collection::what_lies_before_the_floor_goes_and_the_rest_stays,
+    collection::who_reads_before_the_floor_hears_that_it_was_collected,
+    collection::what_still_counts_is_not_deleted,
+    collection::a_stale_writer_deletes_nothing,
+    collection::a_stale_writer_stays_fenced_after_a_collection,
 }
 
 /// For a test: panics with the names of all rules that were broken, and how.

@@ -18,6 +18,7 @@ mod writer;
 
 use crate::backend::{
     Acquire, Acquired, Backend, Capabilities, JournalView, LockStatus, NamePointer, ObjectKind, ObjectName,
+    Piece, PieceName,
 };
 use crate::counter::Slot;
 use crate::error::{Error, Result};
@@ -74,11 +75,14 @@ pub enum Operation {
     Create,
     Check,
     Release,
+    Pieces,
+    /// Each piece counts as one: a deletion can end anywhere.
+    Delete,
 }
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::Names,
         Self::ReadName,
         Self::SwapName,
@@ -96,6 +100,8 @@ impl Operation {
         Self::Create,
         Self::Check,
         Self::Release,
+        Self::Pieces,
+        Self::Delete,
     ];
 
     /// Whether it may change something.
@@ -111,6 +117,7 @@ impl Operation {
                 | Self::Remove
                 | Self::Create
                 | Self::Release
+                | Self::Delete
         )
     }
 }
@@ -290,8 +297,14 @@ macro_rules! lend {
 }
 
 lend! {
-    copied: Lineage, Nonce, Option<Nonce>, Option<Slot>, ObjectKind, crate::backend::Tail;
+    copied: Lineage, Nonce, Option<Nonce>, Slot, Option<Slot>, ObjectKind, crate::backend::Tail;
     referred: StackName, NamePointer, Head, ObjectName, Acquire, crate::journal::Frame
+}
+
+impl<'a> Lend<'a, &'a [PieceName]> for PieceName {
+    fn borrow(&'a self) -> &'a [Self] {
+        std::slice::from_ref(self)
+    }
 }
 
 impl<'a> Lend<'a, Bytes> for Bytes {
@@ -357,6 +370,10 @@ impl Backend for FaultyBackend {
 
     async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus> {
         call!(self.LockStatus, inner.lock_status(lineage))
+    }
+
+    async fn pieces(&self, lineage: Lineage, before: Slot) -> Result<Vec<Piece>> {
+        call!(self.Pieces, inner.pieces(lineage, before))
     }
 
     async fn logout(&self) -> Result<()> {

@@ -4,6 +4,7 @@
 
 mod checkpoints;
 mod client_locks;
+mod collecting;
 mod faults;
 #[cfg(feature = "fs")]
 mod files;

@@ -1,6 +1,6 @@
 //! One stack in memory: head, journal, objects, and who may write.
 
-use crate::backend::{Acquire, Holder, JournalView, LockStatus, ObjectName, Tail};
+use crate::backend::{Acquire, Holder, JournalView, LockStatus, ObjectName, Piece, PieceName, Tail};
 use crate::counter::{Epoch, Slot};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 pub(super) struct StoredStack {
     pub(super) head: Head,
     pub(super) objects: BTreeMap<ObjectName, Bytes>,
-    /// The whole journal: a frame's slot is its index.
-    frames: Vec<Frame>,
+    /// The journal by slot, without what was collected.
+    frames: BTreeMap<Slot, Frame>,
     /// Who holds the lock, and under which epoch.
     held: Option<(Epoch, Holder)>,
 }
@@ -24,7 +24,7 @@ impl StoredStack {
         Self {
             head,
             objects: BTreeMap::new(),
-            frames: Vec::new(),
+            frames: BTreeMap::new(),
             held: None,
         }
     }
@@ -37,23 +37,27 @@ impl StoredStack {
         format!("journal of stack {}", self.head.lineage)
     }
 
-    /// The chain before a slot; none beyond the end.
+    /// The chain before a slot; none beyond the end, or where it was collected.
     fn chain_before(&self, slot: Slot) -> Option<Digest> {
-        match slot.get().checked_sub(1) {
-            None => Some(genesis(self.head.lineage)),
-            Some(last) => {
-                let frame = self.frames.get(usize::try_from(last).ok()?)?;
-                Some(*frame.chain())
-            }
+        let Some(last) = slot.get().checked_sub(1) else {
+            return Some(genesis(self.head.lineage));
+        };
+        if let Some(frame) = self.frames.get(&Slot(last)) {
+            return Some(*frame.chain());
         }
+        let begins = self.head.collection.as_ref().map(|collection| &collection.base);
+        begins.filter(|base| base.start == slot).map(|base| base.chain)
     }
 
     pub(super) fn tail(&self) -> Tail {
-        Tail {
-            next: Slot(self.frames.len() as u64),
-            chain: match self.frames.last() {
-                None => genesis(self.head.lineage),
-                Some(frame) => *frame.chain(),
+        match self.frames.last_key_value() {
+            None => Tail {
+                next: Slot::ZERO,
+                chain: genesis(self.head.lineage),
+            },
+            Some((slot, frame)) => Tail {
+                next: slot.next(),
+                chain: *frame.chain(),
             },
         }
     }
@@ -132,7 +136,7 @@ impl StoredStack {
             &fence.encode(),
             &tail.chain,
         )?;
-        self.frames.push(frame);
+        self.frames.insert(tail.next, frame);
         Ok(())
     }
 
@@ -165,17 +169,16 @@ impl StoredStack {
                 format!("the frame of slot {} isn't the one that follows", frame.slot()),
             ));
         }
-        self.frames.push(frame.clone());
+        self.frames.insert(tail.next, frame.clone());
         Ok(())
     }
 
     /// A base must begin a segment, which begins with a fence, and fit the chain.
     pub(super) fn check_base(&self, base: &Base) -> Result<()> {
-        let index = usize::try_from(base.start.get()).unwrap_or(usize::MAX);
         let begins_segment = base.start == Slot::ZERO
             || self
                 .frames
-                .get(index)
+                .get(&base.start)
                 .is_some_and(|frame| frame.kind() == FrameKind::Fence);
         if begins_segment && self.chain_before(base.start) == Some(base.chain) {
             return Ok(());
@@ -191,18 +194,26 @@ impl StoredStack {
 
     pub(super) fn view(&self, from: Option<Slot>) -> Result<JournalView> {
         let from = from.unwrap_or(self.head.base.start);
+        if self.head.is_collected(from) {
+            let object = format!("slot {from} of the {}", self.journal());
+            return Err(Error::collected(object, format_args!("slot {}", self.head.floor)));
+        }
         self.verify(Some(from))?;
-        let start = usize::try_from(from.get()).unwrap_or(usize::MAX);
-        let Some(frames) = self.frames.get(start..) else {
+        let tail = self.tail();
+        if from > tail.next {
             return Err(Error::invalid(
                 self.journal(),
                 format!("slot {from} is beyond its end"),
             ));
-        };
+        }
         Ok(JournalView {
             head: self.head.clone(),
-            frames: frames.to_vec(),
-            tail: self.tail(),
+            frames: self
+                .frames
+                .range(from..)
+                .map(|(_, frame)| frame.clone())
+                .collect(),
+            tail,
         })
     }
 
@@ -213,24 +224,89 @@ impl StoredStack {
         if self.chain_before(base.start) != Some(base.chain) {
             return corrupt(format!("it doesn't fit the base at slot {}", base.start));
         }
+        // A watermark before the floor told of what was collected; the base vouches for more.
+        let floor = self.head.collection.as_ref().map_or(Slot::ZERO, |c| c.base.start);
         if let Some(watermark) = &self.head.watermark
+            && watermark.slot.next() >= floor
             && self.chain_before(watermark.slot.next()) != Some(watermark.chain)
         {
             return corrupt(format!("it was cut before slot {}", watermark.slot.next()));
         }
         let first = from.map_or(base.start, |from| from.min(base.start));
-        let mut epoch = Epoch::ZERO;
-        for (index, frame) in self.frames.iter().enumerate() {
-            let slot = Slot(index as u64);
-            if slot < first {
-                continue;
-            }
+        let (mut epoch, mut expected) = (Epoch::ZERO, first);
+        for (&slot, frame) in self.frames.range(first..) {
             let previous = self.chain_before(slot).unwrap_or(base.chain);
             let linked = matches!(Frame::parse(frame.bytes(), 0, &previous), Parsed::Frame(_));
-            if !linked || frame.slot() != slot || frame.epoch() < epoch || frame.epoch() > self.head.epoch {
+            let in_order = slot == expected && frame.slot() == slot;
+            if !linked || !in_order || frame.epoch() < epoch || frame.epoch() > self.head.epoch {
                 return corrupt(format!("the frame of slot {slot} doesn't follow the one before"));
             }
-            epoch = frame.epoch();
+            (epoch, expected) = (frame.epoch(), slot.next());
+        }
+        Ok(())
+    }
+
+    /// What a head must not say, whoever wants it to: bases that can't be, or a floor that sinks, or that isn't where
+    /// its collection begins, or that lies above a base.
+    pub(super) fn check_head(&self, after: &Head) -> Result<()> {
+        let collection = after.collection.as_ref();
+        let bases = [Some(&after.base), after.rev_base.as_ref()];
+        let bases: Vec<&Base> = bases.into_iter().flatten().collect();
+        for base in bases
+            .iter()
+            .copied()
+            .chain(collection.map(|collection| &collection.base))
+        {
+            self.check_base(base)?;
+        }
+        let Some(collection) = collection else {
+            return Ok(());
+        };
+        let floor = after.floor;
+        let held = bases.iter().all(|base| base.start >= floor);
+        if floor == collection.base.start && floor >= self.head.floor && held {
+            return Ok(());
+        }
+        let reason = format!("a floor at slot {floor} sinks, or doesn't fit the head's bases");
+        Err(Error::invalid(self.name(), reason))
+    }
+
+    pub(super) fn pieces(&self, before: Slot) -> Vec<Piece> {
+        let objects = self.objects.iter().map(|(name, bytes)| Piece {
+            name: PieceName::Object(name.clone()),
+            bytes: bytes.len() as u64,
+        });
+        let frames = self.frames.range(..before).map(|(slot, frame)| Piece {
+            name: PieceName::Journal(slot.to_string()),
+            bytes: frame.bytes().len() as u64,
+        });
+        objects.chain(frames).collect()
+    }
+
+    /// Fences go too: what stops a stale writer here is the lock, which every step asks for.
+    pub(super) fn delete(&mut self, pieces: &[PieceName]) -> Result<()> {
+        let floor = self
+            .head
+            .collection
+            .as_ref()
+            .map(|collection| collection.base.start);
+        let mut slots = Vec::new();
+        for piece in pieces {
+            piece.check_unnamed(&self.head)?;
+            if let PieceName::Journal(name) = piece {
+                match (name.parse().map(Slot), floor) {
+                    (Ok(slot), Some(floor)) if slot < floor => slots.push(slot),
+                    _ => return Err(piece.still_counts("it isn't before the floor")),
+                }
+            }
+        }
+        for slot in slots {
+            self.frames.remove(&slot);
+        }
+        for piece in pieces {
+            if let PieceName::Object(name) = piece {
+                self.objects.remove(name);
+            }
         }
         Ok(())
     }

@@ -1,9 +1,13 @@
 //! The reference backend keeps the contract, and is stricter than it.
 
 use super::*;
+use crate::counter::Serial;
+use crate::environment::Timestamp;
+use crate::head::Collection;
 use crate::testkit::clock::SeededEntropy;
 use crate::testkit::conformance;
 use crate::testkit::fault::FaultyBackend;
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Wake, Waker};
@@ -103,6 +107,24 @@ fn the_memory_backend_is_what_it_claims_to_be() {
 }
 
 #[test]
+fn who_claims_not_to_collect_and_does_is_found_out_and_so_is_the_reverse() {
+    let entropy = SeededEntropy::new(1);
+    let silent = Boaster(MemoryBackend::new(), Capabilities::new(false, false, true));
+    let loud = Boaster(
+        MemoryBackend::new(),
+        Capabilities::new(false, false, true).with_collection(),
+    );
+    for backend in [silent, loud] {
+        // The wrapper lists no pieces, as the default has it, but its writers delete.
+        let bench = conformance::Bench::new(&backend, &entropy);
+        let verdict = block_on(conformance::collection::a_store_deletes_exactly_when_it_says_so(
+            &bench,
+        ));
+        assert!(verdict.is_err(), "{backend:?}");
+    }
+}
+
+#[test]
 fn who_claims_too_much_or_too_little_is_found_out() {
     for (claimed, broken) in [
         (Capabilities::new(true, false, true), "durable"),
@@ -151,4 +173,48 @@ fn a_base_must_begin_a_segment_and_fit_the_chain() {
 fn broken_rules_are_named() {
     let broken = conformance::Broken::new("how it broke");
     conformance::expect_all(&[("kept", Ok(())), ("a_rule", Err(broken))]);
+}
+
+#[test]
+fn a_floor_neither_sinks_nor_passes_a_base() {
+    let backend = MemoryBackend::new();
+    let entropy = SeededEntropy::new(3);
+    let bench = conformance::Bench::new(&backend, &entropy);
+    block_on(async {
+        let lineage = bench.stack().await.unwrap();
+        let held = bench.acquire(lineage, "anna").await.unwrap();
+        let end = held.tail;
+        held.writer.rotate(end, bench.nonce()).await.unwrap();
+        let base = Base {
+            snapshot: None,
+            start: end.next,
+            chain: end.chain,
+        };
+        let swap = async |floor: Slot, start: &Base, tip: &Base| {
+            let collection = Collection {
+                base: start.clone(),
+                serial: Serial(1),
+                since: Timestamp::new("2026-01-01T00:00:00Z"),
+                forgotten: BTreeSet::new(),
+            };
+            let change = |head: &mut Head| {
+                head.base = tip.clone();
+                head.floor = floor;
+                head.collection = Some(collection.clone());
+            };
+            held.writer.swap_head(bench.nonce(), &change).await
+        };
+        let empty = Base::empty(lineage);
+        let invalid = |swapped: Result<Head>| matches!(swapped, Err(Error::Invalid { .. }));
+        assert!(
+            invalid(swap(base.start, &base, &empty).await),
+            "it passes the base"
+        );
+        assert!(
+            invalid(swap(Slot::ZERO, &base, &base).await),
+            "it isn't where the collection begins"
+        );
+        swap(base.start, &base, &base).await.unwrap();
+        assert!(invalid(swap(Slot::ZERO, &empty, &base).await), "it sinks");
+    });
 }

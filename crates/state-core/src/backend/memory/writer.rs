@@ -2,7 +2,7 @@
 
 use super::MemoryBackend;
 use super::store::StoredStack;
-use crate::backend::{HeadChange, ObjectName, Tail, Writer};
+use crate::backend::{HeadChange, ObjectName, PieceName, Tail, Writer};
 use crate::counter::Epoch;
 use crate::error::{Error, Result};
 use crate::head::Head;
@@ -114,9 +114,7 @@ impl Writer for MemoryWriter {
             after.lineage = before.lineage;
             after.nonce = nonce;
             let swapped = self.act(|stack| {
-                for base in [Some(&after.base), after.rev_base.as_ref()].into_iter().flatten() {
-                    stack.check_base(base)?;
-                }
+                stack.check_head(&after)?;
                 let is_fresh = stack.head == before;
                 if is_fresh {
                     stack.head = after.clone();
@@ -151,6 +149,10 @@ impl Writer for MemoryWriter {
                 Ok(())
             }
         })
+    }
+
+    async fn delete(&self, pieces: &[PieceName]) -> Result<()> {
+        self.act(|stack| stack.delete(pieces))
     }
 
     async fn check(&self) -> Result<()> {

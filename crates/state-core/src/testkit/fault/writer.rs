@@ -1,7 +1,7 @@
 //! The writer of a backend that fails when it is told to.
 
 use super::{Fault, FaultPlan, Lend, Operation, after, before, call};
-use crate::backend::{HeadChange, ObjectName, Tail, Writer};
+use crate::backend::{HeadChange, ObjectName, PieceName, Tail, Writer};
 use crate::counter::Epoch;
 use crate::error::Result;
 use crate::head::Head;
@@ -62,6 +62,13 @@ impl Writer for FaultyWriter {
 
     async fn create(&self, name: &ObjectName, bytes: Bytes) -> Result<()> {
         call!(self.Create, inner.create(name, bytes))
+    }
+
+    async fn delete(&self, pieces: &[PieceName]) -> Result<()> {
+        for piece in pieces {
+            call!(self.Delete, inner.delete(piece))?;
+        }
+        Ok(())
     }
 
     async fn check(&self) -> Result<()> {

@@ -1,0 +1,62 @@
+//! What can be deleted of a stack, file by file.
+//!
+//! Whole segments go, their fences with them. On files nothing rests on an old fence: a writer that was fenced looks
+//! at the head's epoch after each sync and before it acknowledges, and it appends to a segment of its own, which it
+//! holds open. If that segment is unlinked, it writes to a file without a name; if it makes another one by rotation,
+//! no fence leads there. A reader that is still on its way back through old segments finds one missing, reads the
+//! head again, and finds the floor there: it starts over, or hears that what it asked for was collected.
+
+use crate::dir::Dir;
+use crate::layout::SegmentName;
+use crate::stack::Stack;
+use state_core::backend::{ObjectKind, ObjectName, Piece, PieceName};
+use state_core::{Head, Result, Slot};
+
+/// All objects, and the segments that lie wholly before a slot.
+pub(crate) fn pieces(stack: &Stack, before: Slot) -> Result<Vec<Piece>> {
+    let mut pieces = Vec::new();
+    let mut add = |dir: &Dir, file: &str, name| -> Result<()> {
+        if let Some(bytes) = dir.length(file)? {
+            pieces.push(Piece { name, bytes });
+        }
+        Ok(())
+    };
+    for kind in ObjectKind::ALL {
+        let Some(dir) = stack.dir.child_if_any(kind.folder())? else {
+            continue;
+        };
+        for file in dir.entries()? {
+            if let Some(name) = ObjectName::from_file_name(kind, &file) {
+                add(&dir, &file, PieceName::Object(name))?;
+            }
+        }
+    }
+    let journal = stack.journal()?;
+    let files = journal.entries()?;
+    let segments: Vec<SegmentName> = files.iter().filter_map(|file| SegmentName::parse(file)).collect();
+    // Otherwise the last one before it might reach beyond it.
+    if segments.iter().any(|segment| segment.slot == before) {
+        for segment in segments.iter().filter(|segment| segment.slot < before) {
+            let file = segment.to_string();
+            add(&journal, &file, PieceName::Journal(file.clone()))?;
+        }
+    }
+    Ok(pieces)
+}
+
+/// The folder of a piece and its file in there, if no head that says this needs it.
+pub(crate) fn locate(piece: &PieceName, head: &Head) -> Result<(&'static str, String)> {
+    piece.check_unnamed(head)?;
+    match piece {
+        PieceName::Object(name) => Ok((name.kind().folder(), name.file_name())),
+        PieceName::Journal(file) => {
+            // A collection's base begins a segment, so one that begins before it also ends before it.
+            let floor = head.collection.as_ref().map(|collection| collection.base.start);
+            let segment = SegmentName::parse(file);
+            if segment.is_some_and(|segment| floor.is_some_and(|floor| segment.slot < floor)) {
+                return Ok((crate::layout::JOURNAL, file.clone()));
+            }
+            Err(piece.still_counts("it isn't a segment before the floor"))
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Deletion of what a head dropped: it may end anywhere, and nobody who reads what is left notices.
+
+use super::faults::How;
+use super::fixture::{Place, append, data, head, nonce, request};
+use crate::FsBackend;
+use bytes::Bytes;
+use state_core::backend::{Acquired, ObjectKind, ObjectName, PieceName, Tail};
+use state_core::head::Collection;
+use state_core::{Backend, Base, Epoch, ErrorKind, Head, Serial, Slot, Timestamp};
+use std::collections::BTreeSet;
+use std::fs;
+
+fn snapshot(slot: u64) -> ObjectName {
+    ObjectName::Snapshot {
+        slot: Slot(slot),
+        short: "0123456789abcdef".to_owned(),
+    }
+}
+
+/// Three segments and two snapshots, of which the head drops what is before the third segment.
+async fn dropped(place: &Place) -> (Acquired, Tail, Base) {
+    let owner = place.acquire("me").await;
+    let mut tail = append(&owner, owner.tail, "a\n").await;
+    tail = owner.writer.rotate(tail, nonce(4)).await.unwrap();
+    let end = append(&owner, tail, "b\n").await;
+    tail = owner.writer.rotate(end, nonce(5)).await.unwrap();
+    tail = append(&owner, tail, "c\n").await;
+    for slot in [0, 2, 9] {
+        let bytes = Bytes::from_static(b"x");
+        owner.writer.create(&snapshot(slot), bytes).await.unwrap();
+    }
+    let base = Base {
+        snapshot: None,
+        start: end.next,
+        chain: end.chain,
+    };
+    owner
+        .writer
+        .swap_head(nonce(6), &|head| collected(head, &base))
+        .await
+        .unwrap();
+    (owner, tail, base)
+}
+
+fn collected(head: &mut Head, base: &Base) {
+    head.base = base.clone();
+    head.floor = base.start;
+    head.collection = Some(Collection {
+        base: base.clone(),
+        serial: Serial(1),
+        since: Timestamp::new("2026-01-01T00:00:00Z"),
+        forgotten: BTreeSet::new(),
+    });
+}
+
+async fn doomed(store: &FsBackend, before: Slot) -> Vec<PieceName> {
+    let pieces = store.pieces(head().lineage, before).await.unwrap();
+    let names = pieces.into_iter().map(|piece| piece.name);
+    names
+        .filter(|name| *name != PieceName::Object(snapshot(9)))
+        .collect()
+}
+
+/// Deletes with one fault; whether the fault was reached.
+async fn with_fault(at: usize, how: How) -> bool {
+    let place = Place::new().await;
+    let (owner, _, base) = dropped(&place).await;
+    let names = doomed(&place.store, base.start).await;
+    assert_eq!(names.len(), 4, "two segments and two snapshots: {names:?}");
+    place.store.meter().faults.plan(at, how);
+    let outcome = owner.writer.delete(&names).await;
+    let reached = place.store.meter().faults.record().len() > at;
+    let context = format!("{how:?} at {at}: {outcome:?}");
+    assert_eq!(outcome.is_err(), reached, "{context}");
+    drop(owner);
+
+    let store = place.other();
+    let view = store.read_journal(place.lineage, None).await.unwrap();
+    assert_eq!(data(&view.frames), ["c\n"], "{context}");
+    let next = store
+        .acquire(place.lineage, &request("next", None))
+        .await
+        .unwrap();
+    next.writer.delete(&names).await.unwrap();
+    assert_eq!(doomed(&store, base.start).await, [], "{context}");
+    let left = store.list(place.lineage, ObjectKind::Snapshot).await.unwrap();
+    assert_eq!(left, [snapshot(9)], "{context}");
+    append(&next, next.tail, "d\n").await;
+    let view = store.read_journal(place.lineage, None).await.unwrap();
+    assert_eq!(data(&view.frames), ["c\n", "d\n"], "{context}");
+    reached
+}
+
+#[tokio::test]
+async fn a_deletion_that_ends_anywhere_leaves_what_counts_and_can_be_repeated() {
+    for how in [How::Before, How::After, How::Dead] {
+        let mut at = 0;
+        while with_fault(at, how).await {
+            at += 1;
+        }
+        assert_eq!(at, 6, "four files and two folders");
+    }
+}
+
+#[tokio::test]
+async fn a_segment_that_reaches_beyond_a_slot_is_no_piece_before_it() {
+    let place = Place::new().await;
+    let (_owner, _, base) = dropped(&place).await;
+    for (before, segments) in [(0, 0), (1, 0), (2, 1), (3, 0), (base.start.get(), 2), (99, 0)] {
+        let pieces = place.store.pieces(place.lineage, Slot(before)).await.unwrap();
+        let journal = pieces.iter().filter(|piece| match &piece.name {
+            PieceName::Journal(file) => {
+                let path = place.stack().join("journal").join(file);
+                assert_eq!(fs::metadata(path).unwrap().len(), piece.bytes);
+                true
+            }
+            PieceName::Object(_) => false,
+        });
+        assert_eq!(journal.count(), segments, "before {before}");
+    }
+}
+
+#[tokio::test]
+async fn a_stale_segment_goes_with_the_others_and_its_writer_stays_fenced() {
+    let place = Place::new().await;
+    let stale = place.acquire("stale").await;
+    let after_a = append(&stale, stale.tail, "a\n").await;
+    let breaking = request("next", Some(Epoch(1)));
+    let next = place.other().acquire(place.lineage, &breaking).await.unwrap();
+    // Too late: a whole segment that no fence names.
+    let error = stale.writer.rotate(after_a, nonce(7)).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Fenced, "{error}");
+    assert!(place.segment(2, 1).exists(), "the stale writer's own");
+    let end = append(&next, next.tail, "b\n").await;
+    let tail = next.writer.rotate(end, nonce(8)).await.unwrap();
+    append(&next, tail, "c\n").await;
+    let base = Base {
+        snapshot: None,
+        start: end.next,
+        chain: end.chain,
+    };
+    next.writer
+        .swap_head(nonce(9), &|head| collected(head, &base))
+        .await
+        .unwrap();
+    let names = doomed(&place.store, base.start).await;
+    next.writer.delete(&names).await.unwrap();
+    assert!(!place.segment(2, 1).exists() && !place.segment(2, 2).exists() && !place.segment(0, 1).exists());
+    assert_eq!(place.payloads().await, ["c\n"]);
+}
+
+#[tokio::test]
+async fn names_that_are_no_segments_are_not_deleted_as_such() {
+    let place = Place::new().await;
+    let (owner, ..) = dropped(&place).await;
+    for name in [
+        "../head.json",
+        "../../../format",
+        "head.json",
+        "",
+        "00000000000000000003-1.log/",
+    ] {
+        let error = owner
+            .writer
+            .delete(&[PieceName::Journal(name.to_owned())])
+            .await
+            .unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Invalid, "{name}: {error}");
+    }
+    assert_eq!(place.payloads().await, ["c\n"]);
+}

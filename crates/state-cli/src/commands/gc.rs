@@ -1,0 +1,226 @@
+//! `gc`: drop the history that nobody asks for any more, and delete it a grace later.
+
+use crate::context::Context;
+use crate::duration;
+use crate::error::CliError;
+use crate::marks::count;
+use crate::output::{Report, to_stderr};
+use crate::prompt::confirm;
+use crate::render::page::Page;
+use crate::store;
+use serde::Serialize;
+use state_core::{RevisionId, Timestamp};
+use state_manager::{Amount, CollectionReport, Retention, Session};
+use std::time::Duration;
+
+/// Drop old revisions, and delete what was dropped a grace ago.
+///
+/// A revision is kept if it is young enough or among the last ones; the current one always is. What is dropped is gone
+/// from the history at once; the next `gc` after the grace deletes its files.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Keep every revision that is younger than so many days.
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    keep_days: u32,
+    /// Keep so many of the last revisions, however old.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    keep_revisions: usize,
+    /// How long the files of what was dropped stay for those who are reading: `24h`, `7d`.
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = duration::parse)]
+    grace: Duration,
+    /// Only tell what would be dropped and deleted.
+    #[arg(long)]
+    dry_run: bool,
+}
+
+impl Args {
+    fn retention(&self) -> Retention {
+        let mut retention = Retention::default();
+        retention.keep_for = Duration::from_secs(u64::from(self.keep_days) * 24 * 60 * 60);
+        retention.keep_last = self.keep_revisions;
+        retention.grace = self.grace;
+        retention
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Collected {
+    stack: String,
+    dry_run: bool,
+    dropped: Vec<RevisionId>,
+    forgotten: Vec<RevisionId>,
+    kept: usize,
+    held_back: usize,
+    oldest: Option<RevisionId>,
+    deleted: Stored,
+    waiting: Option<Waiting>,
+}
+
+#[derive(Serialize)]
+struct Stored {
+    files: u64,
+    bytes: u64,
+}
+
+#[derive(Serialize)]
+struct Waiting {
+    files: u64,
+    bytes: u64,
+    until: Timestamp,
+}
+
+impl Stored {
+    const fn of(amount: Amount) -> Self {
+        Self {
+            files: amount.files,
+            bytes: amount.bytes,
+        }
+    }
+}
+
+impl Collected {
+    fn new(stack: String, dry_run: bool, report: CollectionReport) -> Self {
+        Self {
+            stack,
+            dry_run,
+            kept: report.kept,
+            held_back: report.held_back,
+            oldest: report.oldest,
+            deleted: Stored::of(report.deleted),
+            waiting: report.waiting.map(|waiting| Waiting {
+                files: waiting.amount.files,
+                bytes: waiting.amount.bytes,
+                until: waiting.until,
+            }),
+            dropped: report.dropped,
+            forgotten: report.forgotten,
+        }
+    }
+}
+
+/// Collects.
+pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let stack = store::open_stack(context).await?;
+    let retention = args.retention();
+    let planned = stack.plan_collection(&retention).await?;
+    let is_idle = planned.is_idle();
+    let planned = Collected::new(stack.name().to_string(), true, planned);
+    if args.dry_run || is_idle {
+        let told = Collected {
+            dry_run: args.dry_run,
+            ..planned
+        };
+        return report(context, &told, Vec::new());
+    }
+    if !context.global.json {
+        let mut page = Page::new(false);
+        tell(&mut page, &planned);
+        to_stderr(&page.finish());
+    }
+    let object = format!("stack {}", stack.name().short());
+    confirm(context, &object, &question(&object, &planned))?;
+    let work = async |session: &Session| Ok(session.collect(&retention).await?);
+    let (done, warnings) = store::held(store::lock(context, &stack, "gc").await?, work).await?;
+    let done = Collected::new(planned.stack, false, done);
+    report(context, &done, warnings)
+}
+
+fn question(object: &str, planned: &Collected) -> String {
+    if planned.dropped.is_empty() {
+        return format!("Delete what {object} doesn't need any more?");
+    }
+    let dropped = count(planned.dropped.len(), "revision", "revisions");
+    format!("Drop {dropped} of {object} for good?")
+}
+
+fn report(context: &Context, told: &Collected, warnings: Vec<String>) -> Result<Report, CliError> {
+    Report::new(context, "gc", told, warnings, |page| tell(page, told))
+}
+
+fn tell(page: &mut Page, told: &Collected) {
+    let would = if told.dry_run { "would be " } else { "" };
+    if let [first, .., last] = &*told.dropped {
+        let dropped = count(told.dropped.len(), "revision", "revisions");
+        page.line(format_args!("{would}dropped: {dropped}, {first} to {last}"));
+    } else if let [only] = &*told.dropped {
+        page.line(format_args!("{would}dropped: revision {only}"));
+    }
+    if !told.forgotten.is_empty() {
+        let forgotten = count(told.forgotten.len(), "deleted revision", "deleted revisions");
+        page.line(format_args!("{would}dropped: the files of {forgotten}"));
+    }
+    if told.deleted.files > 0 {
+        page.line(format_args!(
+            "{would}deleted: {}",
+            amount(told.deleted.files, told.deleted.bytes)
+        ));
+    }
+    if let Some(waiting) = &told.waiting {
+        page.line(format_args!(
+            "{} for the grace: {}, to be deleted by a `gc` after {}",
+            if told.dry_run && !told.dropped.is_empty() {
+                "would wait"
+            } else {
+                "waiting"
+            },
+            amount(waiting.files, waiting.bytes),
+            waiting.until
+        ));
+    }
+    if told.dropped.is_empty() && told.forgotten.is_empty() && told.deleted.files == 0 {
+        page.line("nothing to collect now");
+    }
+    let kept = count(told.kept, "revision", "revisions");
+    let oldest = told.oldest.as_ref();
+    let oldest = oldest.map_or_else(String::new, |oldest| format!(", the oldest is {oldest}"));
+    page.line(format_args!("kept: {kept}{oldest}"));
+    if told.held_back > 0 {
+        page.line(format_args!(
+            "{} of them only because the journal can't be cut there",
+            told.held_back
+        ));
+    }
+}
+
+fn amount(files: u64, bytes: u64) -> String {
+    let files = count(usize::try_from(files).unwrap_or(usize::MAX), "file", "files");
+    format!("{files}, {}", size(bytes))
+}
+
+/// Bytes in the unit in which they are easily read.
+fn size(bytes: u64) -> String {
+    let units = ["kB", "MB", "GB", "TB"];
+    let mut unit = None;
+    let (mut whole, mut tenths) = (bytes, 0);
+    for next in units {
+        if whole < 1000 {
+            break;
+        }
+        (whole, tenths, unit) = (whole / 1000, whole % 1000 / 100, Some(next));
+    }
+    match unit {
+        None => count(usize::try_from(bytes).unwrap_or(usize::MAX), "byte", "bytes"),
+        Some(unit) => format!("{whole}.{tenths} {unit}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_are_told_in_a_unit_that_is_easily_read() {
+        for (bytes, told) in [
+            (0, "0 bytes"),
+            (1, "1 byte"),
+            (999, "999 bytes"),
+            (1_000, "1.0 kB"),
+            (65_536, "65.5 kB"),
+            (2_340_000, "2.3 MB"),
+            (u64::MAX, "18446744.0 TB"),
+        ] {
+            assert_eq!(size(bytes), told);
+        }
+    }
+}

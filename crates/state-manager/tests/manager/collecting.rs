@@ -1,0 +1,404 @@
+//! Collection: what retention asks for stays as it was, the rest says that it was collected, and bytes go a grace
+//! later.
+
+mod declined;
+mod interrupted;
+mod laws;
+#[cfg(feature = "fs")]
+mod racing;
+
+use super::*;
+use state_core::backend::{ObjectKind, PieceName};
+use state_core::{
+    Backend, Clock, Error, ErrorKind, FactoryInfo, LogLevel, LogLine, RevisionId, Slot, Snapshot, Timestamp,
+};
+use state_manager::{CollectionReport, Retention};
+use std::time::Duration;
+
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// A stack on a clock that a test moves.
+struct Desk {
+    backend: MemoryBackend,
+    clock: Arc<ManualClock>,
+    stack: Stack,
+}
+
+impl Desk {
+    async fn new() -> Self {
+        let backend = MemoryBackend::default();
+        let clock = Arc::new(ManualClock::default());
+        let stack = on(Arc::new(backend.clone()), &clock)
+            .new_stack_with(&"shop/production".parse().unwrap(), Policy::Plaintext)
+            .await
+            .unwrap();
+        Self {
+            backend,
+            clock,
+            stack,
+        }
+    }
+
+    /// A revision a day, each by a writer of its own.
+    async fn of_days(days: usize) -> (Self, Vec<RevisionId>) {
+        let desk = Self::new().await;
+        let mut made = Vec::new();
+        for day in 0..days {
+            made.push(deploy(&desk.stack, &[&format!("e{day}")]).await);
+            desk.clock.advance(DAY);
+        }
+        (desk, made)
+    }
+
+    async fn collect(&self, retention: &Retention) -> CollectionReport {
+        let planned = self.stack.plan_collection(retention).await.unwrap();
+        let session = self.stack.lock("gc").await.unwrap();
+        let done = session.collect(retention).await.unwrap();
+        session.close().await.unwrap();
+        assert_eq!(planned.dropped, done.dropped, "what was planned is what was done");
+        assert_eq!(planned.deleted, done.deleted);
+        done
+    }
+
+    async fn is_sound(&self) {
+        assert!(self.stack.verify(true).await.unwrap().report.is_valid());
+    }
+
+    /// How many pieces there are, the journal's before a slot included.
+    async fn pieces(&self) -> usize {
+        self.backend
+            .pieces(self.stack.lineage(), Slot(u64::MAX))
+            .await
+            .unwrap()
+            .len()
+    }
+}
+
+fn on(backend: Arc<dyn Backend>, clock: &Arc<ManualClock>) -> Stacks {
+    let clock = Arc::clone(clock);
+    Stacks::new(
+        backend,
+        Environment {
+            clock,
+            ..environment(1)
+        },
+    )
+}
+
+fn keep(days: u32, last: usize, grace: Duration) -> Retention {
+    let mut retention = Retention::default();
+    retention.keep_for = DAY * days;
+    retention.keep_last = last;
+    retention.grace = grace;
+    retention
+}
+
+fn snapshot(names: &[&str]) -> Snapshot {
+    let mut snapshot = Snapshot::new(
+        FactoryInfo::default(),
+        "s",
+        Timestamp::new("2026-01-01T00:00:00Z"),
+    );
+    snapshot.entries = names.iter().map(|name| Arc::new(entry(name, &[]))).collect();
+    snapshot
+}
+
+fn is_collected<T: std::fmt::Debug>(result: &state_core::Result<T>) -> bool {
+    let Err(error) = result else { return false };
+    matches!(error, Error::Collected { .. })
+        && error.kind() == ErrorKind::NotFound
+        && error.to_string().contains("was collected")
+}
+
+#[tokio::test]
+async fn what_is_young_or_among_the_last_stays_and_the_rest_was_collected() {
+    for (days, last, dropped) in [
+        (4, 2, 7),
+        (3, 4, 6),
+        (0, 4, 6),
+        (100, 1, 0),
+        (0, 100, 0),
+        (0, 0, 9),
+    ] {
+        let (desk, made) = Desk::of_days(10).await;
+        let mut before = Vec::new();
+        for revision in &made {
+            before.push(desk.stack.get(revision).await.unwrap());
+        }
+        let report = desk.collect(&keep(days, last, DAY)).await;
+        assert_eq!(report.dropped, made[..dropped], "{days} days, {last} revisions");
+        assert_eq!(
+            (report.kept, report.oldest),
+            (10 - dropped, Some(made[dropped].clone()))
+        );
+        assert_eq!(report.held_back, 0);
+        assert_eq!(desk.stack.list().await.unwrap(), made[dropped..]);
+        for (revision, before) in made.iter().zip(&before).skip(dropped) {
+            assert_eq!(desk.stack.get(revision).await.unwrap(), *before);
+        }
+        for revision in &made[..dropped] {
+            assert!(is_collected(&desk.stack.get(revision).await));
+        }
+        desk.is_sound().await;
+    }
+}
+
+#[tokio::test]
+async fn every_way_to_a_collected_revision_says_so() {
+    let (desk, made) = Desk::of_days(5).await;
+    desk.collect(&keep(0, 1, Duration::ZERO)).await;
+    let stack = &desk.stack;
+    assert_eq!(stack.collected_before().await.unwrap(), Some(made[4].serial()));
+    let session = stack.lock("x").await.unwrap();
+    let request = || UpdateRequest::new(UpdateKind::Rollback);
+    assert!(is_collected(&session.rollback(request(), &made[0]).await));
+    assert!(is_collected(&session.set_current(&made[1]).await));
+    assert!(is_collected(&session.undo(String::new()).await));
+    session.delete(&made[0]).await.unwrap();
+    session.close().await.unwrap();
+    assert!(is_collected(&stack.blame(&address("e0"), Some(&made[0])).await));
+    let blame = stack.blame(&address("e0"), None).await.unwrap();
+    assert!(
+        !blame.lines.is_empty(),
+        "what is older than the history is from its beginning"
+    );
+    assert_eq!(stack.history().await.unwrap().len(), 1);
+    assert_eq!(stack.history_page(None, 10).await.unwrap().len(), 1);
+    let mut revisions = stack.revisions().await.unwrap();
+    assert_eq!(revisions.next().await.unwrap().unwrap().id, made[4]);
+    assert!(revisions.next().await.unwrap().is_none());
+    let unknown = stack
+        .get(&"99-0123456789abcdef".parse().unwrap())
+        .await
+        .unwrap_err();
+    assert!(matches!(unknown, Error::NotFound { .. }), "{unknown}");
+}
+
+#[tokio::test]
+async fn bytes_go_only_after_the_grace_and_then_no_more_than_was_dropped() {
+    let (desk, made) = Desk::of_days(6).await;
+    let all = desk.pieces().await;
+    let retention = keep(0, 2, DAY);
+    let first = desk.collect(&retention).await;
+    assert_eq!((first.dropped.len(), first.deleted.files), (4, 0));
+    let waiting = first.waiting.unwrap();
+    assert_eq!(waiting.until.as_str(), "2026-01-08T00:00:00Z");
+    assert!(waiting.amount.files > 0 && waiting.amount.bytes > 0);
+    assert!(desk.pieces().await > all, "nothing is gone yet");
+
+    desk.clock.advance(23 * HOUR);
+    let second = desk.collect(&retention).await;
+    assert!(second.is_idle(), "{second:?}");
+    assert_eq!(second.waiting.as_ref(), Some(&waiting));
+
+    desk.clock.advance(HOUR);
+    let before = desk.pieces().await;
+    let third = desk.collect(&retention).await;
+    assert_eq!(third.deleted, waiting.amount);
+    assert_eq!(third.waiting, None);
+    // A fence of the session that collected is new.
+    let gone = usize::try_from(third.deleted.files).unwrap();
+    assert_eq!(desk.pieces().await, before + 1 - gone);
+    assert!(
+        desk.collect(&retention).await.is_idle(),
+        "a third time there is nothing to do"
+    );
+    assert_eq!(desk.stack.list().await.unwrap(), made[4..]);
+    desk.is_sound().await;
+}
+
+#[tokio::test]
+async fn a_run_an_hour_does_not_put_the_deletion_off() {
+    let (desk, _) = Desk::of_days(4).await;
+    let retention = keep(0, 1, DAY);
+    let mut deleted = 0;
+    for round in 0..50 {
+        deploy(&desk.stack, &[&format!("more{round}")]).await;
+        deleted += desk.collect(&retention).await.deleted.files;
+        desk.clock.advance(HOUR);
+    }
+    assert!(deleted > 50, "{deleted}");
+    desk.is_sound().await;
+}
+
+#[tokio::test]
+async fn a_dry_run_changes_nothing() {
+    let (desk, made) = Desk::of_days(5).await;
+    let head = desk.backend.read_head(desk.stack.lineage()).await.unwrap();
+    let pieces = desk.pieces().await;
+    let planned = desk
+        .stack
+        .plan_collection(&keep(0, 1, Duration::ZERO))
+        .await
+        .unwrap();
+    assert_eq!(planned.dropped, made[..4]);
+    assert!(planned.deleted.files > 0);
+    assert_eq!(desk.backend.read_head(desk.stack.lineage()).await.unwrap(), head);
+    assert_eq!(desk.pieces().await, pieces);
+    assert_eq!(desk.stack.list().await.unwrap(), made);
+}
+
+#[tokio::test]
+async fn a_stretch_of_the_journal_without_a_border_is_held_back() {
+    let desk = Desk::new().await;
+    let session = desk.stack.lock("deploy").await.unwrap();
+    for round in 0..5 {
+        let update = start(&session).await;
+        create(&update, entry(&format!("e{round}"), &[])).await;
+        update.finish(UpdateResult::Succeeded).await.unwrap();
+    }
+    session.close().await.unwrap();
+    let report = desk.collect(&keep(0, 2, Duration::ZERO)).await;
+    assert_eq!((report.dropped.len(), report.held_back, report.kept), (0, 3, 5));
+    let last = deploy(&desk.stack, &["f"]).await;
+    let report = desk.collect(&keep(0, 1, Duration::ZERO)).await;
+    assert_eq!((report.dropped.len(), report.held_back), (5, 0));
+    assert_eq!(desk.stack.list().await.unwrap(), [last]);
+    desk.is_sound().await;
+}
+
+#[tokio::test]
+async fn a_revision_that_was_deleted_by_hand_loses_its_bytes() {
+    let desk = Desk::new().await;
+    deploy(&desk.stack, &["a"]).await;
+    let session = desk.stack.lock("x").await.unwrap();
+    let one = session.write(snapshot(&["b"])).await.unwrap();
+    let two = session.write(snapshot(&["c"])).await.unwrap();
+    session.delete(&one).await.unwrap();
+    session.close().await.unwrap();
+    let list = async |kind| desk.backend.list(desk.stack.lineage(), kind).await.unwrap().len();
+    assert_eq!(
+        (list(ObjectKind::Snapshot).await, list(ObjectKind::Update).await),
+        (2, 3)
+    );
+    let report = desk.collect(&keep(100, 100, DAY)).await;
+    assert_eq!((report.dropped.len(), report.forgotten), (0, vec![one.clone()]));
+    assert_eq!(report.waiting.unwrap().amount.files, 2);
+    desk.clock.advance(DAY);
+    assert_eq!(desk.collect(&keep(100, 100, DAY)).await.deleted.files, 2);
+    assert_eq!(
+        (list(ObjectKind::Snapshot).await, list(ObjectKind::Update).await),
+        (1, 2)
+    );
+    // Nobody writes its document anew.
+    deploy(&desk.stack, &["d"]).await;
+    assert!(desk.collect(&keep(100, 100, DAY)).await.is_idle());
+    assert_eq!(
+        desk.stack.get(&one).await.unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
+    assert_eq!(desk.stack.get(&two).await.unwrap().entries.len(), 1);
+    desk.is_sound().await;
+}
+
+#[tokio::test]
+async fn the_current_revision_stays_readable_while_an_update_is_open() {
+    let desk = Desk::new().await;
+    deploy(&desk.stack, &["old"]).await;
+    let current = deploy(&desk.stack, &["a"]).await;
+    let session = desk.stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    for round in 0..12 {
+        create(&update, heavy(&format!("e{round:02}"), 200_000)).await;
+    }
+    let report = session.collect(&keep(0, 0, Duration::ZERO)).await.unwrap();
+    assert_eq!(report.dropped.len(), 1);
+    assert_eq!(desk.stack.current_rev().await.unwrap(), current);
+    assert_eq!(desk.stack.current().await.unwrap().entries.len(), 2);
+    create(&update, entry("last", &[])).await;
+    let made = update.finish(UpdateResult::Succeeded).await.unwrap();
+    session.close().await.unwrap();
+    assert_eq!(desk.stack.get(&made).await.unwrap().entries.len(), 15);
+    assert_eq!(desk.stack.get(&current).await.unwrap().entries.len(), 2);
+    desk.is_sound().await;
+}
+
+#[tokio::test]
+async fn logs_go_with_their_revisions() {
+    let desk = Desk::new().await;
+    for round in 0..3 {
+        let session = desk.stack.lock("deploy").await.unwrap();
+        let update = start(&session).await;
+        let time = desk.clock.now();
+        update.log(&LogLine::new(time, LogLevel::Info, format!("round {round}")));
+        update.finish(UpdateResult::Succeeded).await.unwrap();
+        session.close().await.unwrap();
+    }
+    let said = async || {
+        desk.stack
+            .logs(&state_manager::LogQuery::default())
+            .await
+            .unwrap()
+            .len()
+    };
+    assert_eq!(said().await, 3);
+    desk.collect(&keep(0, 1, DAY)).await;
+    assert_eq!(said().await, 1);
+    desk.clock.advance(DAY);
+    desk.collect(&keep(0, 1, DAY)).await;
+    let logs = desk
+        .backend
+        .list(desk.stack.lineage(), ObjectKind::Log)
+        .await
+        .unwrap();
+    assert_eq!((said().await, logs.len()), (1, 1));
+}
+
+#[tokio::test]
+async fn imports_of_other_handles_are_not_taken_for_leftovers() {
+    let desk = Desk::new().await;
+    let session = desk.stack.lock("x").await.unwrap();
+    let imports = async {
+        for round in 0..20 {
+            let names = format!("e{round}");
+            session
+                .import(UpdateRequest::new(UpdateKind::Import), snapshot(&[&names]), None)
+                .await
+                .unwrap();
+            tokio::task::yield_now().await;
+        }
+    };
+    let collections = async {
+        for _ in 0..20 {
+            session.collect(&keep(0, 1, Duration::ZERO)).await.unwrap();
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::join!(imports, collections);
+    session.close().await.unwrap();
+    desk.is_sound().await;
+    for revision in desk.stack.list().await.unwrap() {
+        desk.stack.get(&revision).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_rename_and_a_client_lock_survive_a_collection() {
+    let (desk, made) = Desk::of_days(3).await;
+    desk.collect(&keep(0, 1, Duration::ZERO)).await;
+    let stacks = on(Arc::new(desk.backend.clone()), &desk.clock);
+    let live = "shop/live".parse().unwrap();
+    stacks.rename(desk.stack.name(), &live).await.unwrap();
+    let stack = stacks.get(&live).await.unwrap().unwrap();
+    assert_eq!(stack.list().await.unwrap(), made[2..]);
+    deploy(&stack, &["more"]).await;
+    assert!(stack.verify(true).await.unwrap().report.is_valid());
+}
+
+fn heavy(name: &str, bytes: usize) -> Entry {
+    let outputs = state_core::Json::parse(&format!(r#"{{"data":"{}"}}"#, "x".repeat(bytes))).unwrap();
+    Entry {
+        outputs: state_core::Properties::new(outputs),
+        ..entry(name, &[])
+    }
+}
+
+/// The names of all that is stored, but for the journal from the floor on.
+async fn stored(backend: &dyn Backend, stack: &Stack) -> Vec<PieceName> {
+    let floor = backend.read_head(stack.lineage()).await.unwrap().floor;
+    let pieces = backend.pieces(stack.lineage(), floor).await.unwrap();
+    let mut names: Vec<_> = pieces.into_iter().map(|piece| piece.name).collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,224 @@
+//! Whatever happened to a stack, and whatever retention asks for: what is kept is what it was.
+
+use super::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use state_core::Clock;
+use std::collections::BTreeMap;
+
+/// Something that somebody does to a stack.
+#[derive(Clone, Debug)]
+enum Act {
+    Deploy(u8),
+    /// So much that a checkpoint is due.
+    DeployHeavy(u8),
+    Import(u8),
+    Write(u8),
+    /// Bring back, or delete, the revision of this index.
+    Rollback(usize),
+    Delete(usize),
+    /// The next ones are done by another writer.
+    Reopen,
+    Wait(u8),
+    Collect {
+        days: u8,
+        last: u8,
+        grace: u8,
+    },
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let act = prop_oneof![
+        6 => any::<u8>().prop_map(Act::Deploy),
+        1 => any::<u8>().prop_map(Act::DeployHeavy),
+        3 => any::<u8>().prop_map(Act::Import),
+        2 => any::<u8>().prop_map(Act::Write),
+        1 => any::<usize>().prop_map(Act::Rollback),
+        1 => any::<usize>().prop_map(Act::Delete),
+        4 => Just(Act::Reopen),
+        3 => (0..60u8).prop_map(Act::Wait),
+        4 => (0..3u8, 0..5u8, 0..3u8).prop_map(|(days, last, grace)| Act::Collect { days, last, grace }),
+    ];
+    vec(act, 1..40)
+}
+
+/// What a test knows of a stack.
+struct Known {
+    desk: Desk,
+    /// What each revision held when it was made; none for one that was deleted.
+    held: BTreeMap<RevisionId, Option<Snapshot>>,
+    /// When each was made.
+    times: BTreeMap<RevisionId, Duration>,
+    collected: Vec<RevisionId>,
+    session: Option<Session>,
+}
+
+impl Known {
+    async fn session(&mut self) -> Session {
+        if self.session.is_none() {
+            self.session = Some(self.desk.stack.lock("act").await.unwrap());
+        }
+        self.session.clone().unwrap()
+    }
+
+    async fn close(&mut self) {
+        if let Some(session) = self.session.take() {
+            session.close().await.unwrap();
+        }
+    }
+
+    async fn made(&mut self, revision: RevisionId) {
+        let snapshot = self.desk.stack.get(&revision).await.unwrap();
+        self.times.insert(revision.clone(), self.desk.clock.elapsed());
+        self.held.insert(revision, Some(snapshot));
+    }
+
+    fn pick(&self, index: usize) -> Option<RevisionId> {
+        let all: Vec<_> = self.held.keys().chain(&self.collected).collect();
+        let index = index.checked_rem(all.len())?;
+        Some(all[index].clone())
+    }
+
+    async fn act(&mut self, act: &Act) {
+        let session = self.session().await;
+        match *act {
+            Act::Deploy(number) => self.deploy(&session, entry(&format!("e{number}"), &[])).await,
+            Act::DeployHeavy(number) => {
+                self.deploy(&session, heavy(&format!("h{number}"), 600_000)).await;
+            }
+            Act::Import(number) => {
+                let request = UpdateRequest::new(UpdateKind::Import);
+                let imported = snapshot(&[&format!("i{number}")]);
+                let made = session.import(request, imported, None).await.unwrap();
+                self.made(made).await;
+            }
+            Act::Write(number) => {
+                let made = session.write(snapshot(&[&format!("w{number}")])).await.unwrap();
+                self.made(made).await;
+            }
+            Act::Rollback(index) => self.roll_back(&session, index).await,
+            Act::Delete(index) => {
+                if let Some(revision) = self.pick(index)
+                    && session.state().current() != Some(&revision)
+                {
+                    session.delete(&revision).await.unwrap();
+                    if let Some(held) = self.held.get_mut(&revision) {
+                        *held = None;
+                    }
+                }
+            }
+            Act::Reopen => self.close().await,
+            Act::Wait(hours) => self.desk.clock.advance(HOUR * hours.into()),
+            Act::Collect { days, last, grace } => self.collect(&session, days, last, grace).await,
+        }
+    }
+
+    async fn deploy(&mut self, session: &Session, entry: Entry) {
+        let update = start(session).await;
+        let intent = if session.state().entry(&entry.key()).is_some() {
+            Intent::update(entry.clone())
+        } else {
+            Intent::create(entry.clone())
+        };
+        let step = update.begin(intent).await.unwrap();
+        step.succeed(Some(entry)).await.unwrap();
+        let made = update.finish(UpdateResult::Succeeded).await.unwrap();
+        self.made(made).await;
+    }
+
+    async fn roll_back(&mut self, session: &Session, index: usize) {
+        let Some(revision) = self.pick(index) else { return };
+        let request = UpdateRequest::new(UpdateKind::Rollback);
+        match session.rollback(request, &revision).await {
+            Ok(made) => {
+                assert!(self.held.get(&revision).is_some_and(Option::is_some));
+                self.made(made).await;
+            }
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+                assert!(self.held.get(&revision).is_none_or(Option::is_none));
+            }
+        }
+    }
+
+    async fn collect(&mut self, session: &Session, days: u8, last: u8, grace: u8) {
+        let current = session.state().current().cloned();
+        let retention = keep(days.into(), last.into(), HOUR * grace.into());
+        let now = self.desk.clock.elapsed();
+        let report = session.collect(&retention).await.unwrap();
+        for revision in &report.dropped {
+            let held = self.held.remove(revision);
+            assert!(
+                held.is_some_and(|held| held.is_some()),
+                "it was there: {revision}"
+            );
+            assert_ne!(Some(revision), current.as_ref());
+            assert!(
+                now - self.times[revision] >= DAY * u32::from(days),
+                "it is young: {revision}"
+            );
+            self.collected.push(revision.clone());
+        }
+        let left = self.held.values().flatten().count();
+        assert_eq!(report.kept, left);
+        assert!(report.dropped.is_empty() || left >= usize::from(last));
+        // Deleted ones below the floor are gone as well.
+        let begins = self.desk.stack.collected_before().await.unwrap();
+        self.held.retain(|revision, held| {
+            held.is_some() || begins.is_none_or(|begins| revision.serial() >= begins)
+        });
+    }
+
+    async fn check(&self) {
+        let stack = &self.desk.stack;
+        let expected: Vec<_> = self
+            .held
+            .iter()
+            .filter(|(_, held)| held.is_some())
+            .map(|(id, _)| id.clone())
+            .collect();
+        assert_eq!(stack.list().await.unwrap(), expected);
+        for (revision, held) in &self.held {
+            match held {
+                Some(held) => assert_eq!(stack.get(revision).await.unwrap(), *held),
+                None => assert_eq!(stack.get(revision).await.unwrap_err().kind(), ErrorKind::NotFound),
+            }
+        }
+        for revision in &self.collected {
+            assert!(is_collected(&stack.get(revision).await), "{revision}");
+        }
+        self.desk.is_sound().await;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn what_is_kept_is_what_it_was_and_the_rest_was_collected(acts in acts()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let mut known = Known {
+                desk: Desk::new().await,
+                held: BTreeMap::new(),
+                times: BTreeMap::new(),
+                collected: Vec::new(),
+                session: None,
+            };
+            for act in &acts {
+                known.act(act).await;
+                if matches!(act, Act::Collect { .. }) {
+                    known.check().await;
+                }
+            }
+            known.close().await;
+            known.check().await;
+            // And nothing is left over that nobody can ask for.
+            let session = known.session().await;
+            session.collect(&keep(0, 1, Duration::ZERO)).await.unwrap();
+            let again = session.collect(&keep(0, 1, Duration::ZERO)).await.unwrap();
+            prop_assert!(again.is_idle(), "{again:?}");
+            Ok(())
+        })?;
+    }
+}

@@ -1,0 +1,59 @@
+//! Readers of files that are being deleted: they get what was, or hear that it was collected.
+
+use super::*;
+use state_manager::state_backend_fs::FsBackend;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Without any grace, which is more than anybody is promised.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn who_reads_while_files_go_gets_the_truth_or_hears_that_it_was_collected() {
+    let folder = tempfile::tempdir().unwrap();
+    let clock = Arc::new(ManualClock::default());
+    let root = folder.path().join("store");
+    let stack = on(Arc::new(FsBackend::create(&root).unwrap()), &clock)
+        .new_stack_with(&"shop/production".parse().unwrap(), Policy::Plaintext)
+        .await
+        .unwrap();
+    deploy(&stack, &["first"]).await;
+    let done = Arc::new(AtomicBool::new(false));
+    let mut readers = Vec::new();
+    for _ in 0..3 {
+        let stacks = on(Arc::new(FsBackend::open(&root).unwrap()), &clock);
+        let stack = stacks.get(stack.name()).await.unwrap().unwrap();
+        readers.push(tokio::spawn(read(stack, Arc::clone(&done))));
+    }
+    for round in 0..30 {
+        let session = stack.lock("x").await.unwrap();
+        let imported = snapshot(&["first", &format!("e{round}")]);
+        let request = UpdateRequest::new(UpdateKind::Import);
+        session.import(request, imported, None).await.unwrap();
+        session.collect(&keep(0, 2, Duration::ZERO)).await.unwrap();
+        session.close().await.unwrap();
+        clock.advance(HOUR);
+    }
+    done.store(true, Ordering::Relaxed);
+    let mut reads = 0;
+    for reader in readers {
+        reads += reader.await.unwrap();
+    }
+    assert!(reads > 30, "{reads}");
+    assert!(stack.verify(true).await.unwrap().report.is_valid());
+}
+
+async fn read(stack: Stack, done: Arc<AtomicBool>) -> usize {
+    let mut reads = 0;
+    while !done.load(Ordering::Relaxed) {
+        for revision in stack.list().await.unwrap() {
+            let held = stack.get(&revision).await;
+            match &held {
+                Ok(held) => assert!(held.entries.iter().any(|entry| entry.address == address("first"))),
+                Err(_) => assert!(is_collected(&held), "{held:?}"),
+            }
+            reads += 1;
+        }
+        assert!(stack.verify(true).await.unwrap().report.is_valid());
+        assert!(!stack.history().await.unwrap().is_empty());
+        assert!(stack.current().await.unwrap().entries.len() <= 2);
+    }
+    reads
+}
