@@ -29,6 +29,8 @@ pub enum Domain {
     Update,
     /// A name's pointer.
     Name,
+    /// A document that says what made a revision.
+    Update,
     /// A result that waits on a local disk.
     Spool,
     /// A document of outputs.
@@ -44,6 +46,7 @@ impl Domain {
             Self::Frame => "frame",
             Self::Update => "update",
             Self::Name => "name",
+            Self::Update => "update",
             Self::Spool => "spool",
             Self::Outputs => "outputs",
         }
@@ -86,9 +89,12 @@ impl Authenticator {
 
     /// The tag of some parts, told apart from the same bytes cut elsewhere.
     pub fn tag(&self, domain: Domain, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
+        self.tag_named(domain.name(), parts)
+    }
+
+    pub(crate) fn tag_named(&self, domain: &str, parts: &[&[u8]]) -> [u8; TAG_BYTES] {
         let mut hasher = blake3::Hasher::new_keyed(&self.key);
-        let name = domain.name().as_bytes();
-        for part in [name, self.lineage.as_bytes()].iter().chain(parts) {
+        for part in [domain.as_bytes(), self.lineage.as_bytes()].iter().chain(parts) {
             hasher.update(&(part.len() as u64).to_le_bytes());
             hasher.update(part);
         }

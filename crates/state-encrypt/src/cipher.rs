@@ -16,7 +16,6 @@ pub(crate) const NONCE: usize = 24;
 const TAG: usize = 16;
 
 /// Seals and opens values under one key in one lineage. Both derived keys are wiped when it is dropped.
-#[derive(Clone)]
 pub(crate) struct Cipher {
     aead: XChaCha20Poly1305,
     nonces: Zeroizing<[u8; 32]>,

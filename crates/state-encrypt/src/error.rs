@@ -273,12 +273,13 @@ impl Error {
 impl From<Error> for state_core::Error {
     fn from(error: Error) -> Self {
         let reason = error.to_string();
-        match error.kind() {
-            ErrorKind::Invalid => Self::invalid("encryption", reason),
-            _ => Self::Sealed {
-                object: "encryption".to_owned(),
-                reason,
-            },
+        match error {
+            Error::Recipient { .. }
+            | Error::Identity { .. }
+            | Error::NoIdentity { .. }
+            | Error::EmptyPassphrase
+            | Error::WorkFactorRange { .. } => Self::invalid("encryption", reason),
+            _ => Self::sealed("encryption", reason),
         }
     }
 }

@@ -41,6 +41,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Whoever speaks core's contracts takes [`AgeKeys`] as the [`KeyProvider`](state_core::sealing::KeyProvider) of a store.
+//!
 //! # What is promised, and what isn't
 //! - A sealed value opens only where it stood: the lineage, the entry's uid, the side (inputs, outputs, …), the path in
 //!   it and the key's id are authenticated with it. Not the address and not the stack's name: a move or rename reseals
@@ -75,6 +77,7 @@ mod error;
 mod fixtures;
 mod generated;
 mod identity;
+mod key_provider;
 mod outputs_document;
 mod passphrase;
 mod place;
@@ -85,6 +88,7 @@ mod recipient;
 mod sealer;
 #[cfg(feature = "ssh")]
 mod ssh;
+mod stack_key;
 mod stretch;
 mod wrapped;
 
@@ -95,6 +99,7 @@ pub use endorsement::{check_endorsement, endorse};
 pub use error::{Error, ErrorKind, Result};
 pub use generated::{GeneratedIdentity, generate_identity};
 pub use identity::{DEFAULT_MAX_WORK_FACTOR, Identities};
+pub use key_provider::AgeKeys;
 pub use outputs_document::OutputsDocument;
 pub use passphrase::{DEFAULT_WORK_FACTOR, Passphrase};
 #[cfg(feature = "plugin")]
@@ -102,4 +107,5 @@ pub use plugin::Prompter;
 pub use provider::{AgeKeys, PASSPHRASE};
 pub use recipient::{Recipient, Recipients};
 pub use sealer::Sealer;
+pub use stack_key::SealingKey;
 pub use wrapped::{Wrap, unwrap, wrap};

@@ -50,7 +50,7 @@ pub(crate) use value::ValueSealer;
 #[derive(Clone)]
 pub struct Sealer {
     values: ValueSealer,
-    opaque: BTreeMap<String, Opaque>,
+    opaque: Arc<BTreeMap<String, Opaque>>,
 }
 
 /// Where a system's extensions may hold undeclared secrets: JSON pointers.
@@ -69,7 +69,7 @@ impl Sealer {
     pub fn new(key: Arc<DataKey>, lineage: Lineage, policy: Policy) -> Self {
         Self {
             values: ValueSealer::new(Cipher::new(&key, lineage), policy),
-            opaque: BTreeMap::new(),
+            opaque: Arc::default(),
         }
     }
 
@@ -82,17 +82,26 @@ impl Sealer {
             in_entry: owned(in_entry),
             in_snapshot: owned(in_snapshot),
         };
-        self.opaque.insert(system.to_owned(), opaque);
+        Arc::make_mut(&mut self.opaque).insert(system.to_owned(), opaque);
         self
     }
 
+    /// The same with another policy.
+    #[must_use]
+    pub fn with_policy(&self, policy: Policy) -> Self {
+        Self {
+            values: self.values.with_policy(policy),
+            opaque: Arc::clone(&self.opaque),
+        }
+    }
+
     /// The key that it seals under.
-    pub const fn key_id(&self) -> KeyId {
+    pub fn key_id(&self) -> KeyId {
         self.values.cipher().key_id()
     }
 
     /// The stack that it seals for.
-    pub const fn lineage(&self) -> Lineage {
+    pub fn lineage(&self) -> Lineage {
         self.values.cipher().lineage()
     }
 

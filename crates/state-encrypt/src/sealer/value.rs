@@ -8,6 +8,7 @@ use state_core::head::Policy;
 use state_core::json::View;
 use state_core::{Json, sealed};
 use std::borrow::Cow;
+use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// Whether what looks like a sealed value must be one.
@@ -29,16 +30,22 @@ pub(crate) struct Opened {
 /// A cipher and how much it is used.
 #[derive(Clone)]
 pub(crate) struct ValueSealer {
-    cipher: Cipher,
+    cipher: Arc<Cipher>,
     policy: Policy,
 }
 
 impl ValueSealer {
-    pub(crate) const fn new(cipher: Cipher, policy: Policy) -> Self {
+    pub(crate) fn new(cipher: Cipher, policy: Policy) -> Self {
+        let cipher = Arc::new(cipher);
         Self { cipher, policy }
     }
 
-    pub(crate) const fn cipher(&self) -> &Cipher {
+    pub(crate) fn with_policy(&self, policy: Policy) -> Self {
+        let cipher = Arc::clone(&self.cipher);
+        Self { cipher, policy }
+    }
+
+    pub(crate) fn cipher(&self) -> &Cipher {
         &self.cipher
     }
 
