@@ -6,7 +6,7 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use clap::ValueEnum;
 use state_core::head::Policy;
-use state_encrypt::{AgeKeys, Identities, Passphrase, generate_identity};
+use state_encrypt::{AgeKeys, Identities, Passphrase, Recipients, generate_identity};
 use state_formats::{OPAQUE_IN_ENTRY, OPAQUE_IN_SNAPSHOT, TERRAFORM};
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -127,13 +127,22 @@ pub(crate) fn keys(context: &Context) -> Result<Option<Arc<AgeKeys>>, CliError> 
         return Ok(None);
     }
     let entropy = Arc::clone(&context.environment.entropy);
-    let keys = AgeKeys::new(entropy)
-        .with_identities(found.identities)
-        .with_opaque(TERRAFORM, &OPAQUE_IN_ENTRY, &OPAQUE_IN_SNAPSHOT);
-    Ok(Some(Arc::new(match found.passphrase {
-        Some(passphrase) => keys.with_passphrase(passphrase),
-        None => keys,
-    })))
+    let AtHand {
+        mut identities,
+        passphrase,
+    } = found;
+    let own = identities.recipients().join("\n");
+    let mut recipients: Recipients = own.parse().map_err(|error| refused("your identity", &error))?;
+    if let Some(passphrase) = passphrase {
+        identities.add_passphrase(passphrase.clone());
+        recipients.add_passphrase(passphrase);
+    }
+    let keys = AgeKeys::new(identities, recipients, entropy);
+    Ok(Some(Arc::new(keys.with_opaque(
+        TERRAFORM,
+        &OPAQUE_IN_ENTRY,
+        &OPAQUE_IN_SNAPSHOT,
+    ))))
 }
 
 /// Makes the user's identity if none is at hand; from then on it is.

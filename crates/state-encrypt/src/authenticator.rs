@@ -25,8 +25,6 @@ pub enum Domain {
     Snapshot,
     /// A frame of the journal.
     Frame,
-    /// A document that says what made a revision.
-    Update,
     /// A name's pointer.
     Name,
     /// A document that says what made a revision.
@@ -44,7 +42,6 @@ impl Domain {
             Self::Recipients => "recipients",
             Self::Snapshot => "snapshot",
             Self::Frame => "frame",
-            Self::Update => "update",
             Self::Name => "name",
             Self::Update => "update",
             Self::Spool => "spool",

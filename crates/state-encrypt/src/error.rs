@@ -36,9 +36,6 @@ pub enum Error {
     /// Nobody to wrap a key to.
     #[error("there is no recipient: a key that nobody can unwrap would lose the state")]
     NoRecipient,
-    /// A passphrase is among the recipients, and nobody gave it.
-    #[error("a passphrase is one of the recipients, and it isn't at hand")]
-    NoPassphrase,
     /// A passphrase without characters.
     #[error("the passphrase is empty")]
     EmptyPassphrase,
@@ -206,7 +203,6 @@ impl Error {
             | Self::Identity { .. }
             | Self::NoIdentity { .. }
             | Self::NoRecipient
-            | Self::NoPassphrase
             | Self::EmptyPassphrase
             | Self::WorkFactorRange { .. }
             | Self::Wrapping { .. }
@@ -237,7 +233,6 @@ impl Error {
             Self::Identity { .. } | Self::NoIdentity { .. } => {
                 "restore the file from its backup; `age-keygen` makes a new one"
             }
-            Self::NoPassphrase => "give the passphrase too: a new wrapped file for it is made with it",
             Self::NoRecipient => "name at least one recipient, better two",
             Self::EmptyPassphrase => "give a passphrase, several random words say",
             Self::WorkFactorRange { .. } => "leave it out for the default",

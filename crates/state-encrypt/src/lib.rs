@@ -83,7 +83,6 @@ mod passphrase;
 mod place;
 #[cfg(feature = "plugin")]
 mod plugin;
-mod provider;
 mod recipient;
 mod sealer;
 #[cfg(feature = "ssh")]
@@ -104,7 +103,6 @@ pub use outputs_document::OutputsDocument;
 pub use passphrase::{DEFAULT_WORK_FACTOR, Passphrase};
 #[cfg(feature = "plugin")]
 pub use plugin::Prompter;
-pub use provider::{AgeKeys, PASSPHRASE};
 pub use recipient::{Recipient, Recipients};
 pub use sealer::Sealer;
 pub use stack_key::SealingKey;

@@ -11,7 +11,12 @@ const CANARY: &str = "correct-horse-battery";
 
 fn keys(seed: u64, identity: &GeneratedIdentity) -> Arc<AgeKeys> {
     let identities = Identities::parse("identity", identity.file()).unwrap();
-    Arc::new(AgeKeys::new(Arc::new(SeededEntropy::new(seed))).with_identities(identities))
+    let recipients = identity.recipient().parse().unwrap();
+    Arc::new(AgeKeys::new(
+        identities,
+        recipients,
+        Arc::new(SeededEntropy::new(seed)),
+    ))
 }
 
 fn secret_entry(name: &str, note: &str) -> Entry {
