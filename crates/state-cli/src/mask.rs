@@ -17,7 +17,8 @@ pub(crate) const MASKED: &str = "masked-by-statectl";
 /// The id that the provider gave, unless it is a secret.
 pub(crate) fn id(entry: &Entry, show_secrets: bool) -> Option<String> {
     let id = entry.id.as_ref()?;
-    let hidden = !show_secrets && SecretStrings::of_entry(entry).contains(id);
+    let secret = || SecretStrings::of_entry(entry).contains(id) || sealed::key_of_text(id).is_some();
+    let hidden = !show_secrets && secret();
     Some(if hidden { HIDDEN.to_owned() } else { id.clone() })
 }
 
@@ -26,7 +27,7 @@ pub(crate) fn value(value: &Value, show_secrets: bool) -> Json {
     if show_secrets {
         value.revealed().clone()
     } else {
-        value.masked(HIDDEN)
+        sealed::hidden(&value.masked(HIDDEN), HIDDEN)
     }
 }
 
@@ -37,7 +38,7 @@ pub(crate) fn sides(entry: &Entry, show_secrets: bool) -> (Option<Json>, Option<
     } else {
         mask_entry(entry, HIDDEN)
     };
-    let json = |side: Option<Properties>| side.map(|side| side.json().clone());
+    let json = |side: Option<Properties>| side.map(|side| sealed::hidden(side.json(), HIDDEN));
     (json(inputs), json(outputs))
 }
 
@@ -46,6 +47,7 @@ pub(crate) fn outputs(snapshot: &Snapshot, show_secrets: bool) -> BTreeMap<Strin
     let masked = mask_outputs(snapshot, HIDDEN);
     let shown = masked.into_iter().filter_map(|(name, masked)| {
         let value = snapshot.outputs.get(&name)?;
+        let masked = sealed::hidden(&masked, HIDDEN);
         let is_sensitive = masked != *value;
         let shown = if show_secrets { value.clone() } else { masked };
         Some((name, (shown, is_sensitive)))
@@ -62,7 +64,7 @@ pub(crate) fn snapshot(snapshot: &Snapshot) -> Snapshot {
         };
         let (inputs, outputs) = mask_entry(entry, HIDDEN);
         Arc::new(Entry {
-            id: id(entry, false).map(|id| shown_text(&id)),
+            id: id(entry, false),
             inputs: hide(inputs),
             outputs: hide(outputs),
             init_errors: entry.init_errors.iter().map(|text| shown_text(text)).collect(),
