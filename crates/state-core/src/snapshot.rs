@@ -5,6 +5,7 @@ use crate::entry::SharedEntry;
 use crate::environment::Timestamp;
 use crate::id::{Lineage, MutationId};
 use crate::json::Json;
+use crate::moves::{MoveIn, MoveOut};
 use crate::pending::PendingOperation;
 use crate::revision::RevisionId;
 use crate::update::UpdateInfo;
@@ -170,4 +171,10 @@ pub struct Continuation {
     /// Revisions that were deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forgotten: Vec<RevisionId>,
+    /// Entries that will come if another stack lets them go, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incoming: Vec<MoveIn>,
+    /// Moves to other stacks that are not confirmed, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub departed: Vec<MoveOut>,
 }

@@ -12,6 +12,7 @@ mod apply;
 mod check;
 mod index;
 mod layered;
+mod moves;
 mod prune;
 mod replay;
 mod step;
@@ -30,6 +31,7 @@ use crate::environment::Timestamp;
 use crate::error::{Error, Result};
 use crate::id::{Lineage, MutationId};
 use crate::json::Json;
+use crate::moves::{MoveIn, MoveOut};
 use crate::mutation::{Op, StackOutputs};
 use crate::pending::PendingOperation;
 use crate::revision::RevisionId;
@@ -58,6 +60,8 @@ pub struct State {
     update: Option<Arc<UpdateInfo>>,
     recent: Window,
     forgotten: OrdSet<RevisionId>,
+    incoming: Vector<Arc<MoveIn>>,
+    departed: Vector<Arc<MoveOut>>,
     /// A mark or a stored revision that waits for the chain of its frame.
     unsettled: Option<Unsettled>,
 }
@@ -94,6 +98,8 @@ impl State {
             update: None,
             recent: Window::default(),
             forgotten: OrdSet::new(),
+            incoming: Vector::new(),
+            departed: Vector::new(),
             unsettled: None,
         }
     }
@@ -132,6 +138,8 @@ impl State {
             state.current.clone_from(&continuation.current);
             state.recent = continuation.recent.iter().copied().collect();
             state.forgotten = continuation.forgotten.iter().cloned().collect();
+            state.incoming = continuation.incoming.iter().cloned().map(Arc::new).collect();
+            state.departed = continuation.departed.iter().cloned().map(Arc::new).collect();
         }
         Ok(state)
     }
@@ -171,6 +179,8 @@ impl State {
             current: self.current.clone(),
             recent: self.recent.iter().collect(),
             forgotten: self.forgotten.iter().cloned().collect(),
+            incoming: self.incoming().cloned().collect(),
+            departed: self.departed().cloned().collect(),
         }
     }
 
@@ -246,9 +256,10 @@ impl State {
         self.update.as_deref()
     }
 
-    /// Whether the state is known to say what the world is: nothing is begun and not ended (seed 000).
+    /// Whether the state is known to say what the world is: nothing is begun and not ended (seed 000), and no move-in
+    /// is pending.
     pub fn is_reliable(&self) -> bool {
-        self.pending.is_empty()
+        self.pending.is_empty() && self.incoming.is_empty()
     }
 
     /// The stack's own outputs.

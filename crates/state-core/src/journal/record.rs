@@ -4,6 +4,7 @@ use crate::counter::Serial;
 use crate::error::{Error, Result};
 use crate::head::{Base, SnapshotRef};
 use crate::id::MutationId;
+use crate::moves::{MoveEnd, MoveIn, MoveOut};
 use crate::mutation::{Begin, Edit, End, Resolve, StackOutputs, Step};
 use crate::revision::RevisionId;
 use crate::snapshot::Plugin;
@@ -41,6 +42,12 @@ pub enum Record {
     Forget(RevisionId),
     /// A checkpoint is in force.
     Checkpoint(CheckpointNote),
+    /// Entries are about to come from another stack.
+    MoveIn(MoveIn),
+    /// Entries leave for another stack.
+    MoveOut(MoveOut),
+    /// A move from or to another stack ends.
+    MoveEnd(MoveEnd),
 }
 
 impl Record {
@@ -58,6 +65,9 @@ impl Record {
             Self::Edit(edit) => Some(edit.id),
             Self::Resolve(resolve) => Some(resolve.id),
             Self::Rebase(rebase) => Some(rebase.id),
+            Self::MoveIn(moved) => Some(moved.id),
+            Self::MoveOut(moved) => Some(moved.id),
+            Self::MoveEnd(moved) => Some(moved.id),
             _ => None,
         }
     }
