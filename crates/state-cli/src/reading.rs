@@ -29,6 +29,14 @@ impl At {
     }
 }
 
+/// A snapshot with its values open if an identity at hand opens them, else as it is: for comparing what two keys sealed.
+pub(crate) async fn opened(stack: &Stack, snapshot: Snapshot) -> state_core::Result<Snapshot> {
+    match stack.reveal(snapshot.clone()).await {
+        Err(state_core::Error::Sealed { .. }) => Ok(snapshot),
+        other => other,
+    }
+}
+
 /// The same with all values open.
 async fn revealed(stack: &Stack, snapshot: Snapshot) -> Result<(Snapshot, Arc<State>), CliError> {
     let open = stack.reveal(snapshot).await?;

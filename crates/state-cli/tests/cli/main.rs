@@ -16,6 +16,7 @@ mod locks;
 mod reading;
 mod sandbox;
 mod schemas;
+mod sealed;
 mod secrets;
 mod stores;
 mod surgery;
