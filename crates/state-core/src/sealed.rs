@@ -14,6 +14,7 @@
 
 use crate::codec::json_of_own;
 use crate::json::{Json, View, write_string};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The only member of a sealed value.
 pub const MEMBER: &str = "$sealed";
@@ -60,26 +61,32 @@ pub fn hidden(value: &Json, placeholder: &str) -> Json {
     let whole = value.as_str();
     let mut text = String::with_capacity(whole.len());
     let mut end = 0;
-    let mut open = vec![value.view()];
-    // The stack holds what is still to come, the first on top: so the text is met from its beginning to its end.
-    while let Some(view) = open.pop() {
-        if key_of(view).is_some() {
-            text.push_str(&whole[end..view.offset()]);
-            write_string(&mut text, placeholder);
-            end = view.offset() + view.text().len();
-            continue;
-        }
-        let members = view.members().into_iter().flatten().map(|(_, below)| below);
-        let mut below: Vec<_> = members.chain(view.elements().into_iter().flatten()).collect();
-        below.reverse();
-        open.append(&mut below);
+    for (from, to) in ranges(value) {
+        text.push_str(&whole[end..from]);
+        write_string(&mut text, placeholder);
+        end = to;
     }
     text.push_str(&whole[end..]);
     json_of_own(&text)
 }
 
+/// Where sealed values begin and end in the text of a value.
+pub(crate) fn ranges(value: &Json) -> BTreeMap<usize, usize> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![value.view()];
+    while let Some(view) = open.pop() {
+        if key_of(view).is_some() {
+            found.insert(view.offset(), view.offset() + view.text().len());
+            continue;
+        }
+        open.extend(view.members().into_iter().flatten().map(|(_, below)| below));
+        open.extend(view.elements().into_iter().flatten());
+    }
+    found
+}
+
 /// The keys, in 16 hex digits each, of all that looks sealed in the text of a document.
-pub fn keys_in(text: &str) -> std::collections::BTreeSet<&str> {
+pub fn keys_in(text: &str) -> BTreeSet<&str> {
     let after = text.match_indices(MEMBER).filter_map(|(at, _)| {
         // In a text a colon follows, in JSON `":"`, or `":["` before the first of several parts.
         let rest = text[at + MEMBER.len()..].trim_start_matches(['"', ':', '[']);

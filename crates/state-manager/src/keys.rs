@@ -1,14 +1,14 @@
 //! The data keys of a stack: made with the first writer that has recipients, unwrapped once an opening.
 
 use crate::document::RevisionDocument;
-use crate::load::Replayed;
+use crate::load::{self, Replayed};
 use crate::sealing::{Seal, SigningWriter};
 use crate::snapshots;
 use crate::stack::Stack;
 use state_core::backend::{ObjectKind, ObjectName};
 use state_core::head::{Keys, Policy};
 use state_core::sealing::{KeyProvider, StackKey, WrappedKey};
-use state_core::{Error, Head, KeyId, Nonce, Result, Slot, Snapshot, Writer, codec, sealed};
+use state_core::{Error, Frame, Head, KeyId, Nonce, Result, Slot, Snapshot, Writer, codec, sealed};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -80,11 +80,12 @@ pub(crate) async fn for_reading(stack: &Stack, head: &Head) -> Result<Option<Arc
     Ok(Some(key))
 }
 
-/// What a writer seals with; the writer that comes back tags each head. A sealed stack without a key gets its first.
+/// What a writer seals with, once head and frames are known to be authentic; the writer that comes back tags each head. A sealed stack without a key gets its first.
 pub(crate) async fn for_writing(
     stack: &Stack,
     writer: Arc<dyn Writer>,
     head: &Head,
+    frames: &[Frame],
     next: Slot,
 ) -> Result<(Seal, Arc<dyn Writer>)> {
     let key = match (head.policy, head.key_id, stack.keyring().provider()) {
@@ -92,6 +93,7 @@ pub(crate) async fn for_writing(
         (_, Some(id), _) => {
             let key = unwrap(stack, id).await?;
             head.authenticate(&format!("head of {}", object(stack)), &*key)?;
+            load::authenticate(head, frames, &*key)?;
             key
         }
         (_, None, Some(provider)) => {

@@ -59,10 +59,7 @@ impl Session {
             writer,
         } = acquired;
         let untagged = Arc::clone(&writer);
-        let (seal, writer) = keys::for_writing(&stack, writer, &head, tail.next).await?;
-        if let (Some(key), Some(_)) = (seal.key(), head.key_id) {
-            load::authenticate(&head, &frames, key)?;
-        }
+        let (seal, writer) = keys::for_writing(&stack, writer, &head, &frames, tail.next).await?;
         recovery::finish_rename(&stack, &*writer, &head).await?;
         let base = head.base.clone();
         let replayed = load::from_base(stack.backend(), stack.lineage(), &base, &frames).await?;
