@@ -5,6 +5,15 @@ use state_core::{Address, Dependency, Entry, Json, Properties, Result};
 /// The stack that all workers use.
 pub const STACK: &str = "tests/stack";
 
+/// The stack that entries leave, and the one that they go to.
+pub const SOURCE: &str = "tests/source";
+
+/// See [`SOURCE`].
+pub const THERE: &str = "tests/there";
+
+/// What moves: the second depends on the first.
+pub const MOVED: [&str; 2] = ["t0.anchor", "t0.other"];
+
 /// How many tasks commit at once.
 pub const TASKS: u64 = 8;
 

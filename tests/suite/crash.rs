@@ -1,6 +1,7 @@
 //! P1, P7: what was acknowledged survives `kill -9`, and what was begun is known by name afterwards.
 
 mod model;
+mod moves;
 mod result;
 mod syscalls;
 

@@ -151,6 +151,11 @@ pub(crate) struct PendingView {
     pub(crate) has_result: bool,
     /// What that result breaks.
     pub(crate) violations: Vec<String>,
+    /// Of a move: the stack on the other side, and what moves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) other_stack: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) entries: Option<Vec<String>>,
     #[serde(skip)]
     pub(crate) target: String,
 }
@@ -167,6 +172,8 @@ impl PendingView {
             begun: operation.begun.clone(),
             has_result: operation.result.is_some(),
             violations: violations.unwrap_or_default(),
+            other_stack: None,
+            entries: None,
             target: operation.target.to_string(),
         }
     }

@@ -11,6 +11,7 @@ mod args;
 mod commands;
 mod config;
 mod context;
+mod crossing;
 mod duration;
 mod entry;
 mod error;

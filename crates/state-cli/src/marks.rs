@@ -32,7 +32,7 @@ impl Standing {
             stack: view.name.to_string(),
             revision: view.state.current().cloned(),
             update_open: view.update_open(),
-            pending: view.state.pending().count(),
+            pending: view.state.pending().count() + view.state.incoming().count(),
             reliable: view.is_reliable(),
             invalidated: view.state.invalidated().cloned(),
             at: None,

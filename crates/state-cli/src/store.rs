@@ -143,8 +143,16 @@ pub(crate) fn as_holder(context: &Context, stacks: Stacks) -> Stacks {
 /// [`ExitCode::NotFound`] when there is none, [`ExitCode::Usage`] when it isn't clear which.
 pub(crate) async fn open_stack(context: &Context) -> Result<Stack, CliError> {
     let stacks = open(context)?;
-    if let Some(name) = choose(context, &stacks).await? {
-        return find(context, &stacks, &name).await;
+    chosen(context, &stacks).await
+}
+
+/// The stack of this store that the user named, or the only one.
+///
+/// # Errors
+/// As [`open_stack`].
+pub(crate) async fn chosen(context: &Context, stacks: &Stacks) -> Result<Stack, CliError> {
+    if let Some(name) = choose(context, stacks).await? {
+        return find(context, stacks, &name).await;
     }
     Err(CliError::new(
         ExitCode::NotFound,
@@ -235,16 +243,17 @@ pub(crate) async fn held<T>(
     work: impl AsyncFnOnce(&Session) -> Result<T, CliError>,
 ) -> Result<(T, Vec<String>), CliError> {
     let done = work(&session).await;
-    let closed = session.close().await;
-    let done = done?;
-    let warnings = closed.err().map(|error| {
-        let error = CliError::from(error);
-        format!(
-            "what was done is stored, but the lock wasn't given back cleanly: {}",
-            error.message
-        )
-    });
-    Ok((done, warnings.into_iter().collect()))
+    let warnings = closed(session).await;
+    Ok((done?, warnings.into_iter().collect()))
+}
+
+/// Gives the writer lock back; a warning if that didn't go well.
+pub(crate) async fn closed(session: Session) -> Option<String> {
+    let error = CliError::from(session.close().await.err()?);
+    let message = error.message;
+    Some(format!(
+        "what was done is stored, but the lock wasn't given back cleanly: {message}"
+    ))
 }
 
 /// With `--verbose`: what is used.

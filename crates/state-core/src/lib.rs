@@ -44,6 +44,7 @@ pub mod journal;
 pub mod json;
 pub mod log;
 pub mod merge;
+pub mod moves;
 pub mod mutation;
 pub mod name;
 pub mod pending;

@@ -3,8 +3,14 @@
 use crate::counter::Serial;
 use crate::entry::SharedEntry;
 use crate::environment::Timestamp;
+<<<<<<< HEAD
 use crate::id::{Lineage, MutationId, UpdateId};
 use crate::json::{Json, JsonMap};
+=======
+use crate::id::{Lineage, MutationId};
+use crate::json::Json;
+use crate::moves::{MoveIn, MoveOut};
+>>>>>>> main
 use crate::pending::PendingOperation;
 use crate::revision::RevisionId;
 use crate::update::UpdateInfo;
@@ -184,4 +190,10 @@ pub struct Continuation {
     /// Revisions that were deleted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forgotten: Vec<RevisionId>,
+    /// Entries that will come if another stack lets them go, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub incoming: Vec<MoveIn>,
+    /// Moves to other stacks that are not confirmed, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub departed: Vec<MoveOut>,
 }

@@ -12,6 +12,7 @@ mod apply;
 mod check;
 mod index;
 mod layered;
+mod moves;
 mod prune;
 mod replay;
 mod step;
@@ -29,7 +30,12 @@ use crate::entry::SharedEntry;
 use crate::environment::Timestamp;
 use crate::error::{Error, Result};
 use crate::id::{Lineage, MutationId};
+<<<<<<< HEAD
 use crate::json::JsonMap;
+=======
+use crate::json::Json;
+use crate::moves::{MoveIn, MoveOut};
+>>>>>>> main
 use crate::mutation::{Op, StackOutputs};
 use crate::pending::PendingOperation;
 use crate::revision::RevisionId;
@@ -59,6 +65,8 @@ pub struct State {
     update: Option<Arc<UpdateInfo>>,
     recent: Window,
     forgotten: OrdSet<RevisionId>,
+    incoming: Vector<Arc<MoveIn>>,
+    departed: Vector<Arc<MoveOut>>,
     /// A mark or a stored revision that waits for the chain of its frame.
     unsettled: Option<Unsettled>,
 }
@@ -96,6 +104,8 @@ impl State {
             update: None,
             recent: Window::default(),
             forgotten: OrdSet::new(),
+            incoming: Vector::new(),
+            departed: Vector::new(),
             unsettled: None,
         }
     }
@@ -135,6 +145,8 @@ impl State {
             state.current.clone_from(&continuation.current);
             state.recent = continuation.recent.iter().copied().collect();
             state.forgotten = continuation.forgotten.iter().cloned().collect();
+            state.incoming = continuation.incoming.iter().cloned().map(Arc::new).collect();
+            state.departed = continuation.departed.iter().cloned().map(Arc::new).collect();
         }
         Ok(state)
     }
@@ -175,6 +187,8 @@ impl State {
             current: self.current.clone(),
             recent: self.recent.iter().collect(),
             forgotten: self.forgotten.iter().cloned().collect(),
+            incoming: self.incoming().cloned().collect(),
+            departed: self.departed().cloned().collect(),
         }
     }
 
@@ -250,6 +264,7 @@ impl State {
         self.update.as_deref()
     }
 
+<<<<<<< HEAD
     /// Since when the entries as a whole aren't to be trusted; none when they are, but for what is pending.
     pub fn invalidated(&self) -> Option<&Invalidation> {
         self.invalidated.as_deref()
@@ -259,6 +274,12 @@ impl State {
     /// world is being changed beyond what is recorded (seed 000).
     pub fn is_reliable(&self) -> bool {
         self.pending.is_empty() && self.invalidated.is_none()
+=======
+    /// Whether the state is known to say what the world is: nothing is begun and not ended (seed 000), and no move-in
+    /// is pending.
+    pub fn is_reliable(&self) -> bool {
+        self.pending.is_empty() && self.incoming.is_empty()
+>>>>>>> main
     }
 
     /// The stack's own outputs.

@@ -10,6 +10,9 @@
 //! | rm | entries go; refused while something depends on them, unless `cascade` (the dependents go too) or `force` (their references are pruned) |
 //! | protect, unprotect, taint, untaint | the mark of live entries |
 //!
+//! A [`MovePlan`] says which entries can go to another stack; they keep everything, so whatever is bound to them goes
+//! too or nothing goes.
+//!
 //! An entry that goes hands its dependencies down to its dependents, so that an order which was only implied through it
 //! isn't lost: tools reduce lists of dependencies in that way.
 //!
@@ -30,6 +33,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod across;
 mod mark;
 mod moving;
 mod refusal;
@@ -37,6 +41,7 @@ mod removal;
 #[cfg(test)]
 mod tests;
 
+pub use across::{MovePlan, MoveRequest};
 pub use refusal::{Dependent, Refusal};
 
 use crate::address::{Address, DeposedKey, EntryKey};

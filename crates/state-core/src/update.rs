@@ -2,6 +2,7 @@
 
 use crate::environment::Timestamp;
 use crate::id::UpdateId;
+use crate::moves::Moved;
 use crate::mutation::Op;
 use crate::revision::RevisionId;
 use serde::{Deserialize, Serialize};
@@ -48,6 +49,9 @@ pub struct UpdateInfo {
     /// The revision that it brought back.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<RevisionId>,
+    /// The entries that it moved from or to another stack.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub moved: Option<Moved>,
     /// Rules were overridden on request.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub forced: bool,
@@ -70,6 +74,7 @@ impl UpdateInfo {
             environment: BTreeMap::new(),
             parent: None,
             restored: None,
+            moved: None,
             forced: false,
         }
     }

@@ -24,6 +24,11 @@ impl Keyring {
         }
     }
 
+    /// For another stack: the same identities, none of the keys.
+    pub(crate) fn for_another(&self) -> Self {
+        Self::new(self.provider.clone())
+    }
+
     pub(crate) fn provider(&self) -> Option<&dyn KeyProvider> {
         self.provider.as_deref()
     }

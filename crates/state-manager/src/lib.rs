@@ -14,6 +14,7 @@
 //! - [`Stack`]: one stack, read without a lock: tip, current revision, any revision, history.
 //! - [`Session`]: the writer lock with the queue behind it: updates, import, rollback.
 //! - [`Retention`]: how much history [`Session::collect`] keeps.
+//! - [`Session::move_to`]: entries go to another stack that is held too; what is cut short is settled by the next lock.
 //! - [`StateManager`]: a stack's snapshot in memory, refreshed and persisted as a whole (seed 002).
 //! - [`Update`] and [`Mutation`]: one update and its steps. Intent is durable before [`Update::begin`] returns;
 //!   a mutation that is dropped without an end stays on record as pending.
@@ -56,6 +57,7 @@ mod blame;
 mod came_back;
 pub mod client_lock;
 mod collect;
+mod crossing;
 mod deployments;
 mod document;
 mod environment;
@@ -66,6 +68,7 @@ mod keys;
 mod load;
 mod logs;
 mod open;
+mod pair;
 mod persistent;
 mod queue;
 mod recovery;
@@ -87,6 +90,7 @@ mod whole;
 
 pub use blame::{Blame, BlameLine};
 pub use collect::{Amount, CollectionReport, Retention, Waiting};
+pub use crossing::CrossedMove;
 pub use environment::{Actor, Environment};
 pub use history::{Revision, RevisionKind};
 pub use intent::{Intent, UpdateRequest};
@@ -94,7 +98,7 @@ pub use logs::{LogQuery, Logs, StoredLine};
 pub use persistent::StateManager;
 pub use registry::{BackendRegistry, StoreRequest};
 pub use revisions::Revisions;
-pub use session::Session;
+pub use session::{MoveDone, MoveSettled, Session};
 pub use stack::{Stack, View};
 pub use stacks::{Removal, StackSummary, Stacks};
 pub use state_core::{Error, ErrorKind, Result};

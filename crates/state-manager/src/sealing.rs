@@ -7,7 +7,7 @@ use state_core::head::Policy;
 use state_core::journal::Frame;
 use state_core::mutation::StackOutputs;
 use state_core::sealing::StackKey;
-use state_core::{Entry, Epoch, Error, Head, Nonce, Result, Snapshot, Writer, sensitive};
+use state_core::{Entry, Epoch, Error, Head, Nonce, Result, SharedEntry, Snapshot, Writer, sensitive};
 use std::sync::Arc;
 
 /// How the values of a stack are stored. Cheap to clone; callers seal in their own tasks.
@@ -38,6 +38,25 @@ impl Seal {
             (Policy::Sensitive, None) if !sensitive::entry_has_sensitive(&entry) => Ok(entry),
             (_, None) => Err(no_key(format!("entry {}", entry.key()))),
         }
+    }
+
+    /// Entries of another stack as this one stores them: what is sealed for one lineage can't be read in another.
+    pub(crate) fn adopt(&self, from: &Self, entries: &[SharedEntry]) -> Result<Vec<SharedEntry>> {
+        if from.key.is_none() && self.policy == Policy::Plaintext {
+            return Ok(entries.to_vec());
+        }
+        if from.key.is_some() && self.policy == Policy::Plaintext {
+            let reason = "the other stack stores values in plaintext, and here they are sealed";
+            return Err(Error::sealed("the move", reason));
+        }
+        let adopt = |entry: &SharedEntry| {
+            let open = match &from.key {
+                Some(key) => key.open_entry(entry)?,
+                None => Entry::clone(entry),
+            };
+            self.entry(open).map(Arc::new)
+        };
+        entries.iter().map(adopt).collect()
     }
 
     /// The stack's outputs as they are stored.
@@ -116,5 +135,93 @@ impl Writer for SigningWriter {
 
     async fn release(&self) -> Result<()> {
         self.inner.release().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Seal;
+    use state_core::head::Policy;
+    use state_core::mutation::StackOutputs;
+    use state_core::sealing::{StackKey, Tag, TagDomain};
+    use state_core::testkit::key::TagKey;
+    use state_core::{Entry, Error, Json, KeyId, Properties, Result, SharedEntry, Snapshot};
+    use std::sync::Arc;
+
+    /// Seals by saying so, under its name.
+    #[derive(Debug)]
+    struct Named(&'static str, TagKey);
+
+    impl StackKey for Named {
+        fn id(&self) -> KeyId {
+            self.1.id()
+        }
+
+        fn seal_entry(&self, _: Policy, entry: &Entry) -> Result<Entry> {
+            let mut sealed = entry.clone();
+            let name = Json::from_string(self.0);
+            let before = sealed.extensions.insert("sealed".to_owned(), name);
+            assert_eq!(before, None, "it was opened");
+            Ok(sealed)
+        }
+
+        fn open_entry(&self, entry: &Entry) -> Result<Entry> {
+            let mut open = entry.clone();
+            match open.extensions.remove("sealed") {
+                Some(name) if name == Json::from_string(self.0) => Ok(open),
+                _ => Err(Error::sealed("it", "it is under another key")),
+            }
+        }
+
+        fn seal_outputs(&self, policy: Policy, outputs: &StackOutputs) -> Result<StackOutputs> {
+            self.1.seal_outputs(policy, outputs)
+        }
+
+        fn open_outputs(&self, outputs: &StackOutputs) -> Result<StackOutputs> {
+            self.1.open_outputs(outputs)
+        }
+
+        fn seal_snapshot(&self, policy: Policy, snapshot: &Snapshot) -> Result<Snapshot> {
+            self.1.seal_snapshot(policy, snapshot)
+        }
+
+        fn open_snapshot(&self, snapshot: &Snapshot) -> Result<Snapshot> {
+            self.1.open_snapshot(snapshot)
+        }
+
+        fn tag(&self, domain: TagDomain, bytes: &[u8]) -> Tag {
+            self.1.tag(domain, bytes)
+        }
+
+        fn endorse(&self, successor: KeyId, generation: u64) -> Tag {
+            self.1.endorse(successor, generation)
+        }
+    }
+
+    fn seal(name: &'static str) -> Seal {
+        Seal::new(Policy::Sensitive, Some(Arc::new(Named(name, TagKey::new(1)))))
+    }
+
+    fn sensitive() -> Entry {
+        let mut entry = Entry::leaf("a".parse().unwrap(), "thing");
+        let outputs = Json::parse(r#"{"password":"hunter22"}"#).unwrap();
+        entry.outputs = Properties::new(outputs);
+        entry.sensitive_outputs.push("password".to_owned());
+        entry
+    }
+
+    #[test]
+    fn what_moves_is_sealed_anew_for_the_other_stack() {
+        let plain: [SharedEntry; 1] = [sensitive().into()];
+        let one: [SharedEntry; 1] = [seal("one").entry(sensitive()).unwrap().into()];
+        let two = seal("two").adopt(&seal("one"), &one).unwrap();
+        assert_eq!(*two[0], seal("two").entry(sensitive()).unwrap());
+        let open = Seal::new(Policy::Plaintext, None);
+        assert_eq!(seal("two").adopt(&open, &plain).unwrap(), two);
+        assert_eq!(open.adopt(&open, &plain).unwrap(), plain);
+        open.adopt(&seal("one"), &one).unwrap_err();
+        seal("two").adopt(&seal("other"), &one).unwrap_err();
+        let keyless = Seal::new(Policy::Sensitive, None);
+        keyless.adopt(&open, &plain).unwrap_err();
     }
 }

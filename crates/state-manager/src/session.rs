@@ -1,9 +1,17 @@
 //! The writer lock of a stack, with the queue behind it.
 
+mod across;
 mod records;
+<<<<<<< HEAD
 mod storing;
+=======
+mod settling;
+>>>>>>> main
 mod surgery;
 mod whole;
+
+pub use across::MoveDone;
+pub use settling::MoveSettled;
 
 use crate::intent::UpdateRequest;
 use crate::queue::{Answer, Job, Prepared, Published, Queue, Request, WAITING, Work, ended};
@@ -184,7 +192,8 @@ impl Session {
     /// Brings back what a revision holds, as a new revision on top of the current one.
     ///
     /// # Errors
-    /// `NotFound` when there is no such revision; `Conflict` while operations are pending.
+    /// `NotFound` when there is no such revision; `Conflict` while operations are pending, and when the request isn't
+    /// forced and takes back a move on this side only: see [`Stack::crossed_moves`].
     pub async fn rollback(&self, request: UpdateRequest, to: &RevisionId) -> Result<RevisionId> {
         let object = || format!("stack {}", self.stack.name().short());
         let pending = self.state().pending().count();
@@ -193,6 +202,10 @@ impl Session {
             return Err(Error::conflict(object(), reason));
         }
         let snapshot = self.stack.get(to).await?;
+        if !request.forced {
+            let now = self.state();
+            self.stack.refuse_crossing(&now, to, &snapshot).await?;
+        }
         let cause = RebaseCause::Restore { revision: to.clone() };
         self.rebase(request, snapshot, cause, None).await
     }

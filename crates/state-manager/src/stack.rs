@@ -60,6 +60,13 @@ impl Stack {
         self.client_lock = id.map(Arc::from);
     }
 
+    /// Works from now on as the holder of no client lock.
+    #[must_use]
+    pub fn without_client_lock(mut self) -> Self {
+        self.client_lock = None;
+        self
+    }
+
     pub(crate) fn client_lock_id(&self) -> Option<&str> {
         self.client_lock.as_deref()
     }
@@ -245,7 +252,8 @@ impl Stack {
         self.backend.lock_status(self.lineage).await
     }
 
-    /// Takes the writer lock. Doesn't wait. Whatever the writer before left open is ended first.
+    /// Takes the writer lock. Doesn't wait. Whatever the writer before left open is ended first; moves from and to
+    /// other stacks that were cut short are settled, as far as those can be asked.
     ///
     /// # Errors
     /// `Locked` names the holder, of a client lock too; `Conflict` when the own client lock is gone.
@@ -268,7 +276,27 @@ impl Stack {
         Ok((Session::open(self.clone(), acquired).await?, head))
     }
 
+    /// Takes the writer lock and leaves moves as they are: for who settles one with the other side held.
+    pub(crate) async fn lock_unsettled(&self, operation: &str) -> Result<Session> {
+        self.acquire_unsettled(operation, None).await
+    }
+
+    /// Another stack of the same store, by its identity; nobody's client lock.
+    pub(crate) async fn sibling(&self, lineage: Lineage) -> Result<(Self, Head)> {
+        let head = self.backend.read_head(lineage).await?;
+        let (backend, environment) = (Arc::clone(&self.backend), self.environment.clone());
+        let mut sibling = Self::new(backend, environment, head.name.clone(), lineage);
+        sibling.set_keyring(self.keyring.for_another());
+        Ok((sibling, head))
+    }
+
     async fn acquire(&self, operation: &str, break_epoch: Option<Epoch>) -> Result<Session> {
+        let session = self.acquire_unsettled(operation, break_epoch).await?;
+        session.settle_moves().await?;
+        Ok(session)
+    }
+
+    async fn acquire_unsettled(&self, operation: &str, break_epoch: Option<Epoch>) -> Result<Session> {
         // Asked before, so that who may not write doesn't take a new epoch, let alone break a lock.
         client_lock::gate(self, &self.backend.read_head(self.lineage).await?)?;
         let acquired = self.acquire_writer(operation, break_epoch).await?;

@@ -44,7 +44,7 @@ pub struct StackSummary {
     pub client_lock: Option<ClientLock>,
     /// Whether an update is open.
     pub update_open: bool,
-    /// How many operations are pending.
+    /// How many operations, and moves of entries to it, are pending.
     pub pending: usize,
     /// Whether the state is known to say what the world is.
     pub reliable: bool,
@@ -182,8 +182,9 @@ impl Stacks {
     /// that was paused meanwhile.
     ///
     /// # Errors
-    /// `NotFound`, or `Locked` by another writer.
+    /// `NotFound`, or `Locked` by another writer; `Conflict` while a move from it waits at another stack, unless forced.
     pub async fn remove(&self, name: &StackName, force: bool) -> Result<Removal> {
+<<<<<<< HEAD
         let session = self.require(name).await?.lock("stack rm").await?;
         self.remove_held(session, force).await
     }
@@ -196,9 +197,24 @@ impl Stacks {
         let stack = session.stack().clone();
         let name = stack.name();
         let count = session.state().len();
+=======
+        let stack = self.require(name).await?;
+        let session = stack.lock("stack rm").await?;
+        let state = session.state();
+        let awaited: usize = state.incoming().map(|incoming| incoming.entries.len()).sum();
+        let count = state.len() + awaited;
+>>>>>>> main
         if count > 0 && !force {
             session.close().await?;
             return Ok(Removal::HasResources { count });
+        }
+        if let Some(leaving) = state.departed().next().filter(|_| !force) {
+            let reason = format!(
+                "move {} to {} isn't settled, and only this stack knows of it",
+                leaving.id, leaving.to
+            );
+            session.close().await?;
+            return Err(Error::conflict(format!("stack {}", name.short()), reason));
         }
         let entropy = &*self.environment.entropy;
         session.writer().remove(Nonce::random(entropy)).await?;
@@ -342,7 +358,7 @@ impl Stacks {
             holder,
             client_lock: client_lock.filter(|lock| client_lock::holds(lock, &now)),
             update_open: tip.update_open(),
-            pending: tip.state.pending().count(),
+            pending: tip.state.pending().count() + tip.state.incoming().count(),
             reliable: tip.is_reliable(),
             invalidated: tip.state.invalidated().cloned(),
         })

@@ -85,7 +85,7 @@ fn a_kill_before_a_system_call_on_any_file_loses_nothing_that_was_acknowledged()
     clippy::print_stderr,
     reason = "whoever reads the log must see what wasn't tested"
 )]
-fn calls() -> Option<Vec<&'static str>> {
+pub(super) fn calls() -> Option<Vec<&'static str>> {
     if !is_there("strace") {
         eprintln!("SKIP: no strace on the PATH, no kills before system calls");
         return None;

@@ -1,5 +1,7 @@
 //! `pending`: settle what was begun and never ended.
 
+mod moves;
+
 use crate::context::Context;
 use crate::entry::PendingView;
 use crate::error::CliError;
@@ -63,7 +65,8 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
 
 async fn list(context: &Context) -> Result<Report, CliError> {
     let view = store::open_stack(context).await?.tip().await?;
-    let lines: Vec<_> = view.state.pending().map(PendingView::new).collect();
+    let operations = view.state.pending().map(PendingView::new);
+    let lines: Vec<_> = operations.chain(moves::views(&view.state)).collect();
     let now = context.now();
     let warnings: Vec<String> = Standing::of(&view).doubt().into_iter().collect();
     Report::new(context, "pending-list", &lines, warnings, |page| {
@@ -96,7 +99,7 @@ async fn list(context: &Context) -> Result<Report, CliError> {
 #[serde(rename_all = "kebab-case")]
 struct Resolved {
     stack: String,
-    revision: RevisionId,
+    revision: Option<RevisionId>,
     operation: PendingView,
     resolution: &'static str,
     still_pending: usize,
@@ -105,7 +108,11 @@ struct Resolved {
 async fn resolve(context: &Context, args: &Resolve) -> Result<Report, CliError> {
     let stack = store::open_stack(context).await?;
     // A first look without the lock: a mistake in the command line needs none.
-    find(&stack.tip().await?.state, &args.operation)?;
+    let state = stack.tip().await?.state;
+    if let Some(found) = moves::find(&state, &args.operation)? {
+        return moves::resolve(context, &stack, args, found).await;
+    }
+    find(&state, &args.operation)?;
     let work = async |session: &Session| {
         let operation = find(&session.state(), &args.operation)?;
         let resolution = resolution(args, &operation)?;
@@ -126,17 +133,25 @@ async fn resolve(context: &Context, args: &Resolve) -> Result<Report, CliError> 
     let ((operation, revision, still_pending), warnings) = store::held(session, work).await?;
     let resolved = Resolved {
         stack: stack.name().to_string(),
-        revision,
+        revision: Some(revision),
         operation,
         resolution: answer(&args.answer),
         still_pending,
     };
-    Report::new(context, "pending-resolve", &resolved, warnings, |page| {
+    self::resolved(context, &resolved, warnings)
+}
+
+fn resolved(context: &Context, resolved: &Resolved, warnings: Vec<String>) -> Result<Report, CliError> {
+    Report::new(context, "pending-resolve", resolved, warnings, |page| {
         let operation = &resolved.operation;
-        page.line(format_args!(
-            "resolved the {} of {} as {}: now revision {}",
-            operation.op, operation.target, resolved.resolution, resolved.revision
-        ));
+        let mut line = format!(
+            "resolved the {} of {} as {}",
+            operation.op, operation.target, resolved.resolution
+        );
+        if let Some(revision) = &resolved.revision {
+            line.push_str(&format!(": now revision {revision}"));
+        }
+        page.line(line);
         if resolved.still_pending > 0 {
             page.line(format_args!("still pending: {}", resolved.still_pending));
         }
@@ -207,11 +222,14 @@ fn find(state: &State, wanted: &str) -> Result<PendingOperation, CliError> {
             CliError::new(ExitCode::NotFound, object(), "nothing like it is pending")
                 .with_hint("`statectl pending list` lists what is"),
         ),
-        (Some(_), Some(_)) => Err(
-            CliError::new(ExitCode::Usage, object(), "several begin like this")
-                .with_hint("give more of the id, as `statectl pending list` prints it"),
-        ),
+        (Some(_), Some(_)) => Err(ambiguous(wanted)),
     }
+}
+
+fn ambiguous(wanted: &str) -> CliError {
+    let object = format!("pending operation {wanted}");
+    CliError::new(ExitCode::Usage, object, "several begin like this")
+        .with_hint("give more of the id, as `statectl pending list` prints it")
 }
 
 fn resolution(args: &Resolve, operation: &PendingOperation) -> Result<Resolution, CliError> {

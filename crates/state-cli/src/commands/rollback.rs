@@ -1,6 +1,7 @@
 //! `rollback`: bring back an earlier revision, as a new one.
 
 use crate::context::Context;
+use crate::crossing::{self, CrossedView};
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
@@ -23,6 +24,9 @@ pub(crate) struct Args {
     /// The revision: an id, the beginning of one, a serial, or `@-` for the one before the current.
     #[arg(value_name = "REV")]
     revision: String,
+    /// Even if entries moved to or from another stack since: they would be in both then, or in none.
+    #[arg(long)]
+    force: bool,
     /// What to remember in the history.
     #[arg(long, short)]
     message: Option<String>,
@@ -44,6 +48,9 @@ struct Done {
     revision: RevisionId,
     changed: bool,
     changes: Changes,
+    /// Moves that it takes back on this side only.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    crossed: Vec<CrossedView>,
 }
 
 /// Rolls back.
@@ -60,6 +67,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         restored: target,
         changed: false,
         changes,
+        crossed: Vec::new(),
     };
     if view.state.current() == Some(&done.restored) {
         return report(context, &done, Vec::new());
@@ -69,6 +77,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         preview(&mut page, &done.changes);
         to_stderr(&page.finish());
     }
+    done.crossed = crossing::look(context, &stack, &view.state, &done.restored).await?;
+    crossing::refuse(&object, &done.crossed, args.force)?;
     confirm(
         context,
         &object,
@@ -85,8 +95,11 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             .with_hint("look at it with `statectl history`, then roll back again"));
         }
         refuse_pending(&object, &session.state())?;
-        let request =
-            UpdateRequest::new(UpdateKind::Rollback).with_message(args.message.clone().unwrap_or_default());
+        let request = UpdateRequest {
+            message: args.message.clone().unwrap_or_default(),
+            forced: !done.crossed.is_empty(),
+            ..UpdateRequest::new(UpdateKind::Rollback)
+        };
         Ok(session.rollback(request, &done.restored).await?)
     };
     let (revision, warnings) = store::held(store::lock(context, &stack, "rollback").await?, work).await?;

@@ -2,6 +2,7 @@
 //!
 //! Each holds the lock from its first look to its one revision, shows what would change, and asks.
 
+mod across;
 mod batch;
 mod document;
 mod edit;
@@ -15,13 +16,18 @@ mod undo;
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::exit::ExitCode;
 use crate::output::Report;
 use clap::Args;
-use state_core::surgery::Operation;
-use state_core::{Address, DeposedKey};
+use state_core::surgery::{MoveRequest, Operation};
+use state_core::{Address, DeposedKey, StackName};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+<<<<<<< HEAD
+=======
+    /// Give an entry another address; whatever refers to it follows. Or move entries to another stack.
+>>>>>>> main
     Mv(Mv),
     Rm(Rm),
     /// Refuse to delete entries from now on.
@@ -40,16 +46,59 @@ pub(crate) enum Command {
 
 /// Give an entry another address. All of its generations move, and whatever refers to it follows; it stays the same
 /// object. The address of a group moves its members: `mv aws_instance.web aws_instance.app`.
+///
+/// With `--to-stack` entries go to another stack of the store, under the address that they have, with all of their
+/// generations: one revision on each side. Refused while something that stays depends on them, or they on it.
 #[derive(Debug, Args)]
+#[command(
+    override_usage = "statectl mv [OPTIONS] SRC DST\n       statectl mv [OPTIONS] ADDR... --to-stack STACK"
+)]
 pub(crate) struct Mv {
-    /// The address now.
-    #[arg(value_name = "SRC")]
-    from: Address,
-    /// The address then.
-    #[arg(value_name = "DST")]
-    to: Address,
+    /// The address now, and the address then; with `--to-stack` what is to go there.
+    #[arg(value_name = "ADDR", required = true)]
+    addresses: Vec<Address>,
+    /// Move the entries to this stack.
+    #[arg(long, value_name = "STACK")]
+    to_stack: Option<StackName>,
+    /// What depends on them goes there too.
+    #[arg(long, requires = "to_stack")]
+    with_dependents: bool,
+    /// What they depend on goes there too.
+    #[arg(long, requires = "to_stack")]
+    with_dependencies: bool,
+    /// Only show what would go there.
+    #[arg(long, requires = "to_stack")]
+    dry_run: bool,
     #[command(flatten)]
     remember: Remember,
+}
+
+impl Mv {
+    /// Entries go to another stack.
+    async fn across(&self, context: &Context, to: &StackName) -> Result<Report, CliError> {
+        let request = across::Request {
+            entries: MoveRequest {
+                addresses: self.addresses.clone(),
+                with_dependents: self.with_dependents,
+                with_dependencies: self.with_dependencies,
+            },
+            to,
+            dry_run: self.dry_run,
+            message: self.remember.message.as_deref(),
+        };
+        across::run(context, &request).await
+    }
+
+    /// Another address in the same stack.
+    fn operation(&self) -> Result<Operation, CliError> {
+        if let [from, to] = self.addresses.as_slice() {
+            let (from, to) = (from.clone(), to.clone());
+            return Ok(Operation::Mv { from, to });
+        }
+        let message = "it takes the address now and the address then";
+        Err(CliError::new(ExitCode::Usage, "mv", message)
+            .with_hint("to move entries to another stack, say it with `--to-stack STACK`"))
+    }
 }
 
 /// Take entries out of the record; the world stays as it is. Refused while something depends on them.
@@ -98,10 +147,10 @@ fn deposed_key(text: &str) -> Result<DeposedKey, String> {
 pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
     let marks = |marked: &Marked| (marked.addresses.clone(), marked.all);
     let (kind, operation, remember) = match command {
-        Command::Mv(Mv { from, to, remember }) => {
-            let (from, to) = (from.clone(), to.clone());
-            ("mv", Operation::Mv { from, to }, remember)
-        }
+        Command::Mv(args) => match &args.to_stack {
+            Some(to) => return args.across(context, to).await,
+            None => ("mv", args.operation()?, &args.remember),
+        },
         Command::Rm(args) => {
             let operation = Operation::Rm {
                 addresses: args.addresses.clone(),

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on should panic")]
 
+mod across;
 mod backends;
 mod changes;
 mod completions;

@@ -4,6 +4,7 @@ use crate::counter::Serial;
 use crate::error::{Error, Result};
 use crate::head::{Base, SnapshotRef};
 use crate::id::MutationId;
+use crate::moves::{MoveEnd, MoveIn, MoveOut};
 use crate::mutation::{Begin, Edit, End, Resolve, StackOutputs, Step};
 use crate::revision::RevisionId;
 use crate::snapshot::{Invalidation, Plugin};
@@ -41,10 +42,19 @@ pub enum Record {
     Forget(RevisionId),
     /// A checkpoint is in force.
     Checkpoint(CheckpointNote),
+<<<<<<< HEAD
     /// The world is about to be changed beyond what is recorded step by step: the entries aren't to be trusted.
     Invalidate(Invalidation),
     /// The entries say what the world is; what is pending stays pending.
     Validate(Vouch),
+=======
+    /// Entries are about to come from another stack.
+    MoveIn(MoveIn),
+    /// Entries leave for another stack.
+    MoveOut(MoveOut),
+    /// A move from or to another stack ends.
+    MoveEnd(MoveEnd),
+>>>>>>> main
 }
 
 impl Record {
@@ -62,6 +72,9 @@ impl Record {
             Self::Edit(edit) => Some(edit.id),
             Self::Resolve(resolve) => Some(resolve.id),
             Self::Rebase(rebase) => Some(rebase.id),
+            Self::MoveIn(moved) => Some(moved.id),
+            Self::MoveOut(moved) => Some(moved.id),
+            Self::MoveEnd(moved) => Some(moved.id),
             _ => None,
         }
     }

@@ -30,6 +30,17 @@ impl State {
     /// All rules that it breaks; the state is as it was. The result of a mutation that ends is never refused in
     /// this way: what breaks a rule stays on the pending operation, and [`Applied::refused`] says why.
     pub fn apply(&mut self, record: &Record, loaded: &Loaded) -> Result<Applied, Vec<Violation>> {
+        if self.reserves_against(record) {
+            let mut next = self.clone();
+            let applied = next.change(record, loaded)?;
+            next.keep_room()?;
+            *self = next;
+            return Ok(applied);
+        }
+        self.change(record, loaded)
+    }
+
+    fn change(&mut self, record: &Record, loaded: &Loaded) -> Result<Applied, Vec<Violation>> {
         match record {
             Record::UpdateStart(update) => self.start_update(update)?,
             Record::Begin(begin) => self.begin(begin)?,
@@ -62,6 +73,9 @@ impl State {
                 self.invalidated = None;
             }
             Record::Checkpoint(_) => {}
+            Record::MoveIn(incoming) => self.move_in(incoming)?,
+            Record::MoveOut(leaving) => self.move_out(leaving)?,
+            Record::MoveEnd(end) => self.move_end(end)?,
         }
         Ok(Applied::default())
     }

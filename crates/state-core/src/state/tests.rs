@@ -1,6 +1,7 @@
 //! The mutation table cell by cell, and what surrounds it.
 
 mod agreement;
+mod moves;
 mod rules;
 mod table;
 

@@ -35,6 +35,12 @@ pub enum Refusal {
     /// Entries that stay depend on those that would go.
     #[error("{} still depended on: {}", plural(.0.len()), listed(.0))]
     Dependents(Vec<Dependent>),
+    /// Entries that would go depend on those that stay.
+    #[error("depending on what stays: {}", listed(.0))]
+    Dependencies(Vec<Dependent>),
+    /// Entries can't move to the stack that they are in.
+    #[error("it is the same stack")]
+    SameStack,
     /// Entries that would go are protected.
     #[error("protected: {}", listed(.0))]
     Protected(Vec<EntryKey>),
@@ -49,11 +55,11 @@ pub enum Refusal {
     },
 }
 
-/// An entry that stays and what it refers to that would go.
+/// An entry and what it refers to on the other side of a cut: one of them stays, the other one would go.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Dependent {
-    /// The entry that stays.
+    /// The entry.
     pub entry: EntryKey,
     /// What it refers to.
     pub on: Dependency,
@@ -95,7 +101,7 @@ impl From<Refusal> for Error {
                 object: "the change".to_owned(),
                 violations,
             },
-            Refusal::Dependents(dependents) => violations(
+            Refusal::Dependents(dependents) | Refusal::Dependencies(dependents) => violations(
                 Rule::StillReferenced,
                 dependents
                     .into_iter()

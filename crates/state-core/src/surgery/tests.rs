@@ -1,5 +1,6 @@
 //! Surgery keeps the laws, and loses nothing that it did not name.
 
+mod across;
 mod cases;
 
 use super::{Operation, Refusal, Surgery};

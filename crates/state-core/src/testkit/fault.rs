@@ -125,6 +125,9 @@ impl Operation {
 /// A call that can be made more than once, and later.
 type Call<T> = Box<dyn Fn() -> Pin<Box<dyn Future<Output = Result<T>> + Send>> + Send + Sync>;
 
+/// Hears of each call before it runs (`true`) and after it.
+type Watcher = Arc<dyn Fn(Operation, bool) + Send + Sync>;
+
 type Delivery = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// What is to fail; clones share it.
@@ -139,6 +142,7 @@ struct Planned {
     /// By the call that is to fail, counted from the first.
     faults: BTreeMap<(Operation, usize), Fault>,
     late: Vec<Delivery>,
+    watcher: Option<Watcher>,
 }
 
 impl FaultPlan {
@@ -147,6 +151,11 @@ impl FaultPlan {
         let mut planned = self.planned();
         let next = planned.calls.get(&operation).copied().unwrap_or_default();
         planned.faults.insert((operation, next + after), fault);
+    }
+
+    /// Tells of each call that isn't to fail, before it runs (`true`) and after it: for tests that end a process there.
+    pub fn watch(&self, watcher: impl Fn(Operation, bool) + Send + Sync + 'static) {
+        self.planned().watcher = Some(Arc::new(watcher));
     }
 
     /// Forgets the faults that are still to come.
@@ -180,7 +189,14 @@ impl FaultPlan {
 
     async fn run<T: Send + 'static>(&self, operation: Operation, call: Call<T>) -> Result<T> {
         match self.next(operation) {
-            None => call().await,
+            None => {
+                let watcher = self.planned().watcher.clone();
+                let tell = |before| watcher.iter().for_each(|watcher| watcher(operation, before));
+                tell(true);
+                let done = call().await;
+                tell(false);
+                done
+            }
             Some(Fault::BeforeEffect) => Err(before(operation)),
             Some(Fault::AfterEffect) => {
                 drop(call().await);

@@ -93,7 +93,7 @@ impl Session {
         self.rollback(request, &before).await
     }
 
-    fn object(&self) -> String {
+    pub(super) fn object(&self) -> String {
         format!("stack {}", self.stack.name().short())
     }
 }

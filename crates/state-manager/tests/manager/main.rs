@@ -5,9 +5,11 @@
 mod checkpoints;
 mod client_locks;
 mod collecting;
+mod crossing;
 mod faults;
 #[cfg(feature = "fs")]
 mod files;
+mod moves;
 mod names;
 mod persistent;
 mod reading;

@@ -6,13 +6,18 @@
 //! | `hold DIR SEED` | the same in one update that never ends |
 //! | `script DIR PART` | one task, a short fixed workload, then ends |
 //! | `count DIR TIMES` | adds one to a counter under the writer lock, again and again |
+//! | `move DIR STEP` | moves entries to another stack and stands still at a step: before or behind a call that writes |
 //! | `cost DIR ENTRIES` | what mutations cost at a size, as JSON |
 //! | `cli ARGUMENTS` | what `statectl ARGUMENTS` does; then the most memory that it had, in KiB, on stderr |
 
 mod commit;
 mod cost;
 mod count;
+<<<<<<< HEAD
 mod peak;
+=======
+mod relocate;
+>>>>>>> main
 
 use state_core::Result;
 use state_core::head::Policy;
@@ -33,6 +38,7 @@ fn main() -> ExitCode {
         ["hold", dir, seed] => runtime(2).block_on(commit::run(dir, number(seed), commit::Style::OneUpdate)),
         ["script", dir, part] => runtime(1).block_on(commit::script(dir, part)),
         ["count", dir, times] => runtime(1).block_on(count::run(dir, number(times))),
+        ["move", dir, step] => runtime(2).block_on(relocate::run(dir, number(step))),
         ["cost", dir, entries] => runtime(1).block_on(cost::run(dir, number(entries))),
         ["cli", ..] => return peak::run(),
         _ => return ExitCode::from(2),

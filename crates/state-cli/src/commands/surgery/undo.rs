@@ -4,16 +4,21 @@ use super::Remember;
 use super::operate::Done;
 use super::preview;
 use crate::context::Context;
+use crate::crossing;
 use crate::error::CliError;
 use crate::output::{Report, to_stderr};
 use crate::prompt::confirm;
 use crate::store;
-use state_manager::Session;
+use state_core::UpdateKind;
+use state_manager::{Session, UpdateRequest};
 
 /// Take back what made the current revision: what was before comes back as a new revision. Undoing an undo redoes.
 /// Only the record changes, not the world.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Even if entries moved to or from another stack with it: they would be in both then, or in none.
+    #[arg(long)]
+    force: bool,
     #[command(flatten)]
     remember: Remember,
 }
@@ -31,6 +36,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             to_stderr("the stack's outputs change too\n");
         }
         let object = format!("stack {}", session.stack().name().short());
+        let crossed = crossing::look(context, session.stack(), &state, &before).await?;
+        crossing::refuse(&object, &crossed, args.force)?;
         let question = format!("Bring {object} back to what revision {before} held?");
         confirm(context, &object, &question)?;
         let undone = state.current().map(ToString::to_string).unwrap_or_default();
@@ -39,9 +46,14 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             .message
             .clone()
             .unwrap_or_else(|| format!("undo of {undone}"));
+        let request = UpdateRequest {
+            message,
+            forced: !crossed.is_empty(),
+            ..UpdateRequest::new(UpdateKind::Rollback)
+        };
         Ok(Done {
             stack: session.stack().name().to_string(),
-            revision: Some(session.undo(message).await?),
+            revision: Some(session.rollback(request, &before).await?),
             changed: true,
             changes,
         })

@@ -1,0 +1,337 @@
+//! Entries that go to another stack: both sides are shown, one question is asked, and each has one revision or none.
+
+use crate::sandbox::{Ran, Sandbox};
+use serde_json::Value;
+use state_core::backend::Opening;
+use state_core::surgery::{MovePlan, MoveRequest};
+use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
+use state_core::{ErrorKind, UpdateKind};
+use state_manager::{Actor, BackendRegistry, Environment, Stack, Stacks, StoreRequest, UpdateRequest};
+use std::sync::Arc;
+
+const DATABASE: &str = "terraform_data.database";
+const MIGRATION: &str = "terraform_data.migration";
+
+/// The stack `default` holds the shop, the stack `data` nothing.
+fn two_stacks() -> Sandbox {
+    let sandbox = Sandbox::with_shop();
+    sandbox.run(&["stack", "new", "data"]).exits(0);
+    sandbox
+}
+
+fn on(sandbox: &Sandbox, stack: &str, arguments: &[&str]) -> Ran {
+    sandbox.run(&[&["--stack", stack][..], arguments].concat())
+}
+
+fn addresses(sandbox: &Sandbox, stack: &str) -> Vec<String> {
+    let listed = on(sandbox, stack, &["list", "--json"]).exits(0).data("list");
+    let entries = listed["entries"].as_array().unwrap();
+    let address = |entry: &Value| entry["address"].as_str().unwrap().to_owned();
+    entries.iter().map(address).collect()
+}
+
+fn revisions(sandbox: &Sandbox, stack: &str) -> usize {
+    let history = on(sandbox, stack, &["history", "--json"]).exits(0).stdout;
+    history.lines().count()
+}
+
+/// Moves the database and the migration to the stack `data`.
+fn moved(sandbox: &Sandbox) -> Value {
+    let arguments = [
+        "mv",
+        DATABASE,
+        MIGRATION,
+        "--to-stack",
+        "data",
+        "--with-dependencies",
+        "--yes",
+        "--json",
+    ];
+    on(sandbox, "default", &arguments).exits(0).data("mv-to-stack")
+}
+
+fn all(sandbox: &Sandbox) -> Vec<String> {
+    let mut all = addresses(sandbox, "default");
+    all.append(&mut addresses(sandbox, "data"));
+    all.sort();
+    all
+}
+
+#[test]
+fn entries_go_to_another_stack_after_a_look_at_both() {
+    let sandbox = two_stacks();
+    let before = all(&sandbox);
+    let show = |stack: &str| {
+        on(&sandbox, stack, &["show", DATABASE, "--json"]).data("show")["entries"][0]["uid"].clone()
+    };
+    let uid = show("default");
+    let mv = ["mv", DATABASE, MIGRATION, "--to-stack", "data"];
+    let refused = on(&sandbox, "default", &mv).exits(4);
+    assert!(refused.stderr.contains("--with-depend"), "{refused:?}");
+    let both = [&mv[..], &["--with-dependents", "--with-dependencies"]].concat();
+    let asked = on(&sandbox, "default", &both).exits(4);
+    for part in [
+        "stack default/default:",
+        "  - terraform_data.database",
+        "stack default/data:",
+        "  + terraform_data.database",
+        "--yes",
+    ] {
+        assert!(asked.stderr.contains(part), "{part}: {asked:?}");
+    }
+    let dry = on(
+        &sandbox,
+        "default",
+        &[&both[..], &["--dry-run", "--json"]].concat(),
+    );
+    let dry = dry.exits(0).data("mv-to-stack");
+    assert_eq!(
+        (dry["changed"].clone(), dry["dry-run"].clone(), dry["id"].clone()),
+        (false.into(), true.into(), Value::Null)
+    );
+    assert_eq!(revisions(&sandbox, "default"), 1);
+    assert_eq!(revisions(&sandbox, "data"), 0);
+    let done = on(&sandbox, "default", &[&both[..], &["--yes", "--json"]].concat());
+    let done = done.exits(0).data("mv-to-stack");
+    assert_eq!(done["entries"], dry["entries"]);
+    assert_eq!(done["source"]["changes"], dry["source"]["changes"]);
+    assert_eq!(all(&sandbox), before, "none is lost, none is doubled");
+    let there = addresses(&sandbox, "data");
+    assert_eq!(done["entries"].as_array().unwrap().len(), there.len());
+    assert!(there.contains(&DATABASE.to_owned()) && there.contains(&MIGRATION.to_owned()));
+    assert_eq!(show("data"), uid);
+    assert_eq!(
+        (revisions(&sandbox, "default"), revisions(&sandbox, "data")),
+        (2, 1)
+    );
+    for stack in ["default", "data"] {
+        on(&sandbox, stack, &["verify", "--deep"]).exits(0);
+        let history = on(&sandbox, stack, &["history"]).stdout;
+        assert!(history.contains("--to-stack data"), "{history}");
+        let pending = on(&sandbox, stack, &["pending", "list", "--json"]).data("pending-list");
+        assert_eq!(pending, Value::Array(Vec::new()));
+    }
+}
+
+#[test]
+fn what_cannot_move_is_refused_with_what_to_do() {
+    let sandbox = two_stacks();
+    let mv = |arguments: &[&str]| {
+        on(
+            &sandbox,
+            "default",
+            &[&["mv"][..], arguments, &["--yes"]].concat(),
+        )
+    };
+    let waits = mv(&[DATABASE, "--to-stack", "data", "--with-dependencies"]).exits(4);
+    assert!(
+        waits.stderr.contains(MIGRATION) && waits.stderr.contains("--with-dependents"),
+        "{waits:?}"
+    );
+    let needs = mv(&[MIGRATION, "--to-stack", "data", "--with-dependents"]).exits(4);
+    assert!(
+        needs.stderr.contains(DATABASE) && needs.stderr.contains("--with-dependencies"),
+        "{needs:?}"
+    );
+    mv(&[DATABASE, "--to-stack", "default"]).exits(2);
+    mv(&[DATABASE]).exits(2);
+    mv(&[DATABASE, "a", "b"]).exits(2);
+    mv(&[DATABASE, "a", "--with-dependents"]).exits(2);
+    mv(&[DATABASE, "--to-stack", "dat"]).exits(10);
+    mv(&["terraform_data.databas", "--to-stack", "data"]).exits(10);
+    moved(&sandbox);
+    on(
+        &sandbox,
+        "data",
+        &["mv", DATABASE, "terraform_data.network", "--yes"],
+    )
+    .exits(0);
+    assert_eq!(revisions(&sandbox, "default"), 2);
+    let file = crate::sandbox::fixture("shop.tfstate");
+    on(&sandbox, "third", &["import", file.to_str().unwrap()]).exits(0);
+    let taken = on(
+        &sandbox,
+        "third",
+        &[
+            "mv",
+            DATABASE,
+            MIGRATION,
+            "--to-stack",
+            "data",
+            "--with-dependencies",
+            "--yes",
+        ],
+    );
+    let taken = taken.exits(13);
+    assert!(taken.stderr.contains("already"), "{taken:?}");
+}
+
+#[test]
+fn a_stack_that_is_held_refuses_the_move_on_either_side() {
+    let sandbox = two_stacks();
+    for held in ["default", "data"] {
+        let lock = on(&sandbox, held, &["lock", "acquire", "-m", "freeze", "--json"]);
+        let id = lock.exits(0).data("lock-acquire")["client-lock"]["id"].clone();
+        let id = id.as_str().map(str::to_owned).unwrap_or_else(|| panic!("an id"));
+        let mv = [
+            "mv",
+            DATABASE,
+            MIGRATION,
+            "--to-stack",
+            "data",
+            "--with-dependencies",
+            "--yes",
+        ];
+        on(&sandbox, "default", &mv).exits(11);
+        assert_eq!(revisions(&sandbox, "data"), 0);
+        on(&sandbox, held, &["lock", "release", &id]).exits(0);
+    }
+}
+
+#[test]
+fn going_back_across_a_move_is_told_and_needs_force() {
+    let sandbox = two_stacks();
+    moved(&sandbox);
+    let goes = "terraform_data.database";
+    for (stack, command, said) in [
+        ("default", &["undo"][..], "moved to stack default/data"),
+        ("default", &["rollback", "@-"][..], "moved to stack default/data"),
+    ] {
+        let refused = on(&sandbox, stack, &[command, &["--yes"]].concat()).exits(4);
+        for part in [said, goes, "--force", "mv ADDR"] {
+            assert!(refused.stderr.contains(part), "{part}: {refused:?}");
+        }
+        let json = on(&sandbox, stack, &[command, &["--yes", "--json"]].concat())
+            .exits(4)
+            .json();
+        assert_eq!(json["error"]["code"], "refused");
+    }
+    on(&sandbox, "data", &["protect", DATABASE, "--yes"]).exits(0);
+    on(&sandbox, "data", &["undo", "--yes"]).exits(0);
+    let forced = on(
+        &sandbox,
+        "default",
+        &["rollback", "@-", "--force", "--yes", "--json"],
+    );
+    let forced = forced.exits(0).data("rollback");
+    assert_eq!(forced["crossed"][0]["direction"], "out");
+    let history = on(&sandbox, "default", &["history", "--json"]).stdout;
+    assert!(
+        history.lines().next().unwrap().contains("\"forced\":true"),
+        "{history}"
+    );
+}
+
+/// Cuts a move from `default` to `data` short at its commit point, and looks around while the source is still held.
+fn cut_short(sandbox: &Sandbox, fault: Fault, look: impl FnOnce()) {
+    let url = format!("file://{}", sandbox.path().join(".state").display());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .unwrap();
+    runtime.block_on(async {
+        let store = BackendRegistry::default().open(&StoreRequest::new(&url), Opening::Existing);
+        let backend = FaultyBackend::new(store.unwrap());
+        let plan = backend.plan();
+        let stacks = Stacks::new(Arc::new(backend), Environment::system(Actor::default()));
+        let find = async |name: &str| stacks.get(&name.parse().unwrap()).await.unwrap().unwrap();
+        let (source, there) = (find("default").await, find("data").await);
+        let lock = async |stack: &Stack| stack.lock("mv").await;
+        let (source, there) = Stacks::lock_both(&source, &there, lock).await.unwrap();
+        let request = MoveRequest {
+            addresses: vec![DATABASE.parse().unwrap()],
+            with_dependents: true,
+            with_dependencies: true,
+        };
+        let moving = MovePlan::new(&source.state(), &there.state(), &request).unwrap();
+        plan.fail(Operation::Append, 1, fault);
+        let request = UpdateRequest::new(UpdateKind::Edit);
+        let failed = source.move_to(&there, request, &moving).await.unwrap_err();
+        assert_eq!(failed.kind(), ErrorKind::Indeterminate);
+        there.close().await.unwrap();
+        look();
+        drop(source.close().await);
+    });
+}
+
+fn waiting(sandbox: &Sandbox) -> Vec<Value> {
+    let listed = on(sandbox, "data", &["pending", "list", "--json"]);
+    listed.exits(0).data("pending-list").as_array().unwrap().clone()
+}
+
+fn resolve(sandbox: &Sandbox, id: &str) -> Ran {
+    on(
+        sandbox,
+        "data",
+        &["pending", "resolve", &id[..8], "--done", "--json"],
+    )
+}
+
+#[test]
+fn a_move_that_was_cut_short_behind_its_commit_point_is_listed_by_name_and_arrives() {
+    let sandbox = two_stacks();
+    let before = all(&sandbox);
+    cut_short(&sandbox, Fault::AfterEffect, || {
+        let listed = waiting(&sandbox);
+        assert_eq!((listed.len(), listed[0]["op"].as_str()), (1, Some("move-in")));
+        assert_eq!(listed[0]["other-stack"], "default/default");
+        assert!(
+            listed[0]["entries"]
+                .as_array()
+                .unwrap()
+                .contains(&DATABASE.into())
+        );
+        let stacks = sandbox.run(&["stack", "ls", "--json"]).data("stack-list");
+        assert_eq!(stacks[0]["name"], "default/data");
+        assert_eq!(
+            (stacks[0]["pending"].clone(), stacks[0]["reliable"].clone()),
+            (1.into(), false.into())
+        );
+        let resolved = resolve(&sandbox, listed[0]["id"].as_str().unwrap());
+        let resolved = resolved.exits(0).data("pending-resolve");
+        assert_eq!(
+            (
+                resolved["resolution"].as_str(),
+                resolved["still-pending"].as_u64()
+            ),
+            (Some("done"), Some(0))
+        );
+        assert_eq!(all(&sandbox), before, "the source needn't be free for that");
+    });
+    let departed = on(&sandbox, "default", &["pending", "list", "--json"]).data("pending-list");
+    assert_eq!(departed[0]["op"], "move-out");
+    on(&sandbox, "default", &["protect", "--all", "--yes"]).exits(0);
+    let settled = on(&sandbox, "default", &["pending", "list", "--json"]).data("pending-list");
+    assert_eq!(
+        settled,
+        Value::Array(Vec::new()),
+        "the next lock finds out that they arrived"
+    );
+}
+
+#[test]
+fn a_move_that_was_cut_short_before_its_commit_point_waits_for_the_source_and_never_happened() {
+    let sandbox = two_stacks();
+    let before = all(&sandbox);
+    let mut id = String::new();
+    cut_short(&sandbox, Fault::Late, || {
+        id = waiting(&sandbox)[0]["id"].as_str().unwrap().to_owned();
+        let refused = resolve(&sandbox, &id).exits(11).json();
+        let hint = refused["error"]["hint"].as_str().unwrap();
+        assert!(hint.contains("may still let the entries go"), "{refused}");
+        on(&sandbox, "data", &["protect", "--all", "--yes"]).exits(0);
+        assert_eq!(waiting(&sandbox).len(), 1, "other work goes on meanwhile");
+    });
+    let resolved = resolve(&sandbox, &id).exits(0);
+    let document = resolved.json();
+    assert_eq!(document["data"]["resolution"], "not done");
+    assert!(
+        document["warnings"][0].as_str().unwrap().contains("knows better"),
+        "{document}"
+    );
+    assert_eq!(all(&sandbox), before);
+    assert_eq!(addresses(&sandbox, "data"), Vec::<String>::new());
+    resolve(&sandbox, &id).exits(10);
+    moved(&sandbox);
+    assert_eq!(all(&sandbox), before);
+}

@@ -1,0 +1,155 @@
+//! Entries that move from one stack to another: what each side makes of its records.
+
+use super::State;
+use super::apply::whole;
+use crate::address::EntryKey;
+use crate::id::MutationId;
+use crate::journal::Record;
+use crate::moves::{MoveEnd, MoveIn, MoveOut, MoveOutcome, Moved};
+use crate::mutation::EditChange;
+use crate::verify::{Rule, Violation};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+type Checked = Result<(), Vec<Violation>>;
+
+impl State {
+    /// Entries that will come if another stack lets them go, oldest first. They are no entries of this state yet, and
+    /// their keys, uids and places are kept for them.
+    pub fn incoming(&self) -> impl Iterator<Item = &MoveIn> {
+        self.incoming.iter().map(|incoming| &**incoming)
+    }
+
+    /// Moves to other stacks that are not confirmed yet, oldest first. The entries left.
+    pub fn departed(&self) -> impl Iterator<Item = &MoveOut> {
+        self.departed.iter().map(|leaving| &**leaving)
+    }
+
+    /// Whether a record may take what is kept for entries that will come. The result of a mutation never counts: it
+    /// happened. Nor does anything while there is no room left already.
+    pub(super) fn reserves_against(&self, record: &Record) -> bool {
+        let concerns = !matches!(record, Record::End(_) | Record::MoveIn(_) | Record::MoveEnd(_));
+        !self.incoming.is_empty() && record.mutation().is_some() && concerns && self.keep_room().is_ok()
+    }
+
+    /// Whether all entries that will come can still become entries.
+    pub(super) fn keep_room(&self) -> Checked {
+        let mut after = self.clone();
+        for incoming in &self.incoming {
+            let told = |mut violation: Violation| {
+                let MoveIn { id, from, .. } = &**incoming;
+                violation.detail = format!("{}, and move-in {id} from {from} is pending", violation.detail);
+                violation
+            };
+            let arrived = after.edited(&appended(incoming));
+            after = arrived.map_err(|violations| violations.into_iter().map(told).collect::<Vec<_>>())?;
+            self.refuse_pending(incoming.entries.iter().map(|entry| entry.key()))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn move_in(&mut self, incoming: &MoveIn) -> Checked {
+        self.refuse_known(incoming.id)?;
+        if incoming.from.lineage == self.lineage || incoming.entries.is_empty() {
+            return Err(vec![whole(
+                Rule::Target,
+                "a move brings entries from another stack",
+            )]);
+        }
+        let mut next = self.clone();
+        next.incoming.push_back(Arc::new(incoming.clone()));
+        next.keep_room()?;
+        *self = next;
+        Ok(())
+    }
+
+    pub(super) fn move_out(&mut self, leaving: &MoveOut) -> Checked {
+        self.require_update()?;
+        self.refuse_known(leaving.id)?;
+        if leaving.to.lineage == self.lineage || leaving.entries.is_empty() {
+            return Err(vec![whole(Rule::Target, "a move takes entries to another stack")]);
+        }
+        self.refuse_pending(leaving.entries.iter().cloned())?;
+        let removed: Vec<_> = leaving.entries.iter().cloned().map(EditChange::Remove).collect();
+        let mut next = self.edited(&removed)?;
+        next.departed.push_back(Arc::new(leaving.clone()));
+        next.moved(leaving.id, Moved::Out(leaving.to.clone()));
+        *self = next;
+        Ok(())
+    }
+
+    pub(super) fn move_end(&mut self, end: &MoveEnd) -> Checked {
+        let MoveEnd { id, outcome } = end;
+        match outcome {
+            MoveOutcome::Arrived => {
+                self.require_update()?;
+                let place = self.place_of_incoming(*id)?;
+                let incoming = Arc::clone(&self.incoming[place]);
+                let mut next = self.edited(&appended(&incoming))?;
+                next.incoming.remove(place);
+                next.moved(*id, Moved::In(incoming.from.clone()));
+                *self = next;
+            }
+            MoveOutcome::Withdrawn => {
+                let place = self.place_of_incoming(*id)?;
+                self.incoming.remove(place);
+                self.recent.push(*id, false);
+            }
+            MoveOutcome::Confirmed => {
+                let place = self.departed.iter().position(|leaving| leaving.id == *id);
+                let place = place.ok_or_else(|| no_such_move(*id))?;
+                self.departed.remove(place);
+            }
+        }
+        Ok(())
+    }
+
+    fn moved(&mut self, id: MutationId, moved: Moved) {
+        self.recent.push(id, true);
+        if let Some(update) = &mut self.update {
+            Arc::make_mut(update).moved = Some(moved);
+        }
+    }
+
+    fn place_of_incoming(&self, id: MutationId) -> Result<usize, Vec<Violation>> {
+        let place = self.incoming.iter().position(|incoming| incoming.id == id);
+        place.ok_or_else(|| no_such_move(id))
+    }
+
+    fn refuse_known(&self, id: MutationId) -> Checked {
+        let is_known = self.recent.get(id).is_some()
+            || self.incoming().any(|incoming| incoming.id == id)
+            || self.departed().any(|leaving| leaving.id == id);
+        if is_known {
+            return Err(vec![whole(Rule::Begun, format!("move {id} was made before"))]);
+        }
+        Ok(())
+    }
+
+    fn refuse_pending(&self, keys: impl Iterator<Item = EntryKey>) -> Checked {
+        if self.pending.is_empty() {
+            return Ok(());
+        }
+        let keys: BTreeSet<EntryKey> = keys.collect();
+        let pending = self.pending.iter().map(|operation| &operation.target);
+        let found: Vec<Violation> = pending
+            .filter(|target| keys.contains(target))
+            .map(|target| {
+                Violation::of(
+                    Rule::Begun,
+                    target.clone(),
+                    "it has a pending operation, and moves",
+                )
+            })
+            .collect();
+        if found.is_empty() { Ok(()) } else { Err(found) }
+    }
+}
+
+fn appended(incoming: &MoveIn) -> Vec<EditChange> {
+    incoming.entries.iter().cloned().map(EditChange::Append).collect()
+}
+
+fn no_such_move(id: MutationId) -> Vec<Violation> {
+    vec![whole(Rule::Begun, format!("move {id} is not pending"))]
+}

@@ -1,0 +1,91 @@
+//! Going back across a move: what would be in two stacks, or in none, is told and refused.
+
+use super::moves::{BEFORE, Pair};
+use super::*;
+use state_core::{ErrorKind, RevisionId};
+
+/// The first revisions of both.
+async fn firsts(pair: &Pair) -> [RevisionId; 2] {
+    let first = async |stack: &Stack| stack.list().await.unwrap()[0].clone();
+    [first(&pair.source).await, first(&pair.there).await]
+}
+
+#[tokio::test]
+async fn going_back_across_a_move_is_refused_unless_it_is_forced() {
+    let pair = Pair::new("shop/a").await;
+    let done = pair.make(&["a", "b"]).await.unwrap();
+    let firsts = firsts(&pair).await;
+    for ((stack, first), made) in [&pair.source, &pair.there]
+        .into_iter()
+        .zip(&firsts)
+        .zip([&done.source, &done.destination])
+    {
+        let session = stack.lock("rollback").await.unwrap();
+        let crossed = stack.crossed_moves(&session.state(), first).await.unwrap();
+        assert_eq!(crossed.len(), 1);
+        assert_eq!(
+            (&crossed[0].revision, &crossed[0].entries),
+            (made, &vec![key("a"), key("b")])
+        );
+        let request = UpdateRequest::new(UpdateKind::Rollback);
+        let refused = session.rollback(request.clone(), first).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Conflict);
+        assert!(refused.to_string().contains("2 entries"), "{refused}");
+        let undo = session.undo(String::new()).await.unwrap_err();
+        assert_eq!(undo.kind(), ErrorKind::Conflict);
+        let forced = UpdateRequest {
+            forced: true,
+            ..request
+        };
+        session.rollback(forced, first).await.unwrap();
+        session.close().await.unwrap();
+    }
+    assert_eq!([names(&pair.source).await, names(&pair.there).await], BEFORE);
+}
+
+#[tokio::test]
+async fn what_moved_back_or_was_not_touched_by_a_move_can_be_rolled_back() {
+    let pair = Pair::new("shop/a").await;
+    pair.make(&["a", "b"]).await.unwrap();
+    let back = Pair {
+        backend: pair.backend.clone(),
+        plan: pair.plan.clone(),
+        source: pair.there.clone(),
+        there: pair.source.clone(),
+    };
+    back.make(&["a", "b"]).await.unwrap();
+    let firsts = firsts(&pair).await;
+    let session = pair.source.lock("rollback").await.unwrap();
+    assert_eq!(
+        pair.source
+            .crossed_moves(&session.state(), &firsts[0])
+            .await
+            .unwrap(),
+        vec![]
+    );
+    let request = UpdateRequest::new(UpdateKind::Rollback);
+    session.rollback(request, &firsts[0]).await.unwrap();
+    session.close().await.unwrap();
+    assert_eq!(names(&pair.source).await, BEFORE[0]);
+}
+
+#[tokio::test]
+async fn a_revision_that_was_forced_back_still_tells_what_lives_elsewhere() {
+    let pair = Pair::new("shop/a").await;
+    pair.make(&["a", "b"]).await.unwrap();
+    let [first, _] = firsts(&pair).await;
+    let session = pair.source.lock("rollback").await.unwrap();
+    let forced = UpdateRequest {
+        forced: true,
+        ..UpdateRequest::new(UpdateKind::Rollback)
+    };
+    let doubled = session.rollback(forced, &first).await.unwrap();
+    session.undo(String::new()).await.unwrap();
+    let again = pair
+        .source
+        .crossed_moves(&session.state(), &doubled)
+        .await
+        .unwrap();
+    assert_eq!(again[0].entries, [key("a"), key("b")]);
+    session.close().await.unwrap();
+}

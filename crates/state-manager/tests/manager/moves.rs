@@ -1,0 +1,403 @@
+//! Moves between stacks: whatever fails at whatever step, the entries end on exactly one side.
+
+use super::*;
+use state_core::moves::Moved;
+use state_core::surgery::{MovePlan, MoveRequest};
+use state_core::testkit::fault::{Fault, FaultPlan, FaultyBackend, Operation};
+use state_core::{ErrorKind, StackName};
+use state_manager::{MoveDone, MoveSettled, Removal};
+
+/// A store with two stacks: `source` holds a, b on a, c; `there` holds z.
+pub(crate) struct Pair {
+    pub(crate) backend: MemoryBackend,
+    pub(crate) plan: FaultPlan,
+    pub(crate) source: Stack,
+    pub(crate) there: Stack,
+}
+
+fn name(text: &str) -> StackName {
+    text.parse().unwrap()
+}
+
+impl Pair {
+    /// Two stacks; the source's name comes first, or last.
+    pub(crate) async fn new(source: &str) -> Self {
+        let backend = MemoryBackend::default();
+        let wrapped = FaultyBackend::new(Arc::new(backend.clone()));
+        let plan = wrapped.plan();
+        let stacks = Stacks::new(Arc::new(wrapped), environment(3));
+        let source = stacks
+            .new_stack_with(&name(source), Policy::Plaintext)
+            .await
+            .unwrap();
+        let there = stacks
+            .new_stack_with(&name("shop/m"), Policy::Plaintext)
+            .await
+            .unwrap();
+        let session = source.lock("deploy").await.unwrap();
+        let update = start(&session).await;
+        for (made, on) in [("a", &[][..]), ("b", &["a"]), ("c", &[])] {
+            create(&update, entry(made, on)).await;
+        }
+        update.finish(UpdateResult::Succeeded).await.unwrap();
+        session.close().await.unwrap();
+        deploy(&there, &["z"]).await;
+        Self {
+            backend,
+            plan,
+            source,
+            there,
+        }
+    }
+
+    async fn lock(&self) -> state_core::Result<(Session, Session)> {
+        Stacks::lock_both(&self.source, &self.there, async |stack| stack.lock("mv").await).await
+    }
+
+    /// Moves and gives both back; the first thing that failed.
+    pub(crate) async fn make(&self, moved: &[&str]) -> state_core::Result<MoveDone> {
+        let (source, there) = self.lock().await?;
+        let plan = plan(&source, &there, moved);
+        let request = UpdateRequest::new(UpdateKind::Edit).with_message("mv");
+        let done = source.move_to(&there, request, &plan).await;
+        let closed = source.close().await.and(there.close().await);
+        let done = done?;
+        closed?;
+        Ok(done)
+    }
+
+    /// As somebody else sees them, on the store without faults.
+    async fn elsewhere(&self) -> (Stack, Stack) {
+        let stacks = stacks(&self.backend, 77);
+        let find = async |stack: &Stack| stacks.get(stack.name()).await.unwrap().unwrap();
+        (find(&self.source).await, find(&self.there).await)
+    }
+}
+
+fn plan(source: &Session, there: &Session, moved: &[&str]) -> MovePlan {
+    let request = MoveRequest {
+        addresses: moved.iter().map(|name| address(name)).collect(),
+        ..MoveRequest::default()
+    };
+    MovePlan::new(&source.state(), &there.state(), &request).unwrap()
+}
+
+/// Takes the lock from whoever has it, and gives it back.
+async fn takeover(stack: &Stack) {
+    let seen = stack.lock_status().await.unwrap().epoch;
+    let session = stack.break_lock("takeover", seen).await.unwrap();
+    session.close().await.unwrap();
+}
+
+async fn is_whole(stack: &Stack) {
+    let found = stack.verify(true).await.unwrap();
+    assert!(found.report.is_valid(), "{found:?}");
+}
+
+pub(crate) const BEFORE: [&[&str]; 2] = [&["a", "b", "c"], &["z"]];
+pub(crate) const AFTER: [&[&str]; 2] = [&["c"], &["z", "a", "b"]];
+
+#[tokio::test]
+async fn a_move_is_one_revision_on_each_side_and_history_tells_of_both() {
+    let pair = Pair::new("shop/a").await;
+    let uid = pair
+        .source
+        .tip()
+        .await
+        .unwrap()
+        .state
+        .entry(&key("b"))
+        .unwrap()
+        .uid;
+    let done = pair.make(&["a", "b"]).await.unwrap();
+    assert_eq!([names(&pair.source).await, names(&pair.there).await], AFTER);
+    assert_eq!(pair.source.current_rev().await.unwrap(), done.source);
+    assert_eq!(pair.there.current_rev().await.unwrap(), done.destination);
+    let tip = pair.there.tip().await.unwrap();
+    assert_eq!(tip.state.entry(&key("b")).unwrap().uid, uid);
+    for (stack, other) in [(&pair.source, &pair.there), (&pair.there, &pair.source)] {
+        let history = stack.history().await.unwrap();
+        assert_eq!(history.len(), 2);
+        let state_manager::RevisionKind::Update(info) = &history[0].kind else {
+            panic!("an update made it")
+        };
+        let (Some(Moved::In(peer)) | Some(Moved::Out(peer))) = &info.moved else {
+            panic!("it tells where")
+        };
+        assert_eq!(peer.lineage, other.lineage());
+        let state = stack.tip().await.unwrap().state;
+        assert_eq!((state.incoming().count(), state.departed().count()), (0, 0));
+        assert_eq!(state.lookup(done.id), Some(true));
+        is_whole(stack).await;
+    }
+}
+
+/// How often a move calls an operation when nothing fails.
+async fn calls(operation: Operation) -> usize {
+    let pair = Pair::new("shop/a").await;
+    let before = pair.plan.calls(operation);
+    pair.make(&["a", "b"]).await.unwrap();
+    pair.plan.calls(operation) - before
+}
+
+/// Fails one call of a move, lets others recover, from either side first; on which side the entries are then.
+async fn fail(source: &str, operation: Operation, call: usize, fault: Fault, from_source: bool) -> bool {
+    let told = format!("{source}: {operation:?} {call} {fault:?}, from the source: {from_source}");
+    let pair = Pair::new(source).await;
+    pair.plan.fail(operation, call, fault);
+    let made = pair.make(&["a", "b"]).await;
+    pair.plan.heal();
+    pair.plan.deliver().await;
+    let (source, there) = pair.elsewhere().await;
+    let order = if from_source {
+        [&source, &there]
+    } else {
+        [&there, &source]
+    };
+    // Twice: what the first one can't settle, because the other one is still held, the second one can.
+    for stack in [order[0], order[1], order[0], order[1]] {
+        takeover(stack).await;
+    }
+    let found = [names(&source).await, names(&there).await];
+    let moved = found == AFTER;
+    assert!(moved || found == BEFORE, "{told}: {found:?}");
+    if let Ok(done) = &made {
+        assert!(moved, "{told}: what was acknowledged is there");
+        assert_eq!(
+            there.tip().await.unwrap().state.lookup(done.id),
+            Some(true),
+            "{told}"
+        );
+    }
+    if let Err(error) = &made
+        && error.kind() == ErrorKind::NotApplied
+        && operation == Operation::Append
+    {
+        assert!(!moved, "{told}: what was certainly not applied isn't there");
+    }
+    for stack in [&source, &there] {
+        let state = stack.tip().await.unwrap().state;
+        assert_eq!(
+            (state.incoming().count(), state.departed().count()),
+            (0, 0),
+            "{told}: nothing is left to be settled"
+        );
+        is_whole(stack).await;
+        deploy(stack, &["later"]).await;
+    }
+    moved
+}
+
+#[tokio::test]
+async fn a_move_that_fails_at_any_step_ends_on_exactly_one_side() {
+    let (mut moved, mut stayed) = (0, 0);
+    for operation in Operation::ALL {
+        let calls = calls(operation).await;
+        for call in 0..calls {
+            for fault in Fault::ALL {
+                for (source, from_source) in [
+                    ("shop/a", true),
+                    ("shop/a", false),
+                    ("shop/x", true),
+                    ("shop/x", false),
+                ] {
+                    if fail(source, operation, call, fault, from_source).await {
+                        moved += 1;
+                    } else {
+                        stayed += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(moved > 20 && stayed > 20, "{moved} moved, {stayed} stayed");
+}
+
+/// A move whose writer dies right before the commit point, or right behind it, with both locks still held.
+async fn cut(moved: &[&str], committed: bool) -> (Pair, Session, Session) {
+    let pair = Pair::new("shop/a").await;
+    let (source, there) = pair.lock().await.unwrap();
+    let plan = plan(&source, &there, moved);
+    let at = if committed { 2 } else { 1 };
+    pair.plan.fail(Operation::Append, at, Fault::Late);
+    let request = UpdateRequest::new(UpdateKind::Edit);
+    let failed = source.move_to(&there, request, &plan).await.unwrap_err();
+    assert_eq!(failed.kind(), ErrorKind::Indeterminate);
+    (pair, source, there)
+}
+
+#[tokio::test]
+async fn what_left_arrives_even_while_the_source_is_held() {
+    let (pair, _source, there) = cut(&["a", "b"], true).await;
+    assert_eq!(
+        [names(&pair.source).await, names(&pair.there).await],
+        [AFTER[0], BEFORE[1]]
+    );
+    drop(there);
+    takeover(&pair.there).await;
+    assert_eq!([names(&pair.source).await, names(&pair.there).await], AFTER);
+}
+
+#[tokio::test]
+async fn a_move_in_is_withdrawn_only_while_nobody_can_commit_it() {
+    let (pair, source, there) = cut(&["a", "b"], false).await;
+    drop(there);
+    takeover(&pair.there).await;
+    let tip = pair.there.tip().await.unwrap();
+    assert_eq!(
+        tip.state.incoming().count(),
+        1,
+        "its writer still holds the source"
+    );
+    assert!(!tip.is_reliable());
+    let session = pair.there.lock("look").await.unwrap();
+    let id = session.state().incoming().next().unwrap().id;
+    assert_eq!(
+        session.settle_move(id).await.unwrap_err().kind(),
+        ErrorKind::Locked
+    );
+    for left in [true, false] {
+        let refused = session.resolve_move(id, left).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Conflict, "the source can be asked");
+    }
+    drop(source);
+    let seen = pair.source.lock_status().await.unwrap().epoch;
+    pair.source.force_unlock(seen).await.unwrap();
+    assert_eq!(session.settle_move(id).await.unwrap(), MoveSettled::Withdrawn);
+    session.close().await.unwrap();
+    pair.plan.deliver().await;
+    assert_eq!([names(&pair.source).await, names(&pair.there).await], BEFORE);
+}
+
+#[tokio::test]
+async fn whoever_locks_the_source_finishes_the_move_too() {
+    let (pair, source, there) = cut(&["a", "b"], true).await;
+    drop((source, there));
+    let seen = pair.there.lock_status().await.unwrap().epoch;
+    // Frees the lock and settles nothing: as after the end of the process.
+    let freed = stacks(&pair.backend, 5)
+        .get(pair.there.name())
+        .await
+        .unwrap()
+        .unwrap();
+    pair.plan.fail(Operation::ReadHead, 0, Fault::BeforeEffect);
+    drop(freed.force_unlock(seen).await);
+    pair.plan.heal();
+    takeover(&pair.source).await;
+    assert_eq!([names(&pair.source).await, names(&pair.there).await], AFTER);
+    assert_eq!(pair.source.tip().await.unwrap().state.departed().count(), 0);
+}
+
+#[tokio::test]
+async fn a_move_that_was_cut_short_can_be_made_again_at_once() {
+    for committed in [true, false] {
+        let pair = Pair::new("shop/a").await;
+        // Before the commit point what is withdrawn fails too; behind it the arrival fails.
+        for call in if committed { 2..3 } else { 1..3 } {
+            pair.plan.fail(Operation::Append, call, Fault::BeforeEffect);
+        }
+        pair.make(&["a", "b"]).await.unwrap_err();
+        let tip = pair.there.tip().await.unwrap();
+        assert_eq!(tip.state.incoming().count(), 1);
+        let (source, there) = pair.lock().await.unwrap();
+        let left = (
+            there.state().incoming().count(),
+            source.state().departed().count(),
+        );
+        assert_eq!(left, (0, 0));
+        source.close().await.unwrap();
+        there.close().await.unwrap();
+        if !committed {
+            pair.make(&["a", "b"]).await.unwrap();
+        }
+        assert_eq!([names(&pair.source).await, names(&pair.there).await], AFTER);
+    }
+}
+
+#[tokio::test]
+async fn a_plan_that_is_out_of_date_moves_nothing_and_waits_nowhere() {
+    let pair = Pair::new("shop/a").await;
+    for late in [true, false] {
+        let (source, there) = pair.lock().await.unwrap();
+        let plan = plan(&source, &there, &["c"]);
+        let moved_on = if late { &source } else { &there };
+        let update = start(moved_on).await;
+        update.finish(UpdateResult::Succeeded).await.unwrap();
+        let request = UpdateRequest::new(UpdateKind::Edit);
+        let refused = source.move_to(&there, request, &plan).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Conflict);
+        assert_eq!(there.state().incoming().count(), 0);
+        source.close().await.unwrap();
+        there.close().await.unwrap();
+    }
+    assert_eq!([names(&pair.source).await, names(&pair.there).await], BEFORE);
+}
+
+#[tokio::test]
+async fn a_source_that_cannot_be_asked_any_more_is_answered_for_by_hand() {
+    for left in [true, false] {
+        let (pair, _source, there) = cut(&["a", "b"], false).await;
+        drop(there);
+        let seen = pair.there.lock_status().await.unwrap().epoch;
+        let session = pair.there.break_lock("resolve", seen).await.unwrap();
+        let id = session.state().incoming().next().unwrap().id;
+        pair.plan.fail(Operation::ReadHead, 0, Fault::BeforeEffect);
+        session.resolve_move(id, left).await.unwrap();
+        assert_eq!(session.state().lookup(id), Some(left));
+        session.close().await.unwrap();
+        let found = names(&pair.there).await;
+        assert_eq!(found, if left { AFTER[1] } else { BEFORE[1] });
+    }
+}
+
+#[tokio::test]
+async fn a_stack_that_a_move_waits_for_is_removed_only_by_force() {
+    let (pair, source, there) = cut(&["a", "b", "c"], true).await;
+    drop(source);
+    takeover(&pair.source).await;
+    let stacks = stacks(&pair.backend, 8);
+    let refused = stacks.remove(pair.source.name(), false).await.unwrap_err();
+    assert_eq!(
+        refused.kind(),
+        ErrorKind::Conflict,
+        "it is empty, and the only one to know"
+    );
+    let removed = stacks.remove(pair.source.name(), true).await.unwrap();
+    assert_eq!(removed, Removal::Removed);
+    drop(there);
+    takeover(&pair.there).await;
+    assert_eq!(
+        names(&pair.there).await,
+        ["z", "a", "b", "c"],
+        "it still tells that they left"
+    );
+}
+
+#[tokio::test]
+async fn two_stacks_are_locked_in_the_order_of_their_names_and_none_stays_held_alone() {
+    let pair = Pair::new("shop/x").await;
+    let asked = std::sync::Mutex::new(Vec::new());
+    let lock = async |stack: &Stack| {
+        asked.lock().unwrap().push(stack.name().to_string());
+        stack.lock("mv").await
+    };
+    for (one, other) in [(&pair.source, &pair.there), (&pair.there, &pair.source)] {
+        let (first, second) = Stacks::lock_both(one, other, lock).await.unwrap();
+        assert_eq!(
+            first.stack().lineage(),
+            one.lineage(),
+            "they come as they were asked for"
+        );
+        first.close().await.unwrap();
+        second.close().await.unwrap();
+    }
+    assert_eq!(*asked.lock().unwrap(), ["shop/m", "shop/x", "shop/m", "shop/x"]);
+    let held = pair.source.lock("busy").await.unwrap();
+    assert_eq!(pair.lock().await.unwrap_err().kind(), ErrorKind::Locked);
+    assert!(pair.there.lock_status().await.unwrap().holder.is_none());
+    held.close().await.unwrap();
+    let alone = Stacks::lock_both(&pair.there, &pair.there, lock)
+        .await
+        .unwrap_err();
+    assert_eq!(alone.kind(), ErrorKind::Conflict);
+}

@@ -1,0 +1,54 @@
+//! A move between two stacks that stands still at a step, for the test to kill it there.
+
+use crate::say;
+use state_core::backend::Opening;
+use state_core::surgery::{MovePlan, MoveRequest};
+use state_core::testkit::fault::FaultyBackend;
+use state_core::{Result, UpdateKind};
+use state_manager::{Actor, BackendRegistry, Environment, Stack, Stacks, StoreRequest, UpdateRequest};
+use state_tests::line::Line;
+use state_tests::workload::{MOVED, SOURCE, THERE};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Moves. A step is the moment before or behind a call of the store that may change something; the first is 1.
+pub(crate) async fn run(dir: &str, stop: u64) -> Result<()> {
+    let store = StoreRequest::new(format!("file://{dir}"));
+    let backend = FaultyBackend::new(BackendRegistry::default().open(&store, Opening::Existing)?);
+    let steps = AtomicU64::new(0);
+    backend.plan().watch(move |operation, _| {
+        if operation.writes() && steps.fetch_add(1, Ordering::SeqCst) + 1 == stop {
+            say(&Line::Counted(stop));
+            loop {
+                std::thread::park();
+            }
+        }
+    });
+    let actor = Actor {
+        who: "worker".to_owned(),
+        host: "here".to_owned(),
+        pid: std::process::id(),
+    };
+    let stacks = Stacks::new(Arc::new(backend), Environment::system(actor));
+    let find = async |name: &str| -> Result<Stack> {
+        let found = stacks.get(&name.parse()?).await?;
+        found.ok_or_else(|| state_core::Error::not_found(format!("stack {name}")))
+    };
+    let (source, there) = (find(SOURCE).await?, find(THERE).await?);
+    let lock = async |stack: &Stack| stack.lock("move").await;
+    let (source, there) = Stacks::lock_both(&source, &there, lock).await?;
+    say(&Line::Locked);
+    let request = MoveRequest {
+        addresses: MOVED.iter().map(|name| name.parse()).collect::<Result<_>>()?,
+        ..MoveRequest::default()
+    };
+    let plan = MovePlan::new(&source.state(), &there.state(), &request)?;
+    let moved = source
+        .move_to(&there, UpdateRequest::new(UpdateKind::Edit), &plan)
+        .await?;
+    say(&Line::Finished(moved.source));
+    source.close().await?;
+    there.close().await?;
+    say(&Line::Closed);
+    Ok(())
+}
