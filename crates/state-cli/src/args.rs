@@ -119,29 +119,19 @@ pub(crate) enum Command {
     /// List, make, remove and rename stacks.
     #[command(subcommand)]
     Stack(commands::stack::Command),
-    /// Take over a state from a file; makes store and stack where they lack.
     Import(commands::import::Args),
-    /// Print the state, in its system's own format.
     Export(commands::export::Args),
-    /// List the entries.
     #[command(visible_alias = "ls")]
     List(commands::list::Args),
-    /// Show one entry.
     Show(commands::show::Args),
-    /// Show the stack's outputs.
     Outputs(commands::outputs::Args),
-    /// List the revisions, newest first.
     #[command(visible_alias = "log")]
     History(commands::history::Args),
-    /// Tell what differs between two revisions.
+    Logs(commands::logs::Args),
     Diff(commands::diff::Args),
-    /// Tell which revision each property of an entry is from.
     Blame(commands::blame::Args),
-    /// Find entries by address, kind, id or value.
     Find(commands::find::Args),
-    /// Draw who needs whom.
     Graph(commands::graph::Args),
-    /// Bring back an earlier revision, as a new one.
     Rollback(commands::rollback::Args),
     /// Seal a stack that is plain, or seal more of it.
     Encrypt(commands::encrypt::Args),
@@ -153,7 +143,6 @@ pub(crate) enum Command {
     /// Show whom others must add so that you can open their stacks; make an identity.
     Identity(commands::identity::Args),
     Gc(commands::gc::Args),
-    /// Check every stored byte that counts, and every integrity rule.
     Verify(commands::verify::Args),
     /// Settle what was begun and never ended.
     #[command(subcommand)]

@@ -16,6 +16,7 @@ pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod list;
 pub(crate) mod lock;
+pub(crate) mod logs;
 pub(crate) mod outputs;
 pub(crate) mod pending;
 pub(crate) mod recipients;
@@ -44,6 +45,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::Show(args) => show::run(context, args).await,
         Command::Outputs(args) => outputs::run(context, args).await,
         Command::History(args) => history::run(context, args).await,
+        Command::Logs(args) => logs::run(context, args).await,
         Command::Diff(args) => diff::run(context, args).await,
         Command::Blame(args) => blame::run(context, args).await,
         Command::Find(args) => find::run(context, args).await,

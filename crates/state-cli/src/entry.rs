@@ -109,7 +109,7 @@ impl EntryView {
             extensions: entry
                 .extensions
                 .iter()
-                .map(|(system, value)| (system.clone(), extension(value)))
+                .map(|(system, value)| (system.to_owned(), extension(value)))
                 .collect(),
         }
     }

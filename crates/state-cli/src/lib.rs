@@ -63,7 +63,12 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     if let Err(error) = context.find_keys() {
         return output::print_error(&context, error);
     }
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    // One thread for the store's work beside this one: more would only hold more memory.
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(source) => {
             return output::print_error(&context, error::CliError::io("the async runtime", &source));

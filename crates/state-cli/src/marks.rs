@@ -1,7 +1,7 @@
 //! What is special about a stack or an entry right now, in a word each.
 
 use serde::Serialize;
-use state_core::{Entry, PendingOperation, RevisionId, Snapshot, StackName};
+use state_core::{Entry, Invalidation, PendingOperation, RevisionId, Snapshot, StackName};
 use state_manager::{Authenticity, View};
 
 /// Which stack a command looked at, and whether its state is known to say what the world is (seed 000).
@@ -16,11 +16,13 @@ pub(crate) struct Standing {
     pub(crate) update_open: bool,
     /// How many operations were begun and not ended.
     pub(crate) pending: usize,
-    /// Whether nothing is pending.
+    /// Whether nothing is pending, and nobody is changing the world beyond what is recorded.
     pub(crate) reliable: bool,
     /// Whether it isn't known to be from those who have the stack's key.
     #[serde(skip)]
     pub(crate) unchecked: bool,
+    /// Since when the state as a whole isn't reliable, whatever is pending.
+    pub(crate) invalidated: Option<Invalidation>,
     /// The revision that was looked at, if one was asked for; `revision` is the same then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) at: Option<RevisionId>,
@@ -36,6 +38,7 @@ impl Standing {
             pending: view.state.pending().count() + view.state.incoming().count(),
             reliable: view.is_reliable(),
             unchecked: view.authenticity == Authenticity::Unchecked,
+            invalidated: view.state.invalidated().cloned(),
             at: None,
         }
     }
@@ -47,10 +50,31 @@ impl Standing {
             revision: Some(revision.clone()),
             update_open: false,
             pending: snapshot.pending_operations.len(),
-            reliable: snapshot.pending_operations.is_empty(),
+            reliable: snapshot.pending_operations.is_empty() && snapshot.invalidated.is_none(),
+            invalidated: snapshot.invalidated.clone(),
             unchecked: false,
             at: Some(revision),
         }
+    }
+
+    /// That the state as a whole isn't reliable, if so.
+    pub(crate) fn doubt(&self) -> Option<String> {
+        let since = &self.invalidated.as_ref()?.since;
+        let (what, next) = match (&self.at, self.update_open) {
+            (Some(_), _) => (
+                "this revision isn't reliable: a change of the world had begun",
+                "not ended by then",
+            ),
+            (None, true) => (
+                "the state isn't reliable: a change of the world began",
+                "the update is still open",
+            ),
+            (None, false) => (
+                "the state isn't reliable: a change of the world began",
+                "nobody said what it led to; a refresh tells, or look yourself and say `statectl pending trust`",
+            ),
+        };
+        Some(format!("{what} at {}, and {next}", since.as_str()))
     }
 
     /// What a person must know who looks at this state; empty when all is settled.
@@ -62,29 +86,34 @@ impl Standing {
         if self.update_open {
             warnings.push("an update is open: this is the state after its last acknowledged step".to_owned());
         }
-        if self.at.is_some() && !self.reliable {
+        let operations = || count(self.pending, "operation was", "operations were");
+        if self.pending > 0 && self.at.is_some() {
             warnings.push(format!(
                 "this revision isn't reliable: {} begun and not ended by then",
-                count(self.pending, "operation was", "operations were")
+                operations()
             ));
-        } else if !self.reliable {
+        } else if self.pending > 0 {
             warnings.push(format!(
                 "the state is being changed and not reliable: {} begun and not ended; see `statectl pending list`",
-                count(self.pending, "operation was", "operations were")
+                operations()
             ));
         }
+        warnings.extend(self.doubt());
         warnings
     }
 }
 
 /// The marks of a stack in a list.
-pub(crate) fn stack_marks(update_open: bool, pending: usize) -> String {
+pub(crate) fn stack_marks(update_open: bool, pending: usize, unreliable: bool) -> String {
     let mut marks = Vec::new();
     if update_open {
         marks.push("update open".to_owned());
     }
     if pending > 0 {
         marks.push(format!("{pending} pending"));
+    }
+    if unreliable {
+        marks.push("not reliable".to_owned());
     }
     marks.join(", ")
 }

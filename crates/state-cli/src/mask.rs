@@ -1,7 +1,7 @@
 //! Hides sensitive values from whoever looks, unless `--show-secrets` was said.
 
 use state_core::diff::Value;
-use state_core::json::ObjectWriter;
+use state_core::json::{JsonMap, ObjectWriter};
 use state_core::sensitive::{SecretStrings, covered_pointers, mask_entry, mask_outputs};
 use state_core::{Entry, Json, Properties, Snapshot, sealed};
 use state_formats::{OPAQUE_IN_ENTRY, OPAQUE_IN_SNAPSHOT};
@@ -69,7 +69,7 @@ pub(crate) fn snapshot(snapshot: &Snapshot) -> Snapshot {
             outputs: hide(outputs),
             init_errors: entry.init_errors.iter().map(|text| shown_text(text)).collect(),
             extensions: without(&entry.extensions, &OPAQUE_IN_ENTRY),
-            unknown: BTreeMap::new(),
+            unknown: JsonMap::new(),
             ..Entry::clone(entry)
         })
     });
@@ -82,7 +82,7 @@ pub(crate) fn snapshot(snapshot: &Snapshot) -> Snapshot {
             .collect(),
         pending_operations: Vec::new(),
         extensions: without(&snapshot.extensions, &OPAQUE_IN_SNAPSHOT),
-        unknown: BTreeMap::new(),
+        unknown: JsonMap::new(),
         ..snapshot.clone()
     }
 }
@@ -95,7 +95,7 @@ fn shown_text(text: &str) -> String {
 }
 
 /// Extensions without the members in which the pointers begin, and with nothing sealed in the rest.
-fn without(extensions: &BTreeMap<String, Json>, pointers: &[&str]) -> BTreeMap<String, Json> {
+fn without(extensions: &JsonMap, pointers: &[&str]) -> JsonMap {
     let gone = |name: &str| {
         let mut firsts = pointers
             .iter()
@@ -104,7 +104,7 @@ fn without(extensions: &BTreeMap<String, Json>, pointers: &[&str]) -> BTreeMap<S
     };
     let kept = extensions.iter().map(|(system, value)| {
         let Some(members) = value.view().members() else {
-            return (system.clone(), sealed::hidden(value, HIDDEN));
+            return (system, sealed::hidden(value, HIDDEN));
         };
         let mut text = String::new();
         let mut object = ObjectWriter::new(&mut text);
@@ -113,7 +113,7 @@ fn without(extensions: &BTreeMap<String, Json>, pointers: &[&str]) -> BTreeMap<S
         }
         object.finish();
         let kept = Json::parse(&text).unwrap_or_else(|_| Json::null());
-        (system.clone(), sealed::hidden(&kept, HIDDEN))
+        (system, sealed::hidden(&kept, HIDDEN))
     });
     kept.collect()
 }

@@ -20,10 +20,12 @@
 //! ```
 
 mod fields;
+mod lines;
 mod pretty;
 mod read_entry;
 mod read_snapshot;
 mod reader;
+mod share;
 mod stored;
 mod value;
 
@@ -37,12 +39,28 @@ use crate::snapshot::Snapshot;
 use reader::Reader;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
+use share::Shared;
+use std::cell::RefCell;
+
+pub use lines::StoredReader;
 
 /// The stored form. Same snapshot, same bytes; ends with a newline.
 ///
 /// A key of [`Snapshot::unknown`] or [`Entry::unknown`] that is the name of a known field is left out.
 pub fn encode_stored(snapshot: &Snapshot) -> Vec<u8> {
     stored::snapshot(snapshot).into_bytes()
+}
+
+/// The lines of [`encode_stored`], one after the other, each with its newline: the first is the header's, the last
+/// closes the document, and between them each entry has one. Nothing of it is held.
+///
+/// # Errors
+/// The first that `line` answers with; then no other line comes.
+pub fn encode_stored_lines<E>(
+    snapshot: &Snapshot,
+    line: impl FnMut(&str) -> std::result::Result<(), E>,
+) -> std::result::Result<(), E> {
+    stored::lines(snapshot, line)
 }
 
 /// The pretty form (seed 003's `EncodeSnapshot`). Same snapshot, same text; ends with a newline.
@@ -59,7 +77,7 @@ pub fn encode_pretty(snapshot: &Snapshot) -> String {
 /// another type, for an entry type that this build doesn't know, for an illegal address, and for two entries with
 /// one key; [`Error::Format`] for another format version.
 pub fn decode(object: &str, bytes: &[u8]) -> Result<Snapshot> {
-    decode_with(object, bytes, false)
+    decode_with(object, bytes, &RefCell::default(), false)
 }
 
 /// [`decode`] for a snapshot that is to be [repaired](crate::repair): two entries may have one key.
@@ -67,16 +85,18 @@ pub fn decode(object: &str, bytes: &[u8]) -> Result<Snapshot> {
 /// # Errors
 /// As [`decode`].
 pub fn decode_broken(object: &str, bytes: &[u8]) -> Result<Snapshot> {
-    decode_with(object, bytes, true)
+    decode_with(object, bytes, &RefCell::default(), true)
 }
 
-fn decode_with(object: &str, bytes: &[u8], allows_twins: bool) -> Result<Snapshot> {
+fn decode_with(object: &str, bytes: &[u8], shared: &RefCell<Shared>, allows_twins: bool) -> Result<Snapshot> {
     let malformed = |source| Error::Malformed {
         object: object.to_owned(),
         source,
     };
     let (document, is_shallow) = reader::parse(bytes).map_err(malformed)?;
-    let reader = Reader::new(&document, is_shallow).allowing_twins(allows_twins);
+    let reader = Reader::new(&document, is_shallow)
+        .sharing(shared)
+        .allowing_twins(allows_twins);
     let version = read_snapshot::format_version(&reader).map_err(malformed)?;
     if version != crate::CURRENT_FORMAT_VERSION {
         return Err(Error::Format {

@@ -67,6 +67,36 @@ impl Digest {
     }
 }
 
+/// The digest of what comes piece by piece.
+///
+/// ```
+/// use state_core::digest::{Digest, Digester};
+/// let mut digester = Digester::default();
+/// digester.add(b"ab");
+/// digester.add(b"c");
+/// assert_eq!(digester.finish(), Digest::of(b"abc"));
+/// ```
+#[derive(Clone, Default)]
+pub struct Digester(blake3::Hasher);
+
+impl Digester {
+    /// The next piece.
+    pub fn add(&mut self, piece: &[u8]) {
+        self.0.update(piece);
+    }
+
+    /// The digest of all pieces.
+    pub fn finish(&self) -> Digest {
+        Digest(*self.0.finalize().as_bytes())
+    }
+}
+
+impl fmt::Debug for Digester {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Digester")
+    }
+}
+
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write_hex(f, &self.0)

@@ -5,7 +5,7 @@ mod rewrite;
 use crate::address::{Address, Dependency, DeposedKey, EntryKey};
 use crate::environment::Timestamp;
 use crate::id::Uid;
-use crate::json::{Json, Properties};
+use crate::json::{JsonMap, Properties};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -104,9 +104,9 @@ pub struct Entry {
     /// When it was last changed.
     pub modified: Option<Timestamp>,
     /// The rest of a foreign resource, by system: `{"terraform": {…}}`.
-    pub extensions: BTreeMap<String, Json>,
+    pub extensions: JsonMap,
     /// Fields that this build doesn't know. Written back as they came.
-    pub unknown: BTreeMap<String, Json>,
+    pub unknown: JsonMap,
 }
 
 impl Entry {
@@ -143,8 +143,8 @@ impl Entry {
             init_errors: Vec::new(),
             created: None,
             modified: None,
-            extensions: BTreeMap::new(),
-            unknown: BTreeMap::new(),
+            extensions: JsonMap::new(),
+            unknown: JsonMap::new(),
         }
     }
 

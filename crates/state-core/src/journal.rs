@@ -6,7 +6,9 @@ mod record;
 
 pub use fence::{Fence, Previous};
 pub use frame::{Frame, FrameKind, MAX_OVERHEAD, MAX_PAYLOAD, Parsed};
-pub use record::{CheckpointNote, Mark, Rebase, RebaseCause, Record, Stored, decode_records, encode_records};
+pub use record::{
+    CheckpointNote, Mark, Rebase, RebaseCause, Record, Stored, Vouch, decode_records, encode_records,
+};
 
 use crate::digest::Digest;
 use crate::id::Lineage;

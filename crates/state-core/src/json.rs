@@ -24,6 +24,7 @@ mod build;
 mod canonical;
 mod document;
 mod error;
+mod map;
 mod scan;
 mod text;
 mod token;
@@ -38,9 +39,10 @@ pub use build::{ArrayWriter, ObjectWriter};
 pub use canonical::{canonical, is_canonical};
 pub use document::Document;
 pub use error::{JsonError, Position};
+pub use map::JsonMap;
 pub use value::{Json, Properties};
 pub use view::{Elements, Kind, Members, View};
-pub use write::{Style, write, write_string};
+pub use write::{Style, write, write_at, write_string};
 
 /// How much the strict pass takes before it refuses a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use crate::counter::Serial;
 use crate::entry::SharedEntry;
 use crate::environment::Timestamp;
-use crate::id::{Lineage, MutationId};
-use crate::json::Json;
+use crate::id::{Lineage, MutationId, UpdateId};
+use crate::json::{Json, JsonMap};
 use crate::moves::{MoveIn, MoveOut};
 use crate::pending::PendingOperation;
 use crate::revision::RevisionId;
@@ -35,6 +35,8 @@ pub struct Snapshot {
     pub generated_at: Timestamp,
     /// What was begun and not ended.
     pub pending_operations: Vec<PendingOperation>,
+    /// Since when the entries aren't known to say what the world is; none when they are, but for what is pending.
+    pub invalidated: Option<Invalidation>,
     /// The entries, in topological order.
     pub entries: Vec<SharedEntry>,
     /// The stack's own outputs.
@@ -44,11 +46,11 @@ pub struct Snapshot {
     /// The serials of the foreign systems that the stack came from, by system.
     pub foreign_serials: BTreeMap<String, ForeignSerial>,
     /// The rest of a foreign state, by system: `{"terraform": {…}}`.
-    pub extensions: BTreeMap<String, Json>,
+    pub extensions: JsonMap,
     /// What replay needs to go on from here. Only in checkpoints.
     pub continuation: Option<Continuation>,
     /// Fields that this build doesn't know. Written back as they came.
-    pub unknown: BTreeMap<String, Json>,
+    pub unknown: JsonMap,
 }
 
 impl Snapshot {
@@ -62,15 +64,27 @@ impl Snapshot {
             manifest: None,
             generated_at,
             pending_operations: Vec::new(),
+            invalidated: None,
             entries: Vec::new(),
             outputs: BTreeMap::new(),
             sensitive_outputs: Vec::new(),
             foreign_serials: BTreeMap::new(),
-            extensions: BTreeMap::new(),
+            extensions: JsonMap::new(),
             continuation: None,
-            unknown: BTreeMap::new(),
+            unknown: JsonMap::new(),
         }
     }
+}
+
+/// Says of a stack that somebody is changing the world beyond what is recorded (seeds 000 and 004): it stays until a
+/// [`Vouch`](crate::journal::Vouch) takes it back, whoever dies in between.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Invalidation {
+    /// The update that began to change the world.
+    pub update: UpdateId,
+    /// When.
+    pub since: Timestamp,
 }
 
 /// Identifies the program that a stack belongs to (seed 003).

@@ -30,12 +30,12 @@ use crate::entry::SharedEntry;
 use crate::environment::Timestamp;
 use crate::error::{Error, Result};
 use crate::id::{Lineage, MutationId};
-use crate::json::Json;
+use crate::json::JsonMap;
 use crate::moves::{MoveIn, MoveOut};
 use crate::mutation::{Op, StackOutputs};
 use crate::pending::PendingOperation;
 use crate::revision::RevisionId;
-use crate::snapshot::{Continuation, ForeignSerial, Manifest, Plugin, Snapshot};
+use crate::snapshot::{Continuation, ForeignSerial, Invalidation, Manifest, Plugin, Snapshot};
 use crate::update::UpdateInfo;
 use imbl::{OrdSet, Vector};
 use index::{Entries, Position};
@@ -57,6 +57,7 @@ pub struct State {
     /// The position of the next entry to be recorded.
     front: Position,
     pending: Vector<Arc<PendingOperation>>,
+    invalidated: Option<Arc<Invalidation>>,
     update: Option<Arc<UpdateInfo>>,
     recent: Window,
     forgotten: OrdSet<RevisionId>,
@@ -78,8 +79,8 @@ struct Header {
     factory: crate::snapshot::FactoryInfo,
     manifest: Option<Manifest>,
     foreign_serials: BTreeMap<String, ForeignSerial>,
-    extensions: BTreeMap<String, Json>,
-    unknown: BTreeMap<String, Json>,
+    extensions: JsonMap,
+    unknown: JsonMap,
 }
 
 impl State {
@@ -95,6 +96,7 @@ impl State {
             base: Position::ZERO,
             front: Position::ZERO,
             pending: Vector::new(),
+            invalidated: None,
             update: None,
             recent: Window::default(),
             forgotten: OrdSet::new(),
@@ -133,6 +135,7 @@ impl State {
             .cloned()
             .map(Arc::new)
             .collect();
+        state.invalidated = snapshot.invalidated.clone().map(Arc::new);
         if let Some(continuation) = &snapshot.continuation {
             state.update = continuation.update.clone().map(Arc::new);
             state.current.clone_from(&continuation.current);
@@ -161,6 +164,7 @@ impl State {
             manifest: manifest.clone(),
             generated_at,
             pending_operations: self.pending.iter().map(|p| PendingOperation::clone(p)).collect(),
+            invalidated: self.invalidated.as_deref().cloned(),
             entries: self.entries.iter().cloned().collect(),
             outputs: self.outputs.values.clone(),
             sensitive_outputs: self.outputs.sensitive.clone(),
@@ -256,10 +260,15 @@ impl State {
         self.update.as_deref()
     }
 
-    /// Whether the state is known to say what the world is: nothing is begun and not ended (seed 000), and no move-in
-    /// is pending.
+    /// Since when the entries as a whole aren't to be trusted; none when they are, but for what is pending.
+    pub fn invalidated(&self) -> Option<&Invalidation> {
+        self.invalidated.as_deref()
+    }
+
+    /// Whether the state is known to say what the world is: nothing is begun and not ended, no move-in is
+    /// pending, and nobody said that the world is being changed beyond what is recorded (seed 000).
     pub fn is_reliable(&self) -> bool {
-        self.pending.is_empty() && self.incoming.is_empty()
+        self.pending.is_empty() && self.incoming.is_empty() && self.invalidated.is_none()
     }
 
     /// The stack's own outputs.
@@ -273,7 +282,7 @@ impl State {
     }
 
     /// The rest of the foreign state that the stack came from, by system.
-    pub fn extensions(&self) -> &BTreeMap<String, Json> {
+    pub fn extensions(&self) -> &JsonMap {
         &self.header.extensions
     }
 

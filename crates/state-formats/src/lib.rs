@@ -58,9 +58,20 @@ pub const OPAQUE_IN_SNAPSHOT: [&str; 3] = ["/original/text", "/check-results", "
 /// [`detect`].
 pub fn import(bytes: &[u8], format: Format, clock: &dyn Clock) -> Result<Imported> {
     match format {
+        Format::Terraform => import_owned(bytes.to_vec(), format, clock),
         Format::Native => native(bytes, codec::decode),
-        Format::Terraform => terraform::import(bytes, clock),
         Format::Unobin => unobin::import(bytes),
+    }
+}
+
+/// As [`import`], in less memory: of a Terraform state, text and entries are never whole beside each other.
+///
+/// # Errors
+/// As [`import`].
+pub fn import_owned(bytes: Vec<u8>, format: Format, clock: &dyn Clock) -> Result<Imported> {
+    match format {
+        Format::Terraform => terraform::import(bytes, clock),
+        other => import(&bytes, other, clock),
     }
 }
 
@@ -71,7 +82,7 @@ pub fn import(bytes: &[u8], format: Format, clock: &dyn Clock) -> Result<Importe
 pub fn import_broken(bytes: &[u8], format: Format, clock: &dyn Clock) -> Result<Imported> {
     match format {
         Format::Native => native(bytes, codec::decode_broken),
-        Format::Terraform => terraform::import(bytes, clock),
+        Format::Terraform => terraform::import(bytes.to_vec(), clock),
         Format::Unobin => unobin::import_broken(bytes),
     }
 }

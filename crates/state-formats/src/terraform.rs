@@ -24,27 +24,35 @@ pub(crate) use version::{check_version, document};
 use crate::TERRAFORM;
 use crate::error::{Error, Result};
 use crate::imported::{ForeignMeta, Imported};
+use draft::Draft;
 use extension::StateFacts;
+use original::Kept;
 use parse::Parsed;
 use render::Header;
+use state_core::digest::{Digest, Digester};
+use state_core::json::Style;
 use state_core::snapshot::ForeignSerial;
 use state_core::{Clock, FactoryInfo, Serial, Snapshot};
 use std::collections::BTreeSet;
 
-/// Reads a state.
-pub(crate) fn import(bytes: &[u8], clock: &dyn Clock) -> Result<Imported> {
-    let document = document(bytes)?;
+/// Reads a state, and uses its text up on the way.
+pub(crate) fn import(bytes: Vec<u8>, clock: &dyn Clock) -> Result<Imported> {
+    let document = document(&bytes)?;
     check_version(&document)?;
-    let mut parsed = parse::read(document)?;
-    dependencies::settle(&mut parsed.drafts);
-    let notes = notes(&parsed);
+    let parsed = parse::read(document)?;
+    let kept = Kept::of(document.text())?;
+    // It was read as a document just now.
+    let text = String::from_utf8(bytes).unwrap_or_default();
+    let mut drafts = parse::drafts(text, &parsed.resources)?;
+    dependencies::settle(&mut drafts)?;
+    let notes = notes(&parsed, &drafts);
     let foreign = ForeignMeta {
         system: TERRAFORM,
         lineage: parsed.facts.lineage.clone(),
         serial: parsed.serial,
     };
-    let (mut snapshot, facts) = assemble(parsed, clock)?;
-    original::remember(&mut snapshot, facts, document.text())?;
+    let (mut snapshot, facts) = assemble(parsed, drafts, clock)?;
+    original::remember(&mut snapshot, facts, &kept)?;
     Ok(Imported {
         snapshot,
         foreign: Some(foreign),
@@ -52,18 +60,14 @@ pub(crate) fn import(bytes: &[u8], clock: &dyn Clock) -> Result<Imported> {
     })
 }
 
-fn assemble(parsed: Parsed, clock: &dyn Clock) -> Result<(Snapshot, StateFacts)> {
+fn assemble(parsed: Parsed, drafts: Vec<Draft>, clock: &dyn Clock) -> Result<(Snapshot, StateFacts)> {
     let factory = FactoryInfo {
         name: TERRAFORM.to_owned(),
         version: parsed.facts.terraform_version.clone(),
         content_revision: String::new(),
     };
     let mut snapshot = Snapshot::new(factory, "", clock.now());
-    let entries: Vec<_> = parsed
-        .drafts
-        .into_iter()
-        .map(draft::Draft::finish)
-        .collect::<Result<_>>()?;
+    let entries: Vec<_> = drafts.into_iter().map(|draft| draft.entry).collect();
     snapshot.entries = order::topological(&entries)?;
     snapshot.outputs = parsed.outputs;
     snapshot.sensitive_outputs = parsed.sensitive_outputs;
@@ -73,20 +77,19 @@ fn assemble(parsed: Parsed, clock: &dyn Clock) -> Result<(Snapshot, StateFacts)>
 }
 
 /// What a person should know.
-fn notes(parsed: &Parsed) -> Vec<String> {
+fn notes(parsed: &Parsed, drafts: &[Draft]) -> Vec<String> {
     let mut notes = Vec::new();
     if parsed.facts.lineage.is_empty() {
         notes.push("the state has no lineage: nothing tells it from another one".to_owned());
     }
-    if parsed.drafts.is_empty() && parsed.outputs.is_empty() {
+    if drafts.is_empty() && parsed.outputs.is_empty() {
         notes.push("the state holds neither resources nor outputs".to_owned());
     }
-    let groups: BTreeSet<_> = parsed
-        .drafts
+    let groups: BTreeSet<_> = drafts
         .iter()
         .filter_map(|draft| draft.entry.group.as_ref())
         .collect();
-    let named = parsed.drafts.iter().flat_map(|draft| &draft.entry.depends_on);
+    let named = drafts.iter().flat_map(|draft| &draft.entry.depends_on);
     let dangling: BTreeSet<_> = named
         .map(|to| to.address())
         .filter(|to| !groups.contains(to))
@@ -106,20 +109,18 @@ fn notes(parsed: &Parsed) -> Vec<String> {
 /// Writes a snapshot as a state.
 pub(crate) fn export(snapshot: &Snapshot) -> Result<String> {
     let facts = extension::of_snapshot(snapshot)?.ok_or_else(never)?;
-    let text = original::lay_out(&render(snapshot, &facts)?, facts.layout)?;
+    let mut text = String::new();
+    original::lay_out(snapshot, &facts, facts.layout, &mut |piece| text.push_str(piece))?;
     Ok(original::choose(text, facts.original.as_ref()))
 }
 
-/// The state, compact.
-fn render(snapshot: &Snapshot, facts: &StateFacts) -> Result<String> {
-    let header = Header {
+/// What stands at the top of a snapshot's state.
+fn header<'a>(snapshot: &Snapshot, facts: &'a StateFacts) -> Result<Header<'a>> {
+    Ok(Header {
         terraform_version: &facts.terraform_version,
         serial: serial_of(snapshot).ok_or_else(never)?,
         lineage: &facts.lineage,
-    };
-    let mut text = String::new();
-    render::write(snapshot, facts, &header, &mut text)?;
-    Ok(text)
+    })
 }
 
 fn never() -> Error {
@@ -146,14 +147,16 @@ pub(crate) fn same_state(one: &Snapshot, other: &Snapshot) -> Result<bool> {
     Ok(state_parts(one)? == state_parts(other)?)
 }
 
-fn state_parts(snapshot: &Snapshot) -> Result<String> {
+fn state_parts(snapshot: &Snapshot) -> Result<Digest> {
     let facts = extension::of_snapshot(snapshot)?.ok_or_else(never)?;
     let header = Header {
         terraform_version: "",
         serial: 0,
         lineage: "",
     };
-    let mut text = String::new();
-    render::write(snapshot, &facts, &header, &mut text)?;
-    Ok(text)
+    let mut digester = Digester::default();
+    render::write(snapshot, &facts, &header, &Style::COMPACT, &mut |piece| {
+        digester.add(piece.as_bytes());
+    })?;
+    Ok(digester.finish())
 }

@@ -18,11 +18,12 @@ use state_core::{Address, Dependency, Entry, Json, Serial, SharedEntry, Snapshot
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The keys at the top that only our own snapshots have.
-const OURS: [&str; 8] = [
+const OURS: [&str; 9] = [
     "lineage",
     "serial",
     "manifest",
     "pending-operations",
+    "invalidated",
     "sensitive-outputs",
     "foreign-serials",
     "extensions",

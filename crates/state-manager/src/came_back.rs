@@ -1,10 +1,10 @@
 //! What came back from the world, made fit to be recorded: sealed, and not too large. It is never thrown away.
 
 use crate::session::Session;
-use crate::update::MAX_ENTRY;
+use crate::update::too_large;
 use state_core::sensitive::SecretStrings;
 use state_core::verify::{Rule, Violation};
-use state_core::{Entry, EntryKey, Error, MutationId, Outcome, codec};
+use state_core::{Entry, EntryKey, Error, MutationId, Outcome};
 
 /// How a mutation ended.
 pub(crate) struct CameBack {
@@ -75,15 +75,10 @@ impl CameBack {
 
     /// What came back may be too large to be recorded: then all but its outputs is, and says so.
     pub(crate) fn fit(self, target: &EntryKey) -> Self {
-        let length = self
-            .entry
-            .as_ref()
-            .map_or(0, |entry| codec::entry_text(entry).len());
-        if length <= MAX_ENTRY {
+        let Some(detail) = self.entry.as_ref().and_then(too_large) else {
             return self;
-        }
-        let detail =
-            format!("its outputs were not recorded: encoded it has {length} bytes, {MAX_ENTRY} are the most");
+        };
+        let detail = format!("its outputs were not recorded: {detail}");
         let mut reasons = self.reasons;
         reasons.push(detail.clone());
         let kept = self.entry.map(|entry| Entry {

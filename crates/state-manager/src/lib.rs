@@ -18,6 +18,14 @@
 //! - [`StateManager`]: a stack's snapshot in memory, refreshed and persisted as a whole (seed 002).
 //! - [`Update`] and [`Mutation`]: one update and its steps. Intent is durable before [`Update::begin`] returns;
 //!   a mutation that is dropped without an end stays on record as pending.
+//! - [`Stacks`] and [`Update`] also implement what seeds 000 and 004 ask for tools that think in whole snapshots
+//!   ([`state_core::target`]): they mark the stack as unreliable, durably, and replace its snapshot when they know it.
+//!
+//! # When is a stack reliable?
+//! When no operation is pending and no such mark is there. The mark goes when a snapshot is given that keeps the rules;
+//! when a later update, refresh, destroy or import succeeds with nothing pending; when a person settles the last pending
+//! operation ([`Session::resolve`]), or says of the stack as a whole that it is right ([`Session::vouch`]). An edit, a
+//! repair, a rollback and a rename say nothing of the world: they leave it.
 //!
 //! # Example
 //! ```
@@ -79,6 +87,7 @@ pub mod testkit;
 mod update;
 mod verify;
 mod waiting;
+mod whole;
 
 pub use blame::{Blame, BlameLine};
 pub use collect::{Amount, CollectionReport, Retention, Waiting};
@@ -86,7 +95,7 @@ pub use crossing::CrossedMove;
 pub use environment::{Actor, Environment};
 pub use history::{Revision, RevisionKind};
 pub use intent::{Intent, UpdateRequest};
-pub use logs::{LogQuery, StoredLine};
+pub use logs::{LogQuery, Logs, StoredLine};
 pub use persistent::StateManager;
 pub use registry::{BackendRegistry, StoreRequest};
 pub use revisions::Revisions;

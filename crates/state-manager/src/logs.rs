@@ -6,6 +6,7 @@ use crate::stack::Stack;
 use bytes::Bytes;
 use state_core::backend::{ObjectKind, ObjectName};
 use state_core::{Address, Error, LogLevel, LogLine, Result, Serial, Timestamp, Writer};
+use std::collections::BTreeSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The most bytes of lines that one update's log holds.
@@ -49,36 +50,80 @@ impl Stack {
     /// # Errors
     /// `Invalid` when `since` or `until` is no moment; `Corrupt` when a stored log is damaged.
     pub async fn logs(&self, query: &LogQuery) -> Result<Vec<StoredLine>> {
-        let asked = Asked::new(query)?;
-        let horizon = Horizon::of(&self.backend().read_head(self.lineage()).await?);
+        let mut logs = self.log_walk(query).await?;
         let mut found = Vec::new();
-        for name in self.backend().list(self.lineage(), ObjectKind::Log).await? {
-            let ObjectName::Log(serial) = name else { continue };
-            if query.update.is_some_and(|update| update != serial) || horizon.hides(serial) {
-                continue;
-            }
-            let bytes = self.backend().read(self.lineage(), &name).await?;
-            let object = format!("stack {}: {name}", self.lineage());
-            let lines = blocking(move || unpack(&object, &bytes)).await??;
-            let wanted = lines.into_iter().filter(|line| asked.takes(line));
-            found.extend(wanted.map(|line| StoredLine { update: serial, line }));
+        while let Some(lines) = logs.next().await? {
+            found.extend(lines);
         }
         if let Some(limit) = query.limit {
             found.drain(..found.len().saturating_sub(limit));
         }
         Ok(found)
     }
+
+    /// As [`Stack::logs`], one update at a time: all of them are never held at once. The query's limit doesn't count.
+    ///
+    /// # Errors
+    /// `Invalid` when `since` or `until` is no moment.
+    pub async fn log_walk(&self, query: &LogQuery) -> Result<Logs> {
+        let asked = Asked::new(query)?;
+        let names = self.backend().list(self.lineage(), ObjectKind::Log).await?;
+        let serials = names.into_iter().filter_map(|name| match name {
+            ObjectName::Log(serial) => Some(serial),
+            _ => None,
+        });
+        let horizon = Horizon::of(&self.backend().read_head(self.lineage()).await?);
+        let wanted = serials
+            .filter(|serial| query.update.is_none_or(|update| update == *serial) && !horizon.hides(*serial));
+        Ok(Logs {
+            stack: self.clone(),
+            serials: wanted.collect(),
+            asked,
+        })
+    }
+}
+
+/// The logs of a stack's updates that fit a query, oldest first.
+#[derive(Debug)]
+pub struct Logs {
+    stack: Stack,
+    serials: BTreeSet<Serial>,
+    asked: Asked,
+}
+
+impl Logs {
+    /// The lines of the next update, perhaps none; none after the last update.
+    ///
+    /// # Errors
+    /// `Corrupt` when its log is damaged; a call after that goes on with the next one.
+    ///
+    /// # Cancellation
+    /// A call that is dropped may skip an update.
+    pub async fn next(&mut self) -> Result<Option<Vec<StoredLine>>> {
+        let Some(update) = self.serials.pop_first() else {
+            return Ok(None);
+        };
+        let (name, lineage) = (ObjectName::Log(update), self.stack.lineage());
+        let bytes = self.stack.backend().read(lineage, &name).await?;
+        let object = format!("stack {lineage}: {name}");
+        let mut lines = blocking(move || unpack(&object, &bytes)).await??;
+        lines.retain(|line| self.asked.takes(line));
+        let stored = lines.into_iter().map(|line| StoredLine { update, line });
+        Ok(Some(stored.collect()))
+    }
 }
 
 /// A query whose moments were understood.
-struct Asked<'a> {
-    query: &'a LogQuery,
+#[derive(Debug)]
+struct Asked {
+    address: Option<Address>,
+    level: Option<LogLevel>,
     since: Option<jiff::Timestamp>,
     until: Option<jiff::Timestamp>,
 }
 
-impl<'a> Asked<'a> {
-    fn new(query: &'a LogQuery) -> Result<Self> {
+impl Asked {
+    fn new(query: &LogQuery) -> Result<Self> {
         let moment =
             |name: &str, given: &Option<Timestamp>| match given {
                 None => Ok(None),
@@ -87,19 +132,20 @@ impl<'a> Asked<'a> {
                 }),
             };
         Ok(Self {
-            query,
+            address: query.address.clone(),
+            level: query.level,
             since: moment("since", &query.since)?,
             until: moment("until", &query.until)?,
         })
     }
 
     fn takes(&self, line: &LogLine) -> bool {
-        let about = match (&self.query.address, &line.address) {
+        let about = match (&self.address, &line.address) {
             (None, _) => true,
             (Some(wanted), Some(address)) => is_below(wanted.as_str(), address.as_str()),
             (Some(_), None) => false,
         };
-        about && self.query.level.is_none_or(|least| line.level >= least) && self.in_time(line)
+        about && self.level.is_none_or(|least| line.level >= least) && self.in_time(line)
     }
 
     /// A line without an understood time is in no span.

@@ -10,7 +10,7 @@
 
 mod batch;
 
-pub(crate) use batch::{Answer, Job, Prepared, Work};
+pub(crate) use batch::{Answer, Job, Prepared, Work, has_long_string};
 
 use crate::scribe::Scribe;
 use batch::Batch;

@@ -3,7 +3,9 @@
 mod across;
 mod records;
 mod settling;
+mod storing;
 mod surgery;
+mod whole;
 
 pub use across::MoveDone;
 pub use settling::MoveSettled;
@@ -15,16 +17,16 @@ use crate::scribe::{Desk, Scribe};
 use crate::sealing::Seal;
 use crate::stack::Stack;
 use crate::update::Update;
-use crate::{keys, load, logs, snapshots};
+use crate::{keys, load, logs};
 use records::{finished, finished_with, started};
 use state_core::backend::{Acquired, Tail};
 use state_core::head::Watermark;
-use state_core::journal::{Rebase, RebaseCause, Record, Stored};
+use state_core::journal::{Rebase, RebaseCause, Record, Stored, Vouch};
 use state_core::mutation::{Resolution, Resolve};
 use state_core::state::Loaded;
 use state_core::{
-    Base, Entry, Epoch, Error, MutationId, Nonce, PendingOperation, Result, RevisionId, Snapshot,
-    SnapshotRef, State, Uid, UpdateId, UpdateInfo, UpdateKind, UpdateResult, Writer, verify,
+    Base, Entry, Epoch, Error, MutationId, Nonce, PendingOperation, Result, RevisionId, Snapshot, State,
+    UpdateId, UpdateInfo, UpdateKind, UpdateResult, Writer,
 };
 use std::sync::Arc;
 use tokio::sync::{RwLock, mpsc, oneshot, watch};
@@ -256,7 +258,8 @@ impl Session {
             .map(drop)
     }
 
-    /// Settles a pending operation by hand, as one revision.
+    /// Settles a pending operation by hand, as one revision. Whoever settles the last one has looked at the world: a
+    /// mark that a writer left who died goes with it.
     ///
     /// # Errors
     /// `Integrity` when it isn't pending, or what is said to be there breaks a rule.
@@ -270,14 +273,12 @@ impl Session {
         let info = self.update_info(request);
         let end = self.now();
         let build = move |state: &State, base: &Base| {
-            let resolve = Record::Resolve(Resolve { id, resolution });
-            finished(
-                state,
-                base,
-                vec![started(state, info), resolve],
-                UpdateResult::Succeeded,
-                &end,
-            )
+            let is_last = state.pending().count() == 1;
+            let mut records = vec![started(state, info), Record::Resolve(Resolve { id, resolution })];
+            if is_last && state.invalidated().is_some() {
+                records.push(Record::Validate(Vouch::Resolved));
+            }
+            finished(state, base, records, UpdateResult::Succeeded, &end)
         };
         self.built(build, Loaded::new())
             .await
@@ -423,38 +424,6 @@ impl Session {
         self.built(build, loaded)
             .await
             .and_then(|answer| self.made(answer))
-    }
-
-    /// Makes a snapshot ours, verifies it and stores it.
-    async fn store(&self, mut snapshot: Snapshot) -> Result<(SnapshotRef, Arc<Snapshot>)> {
-        let Published { state, tail, .. } = self.published.borrow().clone();
-        snapshot.lineage = Some(self.stack.lineage());
-        snapshot.serial = Some(state.serial().next());
-        snapshot.stack = self.stack.name().to_string();
-        snapshot.continuation = None;
-        snapshot.pending_operations = Vec::new();
-        let entropy = Arc::clone(&self.stack.environment().entropy);
-        let object = format!("snapshot for stack {}", self.stack.name().short());
-        let seal = self.seal.clone();
-        let snapshot = snapshots::blocking(move || {
-            for entry in &mut snapshot.entries {
-                let known = state
-                    .entry(&entry.key())
-                    .filter(|old| old.id == entry.id)
-                    .and_then(|old| old.uid);
-                // What a snapshot says of itself comes first: mixed with those that are there now, its uids could
-                // meet.
-                let uid = entry.uid.or(known).unwrap_or_else(|| Uid::random(&*entropy));
-                if entry.uid != Some(uid) {
-                    Arc::make_mut(entry).uid = Some(uid);
-                }
-            }
-            let snapshot = seal.snapshot(snapshot)?;
-            verify::check(&object, &snapshot).map(|()| Arc::new(snapshot))
-        })
-        .await??;
-        let reference = snapshots::store(&*self.writer, Arc::clone(&snapshot), tail.next).await?;
-        Ok((reference, snapshot))
     }
 
     fn update_info(&self, request: UpdateRequest) -> UpdateInfo {

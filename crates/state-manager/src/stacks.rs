@@ -4,12 +4,15 @@ use crate::client_lock;
 use crate::environment::Environment;
 use crate::keys::Keyring;
 use crate::recovery;
+use crate::session::Session;
 use crate::stack::Stack;
 use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer, NameTarget};
 use state_core::crypter::CrypterProvider;
 use state_core::head::{Moving, Policy};
 use state_core::sealing::KeyProvider;
-use state_core::{Backend, Error, Head, Lineage, Nonce, Result, RevisionId, StackName, Timestamp};
+use state_core::{
+    Backend, Error, Head, Invalidation, Lineage, Nonce, Result, RevisionId, StackName, Timestamp,
+};
 use std::sync::Arc;
 
 /// A store of stacks. Cheap to clone.
@@ -45,6 +48,8 @@ pub struct StackSummary {
     pub pending: usize,
     /// Whether the state is known to say what the world is.
     pub reliable: bool,
+    /// Since when it isn't as a whole, whatever is pending.
+    pub invalidated: Option<Invalidation>,
 }
 
 /// What became of a request to remove a stack.
@@ -179,8 +184,17 @@ impl Stacks {
     /// # Errors
     /// `NotFound`, or `Locked` by another writer; `Conflict` while a move from it waits at another stack, unless forced.
     pub async fn remove(&self, name: &StackName, force: bool) -> Result<Removal> {
-        let stack = self.require(name).await?;
-        let session = stack.lock("stack rm").await?;
+        let session = self.require(name).await?.lock("stack rm").await?;
+        self.remove_held(session, force).await
+    }
+
+    /// As [`Stacks::remove`], for who holds the stack's lock. It is free afterwards.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn remove_held(&self, session: Session, force: bool) -> Result<Removal> {
+        let stack = session.stack().clone();
+        let name = stack.name();
         let state = session.state();
         let awaited: usize = state.incoming().map(|incoming| incoming.entries.len()).sum();
         let count = state.len() + awaited;
@@ -220,9 +234,19 @@ impl Stacks {
     /// # Errors
     /// `NotFound`, `Locked`, or `Conflict` when the new name is taken.
     pub async fn rename(&self, from: &StackName, to: &StackName) -> Result<()> {
-        let stack = self.require(from).await?;
-        let session = stack.lock("stack rename").await?;
-        let renamed = self.rename_locked(&stack, session.writer(), from, to).await;
+        let session = self.require(from).await?.lock("stack rename").await?;
+        self.rename_held(session, to).await
+    }
+
+    /// As [`Stacks::rename`], for who holds the stack's lock. It is free afterwards.
+    ///
+    /// # Errors
+    /// `Conflict` when the new name is taken.
+    pub async fn rename_held(&self, session: Session, to: &StackName) -> Result<()> {
+        let stack = session.stack();
+        let renamed = self
+            .rename_locked(stack, session.writer(), stack.name(), to)
+            .await;
         let closed = session.close().await;
         renamed.and(closed)
     }
@@ -330,6 +354,7 @@ impl Stacks {
             update_open: tip.update_open(),
             pending: tip.state.pending().count() + tip.state.incoming().count(),
             reliable: tip.is_reliable(),
+            invalidated: tip.state.invalidated().cloned(),
         })
     }
 }

@@ -3,7 +3,7 @@
 use crate::came_back::CameBack;
 use crate::intent::Intent;
 use crate::logs::Buffer;
-use crate::queue::Prepared;
+use crate::queue::{Prepared, has_long_string};
 use crate::sealing::Seal;
 use crate::session::Session;
 use state_core::LogLine;
@@ -37,6 +37,10 @@ impl Update {
     /// Names it.
     pub const fn id(&self) -> UpdateId {
         self.id
+    }
+
+    pub(crate) const fn session(&self) -> &Session {
+        &self.session
     }
 
     /// Records the intent to touch the world. Durable when it returns: now touch it.
@@ -125,6 +129,9 @@ impl Update {
         let state = self.session.state();
         let sealed = |entry| self.sealed_as(entry, state.entry(&target));
         let entry = entry.map(sealed).transpose()?;
+        if let Some(entry) = &entry {
+            check_size(entry)?;
+        }
         self.step(
             StepChange::Refresh {
                 target,
@@ -159,6 +166,7 @@ impl Update {
         };
         let old = state.entry(&target);
         let sealed = self.sealed_as(registered, old)?;
+        check_size(&sealed)?;
         let change = if old.is_some_and(|old| old.inputs != sealed.inputs) {
             // What is secret now stands among the inputs too, so they change with it.
             StepChange::Refresh {
@@ -371,21 +379,31 @@ fn identified(change: EditChange, state: &State, entropy: &dyn Entropy) -> EditC
 }
 
 pub(crate) fn check_size(entry: &Entry) -> Result<()> {
-    let length = codec::entry_text(entry).len();
-    if length <= MAX_ENTRY {
+    let Some(detail) = too_large(entry) else {
         return Ok(());
-    }
-    let violations = vec![oversized(&entry.key(), length)];
+    };
     Err(Error::Integrity {
         object: format!("entry {}", entry.key()),
-        violations,
+        violations: vec![Violation::of(Rule::Size, entry.key(), detail)],
     })
+}
+
+/// Why an entry can't be recorded; none when it can.
+pub(crate) fn too_large(entry: &Entry) -> Option<String> {
+    let text = codec::entry_text(entry);
+    if text.len() > MAX_ENTRY {
+        return Some(size(text.len()));
+    }
+    has_long_string(text.as_bytes()).then(|| "it has a string of more than 16 MiB".to_owned())
 }
 
 /// An entry that is too large to be recorded.
 pub(crate) fn oversized(key: &EntryKey, length: usize) -> Violation {
-    let detail = format!("encoded it has {length} bytes; {MAX_ENTRY} are the most");
-    Violation::of(Rule::Size, key.clone(), detail)
+    Violation::of(Rule::Size, key.clone(), size(length))
+}
+
+fn size(length: usize) -> String {
+    format!("encoded it has {length} bytes; {MAX_ENTRY} are the most")
 }
 
 fn deposed_key(entropy: &dyn Entropy) -> Result<DeposedKey> {

@@ -34,6 +34,12 @@ pub(crate) enum Action {
     Plugin(u8),
     /// The stack's own outputs.
     StackOutputs(u8),
+    /// The world is about to be changed beyond what is recorded.
+    Invalidate,
+    /// What is recorded is right; nothing else changes.
+    Validate,
+    /// The first entries of an earlier revision are what the world is now.
+    Save(Index, Index),
     /// The update ends.
     Finish(UpdateResult),
     /// The writer dies and another one takes over.

@@ -83,6 +83,7 @@ impl Desk {
                 | Action::Write(..)
                 | Action::Forget(_)
                 | Action::Resolve(..)
+                | Action::Validate
         );
         if !anywhere && self.update.is_none() {
             self.start().await?;
@@ -103,6 +104,7 @@ impl Desk {
                 }
             }
             Action::Resolve(which, report) => self.resolve(which, report.as_ref()).await?,
+            Action::Validate => self.vouch().await?,
             Action::Finish(result) => self.finish(*result).await?,
             Action::Crash | Action::Checkpoint => self.reopen(matches!(action, Action::Crash)).await?,
             Action::Restore(_) | Action::Import(..) | Action::Write(..) | Action::Forget(_) => {
@@ -213,6 +215,16 @@ impl Desk {
         let request = UpdateRequest::new(UpdateKind::Edit);
         let resolved = self.session.resolve(request, operation.id, resolution).await;
         self.made(tolerated(resolved)?).await
+    }
+
+    /// Says that the record is right, where that can be said.
+    async fn vouch(&mut self) -> Checked {
+        let state = self.session.state();
+        let may =
+            state.update().is_none() && state.invalidated().is_some() && state.pending().next().is_none();
+        let vouched = self.session.vouch(UpdateRequest::new(UpdateKind::Edit)).await;
+        prop_assert_eq!(vouched.is_ok(), may, "{:?}", vouched);
+        self.made(tolerated(vouched)?).await
     }
 
     async fn finish(&mut self, result: UpdateResult) -> Checked {

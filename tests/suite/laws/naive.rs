@@ -9,7 +9,7 @@ use judge::is_sound;
 use state_core::journal::{RebaseCause, Record};
 use state_core::mutation::{Begin, End, Resolution, Resolve, StackOutputs};
 use state_core::pending::RefusedResult;
-use state_core::snapshot::Plugin;
+use state_core::snapshot::{Invalidation, Plugin};
 use state_core::state::Loaded;
 use state_core::{
     DeposedKey, Entry, EntryKey, MutationId, Op, Outcome, PendingOperation, SharedEntry, State, Timestamp,
@@ -35,6 +35,8 @@ pub(crate) struct Naive {
     done: BTreeSet<usize>,
     new: Vec<SharedEntry>,
     pending: Vec<PendingOperation>,
+    /// The first who said that the world is being changed, and wasn't taken back.
+    doubt: Option<Invalidation>,
     ended: BTreeSet<MutationId>,
     update_open: bool,
     serial: u64,
@@ -121,6 +123,8 @@ impl Naive {
             Record::RecordPlugin(plugin) => {
                 self.plugins.insert(plugin.clone());
             }
+            Record::Invalidate(doubt) => self.doubt = self.doubt.take().or_else(|| Some(doubt.clone())),
+            Record::Validate(_) => self.doubt = None,
             Record::SetOutputs(outputs) => self.outputs = outputs.clone(),
             Record::Rebase(rebase) => {
                 let snapshot = loaded.get(&rebase.snapshot.digest).ok_or(Broken)?;
@@ -365,6 +369,12 @@ impl Naive {
         let pending: Vec<PendingOperation> = state.pending().map(without_words).collect();
         if pending != self.pending {
             return Some(format!("pending {pending:#?}, not {:#?}", self.pending));
+        }
+        if state.invalidated() != self.doubt.as_ref() {
+            return Some(format!("doubt {:?}, not {:?}", state.invalidated(), self.doubt));
+        }
+        if state.is_reliable() != (self.pending.is_empty() && self.doubt.is_none()) {
+            return Some(format!("reliable: {}", state.is_reliable()));
         }
         let manifest = state
             .snapshot("", Timestamp::new(""))

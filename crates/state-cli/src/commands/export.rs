@@ -54,14 +54,16 @@ struct Exported<'a> {
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let stack = store::open_stack(context).await?;
     let view = stack.tip().await?;
-    let standing = Standing::of(&view);
-    let (snapshot, exported_revision, mut warnings) = match &args.rev {
+    let (snapshot, standing) = match &args.rev {
         Some(wanted) => {
             let id = History::of(&stack).await?.resolve(wanted)?;
-            (stack.get(&id).await?, Some(id), Vec::new())
+            let snapshot = stack.get(&id).await?;
+            let standing = Standing::at(stack.name(), id, &snapshot);
+            (snapshot, standing)
         }
-        None => (view.snapshot(), None, standing.warnings()),
+        None => (view.snapshot(), Standing::of(&view)),
     };
+    let mut warnings = standing.warnings();
     let format = args.format.unwrap_or_else(|| native_format(&snapshot));
     let is_masked = view.head.key_id.is_some() && !context.global.show_secrets;
     let snapshot = if is_masked {
@@ -91,8 +93,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     }
     let text = String::from_utf8_lossy(&bytes);
     let exported = Exported {
+        exported_revision: standing.at.clone(),
         standing: &standing,
-        exported_revision,
         format: format.name(),
         bytes: bytes.len(),
         file: args.output.as_ref().map(|file| file.display().to_string()),

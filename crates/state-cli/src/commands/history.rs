@@ -92,7 +92,8 @@ impl From<UpdateInfo> for Details {
 /// Lists.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let now = context.now();
-    let since = args.since.as_ref().map(|since| since.moment(&now)).transpose()?;
+    let since = args.since.as_ref();
+    let since = since.map(|since| since.moment("--since", &now)).transpose()?;
     let stack = store::open_stack(context).await?;
     let begins = stack.collected_before().await?;
     let mut revisions = stack.revisions().await?;

@@ -14,11 +14,11 @@ use crate::prompt::confirm;
 use crate::{mending, store};
 use state_core::head::Policy;
 use state_core::repair::{self, Repaired};
-use state_core::{RevisionId, Snapshot, State, UpdateKind};
+use state_core::{FactoryInfo, RevisionId, Snapshot, State, UpdateKind};
 use state_formats::{Format, ImportVerdict, Imported, check_import};
 use state_manager::{Session, UpdateRequest};
 use std::path::PathBuf;
-use summary::Summary;
+use summary::{Content, Summary};
 use target::Target;
 
 /// Take over a state from a file. Makes the store, and the stack `default`, where there is none.
@@ -64,13 +64,15 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         Ok(session) => session,
         Err(error) => return Err(target.give_up(error.into()).await),
     };
-    let work = async |session: &Session| apply(context, args, session, &source.imported).await;
+    let content = Content::of(&source.imported.snapshot);
+    let imported = &mut source.imported;
+    let work = async |session: &Session| apply(context, args, session, imported).await;
     let (outcome, mut warnings) = match store::held(session, work).await {
         Ok(done) => done,
         Err(error) => return Err(target.give_up(error).await),
     };
     warnings.extend(source.imported.notes.iter().cloned());
-    let done = Summary::new(&source, &target, outcome, repaired.as_ref());
+    let done = Summary::new(&source, content, &target, outcome, repaired.as_ref());
     if target.stack.policy().await? == Policy::Plaintext {
         warnings.extend(done.warning());
     }
@@ -93,16 +95,18 @@ fn repair(context: &Context, source: &mut document::Source) -> Result<Repaired, 
     Ok(repaired)
 }
 
+/// Brings it into the stack. The snapshot is used up: a large one fits into memory only once.
 async fn apply(
     context: &Context,
     args: &Args,
     session: &Session,
-    new: &Imported,
+    new: &mut Imported,
 ) -> Result<Outcome, CliError> {
     let state = session.state();
     let existing = state.snapshot(session.stack().name().to_string(), context.now());
     let existing = session.stack().reveal(existing).await?;
-    if state.current().is_some() && is_same(&existing, new) {
+    // A state that is marked as unreliable is imported even if it says the same: whoever imports it vouches for it.
+    if state.current().is_some() && state.invalidated().is_none() && is_same(&existing, new) {
         return Ok(Outcome::Unchanged(state.current().cloned()));
     }
     let mut forced = false;
@@ -121,7 +125,10 @@ async fn apply(
         .foreign
         .as_ref()
         .map(|foreign| (foreign.system.to_owned(), foreign.serial));
-    let revision = session.import(request, new.snapshot.clone(), foreign).await?;
+    let nothing = Snapshot::new(FactoryInfo::default(), "", context.now());
+    let snapshot = std::mem::replace(&mut new.snapshot, nothing);
+    drop((state, existing));
+    let revision = session.import(request, snapshot, foreign).await?;
     Ok(Outcome::Made { revision, forced })
 }
 

@@ -8,8 +8,8 @@ use crate::marks::Standing;
 use crate::output::Report;
 use crate::reading::{At, Reading};
 use crate::render::table::Table;
-use serde::Serialize;
-use state_core::PendingOperation;
+use serde::{Serialize, Serializer};
+use state_core::{Entry, PendingOperation};
 
 /// List the entries, in an order in which each stands after what it depends on.
 #[derive(Debug, clap::Args)]
@@ -25,44 +25,63 @@ pub(crate) struct Args {
 }
 
 #[derive(Serialize)]
-struct Listed {
+struct Listed<'a> {
     #[serde(flatten)]
-    standing: Standing,
-    entries: Vec<EntryLine>,
+    standing: &'a Standing,
+    entries: Lines<'a>,
+}
+
+/// Entries whose lines are made one by one as they are printed: a large state is never held twice.
+struct Lines<'a> {
+    entries: Vec<&'a Entry>,
+    pending: Vec<&'a PendingOperation>,
+    show_secrets: bool,
+}
+
+impl Lines<'_> {
+    fn iter(&self) -> impl Iterator<Item = EntryLine> {
+        let entries = self.entries.iter();
+        entries.map(|entry| EntryLine::new(entry, &self.pending, self.show_secrets))
+    }
+}
+
+impl Serialize for Lines<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.iter())
+    }
 }
 
 /// Lists.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let reading = Reading::open(context, &args.at).await?;
-    let pending: Vec<&PendingOperation> = reading.state.pending().collect();
-    let is_wanted = |address: &str| {
-        args.glob
-            .as_ref()
-            .is_none_or(|pattern| glob::matches(pattern, address))
+    let is_wanted = |entry: &&Entry| {
+        let pattern = args.glob.as_ref();
+        pattern.is_none_or(|pattern| glob::matches(pattern, entry.address.as_str()))
     };
+    let entries = reading.state.entries().map(|entry| &**entry);
     let listed = Listed {
-        entries: reading
-            .state
-            .entries()
-            .filter(|entry| is_wanted(entry.address.as_str()))
-            .map(|entry| EntryLine::new(entry, &pending, context.global.show_secrets))
-            .collect(),
-        standing: reading.standing,
+        entries: Lines {
+            entries: entries.filter(is_wanted).collect(),
+            pending: reading.state.pending().collect(),
+            show_secrets: context.global.show_secrets,
+        },
+        standing: &reading.standing,
     };
     let warnings = listed.standing.warnings();
     let is_long = args.long || context.terminal.stdout;
     Report::new(context, "list", &listed, warnings, |page| {
         if !is_long {
-            for entry in &listed.entries {
+            for entry in listed.entries.iter() {
                 page.line(entry.name());
             }
-        } else if !listed.entries.is_empty() {
+        } else if !listed.entries.entries.is_empty() {
             let mut table = Table::new(["ADDRESS", "KIND", "ID", "MARKS"]);
-            for entry in &listed.entries {
+            for entry in listed.entries.iter() {
+                let name = entry.name();
                 table.row([
-                    entry.name(),
-                    entry.kind.clone().unwrap_or_else(|| entry.entry_type.to_owned()),
-                    entry.id.clone().unwrap_or_default(),
+                    name,
+                    entry.kind.unwrap_or_else(|| entry.entry_type.to_owned()),
+                    entry.id.unwrap_or_default(),
                     entry.marks.join(", "),
                 ]);
             }

@@ -6,6 +6,7 @@ use crate::context::Context;
 use crate::entry::PendingView;
 use crate::error::CliError;
 use crate::exit::ExitCode;
+use crate::marks::Standing;
 use crate::output::Report;
 use crate::render::table::Table;
 use crate::render::time::age;
@@ -23,6 +24,8 @@ pub(crate) enum Command {
     List,
     /// Say what became of one operation, after a look at the world.
     Resolve(Resolve),
+    /// Say that the state is right, after a look at the world: a writer died who was changing it.
+    Trust,
 }
 
 #[derive(Debug, clap::Args)]
@@ -56,6 +59,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
     match command {
         Command::List => list(context).await,
         Command::Resolve(args) => resolve(context, args).await,
+        Command::Trust => trust(context).await,
     }
 }
 
@@ -64,7 +68,8 @@ async fn list(context: &Context) -> Result<Report, CliError> {
     let operations = view.state.pending().map(PendingView::new);
     let lines: Vec<_> = operations.chain(moves::views(&view.state)).collect();
     let now = context.now();
-    Report::new(context, "pending-list", &lines, Vec::new(), |page| {
+    let warnings: Vec<String> = Standing::of(&view).doubt().into_iter().collect();
+    Report::new(context, "pending-list", &lines, warnings, |page| {
         if lines.is_empty() {
             page.line("nothing is pending");
             return;
@@ -149,6 +154,47 @@ fn resolved(context: &Context, resolved: &Resolved, warnings: Vec<String>) -> Re
         page.line(line);
         if resolved.still_pending > 0 {
             page.line(format_args!("still pending: {}", resolved.still_pending));
+        }
+    })
+}
+
+#[derive(Serialize)]
+struct Trusted {
+    stack: String,
+    revision: RevisionId,
+    changed: bool,
+}
+
+async fn trust(context: &Context) -> Result<Report, CliError> {
+    let stack = store::open_stack(context).await?;
+    let session = store::lock(context, &stack, "pending trust").await?;
+    let work = async |session: &Session| {
+        let state = session.state();
+        let changed = state.invalidated().is_some();
+        if let (false, Some(current)) = (changed, state.current()) {
+            return Ok((current.clone(), changed));
+        }
+        let message = "the state is right as it is";
+        let request = UpdateRequest::new(UpdateKind::Edit).with_message(message);
+        let revision = session.vouch(request).await.map_err(CliError::from);
+        let revision =
+            revision.map_err(|error| error.with_hint("`statectl pending list` lists what is pending"))?;
+        Ok((revision, changed))
+    };
+    let ((revision, changed), warnings) = store::held(session, work).await?;
+    let trusted = Trusted {
+        stack: stack.name().to_string(),
+        revision,
+        changed,
+    };
+    Report::new(context, "pending-trust", &trusted, warnings, |page| {
+        if trusted.changed {
+            page.line(format_args!(
+                "the state counts as reliable again: now revision {}",
+                trusted.revision
+            ));
+        } else {
+            page.line("nothing to do: nobody marked the state as unreliable");
         }
     })
 }

@@ -11,7 +11,7 @@ use crate::render::time::age;
 use crate::store;
 use serde::Serialize;
 use state_core::backend::{ClientLock, Holder};
-use state_core::{ErrorKind, Lineage, RevisionId, StackName, Timestamp};
+use state_core::{ErrorKind, Invalidation, Lineage, RevisionId, StackName, Timestamp};
 use state_manager::{Removal, StackSummary};
 
 #[derive(Debug, clap::Subcommand)]
@@ -69,6 +69,7 @@ struct Line {
     update_open: bool,
     pending: usize,
     reliable: bool,
+    invalidated: Option<Invalidation>,
 }
 
 impl From<StackSummary> for Line {
@@ -84,6 +85,7 @@ impl From<StackSummary> for Line {
             update_open: summary.update_open,
             pending: summary.pending,
             reliable: summary.reliable,
+            invalidated: summary.invalidated,
         }
     }
 }
@@ -111,7 +113,7 @@ async fn list(context: &Context) -> Result<Report, CliError> {
                     .map(|updated| age(&now, updated))
                     .unwrap_or_default(),
                 lock(line),
-                stack_marks(line.update_open, line.pending),
+                stack_marks(line.update_open, line.pending, line.invalidated.is_some()),
             ]);
         }
         table.print(page);
@@ -169,8 +171,9 @@ struct Removed {
 
 async fn remove(context: &Context, name: &StackName, force: bool) -> Result<Report, CliError> {
     let stacks = store::open(context)?;
-    store::find(context, &stacks, name).await?;
-    if let Removal::HasResources { count: entries } = stacks.remove(name, force).await? {
+    let stack = store::find(context, &stacks, name).await?;
+    let session = store::lock(context, &stack, "stack rm").await?;
+    if let Removal::HasResources { count: entries } = stacks.remove_held(session, force).await? {
         let message = format!(
             "it still has {}; nothing was removed",
             count(entries, "entry", "entries")
@@ -197,8 +200,9 @@ struct Renamed {
 
 async fn rename(context: &Context, old: &StackName, new: &StackName) -> Result<Report, CliError> {
     let stacks = store::open(context)?;
-    store::find(context, &stacks, old).await?;
-    stacks.rename(old, new).await?;
+    let stack = store::find(context, &stacks, old).await?;
+    let session = store::lock(context, &stack, "stack rename").await?;
+    stacks.rename_held(session, new).await?;
     let renamed = Renamed {
         from: old.to_string(),
         to: new.to_string(),

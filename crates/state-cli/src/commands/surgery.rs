@@ -26,7 +26,6 @@ use state_core::{Address, DeposedKey, StackName};
 pub(crate) enum Command {
     /// Give an entry another address; whatever refers to it follows. Or move entries to another stack.
     Mv(Mv),
-    /// Take entries out of the record; the world stays as it is.
     Rm(Rm),
     /// Refuse to delete entries from now on.
     Protect(Marked),
@@ -36,13 +35,9 @@ pub(crate) enum Command {
     Taint(Marked),
     /// Have entries not replaced after all.
     Untaint(Marked),
-    /// Edit an entry, or the whole snapshot, in $VISUAL or $EDITOR.
     Edit(edit::Args),
-    /// Perform many operations at once: all of them, or none.
     ApplyEdits(batch::Args),
-    /// Mend what breaks integrity rules, with as little change as it takes.
     Repair(repair::Args),
-    /// Take back what made the current revision; again to redo it.
     Undo(undo::Args),
 }
 

@@ -51,12 +51,12 @@ impl FromStr for Since {
 }
 
 impl Since {
-    /// The moment, seen from now. A day has 24 hours.
+    /// The moment, seen from now; `flag` named it. A day has 24 hours.
     ///
     /// # Errors
     /// [`ExitCode::Usage`] when the span has no fixed length, or leads out of time.
-    pub(crate) fn moment(&self, now: &Timestamp) -> Result<jiff::Timestamp, CliError> {
-        let refused = || CliError::new(ExitCode::Usage, "--since", "it names no moment");
+    pub(crate) fn moment(&self, flag: &str, now: &Timestamp) -> Result<jiff::Timestamp, CliError> {
+        let refused = || CliError::new(ExitCode::Usage, flag, "it names no moment");
         match self {
             Self::Moment(moment) => Ok(*moment),
             Self::Back(span) => {
@@ -105,11 +105,15 @@ mod tests {
             ("2026-02-01T03:00:00+01:00", "2026-02-01T02:00:00Z"),
         ] {
             let since: Since = text.parse().unwrap();
-            assert_eq!(since.moment(&now).unwrap(), moment.parse().unwrap(), "{text}");
+            assert_eq!(
+                since.moment("--since", &now).unwrap(),
+                moment.parse().unwrap(),
+                "{text}"
+            );
         }
         assert!("soon".parse::<Since>().is_err());
-        assert!("1mo".parse::<Since>().unwrap().moment(&now).is_err());
-        assert!("9999w".parse::<Since>().unwrap().moment(&now).is_ok());
+        assert!("1mo".parse::<Since>().unwrap().moment("--since", &now).is_err());
+        assert!("9999w".parse::<Since>().unwrap().moment("--since", &now).is_ok());
     }
 
     #[test]

@@ -42,3 +42,34 @@ fn a_command_that_waits_goes_on_once_the_lock_is_free() {
     assert_eq!(sandbox.history().len(), 2);
     sandbox.run(&["list", "--lock-timeout", "soon"]).exits(2);
 }
+
+#[test]
+fn removing_and_renaming_a_stack_wait_too() {
+    let sandbox = Sandbox::with_shop();
+    let rename = ["stack", "rename", "default", "live", "--lock-timeout"];
+    let remove = ["stack", "rm", "live", "--force", "--lock-timeout"];
+    sandbox.on_stack(async |stack| {
+        let session = stack.lock("deploy").await.unwrap();
+        let refused = sandbox.run(&[&rename[..], &["100ms"]].concat()).exits(11);
+        assert!(refused.stderr.contains("waiting up to 100ms"), "{refused:?}");
+        let child = sandbox.command(&[&rename[..], &["1m"]].concat()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(150));
+        session.close().await.unwrap();
+        assert!(child.wait_with_output().unwrap().status.success());
+    });
+    let acquired = sandbox
+        .run(&["lock", "acquire", "-m", "freeze", "--json"])
+        .exits(0);
+    let id = acquired.data("lock-acquire")["client-lock"]["id"].clone();
+    let refused = sandbox.run(&[&remove[..], &["100ms"]].concat()).exits(11);
+    assert!(refused.stderr.contains("waiting up to 100ms"), "{refused:?}");
+    sandbox
+        .run(&["lock", "release", "--lock-id", id.as_str().unwrap()])
+        .exits(0);
+    sandbox.run(&[&remove[..], &["100ms"]].concat()).exits(0);
+    let left = sandbox
+        .run(&["stack", "ls", "--json"])
+        .exits(0)
+        .data("stack-list");
+    assert_eq!(left.as_array().unwrap().len(), 0);
+}

@@ -5,7 +5,7 @@
 
 use super::value::Value;
 use crate::entry::Entry;
-use crate::json::Json;
+use crate::json::{Json, JsonMap};
 use crate::snapshot::{CURRENT_FORMAT_VERSION, Snapshot};
 use std::collections::BTreeMap;
 
@@ -33,11 +33,15 @@ impl<'a> Fields<'a> {
         self.some(key, (!map.is_empty()).then_some(Value::Map(map)));
     }
 
+    fn rest(&mut self, key: &'a str, map: &'a JsonMap) {
+        self.some(key, (!map.is_empty()).then_some(Value::Rest(map)));
+    }
+
     /// Known fields win over unknown ones of their name: a key must not stand twice.
-    fn unknown(&mut self, unknown: &'a BTreeMap<String, Json>, known: &[&str]) {
-        let strangers = unknown.iter().filter(|(key, _)| !known.contains(&key.as_str()));
+    fn unknown(&mut self, unknown: &'a JsonMap, known: &[&str]) {
+        let strangers = unknown.iter().filter(|(key, _)| !known.contains(key));
         self.0
-            .extend(strangers.map(|(key, json)| (key.as_str(), Value::Json(json))));
+            .extend(strangers.map(|(key, json)| (key, Value::Json(json))));
     }
 
     /// By key, in the order of its bytes.
@@ -160,13 +164,13 @@ pub(super) fn entry(entry: &Entry) -> Fields<'_> {
     fields.filled("init-errors", init_errors, Value::Texts);
     fields.text("created", created.as_ref().map(|created| created.as_str()));
     fields.text("modified", modified.as_ref().map(|modified| modified.as_str()));
-    fields.map("extensions", extensions);
+    fields.rest("extensions", extensions);
     fields.unknown(unknown, &ENTRY_KEYS);
     fields
 }
 
 /// The keys of a snapshot.
-const SNAPSHOT_KEYS: [&str; 14] = [
+const SNAPSHOT_KEYS: [&str; 15] = [
     "format-version",
     "stack",
     "deployment-id",
@@ -175,6 +179,7 @@ const SNAPSHOT_KEYS: [&str; 14] = [
     "manifest",
     "generated-at",
     "pending-operations",
+    "invalidated",
     "entries",
     "outputs",
     "sensitive-outputs",
@@ -193,6 +198,7 @@ pub(super) fn snapshot(snapshot: &Snapshot) -> (Fields<'_>, Fields<'_>) {
         manifest,
         generated_at,
         pending_operations,
+        invalidated,
         entries: _,
         outputs,
         sensitive_outputs,
@@ -210,13 +216,14 @@ pub(super) fn snapshot(snapshot: &Snapshot) -> (Fields<'_>, Fields<'_>) {
     before.some("manifest", manifest.as_ref().map(Value::of));
     before.text("generated-at", Some(generated_at.as_str()));
     before.filled("pending-operations", pending_operations, |all| Value::of(&all));
+    before.some("invalidated", invalidated.as_ref().map(Value::of));
 
     let mut after = Fields(Vec::new());
     after.map("outputs", outputs);
     after.filled("sensitive-outputs", sensitive_outputs, Value::Texts);
     let foreign = (!foreign_serials.is_empty()).then(|| Value::of(foreign_serials));
     after.some("foreign-serials", foreign);
-    after.map("extensions", extensions);
+    after.rest("extensions", extensions);
     after.some("continuation", continuation.as_ref().map(Value::of));
     after.unknown(unknown, &SNAPSHOT_KEYS);
     (before, after)

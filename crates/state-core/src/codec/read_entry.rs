@@ -55,7 +55,7 @@ fn field<'a>(
         "init-errors" => entry.init_errors = reader.strings(value)?,
         "created" => entry.created = Some(timestamp(reader, value)?),
         "modified" => entry.modified = Some(timestamp(reader, value)?),
-        "extensions" => entry.extensions = reader.map(value, |json| reader.json(json))?,
+        "extensions" => entry.extensions = reader.json_map(value)?,
         _ => {
             entry.unknown.insert(key.into_owned(), reader.json(value)?);
         }

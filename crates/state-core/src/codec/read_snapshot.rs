@@ -44,11 +44,12 @@ fn field<'a>(
             snapshot.pending_operations =
                 reader.list(value, |one| reader.model(one, "a pending operation"))?;
         }
+        "invalidated" => snapshot.invalidated = Some(reader.model(value, "an invalidation")?),
         "entries" => snapshot.entries = entries(reader, value)?,
         "outputs" => snapshot.outputs = reader.map(value, |json| reader.json(json))?,
         "sensitive-outputs" => snapshot.sensitive_outputs = reader.strings(value)?,
         "foreign-serials" => snapshot.foreign_serials = reader.map(value, foreign_serial)?,
-        "extensions" => snapshot.extensions = reader.map(value, |json| reader.json(json))?,
+        "extensions" => snapshot.extensions = reader.json_map(value)?,
         "continuation" => snapshot.continuation = Some(reader.model(value, "a continuation")?),
         _ => {
             snapshot.unknown.insert(key.into_owned(), reader.json(value)?);
@@ -63,14 +64,19 @@ fn entries<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Vec<SharedEntr
         return Ok(Vec::new());
     }
     let entries = reader.list(view, |one| read_entry::entry(reader, one).map(Arc::new))?;
-    let mut keys = HashSet::with_capacity(entries.len());
-    for (index, entry) in entries.iter().enumerate() {
-        if !keys.insert((&entry.address, &entry.deposed)) && !reader.allows_twins() {
-            let second = view.index(index).unwrap_or(view);
-            let key = entry.key().to_string();
-            let shown: String = key.chars().take(120).collect();
-            return Err(reader.error(second, format!("the second entry of `{}`", shown.escape_debug())));
-        }
+    if let Some(index) = second_of_a_key(&entries).filter(|_| !reader.allows_twins()) {
+        let second = view.index(index).unwrap_or(view);
+        let key = entries[index].key().to_string();
+        let shown: String = key.chars().take(120).collect();
+        return Err(reader.error(second, format!("the second entry of `{}`", shown.escape_debug())));
     }
     Ok(entries)
+}
+
+/// Where the first entry stands whose key another has before it.
+pub(super) fn second_of_a_key(entries: &[SharedEntry]) -> Option<usize> {
+    let mut keys = HashSet::with_capacity(entries.len());
+    entries
+        .iter()
+        .position(|entry| !keys.insert((&entry.address, &entry.deposed)))
 }

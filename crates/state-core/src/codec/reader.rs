@@ -1,10 +1,13 @@
 //! Typed reading of one document's values, each error with its place.
 
+use super::share::Shared;
 use crate::address::Address;
 use crate::error::Error;
-use crate::json::{Document, Json, JsonError, Kind, Limits, Members, Properties, View};
+use crate::json::{Document, Json, JsonError, JsonMap, Kind, Limits, Members, Properties, View};
 use serde::de::DeserializeOwned;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// How deep a value of a user may be: inputs, outputs, extensions, unknown fields.
 const MAX_VALUE_DEPTH: usize = 64;
@@ -38,6 +41,8 @@ pub(super) struct Reader<'d, 'a> {
     is_shallow: bool,
     /// Whether two entries may have one key.
     allows_twins: bool,
+    /// Where texts are kept that stand more than once.
+    shared: Option<&'d RefCell<Shared>>,
 }
 
 impl<'d, 'a> Reader<'d, 'a> {
@@ -46,6 +51,22 @@ impl<'d, 'a> Reader<'d, 'a> {
             document,
             is_shallow,
             allows_twins: false,
+            shared: None,
+        }
+    }
+
+    /// The same; texts that stand more than once are kept once.
+    pub(super) const fn sharing(self, shared: &'d RefCell<Shared>) -> Self {
+        Self {
+            shared: Some(shared),
+            ..self
+        }
+    }
+
+    fn text(&self, text: &str) -> Arc<str> {
+        match self.shared {
+            Some(shared) => shared.borrow_mut().text(text),
+            None => text.into(),
         }
     }
 
@@ -115,7 +136,7 @@ impl<'d, 'a> Reader<'d, 'a> {
     }
 
     pub(super) fn address(&self, view: View<'a>) -> Result<Address, JsonError> {
-        self.parsed(view, |text| Address::new(text))
+        self.parsed(view, |text| Address::new(self.text(text)))
     }
 
     pub(super) fn list<T>(
@@ -138,6 +159,16 @@ impl<'d, 'a> Reader<'d, 'a> {
     ) -> Result<BTreeMap<String, T>, JsonError> {
         self.members(view)?
             .map(|(key, value)| Ok((key.into_owned(), read(value)?)))
+            .collect()
+    }
+
+    pub(super) fn json_map(&self, view: View<'a>) -> Result<JsonMap, JsonError> {
+        let members = self.members(view)?;
+        members
+            .map(|(key, value)| {
+                let text = self.text(self.json(value)?.as_str());
+                Ok((self.text(&key), Json::of_canonical(text)))
+            })
             .collect()
     }
 

@@ -4,6 +4,7 @@ use super::fields::{self, Fields};
 use crate::entry::Entry;
 use crate::json::{Properties, write_string};
 use crate::snapshot::Snapshot;
+use std::convert::Infallible;
 
 /// What an entry takes beside its inputs and outputs, roughly, in bytes.
 const ENTRY_OVERHEAD: usize = 320;
@@ -11,23 +12,30 @@ const ENTRY_OVERHEAD: usize = 320;
 /// The whole document.
 pub(super) fn snapshot(snapshot: &Snapshot) -> String {
     let mut out = String::with_capacity(snapshot.entries.iter().map(|entry| size(entry)).sum());
+    let Ok(()) = lines(snapshot, |line| {
+        out.push_str(line);
+        Ok::<(), Infallible>(())
+    });
+    out
+}
+
+/// Its lines, each with its newline.
+pub(super) fn lines<E>(snapshot: &Snapshot, mut each: impl FnMut(&str) -> Result<(), E>) -> Result<(), E> {
     let (Fields(mut header), Fields(rest)) = fields::snapshot(snapshot);
     header.extend(rest);
-    out.push('{');
-    members(Fields(header).sorted(), &mut out);
+    let mut line = String::from("{");
+    members(Fields(header).sorted(), &mut line);
     // It has at least a format version, so a comma is right.
-    out.push_str(",\"entries\":[\n");
+    line.push_str(",\"entries\":[\n");
+    each(&line)?;
     for (index, one) in snapshot.entries.iter().enumerate() {
-        if index > 0 {
-            out.push_str(",\n");
-        }
-        entry(one, &mut out);
+        line.clear();
+        entry(one, &mut line);
+        let is_last = index + 1 == snapshot.entries.len();
+        line.push_str(if is_last { "\n" } else { ",\n" });
+        each(&line)?;
     }
-    if !snapshot.entries.is_empty() {
-        out.push('\n');
-    }
-    out.push_str("]}\n");
-    out
+    each("]}\n")
 }
 
 fn size(entry: &Entry) -> usize {

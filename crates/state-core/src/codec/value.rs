@@ -2,7 +2,7 @@
 
 use crate::address::{Address, Dependency};
 use crate::entry::Provider;
-use crate::json::{Document, Json, Limits, canonical, write_string};
+use crate::json::{Document, Json, JsonMap, Limits, canonical, write_string};
 use crate::snapshot::FactoryInfo;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -18,6 +18,7 @@ pub(super) enum Value<'a> {
     Dependencies(&'a [Dependency]),
     DependencyMap(&'a BTreeMap<String, Vec<Dependency>>),
     Map(&'a BTreeMap<String, Json>),
+    Rest(&'a JsonMap),
     Provider(&'a Provider),
     /// Its keys have an order of their own in the pretty form.
     Factory(&'a FactoryInfo),
@@ -45,8 +46,9 @@ impl Value<'_> {
             Self::Texts(texts) => list(out, texts, |out, text| write_string(out, text)),
             Self::Addresses(addresses) => list(out, addresses, |out, a| write_string(out, a.as_str())),
             Self::Dependencies(dependencies) => list(out, dependencies, dependency),
-            Self::DependencyMap(map) => object(out, map, |out, on| list(out, on, dependency)),
-            Self::Map(map) => object(out, map, |out, json| out.push_str(json.as_str())),
+            Self::DependencyMap(map) => object(out, *map, |out, on| list(out, on, dependency)),
+            Self::Map(map) => object(out, *map, |out, json| out.push_str(json.as_str())),
+            Self::Rest(map) => object(out, map.iter(), |out, json| out.push_str(json.as_str())),
             Self::Provider(value) => provider(out, value),
             Self::Factory(info) => Value::of(info).write(out),
             Self::Written(text) => out.push_str(text),
@@ -79,13 +81,17 @@ fn list<T>(out: &mut String, items: &[T], write: impl Fn(&mut String, &T)) {
     out.push(']');
 }
 
-fn object<T>(out: &mut String, map: &BTreeMap<String, T>, write: impl Fn(&mut String, &T)) {
+fn object<'m, N: AsRef<str>, T: 'm>(
+    out: &mut String,
+    map: impl IntoIterator<Item = (N, &'m T)>,
+    write: impl Fn(&mut String, &T),
+) {
     out.push('{');
-    for (index, (key, value)) in map.iter().enumerate() {
+    for (index, (key, value)) in map.into_iter().enumerate() {
         if index > 0 {
             out.push(',');
         }
-        write_string(out, key);
+        write_string(out, key.as_ref());
         out.push(':');
         write(out, value);
     }

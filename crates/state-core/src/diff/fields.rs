@@ -3,7 +3,7 @@
 use super::{Change, Property, Value, json, push_step};
 use crate::codec::entry_text;
 use crate::entry::Entry;
-use crate::json::{Json, ObjectWriter};
+use crate::json::{Json, JsonMap, ObjectWriter};
 use crate::sensitive::{SecretStrings, secret_string_ranges};
 use crate::snapshot::Snapshot;
 use std::collections::BTreeMap;
@@ -36,8 +36,8 @@ fn entry_fields(entry: &Entry, secrets: &SecretStrings) -> Fields {
     let bare = Entry {
         inputs: None,
         outputs: None,
-        extensions: BTreeMap::new(),
-        unknown: BTreeMap::new(),
+        extensions: JsonMap::new(),
+        unknown: JsonMap::new(),
         ..entry.clone()
     };
     let document = json(&entry_text(&bare));
@@ -79,11 +79,11 @@ fn header_fields(snapshot: &Snapshot) -> Fields {
 }
 
 /// What may hold secrets that nobody marked. A known field wins over an unknown one of its name.
-fn add_rest(fields: &mut Fields, extensions: &BTreeMap<String, Json>, unknown: &BTreeMap<String, Json>) {
-    for (system, value) in extensions {
+fn add_rest(fields: &mut Fields, extensions: &JsonMap, unknown: &JsonMap) {
+    for (system, value) in extensions.iter() {
         fields.insert(push_step("/extensions", system), Value::secret(value.clone()));
     }
-    for (name, value) in unknown.iter().filter(|(name, _)| !APART.contains(&name.as_str())) {
+    for (name, value) in unknown.iter().filter(|(name, _)| !APART.contains(name)) {
         fields
             .entry(push_step("", name))
             .or_insert_with(|| Value::secret(value.clone()));

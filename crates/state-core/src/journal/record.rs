@@ -7,7 +7,7 @@ use crate::id::MutationId;
 use crate::moves::{MoveEnd, MoveIn, MoveOut};
 use crate::mutation::{Begin, Edit, End, Resolve, StackOutputs, Step};
 use crate::revision::RevisionId;
-use crate::snapshot::Plugin;
+use crate::snapshot::{Invalidation, Plugin};
 use crate::update::UpdateInfo;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +42,10 @@ pub enum Record {
     Forget(RevisionId),
     /// A checkpoint is in force.
     Checkpoint(CheckpointNote),
+    /// The world is about to be changed beyond what is recorded step by step: the entries aren't to be trusted.
+    Invalidate(Invalidation),
+    /// The entries say what the world is; what is pending stays pending.
+    Validate(Vouch),
     /// Entries are about to come from another stack.
     MoveIn(MoveIn),
     /// Entries leave for another stack.
@@ -71,6 +75,19 @@ impl Record {
             _ => None,
         }
     }
+}
+
+/// Why the entries are to be trusted again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Vouch {
+    /// Whoever changed the world gave the whole snapshot that it led to.
+    Saved,
+    /// An update, a refresh, a destroy or an import succeeded, and nothing is pending.
+    Succeeded,
+    /// A person looked at the world and says so.
+    Resolved,
 }
 
 /// The entries are those of a stored snapshot from here on. Pending operations stay.

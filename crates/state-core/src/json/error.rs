@@ -58,6 +58,11 @@ pub struct JsonError {
 }
 
 impl JsonError {
+    /// An error of a whole text.
+    pub(crate) fn of_whole(message: impl Into<String>) -> Self {
+        Self::new(Position::of(&[], 0), render_path([]), message)
+    }
+
     pub(super) fn new(position: Position, path: String, message: impl Into<String>) -> Self {
         Self {
             position,

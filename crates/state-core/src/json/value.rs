@@ -48,6 +48,11 @@ impl Json {
         Self(text.into())
     }
 
+    /// The value whose canonical text this is.
+    pub(crate) const fn of_canonical(text: Arc<str>) -> Self {
+        Self(text)
+    }
+
     /// `null`
     pub fn null() -> Self {
         static NULL: LazyLock<Json> = LazyLock::new(|| Json("null".into()));

@@ -77,7 +77,12 @@ impl Style {
 ///
 /// With an indent the layout is that of Go's `json.MarshalIndent`: `"key": value`, empty containers as `{}` and `[]`.
 pub fn write(view: View<'_>, style: &Style, out: &mut String) {
-    let mut depth = 0_usize;
+    write_at(view, style, 0, out);
+}
+
+/// As [`write()`], for a value that stands inside so many others.
+pub fn write_at(view: View<'_>, style: &Style, depth: usize, out: &mut String) {
+    let mut depth = depth;
     let mut tokens = Tokens::of(view).peekable();
     while let Some(token) = tokens.next() {
         match token {

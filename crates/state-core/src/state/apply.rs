@@ -62,6 +62,16 @@ impl State {
             Record::Forget(revision) => {
                 self.forgotten.insert(revision.clone());
             }
+            Record::Invalidate(invalidation) => {
+                self.require_update()?;
+                // The first stays: who comes later doesn't know either what became of what was done before.
+                let mark = || Arc::new(invalidation.clone());
+                self.invalidated.get_or_insert_with(mark);
+            }
+            Record::Validate(_) => {
+                self.require_update()?;
+                self.invalidated = None;
+            }
             Record::Checkpoint(_) => {}
             Record::MoveIn(incoming) => self.move_in(incoming)?,
             Record::MoveOut(leaving) => self.move_out(leaving)?,

@@ -5,6 +5,7 @@ use super::{Opaque, Sealer};
 use crate::error::{Error, Result};
 use crate::place::{Owner, Place, Side};
 use crate::stretch::{Stretch, fields, step};
+use state_core::json::JsonMap;
 use state_core::sensitive::{SecretStrings, covered_stretches, stretches_with_strings};
 use state_core::{Entry, Json, Properties, SharedEntry, sealed};
 use std::collections::BTreeMap;
@@ -221,14 +222,14 @@ impl Sealer {
     /// Extensions of one system each, whole or in part.
     pub(super) fn seal_extensions(
         &self,
-        extensions: &BTreeMap<String, Json>,
+        extensions: &JsonMap,
         pinned: &BTreeMap<String, Vec<Stretch>>,
         pointers: impl Fn(&Opaque) -> Vec<String>,
         secrets: &SecretStrings,
         place: &Place<'_>,
-    ) -> Result<BTreeMap<String, Json>> {
-        let mut sealed = BTreeMap::new();
-        for (system, json) in extensions {
+    ) -> Result<JsonMap> {
+        let mut sealed = JsonMap::new();
+        for (system, json) in extensions.iter() {
             let mut stretches = pinned.get(system).cloned().unwrap_or_default();
             match self.opaque.get(system).filter(|_| !self.values.seals_all()) {
                 Some(opaque) => {
@@ -243,7 +244,7 @@ impl Sealer {
                 None => stretches.push(Stretch::of(String::new(), json.view())),
             }
             let json = self.values.seal(json, stretches, place, &step(system))?;
-            sealed.insert(system.clone(), json);
+            sealed.insert(system, json);
         }
         Ok(sealed)
     }

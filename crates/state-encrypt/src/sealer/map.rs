@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::place::{Owner, Place, Side};
 use crate::stretch::{Stretch, step};
 use state_core::Json;
+use state_core::json::JsonMap;
 use state_core::mutation::StackOutputs;
 use state_core::sensitive::{SecretStrings, stretches_of_output};
 use std::collections::BTreeMap;
@@ -34,33 +35,29 @@ impl Sealer {
 
     pub(super) fn open_map(
         &self,
-        map: &BTreeMap<String, Json>,
+        map: &JsonMap,
         place: &Place<'_>,
         from: Origin,
-    ) -> Result<(BTreeMap<String, Json>, Pinned)> {
-        self.values.open_map(map, place, from)
+    ) -> Result<(JsonMap, Pinned)> {
+        self.values.open_map(map.iter(), place, from)
     }
 
     /// Every field whole.
-    pub(super) fn seal_unknown(
-        &self,
-        map: &BTreeMap<String, Json>,
-        place: &Place<'_>,
-    ) -> Result<BTreeMap<String, Json>> {
-        let mut sealed = BTreeMap::new();
-        for (field, json) in map {
+    pub(super) fn seal_unknown(&self, map: &JsonMap, place: &Place<'_>) -> Result<JsonMap> {
+        let sealed = map.iter().map(|(field, json)| {
             let whole = Stretch::of(String::new(), json.view());
-            let json = self.values.seal(json, [whole], place, &step(field))?;
-            sealed.insert(field.clone(), json);
-        }
-        Ok(sealed)
+            Ok((field, self.values.seal(json, [whole], place, &step(field))?))
+        });
+        sealed.collect()
     }
 }
 
 impl ValueSealer {
     pub(crate) fn seal_outputs(&self, outputs: &StackOutputs, owner: Owner<'_>) -> Result<StackOutputs> {
         let place = Place::new(owner, Side::Outputs);
-        let (values, mut pinned) = self.open_map(&outputs.values, &place, Origin::Caller)?;
+        let outputs_by_name = outputs.values.iter().map(|(name, json)| (name.as_str(), json));
+        let (values, mut pinned): (BTreeMap<String, Json>, _) =
+            self.open_map(outputs_by_name, &place, Origin::Caller)?;
         let secrets = SecretStrings::of_output_map(&values, &outputs.sensitive);
         let mut sealed = BTreeMap::new();
         for (name, json) in &values {
@@ -98,21 +95,21 @@ impl ValueSealer {
         })
     }
 
-    fn open_map(
+    fn open_map<'m, M: FromIterator<(String, Json)>>(
         &self,
-        map: &BTreeMap<String, Json>,
+        map: impl Iterator<Item = (&'m str, &'m Json)>,
         place: &Place<'_>,
         from: Origin,
-    ) -> Result<(BTreeMap<String, Json>, Pinned)> {
-        let mut values = BTreeMap::new();
+    ) -> Result<(M, Pinned)> {
         let mut all = Pinned::new();
-        for (name, json) in map {
+        let values = map.map(|(name, json)| {
             let Opened { json, pinned } = self.open(json, place, &step(name), from)?;
-            values.insert(name.clone(), json);
             if !pinned.is_empty() {
-                all.insert(name.clone(), pinned);
+                all.insert(name.to_owned(), pinned);
             }
-        }
+            Ok((name.to_owned(), json))
+        });
+        let values = values.collect::<Result<M>>()?;
         Ok((values, all))
     }
 }

@@ -6,6 +6,7 @@
 
 use super::draft::Draft;
 use super::extension::KeptDependencies;
+use crate::error::Result;
 use state_core::{Address, Dependency, Entry, SharedEntry};
 use std::collections::{BTreeSet, HashMap, HashSet};
 
@@ -57,18 +58,18 @@ impl Graph {
 }
 
 /// Gives every draft its dependencies, reduced where that loses nothing.
-pub(super) fn settle(drafts: &mut [Draft]) {
+pub(super) fn settle(drafts: &mut [Draft]) -> Result<()> {
     let (graph, lists) = graph_of(drafts);
     let Some(order) = graph.order() else {
         // The cycle is for the topological order to report.
         for draft in drafts {
-            let listed = draft.listed.clone().unwrap_or_default();
-            set(draft, listed, true);
+            let listed = draft.listed.as_deref().unwrap_or_default().to_vec();
+            set(draft, listed, true)?;
         }
-        return;
+        return Ok(());
     };
     let reduced = reduce(&graph, &order, drafts, &lists);
-    for (draft, reduced) in drafts.iter_mut().zip(reduced) {
+    for (draft, reduced) in drafts.iter_mut().zip(reduced.of_each()) {
         let Some(listed) = draft.listed.take() else {
             continue;
         };
@@ -77,38 +78,61 @@ pub(super) fn settle(drafts: &mut [Draft]) {
         let keep = !reduced.is_closed || !is_canonical || listed.iter().any(|group| Some(group) == own);
         let short = reduced.kept.iter().map(|&at| listed[at].clone()).collect();
         draft.listed = Some(listed);
-        set(draft, short, keep);
+        set(draft, short, keep)?;
     }
+    Ok(())
 }
 
-fn set(draft: &mut Draft, mut reduced: Vec<Address>, keep: bool) {
+fn set(draft: &mut Draft, mut reduced: Vec<Address>, keep: bool) -> Result<()> {
     reduced.retain(|group| Some(group) != draft.entry.group.as_ref());
     let text = |groups: &[Address]| groups.iter().map(|group| group.as_str().to_owned()).collect();
     if let Some(listed) = draft.listed.take().filter(|_| keep) {
-        draft.facts.dependencies = Some(KeptDependencies {
+        draft.keep(KeptDependencies {
             listed: text(&listed),
             reduced: text(&reduced),
-        });
+        })?;
     }
-    draft.entry.depends_on = reduced.into_iter().map(Dependency::Group).collect();
+    draft.entry_mut().depends_on = reduced.into_iter().map(Dependency::Group).collect();
+    Ok(())
+}
+
+/// Something for every draft, where many drafts have the same: each is stored once.
+struct Few<T> {
+    all: Vec<T>,
+    /// Which one each draft has.
+    which: Vec<usize>,
+}
+
+impl<T> Few<T> {
+    fn of_each(&self) -> impl Iterator<Item = &T> {
+        self.which.iter().map(|&which| &self.all[which])
+    }
 }
 
 /// The graph, and every draft's list as nodes.
-fn graph_of(drafts: &[Draft]) -> (Graph, Vec<Vec<Node>>) {
+fn graph_of(drafts: &[Draft]) -> (Graph, Few<Vec<Node>>) {
     let mut graph = Graph::default();
-    let mut lists = Vec::with_capacity(drafts.len());
+    let mut lists = Few {
+        all: Vec::new(),
+        which: Vec::with_capacity(drafts.len()),
+    };
+    let mut known: HashMap<&[Address], usize> = HashMap::new();
     let mut seen = HashSet::new();
     for draft in drafts {
         let listed = draft.listed.as_deref().unwrap_or_default();
-        let list: Vec<_> = listed.iter().map(|group| graph.node(group)).collect();
+        let which = *known.entry(listed).or_insert_with(|| {
+            let list: Vec<Node> = listed.iter().map(|group| graph.node(group)).collect();
+            lists.all.push(list);
+            lists.all.len() - 1
+        });
         if let Some(group) = draft.entry.group.as_ref().filter(|_| draft.entry.is_live()) {
             let own = graph.node(group);
-            if seen.insert((own, list.clone())) {
-                let others = list.iter().copied().filter(|&node| node != own);
+            if seen.insert((own, which)) {
+                let others = lists.all[which].iter().copied().filter(|&node| node != own);
                 graph.listed[own].extend(others);
             }
         }
-        lists.push(list);
+        lists.which.push(which);
     }
     for listed in &mut graph.listed {
         listed.sort_unstable();
@@ -118,7 +142,6 @@ fn graph_of(drafts: &[Draft]) -> (Graph, Vec<Vec<Node>>) {
 }
 
 /// What is left of one list.
-#[derive(Clone, Default)]
 struct Reduced {
     /// Indices into the list.
     kept: Vec<usize>,
@@ -126,7 +149,7 @@ struct Reduced {
     is_closed: bool,
 }
 
-fn reduce(graph: &Graph, order: &[Node], drafts: &[Draft], lists: &[Vec<Node>]) -> Vec<Reduced> {
+fn reduce(graph: &Graph, order: &[Node], drafts: &[Draft], lists: &Few<Vec<Node>>) -> Few<Reduced> {
     let mut rank = vec![0; graph.listed.len()];
     for (position, &node) in order.iter().enumerate() {
         rank[node] = position;
@@ -150,19 +173,21 @@ fn reduce(graph: &Graph, order: &[Node], drafts: &[Draft], lists: &[Vec<Node>]) 
         stamps: vec![(0, 0); graph.listed.len()],
         round: 0,
     };
-    let mut known: HashMap<(Option<Node>, &[Node]), usize> = HashMap::new();
-    let mut reduced = vec![Reduced::default(); drafts.len()];
+    let mut known: HashMap<(Option<Node>, usize), usize> = HashMap::new();
+    let mut reduced = Few {
+        all: Vec::new(),
+        which: vec![0; drafts.len()],
+    };
     for at in sequence {
-        let key = (own[at], lists[at].as_slice());
-        if let Some(&same) = known.get(&key) {
-            reduced[at] = reduced[same].clone();
-        } else {
-            reduced[at] = walk.reduce(own[at], &lists[at]);
-            known.insert(key, at);
-        }
+        let list = &lists.all[lists.which[at]];
+        let which = *known.entry((own[at], lists.which[at])).or_insert_with(|| {
+            reduced.all.push(walk.reduce(own[at], list));
+            reduced.all.len() - 1
+        });
         if let Some(node) = own[at].filter(|_| drafts[at].entry.is_live()) {
-            walk.learn(node, &lists[at], &reduced[at]);
+            walk.learn(node, list, &reduced.all[which]);
         }
+        reduced.which[at] = which;
     }
     reduced
 }

@@ -3,13 +3,18 @@
 use super::address::{InstanceAddress, Key, ResourceAddress};
 use super::attributes;
 use super::draft::Draft;
-use super::extension::{EntryFacts, Shape};
+use super::extension::{self, EntryFacts, Shape};
 use super::fields::Fields;
 use super::sensitive;
+use crate::TERRAFORM;
 use crate::error::Result;
 use state_core::json::{Document, Json, Kind, Properties, View};
 use state_core::{Address, DeposedKey, Entry, EntryType};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Longer extensions are seldom alike, in bytes.
+const MAX_SHARED: usize = 512;
 
 /// What all instances of a resource share.
 pub(super) struct Resource {
@@ -19,15 +24,56 @@ pub(super) struct Resource {
     pub(super) rest: Option<Json>,
 }
 
-/// Addresses of groups, so that a name that many lists hold is stored once.
-pub(super) type Names = HashMap<String, Address>;
+/// What many instances say alike, stored once.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    /// Addresses of groups: many lists hold them.
+    names: HashMap<String, Address>,
+    /// Lists of dependencies.
+    lists: HashSet<Arc<[Address]>>,
+    /// Extensions.
+    facts: HashSet<Json>,
+}
+
+impl Shared {
+    /// The address of a name.
+    pub(super) fn address(&mut self, name: &str) -> state_core::Result<Address> {
+        if let Some(address) = self.names.get(name) {
+            return Ok(address.clone());
+        }
+        let address = Address::new(name)?;
+        self.names.insert(name.to_owned(), address.clone());
+        Ok(address)
+    }
+
+    fn list(&mut self, listed: Vec<Address>) -> Arc<[Address]> {
+        if let Some(known) = self.lists.get(&*listed) {
+            return Arc::clone(known);
+        }
+        let listed: Arc<[Address]> = listed.into();
+        self.lists.insert(Arc::clone(&listed));
+        listed
+    }
+
+    fn facts(&mut self, facts: &EntryFacts) -> Result<Json> {
+        let json = extension::to_json(facts)?;
+        if json.as_str().len() > MAX_SHARED {
+            return Ok(json);
+        }
+        if let Some(known) = self.facts.get(&json) {
+            return Ok(known.clone());
+        }
+        self.facts.insert(json.clone());
+        Ok(json)
+    }
+}
 
 /// Reads one.
 pub(super) fn read<'a>(
     document: Document<'a>,
     view: View<'a>,
     resource: &Resource,
-    names: &mut Names,
+    shared: &mut Shared,
 ) -> Result<Draft> {
     let mut fields = Fields::of(document, view, "an instance")?;
     let key = read_key(&mut fields)?;
@@ -57,9 +103,11 @@ pub(super) fn read<'a>(
         }
         None => facts.no_sensitive_attributes = true,
     }
-    let listed = read_dependencies(&mut fields, names)?;
+    let listed = read_dependencies(&mut fields, shared)?;
     facts.instance = fields.rest()?;
-    Ok(Draft { entry, listed, facts })
+    entry.extensions.insert(TERRAFORM, shared.facts(&facts)?);
+    let entry = entry.into();
+    Ok(Draft { entry, listed })
 }
 
 fn read_key(fields: &mut Fields<'_>) -> Result<Option<Key>> {
@@ -145,7 +193,7 @@ fn read_attributes(fields: &mut Fields<'_>, entry: &mut Entry, facts: &mut Entry
     Ok(())
 }
 
-fn read_dependencies(fields: &mut Fields<'_>, names: &mut Names) -> Result<Option<Vec<Address>>> {
+fn read_dependencies(fields: &mut Fields<'_>, shared: &mut Shared) -> Result<Option<Arc<[Address]>>> {
     let Some(list) = fields.take_kind("dependencies", Kind::Array)? else {
         return Ok(None);
     };
@@ -155,21 +203,8 @@ fn read_dependencies(fields: &mut Fields<'_>, names: &mut Names) -> Result<Optio
             let message = format!("a dependency is a string, found {}", view.kind());
             return Err(fields.error_at(&view, message));
         };
-        let address = match names.get(&*name) {
-            Some(address) => address.clone(),
-            None => intern(&name, names).map_err(|error| fields.error_at(&view, error.to_string()))?,
-        };
-        listed.push(address);
+        let address = shared.address(&name);
+        listed.push(address.map_err(|error| fields.error_at(&view, error.to_string()))?);
     }
-    Ok(Some(listed))
-}
-
-/// The address of a name, stored once.
-pub(super) fn intern(name: &str, names: &mut Names) -> state_core::Result<Address> {
-    if let Some(address) = names.get(name) {
-        return Ok(address.clone());
-    }
-    let address = Address::new(name)?;
-    names.insert(name.to_owned(), address.clone());
-    Ok(address)
+    Ok(Some(shared.list(listed)))
 }

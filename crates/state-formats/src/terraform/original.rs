@@ -4,9 +4,11 @@
 //! written. As long as we would still write that, nothing has changed and the text goes out as it came in.
 
 use super::extension::{self, Layout, Original, StateFacts};
+use super::render::{self, Sink};
 use crate::TERRAFORM;
 use crate::error::{Error, Result};
-use state_core::json::{Document, Limits, Style, write};
+use state_core::digest::Digester;
+use state_core::json::Style;
 use state_core::{Digest, Snapshot};
 
 /// How Terraform's encoder writes.
@@ -22,49 +24,89 @@ const COMPACT: Style = Style {
 /// The longest piece of a kept text, in bytes: escaped it still is far below what a reader takes.
 const PIECE: usize = 1 << 20;
 
-/// Lays out a compact state.
-pub(super) fn lay_out(compact: &str, layout: Option<Layout>) -> Result<String> {
-    let limits = Limits {
-        max_string_bytes: usize::MAX,
-        max_bytes: usize::MAX,
-        max_depth: 128,
-    };
-    let document = Document::parse(compact.as_bytes(), &limits).map_err(Error::malformed)?;
-    let mut text = String::with_capacity(compact.len() * 2);
+/// How the text that is kept while its state is read is packed: quickly.
+const LEVEL: i32 = 1;
+
+/// A text that is gone, with enough of it to know it again and to bring it back.
+pub(super) struct Kept {
+    digest: Digest,
+    is_one_line: bool,
+    length: usize,
+    packed: Vec<u8>,
+}
+
+impl Kept {
+    /// Of this text.
+    pub(super) fn of(text: &str) -> Result<Self> {
+        Ok(Self {
+            digest: Digest::of(text.as_bytes()),
+            is_one_line: !text.trim_end_matches('\n').contains('\n'),
+            length: text.len(),
+            packed: zstd::bulk::compress(text.as_bytes(), LEVEL).map_err(|_| lost())?,
+        })
+    }
+
+    fn text(&self) -> Result<String> {
+        let text = zstd::bulk::decompress(&self.packed, self.length).map_err(|_| lost())?;
+        String::from_utf8(text).map_err(|_| lost())
+    }
+}
+
+fn lost() -> Error {
+    Error::Core(state_core::Error::invalid(
+        "Terraform state",
+        "its text can't be kept in memory",
+    ))
+}
+
+/// Writes a snapshot's state in a layout.
+pub(super) fn lay_out(
+    snapshot: &Snapshot,
+    facts: &StateFacts,
+    layout: Option<Layout>,
+    out: &mut Sink<'_>,
+) -> Result<()> {
     let style = match layout {
         None | Some(Layout::Unended) => INDENTED,
         Some(Layout::Compact | Layout::CompactLine) => COMPACT,
     };
-    write(document.root(), &style, &mut text);
+    render::write(snapshot, facts, &super::header(snapshot, facts)?, &style, out)?;
     if matches!(layout, None | Some(Layout::CompactLine)) {
-        text.push('\n');
+        out("\n");
     }
-    Ok(text)
+    Ok(())
 }
 
-/// Puts into a snapshot's extension whatever makes its export give `text` again.
-pub(super) fn remember(snapshot: &mut Snapshot, mut facts: StateFacts, text: &str) -> Result<()> {
+/// The digest of a snapshot's state in a layout.
+fn digest(snapshot: &Snapshot, facts: &StateFacts, layout: Option<Layout>) -> Result<Digest> {
+    let mut digester = Digester::default();
+    lay_out(snapshot, facts, layout, &mut |piece| {
+        digester.add(piece.as_bytes());
+    })?;
+    Ok(digester.finish())
+}
+
+/// Puts into a snapshot's extension whatever makes its export give the text again.
+pub(super) fn remember(snapshot: &mut Snapshot, mut facts: StateFacts, text: &Kept) -> Result<()> {
     store(snapshot, &facts)?;
-    let compact = super::render(snapshot, &facts)?;
-    let rendered = lay_out(&compact, None)?;
-    if rendered == text {
+    let rendering = digest(snapshot, &facts, None)?;
+    if rendering == text.digest {
         return Ok(());
     }
-    if !text.trim_end_matches('\n').contains('\n') {
-        for layout in [Layout::Compact, Layout::CompactLine] {
-            if lay_out(&compact, Some(layout))? == text {
-                facts.layout = Some(layout);
-                return store(snapshot, &facts);
-            }
+    let others: &[Layout] = if text.is_one_line {
+        &[Layout::Compact, Layout::CompactLine, Layout::Unended]
+    } else {
+        &[Layout::Unended]
+    };
+    for &layout in others {
+        if digest(snapshot, &facts, Some(layout))? == text.digest {
+            facts.layout = Some(layout);
+            return store(snapshot, &facts);
         }
     }
-    if rendered.trim_end_matches('\n') == text {
-        facts.layout = Some(Layout::Unended);
-        return store(snapshot, &facts);
-    }
     facts.original = Some(Original {
-        text: pieces(text),
-        rendering: Digest::of(rendered.as_bytes()),
+        text: pieces(&text.text()?),
+        rendering,
     });
     store(snapshot, &facts)
 }

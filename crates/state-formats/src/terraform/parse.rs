@@ -1,16 +1,21 @@
 //! Reads a version 4 state from its top level down to its resources.
+//!
+//! Text and entries of a large state don't fit into memory beside each other, so all of it is read twice: once to see
+//! that it is right, while errors can still tell the place; then from its end on, and what was read of the text goes.
 
 use super::address::{Mode, ModulePath, ResourceAddress, is_identifier};
 use super::cty;
 use super::draft::Draft;
 use super::extension::{OutputFacts, ResourceFacts, StateFacts};
 use super::fields::Fields;
-use super::instance::{self, Names, Resource};
+use super::instance::{self, Resource, Shared};
 use super::provider;
-use super::version::is_version;
+use super::version::{self, is_version};
 use crate::error::{Error, Result};
+use state_core::Address;
 use state_core::json::{Document, Json, Kind, View};
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 
 /// A state as it was read.
 #[derive(Debug, Default)]
@@ -19,11 +24,11 @@ pub(super) struct Parsed {
     pub(super) facts: StateFacts,
     pub(super) outputs: BTreeMap<String, Json>,
     pub(super) sensitive_outputs: Vec<String>,
-    /// The instances, in the order of the text.
-    pub(super) drafts: Vec<Draft>,
+    /// Where the resources with instances stand in the text, in order.
+    pub(super) resources: Vec<Range<usize>>,
 }
 
-/// Reads all of it.
+/// Reads all of it but for the instances, which are only looked at.
 pub(super) fn read(document: Document<'_>) -> Result<Parsed> {
     let mut fields = Fields::of(document, document.root(), "a state")?;
     fields.take("version");
@@ -41,13 +46,28 @@ pub(super) fn read(document: Document<'_>) -> Result<Parsed> {
             read_output(document, &name, view, &mut parsed)?;
         }
     }
-    let mut reader = Reader {
-        document,
-        names: Names::new(),
-        keys: HashSet::new(),
-    };
+    let mut shared = Shared::default();
+    let mut keys = HashSet::new();
     for view in fields.elements("resources")? {
-        reader.read_resource(view, &mut parsed)?;
+        let (resource, instances) = read_resource(document, view)?;
+        let mut is_empty = true;
+        for view in instances {
+            let draft = instance::read(document, view, &resource, &mut shared)?;
+            let key = draft.entry.key();
+            if keys.contains(&key) {
+                let message = format!("a duplicate instance: {key} stands in the state twice");
+                return Err(Error::at(&document, &view, message));
+            }
+            keys.insert(key);
+            is_empty = false;
+        }
+        if is_empty {
+            parsed.facts.resources.push(without_instances(resource));
+        } else {
+            parsed
+                .resources
+                .push(view.offset()..view.offset() + view.text().len());
+        }
     }
     parsed.facts.check_results = read_checks(&mut fields)?;
     parsed.facts.rest = fields.rest()?;
@@ -111,50 +131,53 @@ pub(super) fn sensitive_name(name: &str) -> String {
     pointer
 }
 
-struct Reader<'a> {
+/// A resource, and its instances that are still to be read.
+fn read_resource<'a>(
     document: Document<'a>,
-    names: Names,
-    /// The keys of the instances so far: address and deposed key.
-    keys: HashSet<(String, Option<String>)>,
+    view: View<'a>,
+) -> Result<(Resource, impl Iterator<Item = View<'a>> + use<'a>)> {
+    let mut fields = Fields::of(document, view, "a resource")?;
+    let address = read_address(&mut fields)?;
+    let provider = match fields.string("provider")? {
+        Some((provider, view)) if !provider::is_reference(&provider) => {
+            return Err(fields.error_at(&view, "`provider` isn't a provider reference"));
+        }
+        provider => provider.map(|(text, _)| text.into_owned()),
+    };
+    let instances = fields.elements("instances")?;
+    let group = Address::new(address.group()).map_err(|error| fields.error(error.to_string()))?;
+    let resource = Resource {
+        address,
+        group,
+        provider,
+        rest: fields.rest()?,
+    };
+    Ok((resource, instances))
 }
 
-impl<'a> Reader<'a> {
-    fn read_resource(&mut self, view: View<'a>, parsed: &mut Parsed) -> Result<()> {
-        let mut fields = Fields::of(self.document, view, "a resource")?;
-        let address = read_address(&mut fields)?;
-        let provider = match fields.string("provider")? {
-            Some((provider, view)) if !provider::is_reference(&provider) => {
-                return Err(fields.error_at(&view, "`provider` isn't a provider reference"));
-            }
-            provider => provider.map(|(text, _)| text.into_owned()),
-        };
-        let instances: Vec<_> = fields.elements("instances")?.collect();
-        let group = instance::intern(&address.group(), &mut self.names)
-            .map_err(|error| fields.error(error.to_string()))?;
-        let resource = Resource {
-            address,
-            group,
-            provider,
-            rest: fields.rest()?,
-        };
-        if instances.is_empty() {
-            parsed.facts.resources.push(without_instances(resource));
-            return Ok(());
-        }
+/// So much of the text goes at once, in bytes.
+const STRIDE: usize = 4 << 20;
+
+/// Reads the instances of a state that was found right, in the order of the text, which is used up.
+pub(super) fn drafts(mut text: String, resources: &[Range<usize>]) -> Result<Vec<Draft>> {
+    let mut shared = Shared::default();
+    let mut drafts = Vec::new();
+    for place in resources.iter().rev() {
+        let document = version::document(text[place.clone()].as_bytes())?;
+        let (mut resource, instances) = read_resource(document, document.root())?;
+        resource.group = shared.address(resource.group.as_str())?;
+        let first = drafts.len();
         for view in instances {
-            let draft = instance::read(self.document, view, &resource, &mut self.names)?;
-            let deposed = draft.entry.deposed.as_ref().map(ToString::to_string);
-            if !self.keys.insert((draft.entry.address.to_string(), deposed)) {
-                let message = format!(
-                    "a duplicate instance: {} stands in the state twice",
-                    draft.entry.key()
-                );
-                return Err(Error::at(&self.document, &view, message));
-            }
-            parsed.drafts.push(draft);
+            drafts.push(instance::read(document, view, &resource, &mut shared)?);
         }
-        Ok(())
+        drafts[first..].reverse();
+        text.truncate(place.start);
+        if text.capacity() - text.len() > STRIDE {
+            text.shrink_to_fit();
+        }
     }
+    drafts.reverse();
+    Ok(drafts)
 }
 
 fn read_address(fields: &mut Fields<'_>) -> Result<ResourceAddress> {

@@ -7,10 +7,10 @@ use super::address::{InstanceAddress, Key, ResourceAddress};
 use super::attributes::push_token;
 use super::cty;
 use super::dependencies::Expansion;
-use super::extension::{self, EntryFacts, StateFacts};
+use super::extension::{self, EntryFacts, ResourceFacts, StateFacts};
 use super::parse::sensitive_name;
 use crate::error::{Error, Result};
-use state_core::json::{ArrayWriter, Json, ObjectWriter};
+use state_core::json::{self, Document, Json, Limits, ObjectWriter, Style};
 use state_core::{Entry, EntryType, Snapshot};
 use std::collections::BTreeMap;
 
@@ -21,21 +21,53 @@ pub(super) struct Header<'a> {
     pub(super) lineage: &'a str,
 }
 
-/// Appends the state, compact, in Terraform's order.
+/// Takes the text, piece by piece.
+pub(super) type Sink<'s> = dyn FnMut(&str) + 's;
+
+/// Writes the state in Terraform's order, without a newline at its end. No more than one resource of it is held.
 pub(super) fn write(
     snapshot: &Snapshot,
     facts: &StateFacts,
     header: &Header<'_>,
-    out: &mut String,
+    style: &Style,
+    out: &mut Sink<'_>,
 ) -> Result<()> {
-    let mut state = ObjectWriter::new(out);
+    let frame = frame(snapshot, facts, header);
+    let frame = reparsed(&frame)?;
+    let mut text = String::new();
+    for (index, (key, value)) in frame.root().members().into_iter().flatten().enumerate() {
+        text.push(if index == 0 { '{' } else { ',' });
+        break_line(&mut text, style, 1);
+        json::write(Json::from_string(&key).view(), style, &mut text);
+        text.push_str(if style.indent.is_some() { ": " } else { ":" });
+        if key == RESOURCES {
+            out(&text);
+            text.clear();
+            write_resources(snapshot, facts, style, out)?;
+        } else {
+            json::write_at(value, style, 1, &mut text);
+        }
+    }
+    break_line(&mut text, style, 0);
+    text.push('}');
+    out(&text);
+    Ok(())
+}
+
+/// The field whose elements are written one by one.
+const RESOURCES: &str = "resources";
+
+/// The state without its resources, compact.
+fn frame(snapshot: &Snapshot, facts: &StateFacts, header: &Header<'_>) -> String {
+    let mut text = String::new();
+    let mut state = ObjectWriter::new(&mut text);
     state
         .u64("version", 4)
         .string("terraform_version", header.terraform_version)
         .u64("serial", header.serial)
         .string("lineage", header.lineage);
     write_outputs(snapshot, facts, state.object("outputs"));
-    write_resources(snapshot, facts, state.array("resources"))?;
+    state.array(RESOURCES).finish();
     if let Some(results) = &facts.check_results {
         let mut text = String::new();
         checks::write(results.view(), &mut text);
@@ -43,7 +75,24 @@ pub(super) fn write(
     }
     write_rest(facts.rest.as_ref(), &mut state);
     state.finish();
-    Ok(())
+    text
+}
+
+/// Reads what was just written, to lay it out.
+fn reparsed(compact: &str) -> Result<Document<'_>> {
+    let limits = Limits {
+        max_string_bytes: usize::MAX,
+        max_bytes: usize::MAX,
+        max_depth: 128,
+    };
+    Document::parse(compact.as_bytes(), &limits).map_err(Error::malformed)
+}
+
+fn break_line(out: &mut String, style: &Style, depth: usize) {
+    if let Some(indent) = style.indent {
+        out.push('\n');
+        out.extend(std::iter::repeat_n(indent, depth));
+    }
 }
 
 /// Adds the members of an object that was kept.
@@ -96,77 +145,96 @@ struct Member<'a> {
 /// A resource on its way out.
 #[derive(Default)]
 struct Resource<'a> {
-    provider: Option<String>,
-    rest: Option<Json>,
-    /// Whether anything says that Terraform knows it.
-    is_known: bool,
-    members: Vec<Member<'a>>,
+    /// In the order of the snapshot.
+    members: Vec<(Option<Key>, &'a Entry)>,
+    /// What was kept of it when it had none.
+    empty: Option<&'a ResourceFacts>,
 }
 
-fn write_resources(snapshot: &Snapshot, facts: &StateFacts, mut array: ArrayWriter<'_>) -> Result<()> {
+fn write_resources(snapshot: &Snapshot, facts: &StateFacts, style: &Style, out: &mut Sink<'_>) -> Result<()> {
     let mut expansion = Expansion::over(&snapshot.entries);
-    for (address, mut resource) in resources_of(snapshot, facts)? {
-        let mut object = array.object();
-        if !address.module.is_empty() {
-            object.string("module", &address.module);
+    let (mut compact, mut text) = (String::new(), String::from("["));
+    let mut is_first = true;
+    for (address, resource) in resources_of(snapshot, facts)? {
+        compact.clear();
+        write_resource(&address, resource, &mut expansion, &mut compact)?;
+        if !is_first {
+            text.push(',');
         }
-        object
-            .string("mode", address.mode.name())
-            .string("type", &address.kind)
-            .string("name", &address.name);
-        if let Some(provider) = &resource.provider {
-            object.string("provider", provider);
-        }
-        resource.members.sort_by(|a, b| {
-            let rank = |member: &Member<'_>| (member.key.clone(), member.entry.deposed.clone());
-            rank(a).cmp(&rank(b))
-        });
-        let mut instances = object.array("instances");
-        for member in &resource.members {
-            let dependencies = expansion.of(member.entry);
-            instance::write(member, dependencies, instances.object());
-        }
-        instances.finish();
-        write_rest(resource.rest.as_ref(), &mut object);
-        object.finish();
+        is_first = false;
+        break_line(&mut text, style, 2);
+        json::write_at(reparsed(&compact)?.root(), style, 2, &mut text);
+        out(&text);
+        text.clear();
     }
-    array.finish();
+    if !is_first {
+        break_line(&mut text, style, 1);
+    }
+    text.push(']');
+    out(&text);
+    Ok(())
+}
+
+fn write_resource<'a>(
+    address: &ResourceAddress,
+    resource: Resource<'a>,
+    expansion: &mut Expansion<'a>,
+    out: &mut String,
+) -> Result<()> {
+    let Resource { members, empty } = resource;
+    let members = members.into_iter().map(|(key, entry)| {
+        let facts = extension::of_entry(entry)?;
+        Ok(Member { key, entry, facts })
+    });
+    let mut members = members.collect::<Result<Vec<_>>>()?;
+    let known = || members.iter().filter_map(|member| member.facts.as_ref());
+    if let (Some(first), None, None) = (members.first(), known().next(), empty) {
+        return Err(Error::not_exportable(
+            first.entry.key().to_string(),
+            "it has no provider in it: Terraform never knew this resource",
+        ));
+    }
+    let provider = known().find_map(|facts| facts.provider.clone());
+    let provider = provider.or_else(|| empty?.provider.clone());
+    let rest = known().find_map(|facts| facts.resource.clone());
+    let rest = rest.or_else(|| empty?.rest.clone());
+    let mut object = ObjectWriter::new(out);
+    if !address.module.is_empty() {
+        object.string("module", &address.module);
+    }
+    object
+        .string("mode", address.mode.name())
+        .string("type", &address.kind)
+        .string("name", &address.name);
+    if let Some(provider) = &provider {
+        object.string("provider", provider);
+    }
+    members.sort_by(|a, b| (&a.key, &a.entry.deposed).cmp(&(&b.key, &b.entry.deposed)));
+    let mut instances = object.array("instances");
+    for member in &members {
+        let dependencies = expansion.of(member.entry);
+        instance::write(member, dependencies, instances.object());
+    }
+    instances.finish();
+    write_rest(rest.as_ref(), &mut object);
+    object.finish();
     Ok(())
 }
 
 /// The resources in Terraform's order.
 fn resources_of<'a>(
     snapshot: &'a Snapshot,
-    facts: &StateFacts,
+    facts: &'a StateFacts,
 ) -> Result<BTreeMap<ResourceAddress, Resource<'a>>> {
     let mut resources: BTreeMap<_, Resource<'_>> = BTreeMap::new();
     for entry in &snapshot.entries {
         let address = address_of(entry)?;
-        let facts = extension::of_entry(entry)?;
         let resource = resources.entry(address.resource).or_default();
-        if let Some(facts) = &facts {
-            resource.is_known = true;
-            resource.provider = resource.provider.take().or_else(|| facts.provider.clone());
-            resource.rest = resource.rest.take().or_else(|| facts.resource.clone());
-        }
-        resource.members.push(Member {
-            key: address.key,
-            entry,
-            facts,
-        });
+        resource.members.push((address.key, entry));
     }
     for empty in &facts.resources {
         let resource = resources.entry(instance::resource_address(empty)?).or_default();
-        resource.is_known = true;
-        resource.provider = resource.provider.take().or_else(|| empty.provider.clone());
-        resource.rest = resource.rest.take().or_else(|| empty.rest.clone());
-    }
-    let stranger = resources.values().find(|resource| !resource.is_known);
-    if let Some(member) = stranger.and_then(|resource| resource.members.first()) {
-        return Err(Error::not_exportable(
-            member.entry.key().to_string(),
-            "it has no provider in it: Terraform never knew this resource",
-        ));
+        resource.empty = Some(empty);
     }
     Ok(resources)
 }

@@ -1,8 +1,9 @@
 //! One batch: what goes into a frame, and who waits for it.
 
-use state_core::journal::Record;
+use state_core::journal::{MAX_PAYLOAD, Record};
+use state_core::json::{Document, Limits};
 use state_core::state::Loaded;
-use state_core::verify::Violation;
+use state_core::verify::{Rule, Violation};
 use state_core::{Base, Digest, Error, MutationId, Result, RevisionId, State};
 use tokio::sync::oneshot;
 
@@ -98,7 +99,7 @@ impl Batch {
             reply,
         } = job;
         let mut state = self.state.clone();
-        match prepare(&mut state, work, &loaded, base) {
+        match prepare(&mut state, work, &loaded, base).and_then(fitting) {
             Err(error) => {
                 let _ = reply.send(Err(error)).ok();
             }
@@ -174,6 +175,37 @@ impl Batch {
             let _ = reply.send(Err(told_to_each(error, mutations))).ok();
         }
     }
+}
+
+/// What fits into no frame, or could be written and not read again, is refused alone: it must not end the queue for all
+/// others, nor the stack for all readers.
+fn fitting((records, answer): (Vec<Prepared>, Answer)) -> Result<(Vec<Prepared>, Answer)> {
+    const MOST: usize = MAX_PAYLOAD - FULL_BYTES;
+    let bytes: usize = records.iter().map(|prepared| prepared.line.len()).sum();
+    let detail = if bytes > MOST {
+        format!("encoded it has {bytes} bytes; {MOST} are the most")
+    } else if records.iter().any(|prepared| has_long_string(&prepared.line)) {
+        "it has a string of more than 16 MiB".to_owned()
+    } else {
+        return Ok((records, answer));
+    };
+    Err(Error::Integrity {
+        object: "the change".to_owned(),
+        violations: vec![Violation {
+            rule: Rule::Size,
+            entry: None,
+            detail,
+        }],
+    })
+}
+
+/// Whether a string in it is longer than any reader takes.
+pub(crate) fn has_long_string(json: &[u8]) -> bool {
+    let limits = Limits {
+        max_depth: usize::MAX,
+        ..Limits::default()
+    };
+    json.len() > limits.max_string_bytes && Document::parse(json.trim_ascii_end(), &limits).is_err()
 }
 
 fn prepare(state: &mut State, work: Work, loaded: &Loaded, base: &Base) -> Result<(Vec<Prepared>, Answer)> {

@@ -17,6 +17,7 @@ mod registry;
 mod revisions;
 mod rotation;
 mod sealed;
+mod seed_000;
 mod seed_001;
 mod seed_004;
 mod sessions;

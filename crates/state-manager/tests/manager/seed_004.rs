@@ -14,7 +14,7 @@ fn plugin(name: &str) -> Plugin {
 }
 
 /// Whether somebody else, who opens the stack now, is told that the snapshot is reliable.
-async fn reliable(backend: &MemoryBackend) -> bool {
+pub(crate) async fn reliable(backend: &MemoryBackend) -> bool {
     stacks(backend, 9).list().await.unwrap().remove(0).reliable
 }
 
@@ -151,4 +151,101 @@ async fn what_breaks_a_rule_is_reported_and_recorded_all_the_same() {
     assert_eq!(kept.entry.unwrap().id.as_deref(), Some("i-17"));
     assert!(!reliable(&backend).await);
     assert!(stack.verify(true).await.unwrap().report.is_valid());
+}
+
+/// What is too large for any frame, or breaks a rule, is refused alone: what others did meanwhile is recorded.
+#[tokio::test]
+async fn what_is_refused_is_in_nobodys_way() {
+    let (_, stack) = new_stack().await;
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    create(&update, entry("a", &[])).await;
+    let step = update.begin(Intent::create(entry("b", &[]))).await.unwrap();
+    let part = format!("\"{}\"", "x".repeat(13 << 20));
+    let huge = Json::parse(&format!("[{}]", [&*part; 5].join(","))).unwrap();
+    let small = Json::from_string("x");
+    let long = Json::from_string(&"x".repeat(17 << 20));
+    let properties = |value: &Json| {
+        let json = Json::parse(&format!(r#"{{"v":{}}}"#, value.as_str())).unwrap();
+        Properties::new(json).unwrap()
+    };
+    let of_stack = |value: &Json| StackOutputs {
+        values: [("v".to_owned(), value.clone())].into(),
+        sensitive: Vec::new(),
+    };
+    let read = Entry {
+        outputs: Some(properties(&huge)),
+        ..entry("a", &[])
+    };
+    let called = Entry {
+        configuration: Some("x".repeat(17 << 20)),
+        ..entry("a", &[])
+    };
+    for refused in [
+        update.set_outputs(of_stack(&huge)).await,
+        update.set_outputs(of_stack(&long)).await,
+        update.record_plugin(plugin(long.as_str())).await,
+        update.outputs(key("a"), properties(&huge), Vec::new()).await,
+        update.outputs(key("gone"), properties(&small), Vec::new()).await,
+        update.refresh(key("a"), Some(read)).await,
+        update.refresh(key("a"), Some(called)).await,
+        update.refresh(key("a"), Some(entry("a", &["nowhere"]))).await,
+        update.replace(key("gone")).await,
+    ] {
+        let error = refused.unwrap_err();
+        assert_eq!(error.kind(), state_core::ErrorKind::Integrity, "{error}");
+        assert!(error.to_string().len() < 1_000);
+    }
+    update.set_outputs(of_stack(&small)).await.unwrap();
+    update.record_plugin(plugin("p")).await.unwrap();
+    update
+        .outputs(key("a"), properties(&small), Vec::new())
+        .await
+        .unwrap();
+    assert_eq!(step.succeed(Some(entry("b", &[]))).await.unwrap(), vec![]);
+    update.finish(UpdateResult::Succeeded).await.unwrap();
+    session.close().await.unwrap();
+    let current = stack.current().await.unwrap();
+    assert_eq!(current.outputs, of_stack(&small).values);
+    assert_eq!(current.manifest.unwrap().plugins, [plugin("p")]);
+    assert_eq!(current.entries[0].outputs, Some(properties(&small)));
+    assert_eq!(names(&stack).await, ["a", "b"]);
+}
+
+/// Plugins, outputs of the stack and of entries are recorded while the state is marked and while a result that breaks a
+/// rule waits: nothing that happened is kept out because something else is wrong.
+#[tokio::test]
+async fn what_happens_is_recorded_while_something_else_is_wrong() {
+    let (backend, stack) = new_stack().await;
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    state_core::target::SnapshotPersister::invalidate(&update)
+        .await
+        .unwrap();
+    create(&update, entry("a", &[])).await;
+    let step = update.begin(Intent::create(entry("b", &[]))).await.unwrap();
+    let broken = step.succeed(Some(entry("b", &["nowhere"]))).await.unwrap();
+    assert_eq!(broken.len(), 1, "reported");
+    update.record_plugin(plugin("p")).await.unwrap();
+    let outputs = Properties::new(Json::parse(r#"{"v":1}"#).unwrap());
+    update
+        .outputs(key("a"), outputs.clone().unwrap(), Vec::new())
+        .await
+        .unwrap();
+    let of_stack = StackOutputs {
+        values: [("v".to_owned(), Json::from_string("x"))].into(),
+        sensitive: Vec::new(),
+    };
+    update.set_outputs(of_stack.clone()).await.unwrap();
+    create(&update, entry("c", &["a"])).await;
+    update.finish(UpdateResult::Failed).await.unwrap();
+    session.close().await.unwrap();
+    let current = stack.current().await.unwrap();
+    assert_eq!(names(&stack).await, ["a", "c"]);
+    assert_eq!(current.outputs, of_stack.values);
+    assert_eq!(current.entries[0].outputs, outputs);
+    let manifest = current.manifest.unwrap();
+    assert_eq!(manifest.plugins, [plugin("p")]);
+    assert!(current.pending_operations[0].result.is_some());
+    assert!(!reliable(&backend).await);
 }

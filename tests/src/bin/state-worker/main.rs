@@ -8,10 +8,12 @@
 //! | `count DIR TIMES` | adds one to a counter under the writer lock, again and again |
 //! | `move DIR STEP` | moves entries to another stack and stands still at a step: before or behind a call that writes |
 //! | `cost DIR ENTRIES` | what mutations cost at a size, as JSON |
+//! | `cli ARGUMENTS` | what `statectl ARGUMENTS` does; then the most memory that it had, in KiB, on stderr |
 
 mod commit;
 mod cost;
 mod count;
+mod peak;
 mod relocate;
 
 use state_core::Result;
@@ -35,6 +37,7 @@ fn main() -> ExitCode {
         ["count", dir, times] => runtime(1).block_on(count::run(dir, number(times))),
         ["move", dir, step] => runtime(2).block_on(relocate::run(dir, number(step))),
         ["cost", dir, entries] => runtime(1).block_on(cost::run(dir, number(entries))),
+        ["cli", ..] => return peak::run(),
         _ => return ExitCode::from(2),
     };
     match done {

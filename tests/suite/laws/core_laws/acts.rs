@@ -5,9 +5,9 @@ use super::super::aim::number;
 use super::super::naive::Verdict;
 use super::bench::{Bench, Checked, lineage, moment};
 use proptest::sample::Index;
-use state_core::journal::{CheckpointNote, Mark, Rebase, RebaseCause, Stored};
+use state_core::journal::{CheckpointNote, Mark, Rebase, RebaseCause, Stored, Vouch};
 use state_core::mutation::{Begin, Edit, End, Resolve, StackOutputs, Step, StepChange};
-use state_core::snapshot::Plugin;
+use state_core::snapshot::{Invalidation, Plugin};
 use state_core::{
     Base, DeposedKey, Digest, Entropy, MutationId, Record, Slot, Snapshot, SnapshotRef, UpdateId, UpdateInfo,
     UpdateKind, UpdateResult, codec,
@@ -59,9 +59,13 @@ impl Bench {
             Action::Finish(result) => self.finish(*result),
             Action::Crash => self.crash(),
             Action::Checkpoint => self.checkpoint(),
-            Action::Restore(_) | Action::Import(..) | Action::Write(..) | Action::Forget(_) => {
-                self.turn_back(action)
-            }
+            Action::Restore(_)
+            | Action::Import(..)
+            | Action::Write(..)
+            | Action::Forget(_)
+            | Action::Save(..) => self.turn_back(action),
+            Action::Invalidate => self.invalidate(),
+            Action::Validate => self.apply(Record::Validate(Vouch::Resolved)).map(drop),
             _ => self.step(action),
         }
     }
@@ -141,6 +145,11 @@ impl Bench {
                 let foreign = Some(("terraform".to_owned(), u64::from(*serial)));
                 self.rebase(&snapshot, RebaseCause::Import { foreign })
             }
+            Action::Save(which, length) => {
+                let snapshot = self.first_of(which, length);
+                self.rebase(&snapshot, RebaseCause::Import { foreign: None })?;
+                self.apply(Record::Validate(Vouch::Saved)).map(drop)
+            }
             Action::Write(which, length) => {
                 let snapshot = self.first_of(which, length);
                 let reference = self.store(&snapshot);
@@ -153,6 +162,14 @@ impl Bench {
             }
             _ => Ok(()),
         }
+    }
+
+    fn invalidate(&mut self) -> Checked {
+        let mark = Invalidation {
+            update: UpdateId::random(&self.entropy),
+            since: moment(),
+        };
+        self.apply(Record::Invalidate(mark)).map(drop)
     }
 
     /// An earlier revision with only its first entries: still in order.

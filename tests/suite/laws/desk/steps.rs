@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use state_core::mutation::StackOutputs;
 use state_core::snapshot::Plugin;
+use state_core::target::SnapshotPersister;
 use state_core::{Entry, RevisionId, Snapshot, UpdateKind};
 use state_manager::UpdateRequest;
 
@@ -95,16 +96,22 @@ impl Desk {
                     .outputs(aim.target(target), number("out", *value), Vec::new())
                     .await
             }
+            Action::Invalidate => update.invalidate().await,
+            Action::Save(which, length) => match self.reader.revisions() {
+                made if made.is_empty() => Ok(()),
+                made => {
+                    let snapshot = self.first_of(which.get(&made), length);
+                    update.save(snapshot).await.map(drop)
+                }
+            },
             Action::Edit(hands) => {
                 let changes = hands.iter().map(|hand| aim.hand(hand)).collect();
                 update.edit(changes).await
             }
             Action::Plugin(number) => {
-                let plugin = Plugin {
-                    kind: "resource".to_owned(),
-                    name: format!("p{number}"),
-                    version: String::new(),
-                };
+                let (kind, name) = ("resource".to_owned(), format!("p{number}"));
+                let version = String::new();
+                let plugin = Plugin { kind, name, version };
                 update.record_plugin(plugin).await
             }
             Action::StackOutputs(value) => {

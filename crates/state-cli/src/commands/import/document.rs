@@ -6,7 +6,7 @@ use crate::exit::ExitCode;
 use crate::marks::count;
 use crate::mask::MASKED;
 use state_core::ErrorKind;
-use state_formats::{Format, Imported, detect, import, import_broken};
+use state_formats::{Format, Imported, detect, import_broken, import_owned};
 use std::io::Read;
 use std::path::Path;
 
@@ -37,8 +37,12 @@ pub(super) fn read(
         None => detect(&bytes).map_err(|error| failed(&name, error))?,
     };
     let clock = &*context.environment.clock;
-    let import = if repair { import_broken } else { import };
-    let mut imported = import(&bytes, format, clock).map_err(|error| failed(&name, error))?;
+    let imported = if repair {
+        import_broken(&bytes, format, clock)
+    } else {
+        import_owned(bytes, format, clock)
+    };
+    let mut imported = imported.map_err(|error| failed(&name, error))?;
     let pending = imported.snapshot.pending_operations.len();
     if pending > 0 {
         let what = count(
@@ -49,6 +53,12 @@ pub(super) fn read(
         imported
             .notes
             .push(format!("{what} taken over: resolve them where they were begun"));
+    }
+    if imported.snapshot.invalidated.is_some() {
+        imported.notes.push(
+            "the file says that its stack wasn't reliable when it was written: compare it with the world"
+                .to_owned(),
+        );
     }
     Ok(Source { format, imported })
 }

@@ -8,8 +8,8 @@ use crate::mask;
 use crate::mending::{self, StepView};
 use crate::render::page::Page;
 use serde::Serialize;
-use state_core::RevisionId;
 use state_core::repair::Repaired;
+use state_core::{RevisionId, Snapshot};
 
 /// What an import did.
 #[derive(Serialize)]
@@ -34,10 +34,30 @@ pub(super) struct Summary<'a> {
     repaired: Vec<StepView<'a>>,
 }
 
+/// How much there is in a snapshot that is about to be used up.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Content {
+    entries: usize,
+    outputs: usize,
+    sensitive_values: usize,
+}
+
+impl Content {
+    /// Counts.
+    pub(super) fn of(snapshot: &Snapshot) -> Self {
+        Self {
+            entries: snapshot.entries.len(),
+            outputs: snapshot.outputs.len(),
+            sensitive_values: mask::count(snapshot),
+        }
+    }
+}
+
 impl<'a> Summary<'a> {
     /// Puts together what is known.
     pub(super) fn new(
         source: &'a Source,
+        content: Content,
         target: &Target,
         outcome: Outcome,
         repaired: Option<&'a Repaired>,
@@ -47,7 +67,6 @@ impl<'a> Summary<'a> {
             Outcome::Unchanged(revision) => (false, revision, false),
         };
         let foreign = source.imported.foreign.as_ref();
-        let snapshot = &source.imported.snapshot;
         Self {
             stack: target.stack.name().to_string(),
             short_name: target.stack.name().short(),
@@ -55,9 +74,9 @@ impl<'a> Summary<'a> {
             changed,
             revision,
             format: source.format.name(),
-            entries: snapshot.entries.len(),
-            outputs: snapshot.outputs.len(),
-            sensitive_values: mask::count(snapshot),
+            entries: content.entries,
+            outputs: content.outputs,
+            sensitive_values: content.sensitive_values,
             foreign_lineage: foreign.map(|foreign| &*foreign.lineage),
             foreign_serial: foreign.map(|foreign| foreign.serial),
             created_store: target.created_store,

@@ -3,17 +3,13 @@
 //! A hidden value must come back as the placeholder, in its place: then it is what it was.
 
 use crate::mask::{HIDDEN, sides};
-use state_core::json::{Json, ObjectWriter, View, write_string};
+use state_core::json::{Json, JsonMap, ObjectWriter, View, write_string};
 use state_core::{Entry, Properties, Snapshot};
 use std::collections::BTreeMap;
 
 /// The entry as it may be shown: sensitive values hidden, and whatever may hold secrets that nobody marked.
 pub(super) fn hidden(entry: &Entry) -> Entry {
     let (inputs, outputs) = sides(entry, false);
-    let opaque = |kept: &BTreeMap<String, Json>| -> BTreeMap<String, Json> {
-        let names = kept.keys().cloned();
-        names.map(|name| (name, Json::from_string(HIDDEN))).collect()
-    };
     Entry {
         id: crate::mask::id(entry, false),
         inputs: inputs.and_then(Properties::new),
@@ -24,12 +20,14 @@ pub(super) fn hidden(entry: &Entry) -> Entry {
     }
 }
 
+/// What is there, and not what it is.
+fn opaque(kept: &JsonMap) -> JsonMap {
+    let names = kept.keys();
+    names.map(|name| (name, Json::from_string(HIDDEN))).collect()
+}
+
 /// The snapshot as it may be shown.
 pub(super) fn hidden_snapshot(snapshot: &Snapshot) -> Snapshot {
-    let opaque = |kept: &BTreeMap<String, Json>| -> BTreeMap<String, Json> {
-        let names = kept.keys().cloned();
-        names.map(|name| (name, Json::from_string(HIDDEN))).collect()
-    };
     let outputs = crate::mask::outputs(snapshot, false);
     Snapshot {
         entries: snapshot
@@ -71,8 +69,8 @@ pub(super) fn entry(old: Option<&Entry>, edited: Entry, problems: &mut Vec<Strin
     };
     let inputs = side(&old.inputs, &shown.inputs, &edited.inputs, "inputs");
     let outputs = side(&old.outputs, &shown.outputs, &edited.outputs, "outputs");
-    let extensions = values.map(&old.extensions, &shown.extensions, &edited.extensions, &at);
-    let unknown = values.map(&old.unknown, &shown.unknown, &edited.unknown, &at);
+    let extensions = values.rest(&old.extensions, &shown.extensions, &edited.extensions, &at);
+    let unknown = values.rest(&old.unknown, &shown.unknown, &edited.unknown, &at);
     Entry {
         id: id.view().as_str().map(String::from),
         inputs,
@@ -88,16 +86,35 @@ pub(super) fn header(old: &Snapshot, edited: Snapshot, problems: &mut Vec<String
     let shown = hidden_snapshot(old);
     let mut values = Values { problems };
     Snapshot {
-        outputs: values.map(&old.outputs, &shown.outputs, &edited.outputs, "outputs"),
-        extensions: values.map(
+        outputs: {
+            let [old, shown, edited] = [&old.outputs, &shown.outputs, &edited.outputs];
+            let kept = values.map(all(old), all(shown), all(edited), "outputs");
+            kept.into_iter().collect()
+        },
+        extensions: values.rest(
             &old.extensions,
             &shown.extensions,
             &edited.extensions,
             "extensions",
         ),
-        unknown: values.map(&old.unknown, &shown.unknown, &edited.unknown, "the snapshot"),
+        unknown: values.rest(&old.unknown, &shown.unknown, &edited.unknown, "the snapshot"),
         ..edited
     }
+}
+
+fn all(map: &BTreeMap<String, Json>) -> impl Iterator<Item = (&str, &Json)> {
+    map.iter().map(|(name, value)| (name.as_str(), value))
+}
+
+/// The members as one value.
+fn object<'m>(members: impl Iterator<Item = (&'m str, &'m Json)>) -> Json {
+    let mut text = String::new();
+    let mut object = ObjectWriter::new(&mut text);
+    for (name, value) in members {
+        object.raw(name, value.as_str());
+    }
+    object.finish();
+    Json::parse(&text).unwrap_or_else(|_| Json::null())
 }
 
 struct Values<'p> {
@@ -105,22 +122,18 @@ struct Values<'p> {
 }
 
 impl Values<'_> {
-    fn map(
+    fn rest(&mut self, old: &JsonMap, shown: &JsonMap, new: &JsonMap, at: &str) -> JsonMap {
+        let kept = self.map(old.iter(), shown.iter(), new.iter(), at);
+        kept.into_iter().collect()
+    }
+
+    fn map<'m>(
         &mut self,
-        old: &BTreeMap<String, Json>,
-        shown: &BTreeMap<String, Json>,
-        new: &BTreeMap<String, Json>,
+        old: impl Iterator<Item = (&'m str, &'m Json)>,
+        shown: impl Iterator<Item = (&'m str, &'m Json)>,
+        new: impl Iterator<Item = (&'m str, &'m Json)>,
         at: &str,
-    ) -> BTreeMap<String, Json> {
-        let object = |map: &BTreeMap<String, Json>| {
-            let mut text = String::new();
-            let mut object = ObjectWriter::new(&mut text);
-            for (name, value) in map {
-                object.raw(name, value.as_str());
-            }
-            object.finish();
-            Json::parse(&text).unwrap_or_else(|_| Json::null())
-        };
+    ) -> Vec<(String, Json)> {
         let value = self.value(&object(old), &object(shown), &object(new), at);
         let members = value.view().members().into_iter().flatten();
         members

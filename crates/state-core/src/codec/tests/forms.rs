@@ -93,9 +93,9 @@ fn unknown_fields_survive_in_both_forms() {
 fn a_known_field_wins_over_an_unknown_one_of_its_name() {
     let mut snapshot = read(UNOBIN);
     let mut entry = Entry::clone(&snapshot.entries[0]);
-    entry.unknown.insert("protect".into(), Json::null());
+    entry.unknown.insert("protect", Json::null());
     snapshot.entries[0] = entry.into();
-    snapshot.unknown.insert("entries".into(), Json::null());
+    snapshot.unknown.insert("entries", Json::null());
     assert_eq!(decode("s", &encode_stored(&snapshot)).unwrap(), read(UNOBIN));
     assert_eq!(encode_pretty(&snapshot), UNOBIN);
 }

@@ -1,7 +1,7 @@
 //! The laws of the codec, on random snapshots.
 
 use super::{UNOBIN, decode, encode_pretty, encode_stored};
-use crate::codec::entry_text;
+use crate::codec::{StoredReader, entry_text};
 use crate::entry::Provider;
 use crate::snapshot::{Continuation, ForeignSerial, Manifest, Plugin};
 use crate::{
@@ -10,7 +10,8 @@ use crate::{
 };
 use proptest::collection::{btree_map, vec};
 use proptest::option;
-use proptest::prelude::{Just, Strategy, any, prop_assert_eq, prop_oneof, proptest};
+use proptest::prelude::{Just, Strategy, any, prop_assert, prop_assert_eq, prop_oneof, proptest};
+use proptest::sample::Index;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -151,8 +152,8 @@ fn filled(entry: Entry) -> impl Strategy<Value = Entry> {
                 tainted,
                 created,
                 modified,
-                extensions,
-                unknown,
+                extensions: extensions.into(),
+                unknown: unknown.into(),
                 ..entry.clone()
             }
         },
@@ -234,8 +235,8 @@ fn snapshot() -> impl Strategy<Value = Snapshot> {
             entries: entries.into_iter().map(Arc::new).collect(),
             outputs,
             sensitive_outputs,
-            extensions,
-            unknown,
+            extensions: extensions.into(),
+            unknown: unknown.into(),
             ..snapshot
         }
     })
@@ -251,6 +252,26 @@ proptest! {
         let again = decode("stored", &stored).unwrap();
         prop_assert_eq!(encode_stored(&again), stored);
         prop_assert_eq!(encode_pretty(&again), pretty);
+    }
+
+    #[test]
+    fn the_stored_form_is_read_line_by_line_as_it_is_read_as_a_whole(
+        snapshot in snapshot(),
+        which in any::<Index>(),
+        fate in 0..4_u8,
+    ) {
+        let stored = encode_stored(&snapshot);
+        let mut lines: Vec<Vec<u8>> = stored.split_inclusive(|&b| b == b'\n').map(<[u8]>::to_vec).collect();
+        prop_assert_eq!(by_line(&lines).unwrap(), snapshot);
+        let at = which.index(lines.len());
+        match fate {
+            // What lies between is for the digest to miss.
+            0 => drop(lines.remove(if at % 2 == 0 { 0 } else { lines.len() - 1 })),
+            1 => lines.insert(at, lines[at].clone()),
+            2 => drop(lines[at].pop()),
+            _ => lines[at].insert(0, b'x'),
+        }
+        prop_assert!(by_line(&lines).is_err(), "a line was lost, doubled or changed: {at}");
     }
 
     #[test]
@@ -293,4 +314,12 @@ proptest! {
             }
         }
     }
+}
+
+fn by_line(lines: &[Vec<u8>]) -> crate::Result<Snapshot> {
+    let mut reader = StoredReader::new("stored");
+    for line in lines {
+        reader.line(line)?;
+    }
+    reader.finish()
 }

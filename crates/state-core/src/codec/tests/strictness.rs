@@ -165,7 +165,7 @@ fn a_value_deeper_than_64_levels_is_refused_wherever_it_stands() {
 fn whatever_is_legal_in_an_entry_is_legal_in_the_deepest_place_of_a_snapshot() {
     let mut entry = Entry::leaf(Address::new("a").unwrap(), "k");
     let deep = Json::parse(&nested(64)).unwrap();
-    entry.extensions.insert("t".into(), deep);
+    entry.extensions.insert("t", deep);
     let operation = PendingOperation {
         id: MutationId::from_bits([1; 16]),
         op: Op::Create,

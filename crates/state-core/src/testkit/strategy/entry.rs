@@ -3,12 +3,11 @@
 use super::json::{json_objects, json_values, keys};
 use crate::entry::{Entry, EntryType};
 use crate::environment::Timestamp;
-use crate::json::{Json, Properties};
+use crate::json::{JsonMap, Properties};
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::{Index, select};
-use std::collections::BTreeMap;
 
 /// The content of an entry: everything but address, deposed key, uid, group and references.
 #[derive(Clone, Debug)]
@@ -52,8 +51,8 @@ struct Rest {
     init_errors: Vec<String>,
     created: Option<Timestamp>,
     modified: Option<Timestamp>,
-    extensions: BTreeMap<String, Json>,
-    unknown: BTreeMap<String, Json>,
+    extensions: JsonMap,
+    unknown: JsonMap,
 }
 
 impl Content {
@@ -119,18 +118,19 @@ pub(super) fn timestamps() -> impl Strategy<Value = Timestamp> {
 }
 
 /// Fields from the future.
-pub(super) fn unknown_fields() -> impl Strategy<Value = BTreeMap<String, Json>> {
-    btree_map("x-[a-c]{1,2}", json_values(), 0..2)
+pub(super) fn unknown_fields() -> impl Strategy<Value = JsonMap> {
+    btree_map("x-[a-c]{1,2}", json_values(), 0..2).prop_map(JsonMap::from)
 }
 
 /// What other systems left.
-pub(super) fn extensions() -> impl Strategy<Value = BTreeMap<String, Json>> {
+pub(super) fn extensions() -> impl Strategy<Value = JsonMap> {
     let object = json_objects().prop_map(|(object, _)| object.json().clone());
     btree_map(
         select(vec!["terraform", "pulumi"]).prop_map(str::to_owned),
         object,
         0..2,
     )
+    .prop_map(JsonMap::from)
 }
 
 /// Names of secrets among the members of an object: one by name, one by pointer; sorted.

@@ -8,11 +8,11 @@ use crate::address::{DeposedKey, EntryKey};
 use crate::counter::Serial;
 use crate::entry::{Entry, SharedEntry};
 use crate::environment::Timestamp;
-use crate::id::{Lineage, MutationId};
+use crate::id::{Lineage, MutationId, UpdateId};
 use crate::json::Json;
 use crate::mutation::{Op, Outcome};
 use crate::pending::{PendingOperation, RefusedResult};
-use crate::snapshot::{FactoryInfo, ForeignSerial, Manifest, Plugin, Snapshot};
+use crate::snapshot::{FactoryInfo, ForeignSerial, Invalidation, Manifest, Plugin, Snapshot};
 use proptest::collection::{btree_map, btree_set, vec};
 use proptest::option;
 use proptest::prelude::*;
@@ -31,22 +31,34 @@ pub fn snapshots(max: usize) -> impl Strategy<Value = Snapshot> {
         timestamps(),
     );
     let rest = (foreign_serials(), extensions(), unknown_fields());
-    let list = (entries_in_order(max), vec(operations(), 0..3));
-    (identity, list, outputs(), rest).prop_map(|(identity, (entries, operations), outputs, rest)| {
-        let (lineage, serial, factory, stack, manifest, generated_at) = identity;
-        let mut snapshot = Snapshot::new(factory, stack, generated_at);
-        snapshot.lineage = lineage;
-        snapshot.serial = serial;
-        snapshot.manifest = manifest;
-        snapshot.pending_operations = (0..)
-            .zip(operations)
-            .map(|(place, draft)| draft.build(place, &entries))
-            .collect();
-        snapshot.entries = entries;
-        (snapshot.outputs, snapshot.sensitive_outputs) = outputs;
-        (snapshot.foreign_serials, snapshot.extensions, snapshot.unknown) = rest;
-        snapshot
-    })
+    let list = (
+        entries_in_order(max),
+        vec(operations(), 0..3),
+        option::of(invalidations()),
+    );
+    (identity, list, outputs(), rest).prop_map(
+        |(identity, (entries, operations, invalidated), outputs, rest)| {
+            let (lineage, serial, factory, stack, manifest, generated_at) = identity;
+            let mut snapshot = Snapshot::new(factory, stack, generated_at);
+            snapshot.lineage = lineage;
+            snapshot.serial = serial;
+            snapshot.manifest = manifest;
+            snapshot.pending_operations = (0..)
+                .zip(operations)
+                .map(|(place, draft)| draft.build(place, &entries))
+                .collect();
+            snapshot.entries = entries;
+            snapshot.invalidated = invalidated;
+            (snapshot.outputs, snapshot.sensitive_outputs) = outputs;
+            (snapshot.foreign_serials, snapshot.extensions, snapshot.unknown) = rest;
+            snapshot
+        },
+    )
+}
+
+fn invalidations() -> impl Strategy<Value = Invalidation> {
+    let update = any::<[u8; 16]>().prop_map(UpdateId::from_bits);
+    (update, timestamps()).prop_map(|(update, since)| Invalidation { update, since })
 }
 
 fn factories() -> impl Strategy<Value = FactoryInfo> {

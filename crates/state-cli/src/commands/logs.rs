@@ -1,0 +1,140 @@
+//! `logs`: what engines and providers said during updates.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::output::{Report, stream_line};
+use crate::render::page::{Page, Style};
+use crate::render::time::Since;
+use crate::revision::History;
+use crate::{glob, store};
+use serde::Serialize;
+use state_core::{LogLevel, Timestamp};
+use state_manager::{LogQuery, Stack, StoredLine};
+
+/// Print what was said during updates, the oldest first. With `--json` each line is a document of its own.
+///
+/// Logs are printed as they were written: whoever writes one leaves out what is secret.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Only what is about this entry, or one below it; with `*` (any text) or `?` (one character), about entries that match.
+    #[arg(long, value_name = "GLOB")]
+    address: Option<String>,
+    /// At least this level: `trace`, `debug`, `info`, `warning` or `error`.
+    #[arg(long, value_name = "LEVEL")]
+    level: Option<LogLevel>,
+    /// Not before then: a span back from now (`2h`, `7d`), a day (`2026-05-30`) or a moment (RFC 3339).
+    #[arg(long, value_name = "WHEN")]
+    since: Option<Since>,
+    /// Before then.
+    #[arg(long, value_name = "WHEN")]
+    until: Option<Since>,
+    /// Only of the update that made this revision: an id, the beginning of one, a serial, `@` or `@-`.
+    #[arg(long, value_name = "REV")]
+    update: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    update: u64,
+    time: &'a Timestamp,
+    level: LogLevel,
+    address: Option<&'a str>,
+    source: &'a str,
+    message: &'a str,
+}
+
+impl<'a> From<&'a StoredLine> for Line<'a> {
+    fn from(stored: &'a StoredLine) -> Self {
+        let line = &stored.line;
+        Self {
+            update: stored.update.get(),
+            time: &line.time,
+            level: line.level,
+            address: line.address.as_ref().map(|address| address.as_str()),
+            source: &line.source,
+            message: &line.message,
+        }
+    }
+}
+
+/// Prints them.
+pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let stack = store::open_stack(context).await?;
+    let (query, pattern) = query(context, args, &stack).await?;
+    let fits = |line: &StoredLine| {
+        let address = line.line.address.as_ref();
+        pattern.is_none_or(|pattern| address.is_some_and(|address| glob::matches(pattern, address.as_str())))
+    };
+    let mut logs = stack.log_walk(&query).await?;
+    let mut shown = Vec::new();
+    'updates: while let Some(lines) = logs.next().await? {
+        for line in lines.into_iter().filter(fits) {
+            if !context.global.json {
+                shown.push(line);
+            } else if !stream_line("logs", &Line::from(&line))? {
+                break 'updates;
+            }
+        }
+    }
+    if context.global.json {
+        return Ok(Report::raw(Vec::new(), Vec::new()));
+    }
+    let lines: Vec<Line<'_>> = shown.iter().map(Line::from).collect();
+    Report::new(context, "logs", &lines, Vec::new(), |page| {
+        for line in &lines {
+            print(page, line);
+        }
+    })
+}
+
+/// What to ask the library for, and the pattern that is left to match here.
+async fn query<'a>(
+    context: &Context,
+    args: &'a Args,
+    stack: &Stack,
+) -> Result<(LogQuery, Option<&'a str>), CliError> {
+    let now = context.now();
+    let moment = |flag, given: &Option<Since>| {
+        let moment = given.as_ref().map(|given| given.moment(flag, &now)).transpose();
+        moment.map(|moment| moment.map(|moment| Timestamp::new(moment.to_string())))
+    };
+    let pattern = args.address.as_deref();
+    let (matched, named) = match pattern {
+        Some(pattern) if pattern.contains(['*', '?']) => (Some(pattern), None),
+        other => (None, other),
+    };
+    let update = match &args.update {
+        Some(wanted) => Some(History::of(stack).await?.resolve(wanted)?.serial()),
+        None => None,
+    };
+    let query = LogQuery {
+        address: named.map(str::parse).transpose()?,
+        level: args.level,
+        since: moment("--since", &args.since)?,
+        until: moment("--until", &args.until)?,
+        update,
+        limit: None,
+    };
+    Ok((query, matched))
+}
+
+fn print(page: &mut Page, line: &Line<'_>) {
+    let style = match line.level {
+        LogLevel::Error => Style::Bad,
+        LogLevel::Warning => Style::Warn,
+        LogLevel::Info => Style::Plain,
+        LogLevel::Trace | LogLevel::Debug => Style::Dim,
+    };
+    page.styled(Style::Dim, line.time.as_str());
+    page.styled(style, &format!(" {:<7} ", line.level.name()));
+    let about = [line.source, line.address.unwrap_or_default()].into_iter();
+    for part in about.filter(|part| !part.is_empty()) {
+        page.styled(Style::Bold, part);
+        page.styled(Style::Plain, ": ");
+    }
+    let mut message = line.message.lines();
+    page.line(message.next().unwrap_or_default());
+    for more in message {
+        page.block(more);
+    }
+}

@@ -1,0 +1,191 @@
+//! Every command that there is, run with `--json` once: what it prints is described, and nothing else is.
+
+use crate::sandbox::{Sandbox, fixture};
+use serde_json::Value;
+use state_core::{LogLevel, LogLine, Timestamp, UpdateKind, UpdateResult};
+use state_manager::{Intent, UpdateRequest};
+use std::collections::BTreeSet;
+
+const DATABASE: &str = "terraform_data.database";
+
+/// A folder, what was run in it, and the kinds that came back.
+struct Tour {
+    sandbox: Sandbox,
+    ran: Vec<String>,
+    kinds: BTreeSet<String>,
+}
+
+impl Tour {
+    /// Runs a command that succeeds; each line that it prints fits its schema. The first one's data comes back.
+    #[track_caller]
+    fn go(&mut self, arguments: &[&str]) -> Value {
+        let ran = self
+            .sandbox
+            .run(&[arguments, &["--json", "--yes"]].concat())
+            .exits(0);
+        assert_eq!(ran.stderr, "", "{arguments:?}");
+        self.ran.push(arguments.join(" "));
+        let mut first = None;
+        for line in ran.stdout.lines() {
+            let mut document: Value = serde_json::from_str(line).unwrap();
+            let objections = crate::schemas::objections(&document);
+            assert!(
+                objections.is_empty(),
+                "{arguments:?}: {objections:#?}: {document:#}"
+            );
+            self.kinds.insert(document["kind"].as_str().unwrap().to_owned());
+            first.get_or_insert(document["data"].take());
+        }
+        first.unwrap_or_else(|| panic!("{arguments:?} printed nothing"))
+    }
+}
+
+/// The commands that `--help` lists, with those below them.
+fn commands(sandbox: &Sandbox, above: &[&str]) -> Vec<String> {
+    let help = sandbox.run(&[above, &["--help"]].concat()).exits(0).stdout;
+    let listed = help.split("Commands:\n").nth(1).unwrap_or_default();
+    let block = listed.split("\n\n").next().unwrap_or_default();
+    let names = block.lines().filter_map(|line| line.strip_prefix("  "));
+    let names = names.filter_map(|line| line.split(' ').next().filter(|name| !name.is_empty()));
+    let mut found = Vec::new();
+    for name in names.filter(|name| *name != "help") {
+        let path = [above, &[name]].concat();
+        let below = commands(sandbox, &path);
+        if below.is_empty() {
+            found.push(path.join(" "));
+        }
+        found.extend(below);
+    }
+    found
+}
+
+/// Leaves an operation pending, and lines in a log.
+fn work(sandbox: &Sandbox) {
+    sandbox.on_stack(async |stack| {
+        let session = stack.lock("deploy").await.unwrap();
+        let request = UpdateRequest::new(UpdateKind::Update);
+        let update = session.start_update(request).await.unwrap();
+        let moment = Timestamp::new("2026-01-01T00:00:00Z");
+        update.log(&LogLine::new(moment, LogLevel::Info, "hello"));
+        drop(update.begin(Intent::delete(entry_key())).await.unwrap());
+        update.finish(UpdateResult::Failed).await.unwrap();
+        session.close().await.unwrap();
+    });
+}
+
+fn entry_key() -> state_core::EntryKey {
+    state_core::EntryKey::live("terraform_data.backup".parse().unwrap())
+}
+
+fn reading(tour: &mut Tour) {
+    for arguments in [
+        &["backends"][..],
+        &["stack", "ls"],
+        &["list"],
+        &["show", DATABASE],
+        &["outputs"],
+        &["history"],
+        &["logs"],
+        &["diff", "1", "2"],
+        &["diff"],
+        &["blame", DATABASE],
+        &["find", "database"],
+        &["graph"],
+        &["graph", "--around", DATABASE, "--depth", "1"],
+        &["verify", "--deep"],
+        &["export"],
+        &["export", "--rev", "1", "-o", "out.tfstate"],
+        &["pending", "list"],
+        &["lock", "status"],
+        &["config", "show"],
+        &["completions", "bash"],
+        &["schema"],
+        &["schema", "history"],
+        &["list", "--at", "1"],
+    ] {
+        tour.go(arguments);
+    }
+}
+
+fn changing(tour: &mut Tour) {
+    let id = tour.go(&["pending", "list"])[0]["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    tour.go(&["pending", "resolve", &id, "--not-done"]);
+    tour.go(&["pending", "trust"]);
+    tour.go(&["mv", "terraform_data.backup", "terraform_data.spare"]);
+    tour.go(&["diff"]);
+    tour.go(&["rm", "terraform_data.spare", "--force"]);
+    for mark in ["protect", "unprotect", "taint", "untaint"] {
+        tour.go(&[mark, DATABASE]);
+    }
+    tour.sandbox.write(
+        "edits.json",
+        format!(r#"{{"operations":[{{"op":"protect","addresses":["{DATABASE}"]}}]}}"#),
+    );
+    tour.go(&["apply-edits", "edits.json"]);
+    tour.go(&["undo"]);
+    tour.go(&["repair"]);
+    tour.go(&["repair", "--dry-run"]);
+    tour.go(&["rollback", "1"]);
+    tour.go(&["gc", "--dry-run"]);
+    tour.go(&["gc"]);
+    let lock = tour.go(&["lock", "acquire", "-m", "freeze"]);
+    let id = lock["client-lock"]["id"].as_str().unwrap().to_owned();
+    tour.go(&["lock", "status"]);
+    tour.go(&["stack", "ls"]);
+    tour.go(&["lock", "release", "--lock-id", &id]);
+    tour.go(&["lock", "break"]);
+    tour.go(&["stack", "new", "other"]);
+    tour.go(&["stack", "rename", "other", "another"]);
+    tour.go(&["stack", "rm", "another"]);
+}
+
+#[test]
+fn every_command_prints_what_is_described_and_nothing_else_is_described() {
+    let mut tour = Tour {
+        sandbox: Sandbox::new(),
+        ran: Vec::new(),
+        kinds: BTreeSet::new(),
+    };
+    tour.go(&["init"]);
+    for name in ["shop.tfstate", "successor.tfstate"] {
+        tour.go(&["import", fixture(name).to_str().unwrap()]);
+    }
+    work(&tour.sandbox);
+    reading(&mut tour);
+    changing(&mut tour);
+    let all = commands(&tour.sandbox, &[]);
+    assert!(all.len() > 35, "{all:?}");
+    // An editor is a terminal's: `surgery.rs` runs it with one that answers for a person.
+    for command in all.iter().filter(|command| *command != "edit") {
+        let began = |ran: &String| ran == command || ran.starts_with(&format!("{command} "));
+        assert!(
+            tour.ran.iter().any(began),
+            "run `{command}` here, and describe what it prints"
+        );
+    }
+    let kinds = tour.sandbox.run(&["schema"]).exits(0).stdout;
+    // What is an error; the lock of another, broken by its id; and the same as the other changes by hand.
+    let elsewhere = ["error", "lock-break-client", "edit"];
+    for kind in kinds.lines().filter(|kind| !elsewhere.contains(kind)) {
+        assert!(tour.kinds.contains(kind), "no command prints `{kind}`");
+    }
+}
+
+#[test]
+fn the_help_of_a_command_tells_all_that_is_said_of_it() {
+    let sandbox = Sandbox::new();
+    for (command, told) in [
+        ("find", "mark:tainted"),
+        ("apply-edits", "\"operations\""),
+        ("import", "a higher serial"),
+        ("undo", "not the world"),
+        ("logs", "leaves out what is secret"),
+    ] {
+        let help = sandbox.run(&["help", command]).exits(0).stdout;
+        let words: Vec<&str> = help.split_whitespace().collect();
+        assert!(words.join(" ").contains(told), "{command}: {help}");
+    }
+}

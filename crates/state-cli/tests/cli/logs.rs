@@ -1,0 +1,148 @@
+//! `logs`: what was said during updates, found again by whoever asks.
+
+use crate::sandbox::Sandbox;
+use serde_json::Value;
+use state_core::{LogLevel, LogLine, Timestamp, UpdateKind, UpdateResult};
+use state_manager::UpdateRequest;
+
+const LINES: [(&str, LogLevel, Option<&str>, &str); 4] = [
+    ("2026-01-01T00:00:00Z", LogLevel::Info, None, "begin"),
+    (
+        "2026-01-01T01:00:00Z",
+        LogLevel::Debug,
+        Some("module.net.vpc"),
+        "looked at the \u{1b}[31mvpc\nand again",
+    ),
+    (
+        "2026-01-01T02:00:00Z",
+        LogLevel::Warning,
+        Some("module.network"),
+        "slow",
+    ),
+    (
+        "2026-01-01T03:00:00Z",
+        LogLevel::Error,
+        Some("module.net"),
+        "gone",
+    ),
+];
+
+/// A stack with two updates; in each all lines were said. The import before them said nothing.
+fn talkative() -> Sandbox {
+    let sandbox = Sandbox::with_shop();
+    sandbox.on_stack(async |stack| {
+        let session = stack.lock("deploy").await.unwrap();
+        for _ in 0..2 {
+            let update = session
+                .start_update(UpdateRequest::new(UpdateKind::Update))
+                .await
+                .unwrap();
+            for (time, level, address, message) in LINES {
+                let mut line = LogLine::new(Timestamp::new(time), level, message);
+                line.address = address.map(|address| address.parse().unwrap());
+                line.source = "engine".to_owned();
+                update.log(&line);
+            }
+            update.finish(UpdateResult::Succeeded).await.unwrap();
+        }
+        session.close().await.unwrap();
+    });
+    sandbox
+}
+
+/// The documents that `--json` prints, each held against its schema.
+fn lines(sandbox: &Sandbox, arguments: &[&str]) -> Vec<Value> {
+    let ran = sandbox.run(&[&["logs", "--json"], arguments].concat()).exits(0);
+    assert_eq!(ran.stderr, "");
+    let documents = ran.stdout.lines().map(|line| {
+        let mut document: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(crate::schemas::objections(&document), Vec::<String>::new());
+        assert_eq!(
+            (&document["kind"], &document["format-version"]),
+            (&"logs".into(), &1.into())
+        );
+        document["data"].take()
+    });
+    documents.collect()
+}
+
+fn said(sandbox: &Sandbox, arguments: &[&str]) -> Vec<String> {
+    let first = |line: &Value| {
+        line["message"]
+            .as_str()
+            .unwrap()
+            .split(' ')
+            .next()
+            .unwrap()
+            .to_owned()
+    };
+    lines(sandbox, arguments).iter().map(first).collect()
+}
+
+#[test]
+fn every_flag_narrows_what_is_printed() {
+    let sandbox = talkative();
+    let all = lines(&sandbox, &[]);
+    assert_eq!(all.len(), 8);
+    assert_eq!((&all[0]["update"], &all[7]["update"]), (&2.into(), &3.into()));
+    assert_eq!(
+        (&all[1]["address"], &all[0]["address"]),
+        (&"module.net.vpc".into(), &Value::Null)
+    );
+    for (narrowed, expected) in [
+        (&["--update", "3"][..], &["begin", "looked", "slow", "gone"][..]),
+        (&["--update", "@-", "--level", "warning"], &["slow", "gone"]),
+        (&["--update", "@", "--address", "module.net"], &["looked", "gone"]),
+        (
+            &["--update", "@", "--address", "module.net*"],
+            &["looked", "slow", "gone"],
+        ),
+        (&["--update", "@", "--address", "*.vpc"], &["looked"]),
+        (
+            &[
+                "--update",
+                "@",
+                "--since",
+                "2026-01-01T01:00:00Z",
+                "--until",
+                "2026-01-01T03:00:00Z",
+            ],
+            &["looked", "slow"],
+        ),
+        (&["--until", "2026-01-01"], &[]),
+        (&["--update", "1"], &[]),
+        (&["--since", "1s", "--until", "0s"], &[]),
+        (&["--level", "error"], &["gone", "gone"]),
+    ] {
+        assert_eq!(said(&sandbox, narrowed), expected, "{narrowed:?}");
+    }
+    for (wrong, code) in [
+        (["--level", "loud"], 2),
+        (["--since", "soon"], 2),
+        (["--until", "1mo"], 2),
+        (["--update", "9"], 10),
+        (["--address", ""], 1),
+    ] {
+        let refused = sandbox
+            .run(&[&["logs", "--json"][..], &wrong].concat())
+            .exits(code);
+        assert_eq!(refused.json()["kind"], "error", "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_line_is_readable_and_plays_no_tricks_on_the_terminal() {
+    let sandbox = talkative();
+    let page = sandbox.run(&["logs", "--update", "@"]).exits(0).stdout;
+    assert_eq!(
+        page.lines().collect::<Vec<_>>(),
+        [
+            "2026-01-01T00:00:00Z info    engine: begin",
+            "2026-01-01T01:00:00Z debug   engine: module.net.vpc: looked at the \\u{1b}[31mvpc",
+            "  and again",
+            "2026-01-01T02:00:00Z warning engine: module.network: slow",
+            "2026-01-01T03:00:00Z error   engine: module.net: gone",
+        ]
+    );
+    assert_eq!(Sandbox::with_shop().run(&["logs"]).exits(0).stdout, "");
+}

@@ -1,0 +1,90 @@
+//! Whole snapshots on their way into the store: made ours, judged, stored.
+
+use super::Session;
+use crate::queue::Published;
+use crate::snapshots;
+use state_core::repair;
+use state_core::verify::{self, Violation};
+use state_core::{Entropy, Entry, Error, Result, Snapshot, SnapshotRef, Uid};
+use std::sync::Arc;
+
+/// Says what becomes of a snapshot that may break rules; the words name it in errors.
+type Judge = fn(&str, Snapshot, &dyn Entropy) -> Result<(Snapshot, Vec<Violation>)>;
+
+impl Session {
+    /// Makes a snapshot ours, verifies it and stores it.
+    pub(super) async fn store(&self, snapshot: Snapshot) -> Result<(SnapshotRef, Arc<Snapshot>)> {
+        let (reference, snapshot, _) = self.store_as(snapshot, refuse).await?;
+        Ok((reference, snapshot))
+    }
+
+    /// Makes a snapshot ours and stores it; one that breaks rules is stored repaired, and those come back.
+    pub(super) async fn store_whatever_it_is(
+        &self,
+        snapshot: Snapshot,
+    ) -> Result<(SnapshotRef, Arc<Snapshot>, Vec<Violation>)> {
+        self.store_as(snapshot, mend).await
+    }
+
+    async fn store_as(
+        &self,
+        mut snapshot: Snapshot,
+        judge: Judge,
+    ) -> Result<(SnapshotRef, Arc<Snapshot>, Vec<Violation>)> {
+        let Published { state, tail, .. } = self.published.borrow().clone();
+        snapshot.lineage = Some(self.stack.lineage());
+        snapshot.serial = Some(state.serial().next());
+        snapshot.stack = self.stack.name().to_string();
+        snapshot.continuation = None;
+        snapshot.pending_operations = Vec::new();
+        snapshot.invalidated = None;
+        let entropy = Arc::clone(&self.stack.environment().entropy);
+        let object = format!("snapshot for stack {}", self.stack.name().short());
+        let seal = self.seal.clone();
+        let (snapshot, broken) = snapshots::blocking(move || {
+            // What a snapshot says of itself comes first: mixed with those that are there now, its uids could meet.
+            identify(&mut snapshot, &*entropy, |entry| {
+                let known = state.entry(&entry.key()).filter(|old| old.id == entry.id);
+                known.and_then(|old| old.uid)
+            });
+            let (snapshot, broken) = judge(&object, snapshot, &*entropy)?;
+            Ok::<_, Error>((seal.snapshot(snapshot)?, broken))
+        })
+        .await??;
+        let snapshot = Arc::new(snapshot);
+        let reference = snapshots::store(&*self.writer, Arc::clone(&snapshot), tail.next).await?;
+        Ok((reference, snapshot, broken))
+    }
+}
+
+/// Gives each entry that has none a uid: the one that is known, or a new one.
+fn identify(snapshot: &mut Snapshot, entropy: &dyn Entropy, known: impl Fn(&Entry) -> Option<Uid>) {
+    for entry in &mut snapshot.entries {
+        if entry.uid.is_none() {
+            let uid = known(entry).unwrap_or_else(|| Uid::random(entropy));
+            Arc::make_mut(entry).uid = Some(uid);
+        }
+    }
+}
+
+fn refuse(object: &str, snapshot: Snapshot, _: &dyn Entropy) -> Result<(Snapshot, Vec<Violation>)> {
+    verify::check(object, &snapshot).map(|()| (snapshot, Vec::new()))
+}
+
+fn mend(object: &str, snapshot: Snapshot, entropy: &dyn Entropy) -> Result<(Snapshot, Vec<Violation>)> {
+    let broken = verify::verify(&snapshot).violations;
+    if broken.is_empty() {
+        return Ok((snapshot, broken));
+    }
+    let repaired = repair::repair(&snapshot);
+    if !repaired.is_valid() {
+        return Err(Error::Integrity {
+            object: object.to_owned(),
+            violations: broken,
+        });
+    }
+    let mut mended = repaired.snapshot;
+    // Of two with one uid the later one lost it: nobody knows which of them had it before.
+    identify(&mut mended, entropy, |_| None);
+    Ok((mended, broken))
+}

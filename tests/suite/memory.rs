@@ -1,0 +1,84 @@
+//! What `statectl` needs in memory for a large state, against the bytes of the state as it is stored, uncompressed.
+//!
+//! The peak is the system's own count for a process that does nothing else (`VmHWM`): program, threads and all that the
+//! allocator keeps. Where the system doesn't tell, nothing is checked.
+
+use crate::process::WORKER;
+use state_core::codec;
+use state_manager::{Actor, Environment, Stacks, file_url};
+use state_tests::large::terraform_state;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// How many entries the state has.
+const ENTRIES: usize = 100_000;
+
+/// The most that a command may need: so many times the stored size, in tenths.
+const TENTHS: u64 = 25;
+
+#[test]
+fn import_open_list_and_verify_of_100_000_entries_need_at_most_2_5_times_the_stored_size() {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("large.tfstate"), terraform_state(ENTRIES)).expect("a file");
+    // The lock reads the state to write to it, and does nothing else: it only opens.
+    let commands: [(&str, &[&str]); 5] = [
+        ("import", &["import", "large.tfstate"]),
+        ("open", &["lock", "acquire", "--message", "open"]),
+        ("list", &["list"]),
+        ("list as JSON", &["list", "--json"]),
+        ("verify", &["verify"]),
+    ];
+    let peaks = commands.map(|(name, arguments)| (name, peak(folder.path(), arguments)));
+    let stored = stored_size(folder.path());
+    for (name, peak) in peaks {
+        let Some(peak) = peak else {
+            println!("SKIP: this system doesn't tell how much memory `{name}` needed");
+            continue;
+        };
+        let hundredths = peak * 100 / stored;
+        println!(
+            "{name}: {peak} bytes, {}.{:02} times",
+            hundredths / 100,
+            hundredths % 100
+        );
+        assert!(
+            peak * 10 <= stored * TENTHS,
+            "`{name}` needs {peak} bytes for a state of {stored}"
+        );
+    }
+}
+
+/// The most memory in bytes that a command had; none where the system doesn't tell.
+fn peak(folder: &Path, arguments: &[&str]) -> Option<u64> {
+    let output = Command::new(WORKER)
+        .arg("cli")
+        .args(arguments)
+        .current_dir(folder)
+        .env_remove("STATECTL_BACKEND")
+        .env_remove("STATECTL_STACK")
+        .stdout(Stdio::null())
+        .output()
+        .expect("the worker runs");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    let line = told.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
+    Some(kib * 1024)
+}
+
+/// The bytes of the state as it is stored, before they are compressed.
+fn stored_size(folder: &Path) -> u64 {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let url = file_url(folder.join(".state").to_str().expect("a path"));
+        let stacks = Stacks::open(&url, Environment::system(Actor::default())).expect("a store");
+        let name = "default".parse().expect("a name");
+        let stack = stacks.get(&name).await.expect("a store").expect("a stack");
+        let current = stack.current().await.expect("a snapshot");
+        assert_eq!(current.entries.len(), ENTRIES);
+        codec::encode_stored(&current).len() as u64
+    })
+}
