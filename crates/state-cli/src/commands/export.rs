@@ -11,6 +11,7 @@ use crate::store;
 use serde::Serialize;
 use state_core::{RevisionId, Snapshot};
 use state_formats::{Format, TERRAFORM, UNOBIN};
+use state_manager::Stack;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -66,19 +67,11 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     let mut warnings = standing.warnings();
     let format = args.format.unwrap_or_else(|| native_format(&snapshot));
     let is_masked = view.head.key_id.is_some() && !context.global.show_secrets;
-    let snapshot = if is_masked {
-        warnings.push(
-            "sensitive values are masked, so it can't be imported back; `--show-secrets` exports them"
-                .to_owned(),
-        );
-        mask::snapshot(&snapshot)
-    } else {
-        stack.reveal(snapshot).await?
-    };
-    let mut bytes =
-        state_formats::export(&snapshot, format).map_err(|error| failed(&stack.name().short(), error))?;
+    let bytes = document(&stack, snapshot, format, is_masked).await?;
     if is_masked {
-        mark_as_masked(&mut bytes);
+        let masked =
+            "sensitive values are masked, so it can't be imported back; `--show-secrets` exports them";
+        warnings.push(masked.to_owned());
     }
     if let Some(file) = &args.output {
         write_file(file, &bytes, args.force || context.global.yes)?;
@@ -114,6 +107,26 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             }
         ));
     })
+}
+
+/// The document, without secrets or with all values open.
+async fn document(
+    stack: &Stack,
+    snapshot: Snapshot,
+    format: Format,
+    is_masked: bool,
+) -> Result<Vec<u8>, CliError> {
+    let snapshot = if is_masked {
+        mask::snapshot(&snapshot)
+    } else {
+        stack.reveal(snapshot).await?
+    };
+    let exported = state_formats::export(&snapshot, format);
+    let mut bytes = exported.map_err(|error| failed(&stack.name().short(), error))?;
+    if is_masked {
+        mark_as_masked(&mut bytes);
+    }
+    Ok(bytes)
 }
 
 /// Puts the mark into a JSON object by which an import tells that secrets are missing.

@@ -151,8 +151,7 @@ fn opaque_parts_and_unknown_fields_are_sealed_whole() {
     entry.unknown.insert("x-field".to_owned(), json("[1,2]"));
     let sealer = sealer(Policy::Sensitive).with_opaque("terraform", &["/private", "/instance", "/gone"], &[]);
     let sealed = sealer.seal_entry(&entry).unwrap();
-    let shapes =
-        |map: &std::collections::BTreeMap<String, state_core::Json>, name: &str| shape(map[name].as_str());
+    let shapes = |map: &state_core::json::JsonMap, name: &str| shape(map[name].as_str());
     assert_eq!(
         shapes(&sealed.extensions, "terraform"),
         r#"{"instance":sealed,"mode":"managed","note":sealed,"private":sealed}"#
