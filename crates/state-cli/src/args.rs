@@ -7,6 +7,7 @@ use state_core::StackName;
 use state_manager::BackendRegistry;
 use std::ffi::OsString;
 use std::fmt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Look at, repair and move infrastructure state.
@@ -43,6 +44,15 @@ pub(crate) struct GlobalArgs {
     /// The profile of the configuration files to use.
     #[arg(long, global = true, env = "STATECTL_PROFILE", value_name = "NAME")]
     pub(crate) profile: Option<String>,
+    /// A file with identities that open sealed stacks. Default: `statectl/identity.txt` among the user's settings.
+    #[arg(
+        long,
+        global = true,
+        env = "STATECTL_IDENTITY",
+        value_name = "FILE",
+        value_delimiter = ':'
+    )]
+    pub(crate) identity: Vec<PathBuf>,
     /// Work as the holder of this client lock, which `lock acquire` took.
     #[arg(long, global = true, env = "STATECTL_LOCK_ID", value_name = "ID")]
     pub(crate) lock_id: Option<String>,
@@ -123,6 +133,15 @@ pub(crate) enum Command {
     Find(commands::find::Args),
     Graph(commands::graph::Args),
     Rollback(commands::rollback::Args),
+    /// Seal a stack that is plain, or seal more of it.
+    Encrypt(commands::encrypt::Args),
+    /// List, add and remove those who can open a sealed stack.
+    #[command(subcommand)]
+    Recipients(commands::recipients::Command),
+    /// Give a sealed stack a new data key.
+    Rekey(commands::rekey::Args),
+    /// Show whom others must add so that you can open their stacks; make an identity.
+    Identity(commands::identity::Args),
     Gc(commands::gc::Args),
     Verify(commands::verify::Args),
     /// Settle what was begun and never ended.

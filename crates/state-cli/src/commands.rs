@@ -5,11 +5,13 @@ pub(crate) mod blame;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod diff;
+pub(crate) mod encrypt;
 pub(crate) mod export;
 pub(crate) mod find;
 pub(crate) mod gc;
 pub(crate) mod graph;
 pub(crate) mod history;
+pub(crate) mod identity;
 pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod list;
@@ -17,6 +19,8 @@ pub(crate) mod lock;
 pub(crate) mod logs;
 pub(crate) mod outputs;
 pub(crate) mod pending;
+pub(crate) mod recipients;
+pub(crate) mod rekey;
 pub(crate) mod rollback;
 pub(crate) mod schema;
 pub(crate) mod show;
@@ -47,6 +51,10 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::Find(args) => find::run(context, args).await,
         Command::Graph(args) => graph::run(context, args).await,
         Command::Rollback(args) => rollback::run(context, args).await,
+        Command::Encrypt(args) => encrypt::run(context, args).await,
+        Command::Recipients(command) => recipients::run(context, command).await,
+        Command::Rekey(args) => rekey::run(context, args).await,
+        Command::Identity(args) => identity::run(context, args),
         Command::Gc(args) => gc::run(context, args).await,
         Command::Verify(args) => verify::run(context, args).await,
         Command::Pending(command) => pending::run(context, command).await,

@@ -233,7 +233,7 @@ fn read_files(here: &Path) -> Result<Vec<File>, CliError> {
 }
 
 /// Where a user's files lie, by the rules of freedesktop.org.
-fn user_folder() -> Option<PathBuf> {
+pub(crate) fn user_folder() -> Option<PathBuf> {
     let of = |name| {
         std::env::var_os(name)
             .filter(|value| !value.is_empty())

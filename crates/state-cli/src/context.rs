@@ -3,9 +3,13 @@
 use crate::actor::actor;
 use crate::args::GlobalArgs;
 use crate::config::Settings;
+use crate::error::CliError;
+use crate::identities;
 use crate::output::Terminal;
 use state_core::Timestamp;
+use state_encrypt::AgeKeys;
 use state_manager::Environment;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What a command works with.
 pub(crate) struct Context {
@@ -14,6 +18,8 @@ pub(crate) struct Context {
     pub(crate) environment: Environment,
     /// Where the settings come from.
     pub(crate) settings: Settings,
+    /// What opens sealed stacks, if anything is at hand.
+    keys: Mutex<Option<Arc<AgeKeys>>>,
 }
 
 impl Context {
@@ -24,7 +30,23 @@ impl Context {
             terminal: Terminal::detect(global.color),
             environment: Environment::system(actor()),
             global,
+            keys: Mutex::default(),
         }
+    }
+
+    /// Looks for what opens sealed stacks.
+    ///
+    /// # Errors
+    /// For a file that was named and holds no identity.
+    pub(crate) fn find_keys(&self) -> Result<(), CliError> {
+        let found = identities::keys(self)?;
+        *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = found;
+        Ok(())
+    }
+
+    /// What opens sealed stacks, if anything is at hand.
+    pub(crate) fn keys(&self) -> Option<Arc<AgeKeys>> {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// The moment against which ages are told.

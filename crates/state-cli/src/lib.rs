@@ -18,6 +18,7 @@ mod error;
 mod exit;
 mod glob;
 mod graph;
+mod identities;
 mod marks;
 mod mask;
 mod mending;
@@ -58,6 +59,9 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     match settings {
         Ok(settings) => context.settings = settings,
         Err(error) => return output::print_error(&context, error),
+    }
+    if let Err(error) = context.find_keys() {
+        return output::print_error(&context, error);
     }
     // One thread for the store's work beside this one: more would only hold more memory.
     let runtime = tokio::runtime::Builder::new_multi_thread()

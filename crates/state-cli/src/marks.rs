@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use state_core::{Entry, Invalidation, PendingOperation, RevisionId, Snapshot, StackName};
-use state_manager::View;
+use state_manager::{Authenticity, View};
 
 /// Which stack a command looked at, and whether its state is known to say what the world is (seed 000).
 #[derive(Debug, Serialize)]
@@ -18,6 +18,9 @@ pub(crate) struct Standing {
     pub(crate) pending: usize,
     /// Whether nothing is pending, and nobody is changing the world beyond what is recorded.
     pub(crate) reliable: bool,
+    /// Whether it isn't known to be from those who have the stack's key.
+    #[serde(skip)]
+    pub(crate) unchecked: bool,
     /// Since when the state as a whole isn't reliable, whatever is pending.
     pub(crate) invalidated: Option<Invalidation>,
     /// The revision that was looked at, if one was asked for; `revision` is the same then.
@@ -34,6 +37,7 @@ impl Standing {
             update_open: view.update_open(),
             pending: view.state.pending().count() + view.state.incoming().count(),
             reliable: view.is_reliable(),
+            unchecked: view.authenticity == Authenticity::Unchecked,
             invalidated: view.state.invalidated().cloned(),
             at: None,
         }
@@ -48,6 +52,7 @@ impl Standing {
             pending: snapshot.pending_operations.len(),
             reliable: snapshot.pending_operations.is_empty() && snapshot.invalidated.is_none(),
             invalidated: snapshot.invalidated.clone(),
+            unchecked: false,
             at: Some(revision),
         }
     }
@@ -75,6 +80,9 @@ impl Standing {
     /// What a person must know who looks at this state; empty when all is settled.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
+        if self.unchecked {
+            warnings.push("authenticity unchecked: no identity at hand opens the stack's key".to_owned());
+        }
         if self.update_open {
             warnings.push("an update is open: this is the state after its last acknowledged step".to_owned());
         }

@@ -1,17 +1,24 @@
 //! Hides sensitive values from whoever looks, unless `--show-secrets` was said.
 
 use state_core::diff::Value;
+use state_core::json::{JsonMap, ObjectWriter};
 use state_core::sensitive::{SecretStrings, covered_pointers, mask_entry, mask_outputs};
-use state_core::{Entry, Json, Properties, Snapshot};
+use state_core::{Entry, Json, Properties, Snapshot, sealed};
+use state_formats::{OPAQUE_IN_ENTRY, OPAQUE_IN_SNAPSHOT};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What stands in a secret's place.
 pub(crate) const HIDDEN: &str = "(sensitive)";
 
+/// The member that a masked document begins with.
+pub(crate) const MASKED: &str = "masked-by-statectl";
+
 /// The id that the provider gave, unless it is a secret.
 pub(crate) fn id(entry: &Entry, show_secrets: bool) -> Option<String> {
     let id = entry.id.as_ref()?;
-    let hidden = !show_secrets && SecretStrings::of_entry(entry).contains(id);
+    let secret = || SecretStrings::of_entry(entry).contains(id) || sealed::key_of_text(id).is_some();
+    let hidden = !show_secrets && secret();
     Some(if hidden { HIDDEN.to_owned() } else { id.clone() })
 }
 
@@ -20,7 +27,7 @@ pub(crate) fn value(value: &Value, show_secrets: bool) -> Json {
     if show_secrets {
         value.revealed().clone()
     } else {
-        value.masked(HIDDEN)
+        sealed::hidden(&value.masked(HIDDEN), HIDDEN)
     }
 }
 
@@ -31,7 +38,7 @@ pub(crate) fn sides(entry: &Entry, show_secrets: bool) -> (Option<Json>, Option<
     } else {
         mask_entry(entry, HIDDEN)
     };
-    let json = |side: Option<Properties>| side.map(|side| side.json().clone());
+    let json = |side: Option<Properties>| side.map(|side| sealed::hidden(side.json(), HIDDEN));
     (json(inputs), json(outputs))
 }
 
@@ -40,11 +47,75 @@ pub(crate) fn outputs(snapshot: &Snapshot, show_secrets: bool) -> BTreeMap<Strin
     let masked = mask_outputs(snapshot, HIDDEN);
     let shown = masked.into_iter().filter_map(|(name, masked)| {
         let value = snapshot.outputs.get(&name)?;
+        let masked = sealed::hidden(&masked, HIDDEN);
         let is_sensitive = masked != *value;
         let shown = if show_secrets { value.clone() } else { masked };
         Some((name, (shown, is_sensitive)))
     });
     shown.collect()
+}
+
+/// A copy of a sealed snapshot that holds no secret, and nothing that is sealed. What may hold secrets that nobody marked
+/// goes. It can be looked at, not taken back.
+pub(crate) fn snapshot(snapshot: &Snapshot) -> Snapshot {
+    let entries = snapshot.entries.iter().map(|entry| {
+        let hide = |side: Option<Properties>| {
+            side.and_then(|side| Properties::new(sealed::hidden(side.json(), HIDDEN)))
+        };
+        let (inputs, outputs) = mask_entry(entry, HIDDEN);
+        Arc::new(Entry {
+            id: id(entry, false),
+            inputs: hide(inputs),
+            outputs: hide(outputs),
+            init_errors: entry.init_errors.iter().map(|text| shown_text(text)).collect(),
+            extensions: without(&entry.extensions, &OPAQUE_IN_ENTRY),
+            unknown: JsonMap::new(),
+            ..Entry::clone(entry)
+        })
+    });
+    let outputs = mask_outputs(snapshot, HIDDEN);
+    Snapshot {
+        entries: entries.collect(),
+        outputs: outputs
+            .into_iter()
+            .map(|(name, value)| (name, sealed::hidden(&value, HIDDEN)))
+            .collect(),
+        pending_operations: Vec::new(),
+        extensions: without(&snapshot.extensions, &OPAQUE_IN_SNAPSHOT),
+        unknown: JsonMap::new(),
+        ..snapshot.clone()
+    }
+}
+
+fn shown_text(text: &str) -> String {
+    match sealed::key_of_text(text) {
+        Some(_) => HIDDEN.to_owned(),
+        None => text.to_owned(),
+    }
+}
+
+/// Extensions without the members in which the pointers begin, and with nothing sealed in the rest.
+fn without(extensions: &JsonMap, pointers: &[&str]) -> JsonMap {
+    let gone = |name: &str| {
+        let mut firsts = pointers
+            .iter()
+            .filter_map(|pointer| pointer[1..].split('/').next());
+        firsts.any(|first| first == name)
+    };
+    let kept = extensions.iter().map(|(system, value)| {
+        let Some(members) = value.view().members() else {
+            return (system, sealed::hidden(value, HIDDEN));
+        };
+        let mut text = String::new();
+        let mut object = ObjectWriter::new(&mut text);
+        for (name, member) in members.filter(|(name, _)| !gone(name)) {
+            object.raw(&name, member.text());
+        }
+        object.finish();
+        let kept = Json::parse(&text).unwrap_or_else(|_| Json::null());
+        (system, sealed::hidden(&kept, HIDDEN))
+    });
+    kept.collect()
 }
 
 /// How many values of a snapshot are sensitive.

@@ -127,6 +127,12 @@ impl Report {
         }
     }
 
+    /// The same with more warnings, which `--json` prints on no document that was put together before.
+    pub(crate) fn warned(mut self, more: Vec<String>) -> Self {
+        self.warnings.extend(more);
+        self
+    }
+
     /// The same with another exit code.
     pub(crate) const fn with_code(mut self, code: ExitCode) -> Self {
         self.code = code;

@@ -29,6 +29,21 @@ impl At {
     }
 }
 
+/// A snapshot with its values open if an identity at hand opens them, else as it is: for comparing what two keys sealed.
+pub(crate) async fn opened(stack: &Stack, snapshot: Snapshot) -> state_core::Result<Snapshot> {
+    match stack.reveal(snapshot.clone()).await {
+        Err(state_core::Error::Sealed { .. }) => Ok(snapshot),
+        other => other,
+    }
+}
+
+/// The same with all values open.
+async fn revealed(stack: &Stack, snapshot: Snapshot) -> Result<(Snapshot, Arc<State>), CliError> {
+    let open = stack.reveal(snapshot).await?;
+    let state = State::from_snapshot(stack.lineage(), &open)?;
+    Ok((open, Arc::new(state)))
+}
+
 /// A state that was read.
 pub(crate) struct Reading {
     pub(crate) stack: Stack,
@@ -43,14 +58,22 @@ impl Reading {
         let stack = store::open_stack(context).await?;
         let Some(revision) = at.resolve(&stack).await? else {
             let view = stack.tip().await?;
+            let standing = Standing::of(&view);
+            let (snapshot, state) = match context.global.show_secrets && view.head.key_id.is_some() {
+                true => revealed(&stack, view.snapshot()).await?,
+                false => (view.snapshot(), view.state),
+            };
             return Ok(Self {
-                standing: Standing::of(&view),
-                snapshot: view.snapshot(),
-                state: view.state,
+                standing,
+                snapshot,
+                state,
                 stack,
             });
         };
-        let snapshot = stack.get(&revision).await?;
+        let mut snapshot = stack.get(&revision).await?;
+        if context.global.show_secrets {
+            snapshot = stack.reveal(snapshot).await?;
+        }
         Ok(Self {
             standing: Standing::at(stack.name(), revision, &snapshot),
             state: Arc::new(State::from_snapshot(stack.lineage(), &snapshot)?),

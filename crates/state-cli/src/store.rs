@@ -73,9 +73,18 @@ pub(crate) fn connect(context: &Context, url: &str, opening: Opening) -> state_c
         store = store.with_config(&config.key, &config.value);
     }
     let environment = context.environment.clone();
-    match opening {
-        Opening::Existing => Stacks::open_with(&registry, &store, environment),
-        Opening::Create => Stacks::create_with(&registry, &store, environment),
+    let stacks = match opening {
+        Opening::Existing => Stacks::open_with(&registry, &store, environment)?,
+        Opening::Create => Stacks::create_with(&registry, &store, environment)?,
+    };
+    Ok(with_keys(context, stacks))
+}
+
+/// The store, for who has identities at hand.
+pub(crate) fn with_keys(context: &Context, stacks: Stacks) -> Stacks {
+    match context.keys() {
+        Some(keys) => stacks.with_keys(keys),
+        None => stacks,
     }
 }
 

@@ -21,6 +21,28 @@ pub trait Crypter: fmt::Debug + Send + Sync {
     /// # Errors
     /// `Invalid` when it isn't one of ours, was changed, or belongs to another context.
     fn decrypt(&self, context: &str, ciphertext: &str) -> Result<Vec<u8>>;
+
+    /// Seals several values, each in its context: all of them, or none.
+    ///
+    /// # Errors
+    /// Those of the first that fails.
+    fn encrypt_all(&self, plaintexts: &[(&str, &[u8])]) -> Result<Vec<String>> {
+        let sealed = plaintexts
+            .iter()
+            .map(|(context, text)| self.encrypt(context, text));
+        sealed.collect()
+    }
+
+    /// Opens several values, each in its context: all of them, or none.
+    ///
+    /// # Errors
+    /// Those of the first that fails.
+    fn decrypt_all(&self, ciphertexts: &[(&str, &str)]) -> Result<Vec<Vec<u8>>> {
+        let opened = ciphertexts
+            .iter()
+            .map(|(context, text)| self.decrypt(context, text));
+        opened.collect()
+    }
 }
 
 /// Gives each stack its crypter.

@@ -36,7 +36,7 @@ mod write;
 mod tests;
 
 pub use build::{ArrayWriter, ObjectWriter};
-pub use canonical::canonical;
+pub use canonical::{canonical, is_canonical};
 pub use document::Document;
 pub use error::{JsonError, Position};
 pub use map::JsonMap;

@@ -51,6 +51,7 @@ pub mod pending;
 pub mod persistent;
 pub mod repair;
 pub mod revision;
+pub mod sealed;
 pub mod sealing;
 pub mod sensitive;
 pub mod snapshot;

@@ -35,7 +35,7 @@ use crate::entry::Entry;
 use crate::json::{Json, ObjectWriter, Properties, View, write_string};
 use crate::pending::{PendingOperation, RefusedResult};
 use crate::snapshot::Snapshot;
-use cover::{Covered, Path, covered, resolve};
+use cover::{Covered, Path, covered, resolve_all};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -49,8 +49,8 @@ pub struct SecretStrings(BTreeSet<String>);
 impl SecretStrings {
     /// Adds all strings under the marked paths of a value, if they are long enough.
     pub fn collect(&mut self, value: &Json, paths: &[String]) {
-        for path in paths {
-            self.collect_under(resolve(value.view(), &Path::new(path)));
+        for marked in resolve_all(value.view(), &Path::all(paths)) {
+            self.collect_under(marked);
         }
     }
 
@@ -79,10 +79,15 @@ impl SecretStrings {
 
     /// Those of the stack's own outputs.
     pub fn of_outputs(snapshot: &Snapshot) -> Self {
+        Self::of_output_map(&snapshot.outputs, &snapshot.sensitive_outputs)
+    }
+
+    /// Those of a map of outputs, marked by names or by pointers into the map.
+    pub fn of_output_map(outputs: &BTreeMap<String, Json>, sensitive: &[String]) -> Self {
         let mut secrets = Self::default();
-        for (name, value) in &snapshot.outputs {
-            for path in output_paths(snapshot, name) {
-                secrets.collect_under(resolve(value.view(), &path));
+        for (name, value) in outputs {
+            for marked in resolve_all(value.view(), &output_paths(outputs, sensitive, name)) {
+                secrets.collect_under(marked);
             }
         }
         secrets
@@ -96,6 +101,11 @@ impl SecretStrings {
     /// Whether a string is one of them.
     pub fn contains(&self, text: &str) -> bool {
         self.0.contains(text)
+    }
+
+    /// Whether one of them stands anywhere in a text.
+    pub fn stand_in(&self, text: &str) -> bool {
+        self.0.iter().any(|secret| text.contains(secret.as_str()))
     }
 
     /// Whether there are none.
@@ -115,6 +125,48 @@ impl fmt::Debug for SecretStrings {
 pub fn covered_pointers(value: &Json, paths: &[String], also: &SecretStrings) -> Vec<String> {
     let covered = covered(value.view(), &Path::all(paths), also);
     covered.into_iter().map(|one| one.pointer).collect()
+}
+
+/// A stretch of a value's text that is secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SecretStretch {
+    /// JSON pointer to the value that stands there; the empty one leads to the whole.
+    pub pointer: String,
+    /// Where it begins and ends in the text, in bytes.
+    pub range: std::ops::Range<usize>,
+}
+
+/// [`covered_pointers`] with the place of each in the text.
+pub fn covered_stretches(object: &Json, paths: &[String], also: &SecretStrings) -> Vec<SecretStretch> {
+    stretches(covered(object.view(), &Path::all(paths), also))
+}
+
+/// What is secret in a value whose keys may be secret as well: only by strings.
+pub fn stretches_with_strings(value: &Json, also: &SecretStrings) -> Vec<SecretStretch> {
+    stretches(cover::covered_below(value.view(), &[], also))
+}
+
+/// What is secret in one output of a map of outputs, marked by names or by pointers into the map.
+pub fn stretches_of_output(
+    outputs: &BTreeMap<String, Json>,
+    sensitive: &[String],
+    name: &str,
+    also: &SecretStrings,
+) -> Vec<SecretStretch> {
+    let Some(value) = outputs.get(name) else {
+        return Vec::new();
+    };
+    let paths = output_paths(outputs, sensitive, name);
+    stretches(cover::covered_below(value.view(), &paths, also))
+}
+
+fn stretches(covered: Vec<Covered<'_>>) -> Vec<SecretStretch> {
+    let stretch = |Covered { pointer, view }| SecretStretch {
+        pointer,
+        range: view.offset()..view.offset() + view.text().len(),
+    };
+    covered.into_iter().map(stretch).collect()
 }
 
 /// Where secrets begin and end in the text of an object whose keys are names of fields: by its own marks, by those
@@ -165,7 +217,11 @@ pub fn mask_entry(entry: &Entry, placeholder: &str) -> (Option<Properties>, Opti
 pub fn mask_outputs(snapshot: &Snapshot, placeholder: &str) -> BTreeMap<String, Json> {
     let secrets = SecretStrings::of_outputs(snapshot);
     let outputs = snapshot.outputs.iter().map(|(name, value)| {
-        let covered = cover::covered_below(value.view(), &output_paths(snapshot, name), &secrets);
+        let covered = cover::covered_below(
+            value.view(),
+            &output_paths(&snapshot.outputs, &snapshot.sensitive_outputs, name),
+            &secrets,
+        );
         (name.clone(), replaced(value, &covered, placeholder))
     });
     outputs.collect()
@@ -201,10 +257,10 @@ const fn sides(entry: &Entry) -> [(&Option<Properties>, &Vec<String>); 2] {
 
 /// The marked paths of the map of outputs, as they go on inside one of them. A path to an output that isn't there
 /// covers the map, so all of them.
-fn output_paths(snapshot: &Snapshot, name: &str) -> Vec<Path> {
-    let inside = snapshot.sensitive_outputs.iter().filter_map(|path| {
+fn output_paths(outputs: &BTreeMap<String, Json>, sensitive: &[String], name: &str) -> Vec<Path> {
+    let inside = sensitive.iter().filter_map(|path| {
         let (first, rest) = Path::new(path).split();
-        let concerns = first == name || !snapshot.outputs.contains_key(&first);
+        let concerns = first == name || !outputs.contains_key(&first);
         concerns.then(|| if first == name { rest } else { Path::default() })
     });
     inside.collect()

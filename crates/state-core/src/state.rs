@@ -265,8 +265,8 @@ impl State {
         self.invalidated.as_deref()
     }
 
-    /// Whether the state is known to say what the world is: nothing is begun and not ended, no move-in is pending, and
-    /// nobody said that the world is being changed beyond what is recorded (seed 000).
+    /// Whether the state is known to say what the world is: nothing is begun and not ended, no move-in is
+    /// pending, and nobody said that the world is being changed beyond what is recorded (seed 000).
     pub fn is_reliable(&self) -> bool {
         self.pending.is_empty() && self.incoming.is_empty() && self.invalidated.is_none()
     }

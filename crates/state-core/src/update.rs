@@ -101,6 +101,8 @@ pub enum UpdateKind {
     Rename,
     /// Made a stored snapshot current.
     Restore,
+    /// Gave the stack a new data key.
+    Rekey,
 }
 
 impl UpdateKind {
@@ -121,6 +123,7 @@ impl fmt::Display for UpdateKind {
             Self::Rollback => "rollback",
             Self::Rename => "rename",
             Self::Restore => "restore",
+            Self::Rekey => "rekey",
         })
     }
 }

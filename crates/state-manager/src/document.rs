@@ -3,7 +3,8 @@
 use crate::history::{Revision, RevisionKind};
 use serde::{Deserialize, Serialize};
 use state_core::journal::{Frame, FrameKind, Mark, Record, Stored, decode_records};
-use state_core::{Digest, Enveloped, Result, RevisionId, Slot};
+use state_core::sealing::{StackKey, Tag, TagDomain};
+use state_core::{Digest, Enveloped, KeyId, Result, RevisionId, Slot};
 
 /// A revision as the journal tells it. Only an index: the chain digest in the id vouches for the state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -13,6 +14,12 @@ pub(crate) struct RevisionDocument {
     pub(crate) slot: Slot,
     pub(crate) chain: Digest,
     pub(crate) made: Made,
+    /// The key that the tag is made with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    key_id: Option<KeyId>,
+    /// On sealed stacks: whoever has no key can't tell of another base.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    tag: Option<Tag>,
 }
 
 /// The record that made it.
@@ -55,7 +62,39 @@ impl RevisionDocument {
             slot: frame.slot(),
             chain: *frame.chain(),
             made,
+            key_id: None,
+            tag: None,
         })
+    }
+
+    /// The same with a tag.
+    pub(crate) fn tagged(mut self, key: &dyn StackKey) -> Self {
+        self.key_id = Some(key.id());
+        self.tag = None;
+        self.tag = Some(key.tag(TagDomain::Update, &self.encode()));
+        self
+    }
+
+    /// The key that its tag is made with.
+    pub(crate) const fn key_id(&self) -> Option<KeyId> {
+        self.key_id
+    }
+
+    /// Whether it is as somebody wrote it who has the key.
+    pub(crate) fn is_authentic(&self, key: &dyn StackKey) -> bool {
+        let mut bare = self.clone();
+        bare.tag = None;
+        self.key_id == Some(key.id()) && self.tag == Some(key.tag(TagDomain::Update, &bare.encode()))
+    }
+
+    /// Whether both tell the same, tagged or not.
+    pub(crate) fn says_the_same_as(&self, other: &Self) -> bool {
+        let bare = |document: &Self| Self {
+            key_id: None,
+            tag: None,
+            ..document.clone()
+        };
+        bare(self) == bare(other)
     }
 
     pub(crate) fn into_revision(self, current: Option<&RevisionId>) -> Revision {

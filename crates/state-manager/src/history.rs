@@ -2,6 +2,7 @@
 
 use crate::document::{Made, RevisionDocument};
 use crate::horizon::Horizon;
+use crate::keys;
 use crate::load::{self, Replayed};
 use crate::snapshots;
 use crate::stack::Stack;
@@ -39,6 +40,7 @@ pub(crate) async fn documents(stack: &Stack, tip: &Replayed) -> Result<Vec<Revis
     for id in stored_ids(stack, &tip.horizon).await? {
         if !tip.revisions.iter().any(|live| live.revision == id) && !tip.state.is_forgotten(&id) {
             let document = read_document(stack, &ObjectName::Update(id.clone())).await?;
+            keys::authenticate_document(stack, tip, &document).await?;
             all.insert(id, document);
         }
     }
@@ -132,7 +134,11 @@ pub(crate) async fn document(
         Some(document) => Ok(document),
         None => match read_document(stack, &ObjectName::Update(revision.clone())).await {
             Err(Error::NotFound { .. }) => Err(missing()),
-            other => other,
+            Err(other) => Err(other),
+            Ok(document) => {
+                keys::authenticate_document(stack, tip, &document).await?;
+                Ok(document)
+            }
         },
     }
 }

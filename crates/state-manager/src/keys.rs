@@ -1,11 +1,14 @@
 //! The data keys of a stack: made with the first writer that has recipients, unwrapped once an opening.
 
+use crate::document::RevisionDocument;
+use crate::load::{self, Replayed};
 use crate::sealing::{Seal, SigningWriter};
+use crate::snapshots;
 use crate::stack::Stack;
 use state_core::backend::{ObjectKind, ObjectName};
 use state_core::head::{Keys, Policy};
 use state_core::sealing::{KeyProvider, StackKey, WrappedKey};
-use state_core::{Error, Head, KeyId, Nonce, Result, Slot, Writer};
+use state_core::{Error, Frame, Head, KeyId, Nonce, Result, Slot, Snapshot, Writer, codec, sealed};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -77,11 +80,12 @@ pub(crate) async fn for_reading(stack: &Stack, head: &Head) -> Result<Option<Arc
     Ok(Some(key))
 }
 
-/// What a writer seals with; the writer that comes back tags each head. A sealed stack without a key gets its first.
+/// What a writer seals with, once head and frames are known to be authentic; the writer that comes back tags each head. A sealed stack without a key gets its first.
 pub(crate) async fn for_writing(
     stack: &Stack,
     writer: Arc<dyn Writer>,
     head: &Head,
+    frames: &[Frame],
     next: Slot,
 ) -> Result<(Seal, Arc<dyn Writer>)> {
     let key = match (head.policy, head.key_id, stack.keyring().provider()) {
@@ -89,6 +93,7 @@ pub(crate) async fn for_writing(
         (_, Some(id), _) => {
             let key = unwrap(stack, id).await?;
             head.authenticate(&format!("head of {}", object(stack)), &*key)?;
+            load::authenticate(head, frames, &*key)?;
             key
         }
         (_, None, Some(provider)) => {
@@ -117,6 +122,72 @@ pub(crate) async fn for_writing(
         key: Arc::clone(&key),
     };
     Ok((Seal::new(head.policy, Some(key)), Arc::new(signing)))
+}
+
+/// A document below the live journal must be from those who had the key at its time. That of a key which can't be had
+/// here any more stays unchecked: reading needs none.
+pub(crate) async fn authenticate_document(
+    stack: &Stack,
+    tip: &Replayed,
+    document: &RevisionDocument,
+) -> Result<()> {
+    let Some((head, keys)) = tip
+        .head
+        .as_ref()
+        .and_then(|head| Some((head, head.keys.as_ref()?)))
+    else {
+        return Ok(());
+    };
+    let forged = |reason| {
+        let name = ObjectName::Update(document.revision.clone());
+        Err(Error::sealed(format!("{}: {name}", object(stack)), reason))
+    };
+    if document.slot < keys.since {
+        return Ok(());
+    }
+    let known = |id| head.key_id == Some(id) || keys.succession.iter().any(|link| link.old == id);
+    let Some(id) = document.key_id().filter(|id| known(*id)) else {
+        return forged("it is under none of the stack's keys: somebody changed the store");
+    };
+    match unwrap(stack, id).await {
+        Err(Error::Sealed { .. }) => Ok(()),
+        Err(other) => Err(other),
+        Ok(key) if document.is_authentic(&*key) => Ok(()),
+        Ok(_) => forged("it wasn't written by anyone who has the data key: somebody changed the store"),
+    }
+}
+
+/// A copy with all values open, whatever key of the stack they are sealed with.
+pub(crate) async fn reveal(stack: &Stack, mut snapshot: Snapshot) -> Result<Snapshot> {
+    let (found, same) = snapshots::blocking(move || {
+        let stored = codec::encode_stored(&snapshot);
+        let text = String::from_utf8_lossy(&stored);
+        let found: Vec<String> = sealed::keys_in(&text).into_iter().map(str::to_owned).collect();
+        (found, snapshot)
+    })
+    .await?;
+    snapshot = same;
+    let mut ids: Vec<KeyId> = Vec::new();
+    for name in stack.backend().list(stack.lineage(), ObjectKind::Key).await? {
+        if let ObjectName::Key { id, .. } = name
+            && found
+                .iter()
+                .any(|short| id.to_string().starts_with(short.as_str()))
+            && !ids.contains(&id)
+        {
+            ids.push(id);
+        }
+    }
+    if let (Some(short), true) = (found.first(), ids.is_empty()) {
+        let reason = format!("it is sealed with key {short}…, of which the store holds no file");
+        return Err(Error::sealed(object(stack), reason));
+    }
+    for id in ids {
+        let key = unwrap(stack, id).await?;
+        let sealed = snapshot;
+        snapshot = snapshots::blocking(move || key.open_snapshot(&sealed)).await??;
+    }
+    Ok(snapshot)
 }
 
 /// Stores the files of a wrapped key. Their numbers come back.

@@ -29,6 +29,8 @@ pub(crate) struct Replayed {
     /// Whether a mark is in its frames and no mutation ended after the last one: one may, when its update was
     /// quicker to end.
     pub(crate) ends_with_mark: bool,
+    /// The head that it was read under; none when it was read for something else than the tip.
+    pub(crate) head: Option<Box<Head>>,
     /// Where history began when the journal was read.
     pub(crate) horizon: Horizon,
 }
@@ -48,6 +50,7 @@ pub(crate) async fn tip(
         authenticate(&view.head, frames, key)?;
     }
     let mut replayed = from_base(backend, view.head.lineage, base, frames).await?;
+    replayed.head = Some(Box::new(view.head.clone()));
     replayed.horizon = Horizon::of(&view.head);
     Ok(replayed)
 }
@@ -101,6 +104,7 @@ pub(crate) async fn from_base(
         snapshots,
         journal_bytes: frames.iter().map(|frame| frame.bytes().len() as u64).sum(),
         ends_with_mark,
+        head: None,
         horizon: Horizon::default(),
     })
 }

@@ -9,6 +9,7 @@ use crate::queue::{Job, Request, Work};
 use crate::snapshots;
 use state_core::backend::{ObjectName, Tail};
 use state_core::journal::{CheckpointNote, Frame, Record};
+use state_core::sealing::StackKey;
 use state_core::state::Loaded;
 use state_core::{Base, Enveloped, Nonce, Result, State, Writer};
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub(crate) struct Desk {
     pub(crate) stack: String,
     /// Where it tells the queue that a checkpoint is in force.
     pub(crate) queue: mpsc::WeakSender<Request>,
+    /// What documents are tagged with.
+    pub(crate) key: Option<Arc<dyn StackKey>>,
 }
 
 impl Scribe {
@@ -126,12 +129,12 @@ impl Desk {
     }
 
     async fn write_document(&self, document: &RevisionDocument) -> Result<()> {
-        self.writer
-            .create(
-                &ObjectName::Update(document.revision.clone()),
-                document.encode().into(),
-            )
-            .await
+        let name = ObjectName::Update(document.revision.clone());
+        let bytes = match &self.key {
+            Some(key) => document.clone().tagged(&**key).encode(),
+            None => document.encode(),
+        };
+        self.writer.create(&name, bytes.into()).await
     }
 
     async fn checkpoint(&self, state: Arc<State>, start: Tail) -> Result<Base> {

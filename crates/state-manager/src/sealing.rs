@@ -26,6 +26,10 @@ impl Seal {
         self.key.as_deref()
     }
 
+    pub(crate) const fn policy(&self) -> Policy {
+        self.policy
+    }
+
     pub(crate) fn shared_key(&self) -> Option<Arc<dyn StackKey>> {
         self.key.clone()
     }

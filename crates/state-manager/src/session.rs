@@ -19,7 +19,7 @@ use crate::stack::Stack;
 use crate::update::Update;
 use crate::{keys, load, logs};
 use records::{finished, finished_with, started};
-use state_core::backend::Acquired;
+use state_core::backend::{Acquired, Tail};
 use state_core::head::Watermark;
 use state_core::journal::{Rebase, RebaseCause, Record, Stored, Vouch};
 use state_core::mutation::{Resolution, Resolve};
@@ -39,6 +39,8 @@ use tokio::sync::{RwLock, mpsc, oneshot, watch};
 pub struct Session {
     stack: Stack,
     writer: Arc<dyn Writer>,
+    /// The same without a key.
+    untagged: Arc<dyn Writer>,
     requests: mpsc::Sender<Request>,
     published: watch::Receiver<Published>,
     recovered: Arc<[PendingOperation]>,
@@ -58,10 +60,8 @@ impl Session {
             tail,
             writer,
         } = acquired;
-        let (seal, writer) = keys::for_writing(&stack, writer, &head, tail.next).await?;
-        if let (Some(key), Some(_)) = (seal.key(), head.key_id) {
-            load::authenticate(&head, &frames, key)?;
-        }
+        let untagged = Arc::clone(&writer);
+        let (seal, writer) = keys::for_writing(&stack, writer, &head, &frames, tail.next).await?;
         recovery::finish_rename(&stack, &*writer, &head).await?;
         let base = head.base.clone();
         let replayed = load::from_base(stack.backend(), stack.lineage(), &base, &frames).await?;
@@ -75,6 +75,7 @@ impl Session {
             environment: environment.clone(),
             stack: head.name.to_string(),
             queue: sender.downgrade(),
+            key: seal.shared_key(),
         };
         let scribe = Scribe::start(desk, base, replayed.journal_bytes, missing);
         let published = Published {
@@ -97,6 +98,7 @@ impl Session {
         let session = Self {
             stack,
             writer,
+            untagged,
             requests: sender,
             published,
             recovered,
@@ -203,6 +205,8 @@ impl Session {
             let now = self.state();
             self.stack.refuse_crossing(&now, to, &snapshot).await?;
         }
+        // It may be sealed with an earlier key, or not at all.
+        let snapshot = self.stack.reveal(snapshot).await?;
         let cause = RebaseCause::Restore { revision: to.clone() };
         self.rebase(request, snapshot, cause, None).await
     }
@@ -287,17 +291,7 @@ impl Session {
     /// What kept the last batch, or the log of an update, from being written. The lock is freed in any case.
     pub async fn close(self) -> Result<()> {
         let logged = self.logs.store(&*self.writer).await;
-        let (reply, answer) = oneshot::channel();
-        let asked = self
-            .requests
-            .send(Request::Close(reply))
-            .await
-            .map_err(|_| self.gone());
-        let ended = match asked {
-            Ok(()) => answer.await.map_err(|_| self.gone()).flatten(),
-            Err(error) => Err(error),
-        };
-        let marked = match ended {
+        let marked = match self.end_queue().await {
             Ok(tail) if tail.next.get() > 0 => {
                 let last = tail.next.get() - 1;
                 let watermark = Watermark {
@@ -314,6 +308,18 @@ impl Session {
         };
         let released = self.writer.release().await;
         marked.and(released).and(logged)
+    }
+
+    /// Writes what is queued and ends the queue; the lock stays.
+    pub(crate) async fn end_queue(&self) -> Result<Tail> {
+        let (reply, answer) = oneshot::channel();
+        let asked = self.requests.send(Request::Close(reply)).await;
+        asked.map_err(|_| self.gone())?;
+        answer.await.map_err(|_| self.gone())?
+    }
+
+    pub(crate) fn untagged_writer(&self) -> Arc<dyn Writer> {
+        Arc::clone(&self.untagged)
     }
 
     pub(crate) fn storing(&self) -> &RwLock<()> {

@@ -6,6 +6,7 @@ use crate::document::Made;
 use crate::environment::Environment;
 use crate::history::{self, Revision};
 use crate::horizon::reading;
+use crate::keys;
 use crate::keys::Keyring;
 use crate::load::Replayed;
 use crate::persistent::Known;
@@ -174,6 +175,15 @@ impl Stack {
             serial: revision.serial().get(),
             version,
         })
+    }
+
+    /// A copy of a snapshot of this stack with all that is sealed in it open. What comes from [`Stack::get`] and the
+    /// like stays sealed until it is asked for here.
+    ///
+    /// # Errors
+    /// `Sealed` when there is no identity at hand that opens its key, or a value was changed or stood elsewhere.
+    pub async fn reveal(&self, snapshot: Snapshot) -> Result<Snapshot> {
+        keys::reveal(self, snapshot).await
     }
 
     /// A revision's content.

@@ -6,6 +6,7 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::mask;
 use crate::output::Report;
+use crate::reading::opened;
 use crate::render::change::{became, short};
 use crate::render::page::{Page, Style};
 use crate::revision::History;
@@ -98,6 +99,18 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     let (old, old_snapshot) = match old {
         Some(id) => read(&stack, id).await?,
         None => (None, emptied(&new_snapshot)),
+    };
+    // Two keys seal the same value to other bytes.
+    let (old_snapshot, new_snapshot) = if context.global.show_secrets {
+        (
+            stack.reveal(old_snapshot).await?,
+            stack.reveal(new_snapshot).await?,
+        )
+    } else {
+        (
+            opened(&stack, old_snapshot).await?,
+            opened(&stack, new_snapshot).await?,
+        )
     };
     let told = diff(&old_snapshot, &new_snapshot);
     let compared = Compared::new(&stack, (old, new), told, context.global.show_secrets);

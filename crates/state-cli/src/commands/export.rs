@@ -4,18 +4,21 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::Standing;
+use crate::mask::{self, MASKED};
 use crate::output::Report;
 use crate::revision::History;
 use crate::store;
 use serde::Serialize;
 use state_core::{RevisionId, Snapshot};
 use state_formats::{Format, TERRAFORM, UNOBIN};
+use state_manager::Stack;
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Print the state, secrets included, in the format of the system that it came from.
+/// Print the state in the format of the system that it came from. That of a plain stack holds its secrets; of a sealed
+/// one they are masked, unless `--show-secrets` is said: then the document can be imported again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The format: `terraform`, `unobin` or `native`. Default: the one that it came in.
@@ -44,6 +47,8 @@ struct Exported<'a> {
     file: Option<String>,
     /// The document as text, when it went to no file.
     document: Option<&'a str>,
+    /// Whether sensitive values are masked in it.
+    masked: bool,
 }
 
 /// Exports.
@@ -61,12 +66,17 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     };
     let mut warnings = standing.warnings();
     let format = args.format.unwrap_or_else(|| native_format(&snapshot));
-    let bytes =
-        state_formats::export(&snapshot, format).map_err(|error| failed(&stack.name().short(), error))?;
+    let is_masked = view.head.key_id.is_some() && !context.global.show_secrets;
+    let bytes = document(&stack, snapshot, format, is_masked).await?;
+    if is_masked {
+        let masked =
+            "sensitive values are masked, so it can't be imported back; `--show-secrets` exports them";
+        warnings.push(masked.to_owned());
+    }
     if let Some(file) = &args.output {
         write_file(file, &bytes, args.force || context.global.yes)?;
     } else if !context.global.json {
-        if context.terminal.stdout {
+        if context.terminal.stdout && !is_masked {
             warnings.push(
                 "what is above holds secrets as they are: `-o FILE` writes a file that only you can read"
                     .to_owned(),
@@ -82,14 +92,49 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         bytes: bytes.len(),
         file: args.output.as_ref().map(|file| file.display().to_string()),
         document: args.output.is_none().then_some(&*text),
+        masked: is_masked,
     };
     Report::new(context, "export", &exported, warnings, |page| {
         let file = exported.file.as_deref().unwrap_or_default();
         page.line(format_args!(
-            "wrote {} bytes ({}) to {file}; it holds secrets as they are",
-            exported.bytes, exported.format
+            "wrote {} bytes ({}) to {file}; {}",
+            exported.bytes,
+            exported.format,
+            if is_masked {
+                "its secrets are masked"
+            } else {
+                "it holds secrets as they are"
+            }
         ));
     })
+}
+
+/// The document, without secrets or with all values open.
+async fn document(
+    stack: &Stack,
+    snapshot: Snapshot,
+    format: Format,
+    is_masked: bool,
+) -> Result<Vec<u8>, CliError> {
+    let snapshot = if is_masked {
+        mask::snapshot(&snapshot)
+    } else {
+        stack.reveal(snapshot).await?
+    };
+    let exported = state_formats::export(&snapshot, format);
+    let mut bytes = exported.map_err(|error| failed(&stack.name().short(), error))?;
+    if is_masked {
+        mark_as_masked(&mut bytes);
+    }
+    Ok(bytes)
+}
+
+/// Puts the mark into a JSON object by which an import tells that secrets are missing.
+fn mark_as_masked(bytes: &mut Vec<u8>) {
+    if bytes.first() == Some(&b'{') {
+        let mark = format!("\n  \"{MASKED}\": true,");
+        bytes.splice(1..1, mark.into_bytes());
+    }
 }
 
 /// The format that the state came in.

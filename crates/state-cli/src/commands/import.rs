@@ -7,10 +7,12 @@ mod target;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
+use crate::identities::NewStack;
 use crate::marks::count;
 use crate::output::Report;
 use crate::prompt::confirm;
 use crate::{mending, store};
+use state_core::head::Policy;
 use state_core::repair::{self, Repaired};
 use state_core::{FactoryInfo, RevisionId, Snapshot, State, UpdateKind};
 use state_formats::{Format, ImportVerdict, Imported, check_import};
@@ -36,6 +38,8 @@ pub(crate) struct Args {
     /// Repair it first: entries in the wrong order move, references to nothing go. Every step is shown before.
     #[arg(long)]
     repair: bool,
+    #[command(flatten)]
+    sealing: NewStack,
     /// What to remember in the history.
     #[arg(long, short)]
     message: Option<String>,
@@ -55,7 +59,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     } else {
         None
     };
-    let target = Target::prepare(context).await?;
+    let target = Target::prepare(context, &args.sealing).await?;
     let session = match store::lock(context, &target.stack, "import").await {
         Ok(session) => session,
         Err(error) => return Err(target.give_up(error.into()).await),
@@ -69,7 +73,10 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     };
     warnings.extend(source.imported.notes.iter().cloned());
     let done = Summary::new(&source, content, &target, outcome, repaired.as_ref());
-    warnings.extend(done.warning());
+    if target.stack.policy().await? == Policy::Plaintext {
+        warnings.extend(done.warning());
+    }
+    warnings.extend(target.warnings.iter().cloned());
     Report::new(context, "import", &done, warnings, |page| done.print(page))
 }
 
@@ -97,6 +104,7 @@ async fn apply(
 ) -> Result<Outcome, CliError> {
     let state = session.state();
     let existing = state.snapshot(session.stack().name().to_string(), context.now());
+    let existing = session.stack().reveal(existing).await?;
     // A state that is marked as unreliable is imported even if it says the same: whoever imports it vouches for it.
     if state.current().is_some() && state.invalidated().is_none() && is_same(&existing, new) {
         return Ok(Outcome::Unchanged(state.current().cloned()));

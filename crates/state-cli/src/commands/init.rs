@@ -2,13 +2,15 @@
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::identities::{self, Fresh};
 use crate::output::Report;
 use crate::store::{self, FOLDER};
 use serde::Serialize;
 use state_core::ErrorKind;
 use state_core::backend::Opening;
 
-/// Make a store: `.state` in this folder, or where `--backend` says. One that is there already stays as it is.
+/// Make a store: `.state` in this folder, or where `--backend` says. One that is there already stays as it is. Makes an
+/// identity for you too, if you have none.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 
@@ -32,11 +34,13 @@ pub(crate) fn run(context: &Context, _args: &Args) -> Result<Report, CliError> {
         }
         Err(error) => return Err(store::not_opened(error)),
     };
+    let fresh = identities::ensure(context)?;
+    let warnings = fresh.iter().map(Fresh::advice).collect();
     let made = Made {
         backend: store::shown(&url),
         created,
     };
-    Report::new(context, "init", &made, Vec::new(), |page| {
+    Report::new(context, "init", &made, warnings, |page| {
         if created {
             page.line(format_args!("made the store {}", made.backend));
         } else {

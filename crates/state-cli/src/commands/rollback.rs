@@ -7,6 +7,7 @@ use crate::exit::ExitCode;
 use crate::marks::count;
 use crate::output::{Report, to_stderr};
 use crate::prompt::confirm;
+use crate::reading::opened;
 use crate::render::page::Page;
 use crate::revision::History;
 use crate::store;
@@ -60,7 +61,10 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     let view = stack.tip().await?;
     let object = format!("stack {}", stack.name().short());
     refuse_pending(&object, &view.state)?;
-    let changes = changes(&view.state, &stack.get(&target).await?);
+    // Two keys seal the same value to other bytes.
+    let now = opened(&stack, view.snapshot()).await?;
+    let then = opened(&stack, stack.get(&target).await?).await?;
+    let changes = changes(&State::from_snapshot(stack.lineage(), &now)?, &then);
     let mut done = Done {
         stack: stack.name().to_string(),
         revision: target.clone(),

@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
+use crate::identities::NewStack;
 use crate::marks::{count, stack_marks};
 use crate::output::Report;
 use crate::render::table::Table;
@@ -10,7 +11,6 @@ use crate::render::time::age;
 use crate::store;
 use serde::Serialize;
 use state_core::backend::{ClientLock, Holder};
-use state_core::head::Policy;
 use state_core::{ErrorKind, Invalidation, Lineage, RevisionId, StackName, Timestamp};
 use state_manager::{Removal, StackSummary};
 
@@ -22,6 +22,8 @@ pub(crate) enum Command {
     New {
         /// Its name: `NAME` or `PROJECT/NAME`.
         name: StackName,
+        #[command(flatten)]
+        sealing: NewStack,
     },
     /// Remove a stack, its history too.
     Rm {
@@ -48,7 +50,7 @@ pub(crate) enum Command {
 pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
     match command {
         Command::Ls => list(context).await,
-        Command::New { name } => new(context, name).await,
+        Command::New { name, sealing } => new(context, name, sealing).await,
         Command::Rm { name, force } => remove(context, name, *force).await,
         Command::Rename { old, new } => rename(context, old, new).await,
     }
@@ -135,9 +137,10 @@ struct Made {
     lineage: Lineage,
 }
 
-async fn new(context: &Context, name: &StackName) -> Result<Report, CliError> {
+async fn new(context: &Context, name: &StackName, sealing: &NewStack) -> Result<Report, CliError> {
+    let (policy, warnings) = sealing.prepare(context)?;
     let stack = store::open(context)?
-        .new_stack_with(name, Policy::Plaintext)
+        .new_stack_with(name, policy)
         .await
         .map_err(|error| {
             let taken = error.kind() == ErrorKind::Conflict;
@@ -152,7 +155,7 @@ async fn new(context: &Context, name: &StackName) -> Result<Report, CliError> {
         stack: stack.name().to_string(),
         lineage: stack.lineage(),
     };
-    Report::new(context, "stack-new", &made, Vec::new(), |page| {
+    Report::new(context, "stack-new", &made, warnings, |page| {
         page.line(format_args!(
             "made stack {} (lineage {})",
             name.short(),

@@ -151,6 +151,18 @@ fn changing(tour: &mut Tour) {
     tour.go(&["stack", "rm", "another", "--force"]);
 }
 
+fn sealing(tour: &mut Tour) {
+    tour.go(&["identity", "--new"]);
+    let mine = tour.go(&["identity"]);
+    assert!(mine.is_object(), "{mine}");
+    tour.go(&["encrypt", "--policy", "sensitive"]);
+    let other = "age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p";
+    tour.go(&["recipients", "add", other]);
+    tour.go(&["recipients", "list"]);
+    tour.go(&["recipients", "remove", other]);
+    tour.go(&["rekey"]);
+}
+
 #[test]
 fn every_command_prints_what_is_described_and_nothing_else_is_described() {
     let mut tour = Tour {
@@ -165,6 +177,7 @@ fn every_command_prints_what_is_described_and_nothing_else_is_described() {
     work(&tour.sandbox);
     reading(&mut tour);
     changing(&mut tour);
+    sealing(&mut tour);
     let all = commands(&tour.sandbox, &[]);
     assert!(all.len() > 35, "{all:?}");
     // An editor is a terminal's: `surgery.rs` runs it with one that answers for a person.

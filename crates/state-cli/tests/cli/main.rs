@@ -18,6 +18,7 @@ mod logs;
 mod reading;
 mod sandbox;
 mod schemas;
+mod sealed;
 mod secrets;
 mod stores;
 mod surgery;

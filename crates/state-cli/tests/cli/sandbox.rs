@@ -94,6 +94,8 @@ impl Sandbox {
         for name in [
             "STATECTL_BACKEND",
             "STATECTL_STACK",
+            "STATECTL_IDENTITY",
+            "STATECTL_PASSPHRASE",
             "STATECTL_LOCK_ID",
             "STATECTL_PROFILE",
             "STATECTL_LOCK_TIMEOUT",
@@ -102,6 +104,14 @@ impl Sandbox {
         ] {
             command.env_remove(name);
         }
+        command.env("STATECTL_POLICY", "plaintext");
+        command
+    }
+
+    /// As [`Sandbox::command`], with the policy that users get.
+    pub(crate) fn sealing(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command(arguments);
+        command.env_remove("STATECTL_POLICY");
         command
     }
 

@@ -2,6 +2,7 @@
 
 use super::{Change, Property, Value, json, push_step};
 use crate::json::{Json, Properties, View};
+use crate::sealed;
 use crate::sensitive::{SecretStrings, secret_ranges};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -36,8 +37,19 @@ impl Side {
         foreign: &[String],
         secrets: &SecretStrings,
     ) -> Self {
+        let mut secret = secret_ranges(&object, own, foreign, secrets);
+        // What is sealed has no inside that anyone could compare. Nobody asks for it where all around it is secret.
+        for (from, to) in sealed::ranges(&object) {
+            let covered = secret
+                .range(..=from)
+                .next_back()
+                .is_some_and(|(_, end)| *end >= to);
+            if !covered {
+                secret.insert(from, to);
+            }
+        }
         Self {
-            secret: secret_ranges(&object, own, foreign, secrets),
+            secret,
             is_there: true,
             object,
         }

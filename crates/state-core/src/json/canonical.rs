@@ -86,7 +86,7 @@ fn begin<'a>(view: View<'a>, out: &mut String) -> Option<Level<'a>> {
 }
 
 /// Whether a value stands in its canonical text already; one pass, no allocation but for the keys that are open.
-fn is_canonical(view: View<'_>) -> bool {
+pub fn is_canonical(view: View<'_>) -> bool {
     // Of every open container, the last key; arrays have none.
     let mut last_keys: Vec<Option<Cow<'_, str>>> = Vec::new();
     let mut length = 0;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::Limits;
-use super::canonical::canonical;
+use super::canonical::{canonical, is_canonical};
 use super::document::Document;
 use super::error::JsonError;
 use super::view::{Kind, View};
@@ -38,6 +38,13 @@ impl Json {
     pub fn from_view(view: View<'_>) -> Self {
         let mut text = String::with_capacity(view.text().len());
         canonical(view, &mut text);
+        Self(text.into())
+    }
+
+    /// Takes a text that is canonical already: one that was put together from canonical pieces. Only debug builds
+    /// check it.
+    pub fn from_canonical(text: &str) -> Self {
+        debug_assert!(is_canonical_text(text), "the text isn't canonical JSON");
         Self(text.into())
     }
 
@@ -80,6 +87,16 @@ impl Json {
         write(self.view(), &Style::PRETTY, &mut text);
         text
     }
+}
+
+fn is_canonical_text(text: &str) -> bool {
+    let limits = Limits {
+        max_depth: usize::MAX,
+        max_bytes: usize::MAX,
+        max_string_bytes: usize::MAX,
+    };
+    let document = Document::parse(text.as_bytes(), &limits);
+    document.is_ok_and(|document| is_canonical(document.root()) && document.root().text() == text)
 }
 
 impl fmt::Debug for Json {

@@ -3,7 +3,10 @@
 use super::SecretStrings;
 use crate::json::{Kind, View};
 use std::borrow::Cow;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+/// So many paths are looked up one by one.
+const FEW: usize = 3;
 
 /// The steps from a value to one in it.
 #[derive(Clone, Debug, Default)]
@@ -35,14 +38,33 @@ impl Path {
 
 /// The value that a path leads to, or the last one on its way that exists.
 pub(super) fn resolve<'a>(root: View<'a>, path: &Path) -> View<'a> {
+    resolve_from(root, path.0.iter())
+}
+
+fn resolve_from<'a, 's>(root: View<'a>, steps: impl Iterator<Item = &'s String>) -> View<'a> {
     let mut here = root;
-    for step in &path.0 {
+    for step in steps {
         match child(here, step) {
             Some(next) => here = next,
             None => return here,
         }
     }
     here
+}
+
+/// [`resolve`] of each path. Of many, the members of the root are looked up once.
+pub(super) fn resolve_all<'a>(root: View<'a>, paths: &[Path]) -> Vec<View<'a>> {
+    let few = paths.len() <= FEW;
+    let members = root.members().filter(|_| !few).into_iter().flatten();
+    let index: BTreeMap<Cow<'a, str>, View<'a>> = members.collect();
+    let one = |path: &Path| {
+        let first = path.0.front().and_then(|step| index.get(step.as_str()));
+        let Some(first) = first else {
+            return resolve(root, path);
+        };
+        resolve_from(*first, path.0.iter().skip(1))
+    };
+    paths.iter().map(one).collect()
 }
 
 /// As [`resolve`], for a path that was marked on another version of the value: where it leads nowhere inside an
@@ -116,7 +138,8 @@ pub(super) fn covered_with<'a>(
 
 /// Where marked values begin: no two values of one text begin at the same offset.
 fn marked(root: View<'_>, paths: &[Path]) -> BTreeSet<usize> {
-    paths.iter().map(|path| resolve(root, path).offset()).collect()
+    let there = resolve_all(root, paths);
+    there.into_iter().map(|view| view.offset()).collect()
 }
 
 fn find<'a>(
@@ -130,6 +153,11 @@ fn find<'a>(
     }
     let mut found = Vec::new();
     let mut open = vec![(String::new(), root)];
+    // Without strings to look for, only what leads to a mark is worth a look.
+    let matters = |view: &View<'a>| {
+        let inside = view.offset()..view.offset() + view.text().len();
+        !also.is_empty() || marked.range(inside).next().is_some()
+    };
     while let Some((pointer, view)) = open.pop() {
         let keys_are_names = fields && pointer.is_empty();
         if marked.contains(&view.offset()) || tells(view, also, keys_are_names) {
@@ -137,8 +165,10 @@ fn find<'a>(
             continue;
         }
         let elements = view.elements().into_iter().flatten().enumerate();
+        let elements = elements.filter(|(_, element)| matters(element));
         open.extend(elements.map(|(index, element)| (format!("{pointer}/{index}"), element)));
         let members = view.members().into_iter().flatten();
+        let members = members.filter(|(_, value)| matters(value));
         open.extend(members.map(|(key, value)| (format!("{pointer}/{}", escaped(&key)), value)));
     }
     found.sort_by_key(|one| one.view.offset());

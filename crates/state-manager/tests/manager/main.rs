@@ -15,6 +15,8 @@ mod persistent;
 mod reading;
 mod registry;
 mod revisions;
+mod rotation;
+mod sealed;
 mod seed_000;
 mod seed_001;
 mod seed_004;

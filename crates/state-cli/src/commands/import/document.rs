@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
+use crate::mask::MASKED;
 use state_core::ErrorKind;
 use state_formats::{Format, Imported, detect, import_broken, import_owned};
 use std::io::Read;
@@ -30,6 +31,7 @@ pub(super) fn read(
     let bytes = bytes(file).map_err(|source| {
         CliError::io(name.clone(), &source).with_hint("name a file that can be read, or `-` for stdin")
     })?;
+    refuse_masked(&name, &bytes)?;
     let format = match format {
         Some(format) => format,
         None => detect(&bytes).map_err(|error| failed(&name, error))?,
@@ -59,6 +61,20 @@ pub(super) fn read(
         );
     }
     Ok(Source { format, imported })
+}
+
+/// A masked export says so at its beginning: taken back, it would put placeholders in the place of secrets.
+fn refuse_masked(name: &str, bytes: &[u8]) -> Result<(), CliError> {
+    let beginning = &bytes[..bytes.len().min(4096)];
+    if !String::from_utf8_lossy(beginning).contains(&format!("\"{MASKED}\"")) {
+        return Ok(());
+    }
+    Err(CliError::new(
+        ExitCode::Refused,
+        name,
+        "it is a masked export: its secrets are missing",
+    )
+    .with_hint("export it with `--show-secrets`, then import that"))
 }
 
 fn bytes(file: &Path) -> std::io::Result<Vec<u8>> {

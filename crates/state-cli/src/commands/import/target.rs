@@ -2,9 +2,9 @@
 
 use crate::context::Context;
 use crate::error::CliError;
+use crate::identities::NewStack;
 use crate::store;
 use state_core::backend::Opening;
-use state_core::head::Policy;
 use state_core::{ErrorKind, StackName};
 use state_manager::{Stack, Stacks};
 
@@ -17,12 +17,14 @@ pub(super) struct Target {
     pub(super) url: String,
     pub(super) created_store: bool,
     pub(super) created_stack: bool,
+    /// What the owner of a new stack must know.
+    pub(super) warnings: Vec<String>,
     stacks: Stacks,
 }
 
 impl Target {
     /// Finds or makes store and stack.
-    pub(super) async fn prepare(context: &Context) -> Result<Self, CliError> {
+    pub(super) async fn prepare(context: &Context, sealing: &NewStack) -> Result<Self, CliError> {
         let url = store::place(context)?.url;
         let (stacks, created_store) = match store::connect(context, &url, Opening::Existing) {
             Ok(stacks) => (store::as_holder(context, stacks), false),
@@ -38,9 +40,15 @@ impl Target {
             Some(name) => name,
             None => StackName::new(StackName::DEFAULT_PROJECT, DEFAULT_STACK)?,
         };
+        let mut warnings = Vec::new();
         let (stack, created_stack) = match stacks.get(&name).await? {
             Some(stack) => (stack, false),
-            None => (stacks.new_stack_with(&name, Policy::Plaintext).await?, true),
+            None => {
+                let (policy, advice) = sealing.prepare(context)?;
+                warnings = advice;
+                let stacks = store::with_keys(context, stacks.clone());
+                (stacks.new_stack_with(&name, policy).await?, true)
+            }
         };
         store::tell(context, &format!("stack {name}"));
         Ok(Self {
@@ -48,6 +56,7 @@ impl Target {
             url,
             created_store,
             created_stack,
+            warnings,
             stacks,
         })
     }

@@ -1,0 +1,53 @@
+//! `encrypt`: turn a plain stack into a sealed one.
+
+use super::rekey::{self, Changed};
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::identities::NewStack;
+use crate::output::Report;
+use crate::prompt::confirm;
+use crate::store;
+use state_core::head::Policy;
+use state_manager::Rekey;
+
+/// Seal the stack's values: those marked as sensitive, or with `--policy all` every one. Revisions that are there
+/// already stay plain.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    sealing: NewStack,
+    /// What to remember in the history.
+    #[arg(long, short)]
+    message: Option<String>,
+}
+
+/// Seals it.
+pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let found = store::open_stack(context).await?;
+    let object = format!("stack {}", found.name().short());
+    let (policy, advice) = args.sealing.prepare(context)?;
+    if policy == Policy::Plaintext {
+        return Err(
+            CliError::new(ExitCode::Usage, object, "the policy `plaintext` seals nothing")
+                .with_hint("choose `--policy sensitive` or `--policy all`"),
+        );
+    }
+    if found.policy().await? == policy && !found.recipients().await?.is_empty() {
+        return Err(
+            CliError::new(ExitCode::Conflict, object, "it is sealed so already")
+                .with_hint("give it a new key with `statectl rekey`"),
+        );
+    }
+    confirm(context, &object, &format!("Seal {object}?"))?;
+    // Opened again: an identity may have been made meanwhile.
+    let stack = store::open_stack(context).await?;
+    let request = Rekey {
+        policy: Some(policy),
+        message: args.message.clone().unwrap_or_default(),
+        ..Rekey::default()
+    };
+    let rekeyed = stack.rekey("encrypt", request).await?;
+    let report = rekey::report(context, "encrypt", &Changed::new(&stack, rekeyed))?;
+    Ok(report.warned(advice))
+}

@@ -1,0 +1,45 @@
+//! `identity`: whom others must add so that you can open their stacks.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::identities::{self, AtHand, Fresh};
+use crate::output::Report;
+use serde::Serialize;
+
+/// Show the recipients of your identities: what others give to `statectl recipients add`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Make an identity if you have none.
+    #[arg(long)]
+    new: bool,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    recipients: Vec<String>,
+}
+
+/// Shows them.
+pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let fresh = if args.new {
+        identities::ensure(context)?
+    } else {
+        None
+    };
+    let shown = Shown {
+        recipients: AtHand::find(context)?.identities.recipients(),
+    };
+    if shown.recipients.is_empty() {
+        return Err(
+            CliError::new(ExitCode::NotFound, "your identity", "there is none")
+                .with_hint("make one with `statectl identity --new`, or name a file with `--identity FILE`"),
+        );
+    }
+    let warnings = fresh.iter().map(Fresh::advice).collect();
+    Report::new(context, "identity", &shown, warnings, |page| {
+        for recipient in &shown.recipients {
+            page.line(recipient);
+        }
+    })
+}

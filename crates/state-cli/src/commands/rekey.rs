@@ -1,0 +1,74 @@
+//! `rekey`: a new data key for a sealed stack.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::marks::count;
+use crate::output::Report;
+use crate::prompt::confirm;
+use crate::store;
+use serde::Serialize;
+use state_core::RevisionId;
+use state_manager::{Rekey, Rekeyed, Stack};
+
+/// Give the stack a new data key, for the same recipients, and seal its current state with it.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What to remember in the history.
+    #[arg(long, short)]
+    message: Option<String>,
+}
+
+/// What a new key changed.
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct Changed {
+    stack: String,
+    revision: RevisionId,
+    recipients: Vec<String>,
+    /// Revisions that open with an earlier key, or are plain.
+    older_revisions: Vec<RevisionId>,
+}
+
+impl Changed {
+    pub(super) fn new(stack: &Stack, rekeyed: Rekeyed) -> Self {
+        Self {
+            stack: stack.name().to_string(),
+            revision: rekeyed.revision,
+            recipients: rekeyed.recipients,
+            older_revisions: rekeyed.older,
+        }
+    }
+}
+
+/// Gives it a new key.
+pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let stack = store::open_stack(context).await?;
+    let object = format!("stack {}", stack.name().short());
+    confirm(context, &object, &format!("Give {object} a new data key?"))?;
+    let request = Rekey {
+        message: args.message.clone().unwrap_or_default(),
+        ..Rekey::default()
+    };
+    let rekeyed = stack.rekey("rekey", request).await?;
+    report(context, "rekey", &Changed::new(&stack, rekeyed))
+}
+
+/// Tells what a new key changed, and what it didn't.
+pub(super) fn report(context: &Context, kind: &'static str, changed: &Changed) -> Result<Report, CliError> {
+    let mut warnings = Vec::new();
+    if !changed.older_revisions.is_empty() {
+        let older = changed.older_revisions.len();
+        warnings.push(format!(
+            "{} as before: whoever could read {} still can; change the secrets that must not be known any more",
+            count(older, "older revision opens", "older revisions open"),
+            if older == 1 { "it" } else { "them" },
+        ));
+    }
+    Report::new(context, kind, changed, warnings, |page| {
+        page.line(format_args!(
+            "the current state is sealed with a new key: revision {}, for {}",
+            changed.revision,
+            count(changed.recipients.len(), "recipient", "recipients")
+        ));
+    })
+}

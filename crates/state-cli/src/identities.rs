@@ -1,0 +1,206 @@
+//! The identities at hand: what opens sealed stacks, and whom new data keys are wrapped to.
+
+use crate::config::user_folder;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use clap::ValueEnum;
+use state_core::head::Policy;
+use state_encrypt::{AgeKeys, Identities, Passphrase, Recipients, generate_identity};
+use state_formats::{OPAQUE_IN_ENTRY, OPAQUE_IN_SNAPSHOT, TERRAFORM};
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// The user's own identity, in the folder for such files.
+const USER_FILE: &str = "statectl/identity.txt";
+
+/// A passphrase that opens stacks.
+const PASSPHRASE: &str = "STATECTL_PASSPHRASE";
+
+/// How the values of a new stack are stored.
+#[derive(Debug, clap::Args)]
+pub(crate) struct NewStack {
+    /// What is sealed in a new stack: what is marked as sensitive, all values, or nothing.
+    #[arg(long, env = "STATECTL_POLICY", value_enum, default_value_t = Sealing::Sensitive, value_name = "POLICY")]
+    pub(crate) policy: Sealing,
+}
+
+impl NewStack {
+    /// The policy of the stack that is about to be made, and what its owner must know. Makes an identity where one lacks
+    /// that the stack needs.
+    ///
+    /// # Errors
+    /// As [`ensure`].
+    pub(crate) fn prepare(&self, context: &Context) -> Result<(Policy, Vec<String>), CliError> {
+        let policy = self.policy.policy();
+        let fresh = match policy {
+            Policy::Plaintext => None,
+            _ => ensure(context)?,
+        };
+        Ok((policy, fresh.iter().map(Fresh::advice).collect()))
+    }
+}
+
+/// What is sealed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sealing {
+    /// What is marked as sensitive, and what may hold secrets that nobody marked.
+    Sensitive,
+    /// All values.
+    All,
+    /// Nothing: whoever reads the store reads every secret.
+    Plaintext,
+}
+
+impl Sealing {
+    /// The policy in the stack's head.
+    pub(crate) const fn policy(self) -> Policy {
+        match self {
+            Self::Sensitive => Policy::Sensitive,
+            Self::All => Policy::All,
+            Self::Plaintext => Policy::Plaintext,
+        }
+    }
+}
+
+/// An identity that was made because there was none.
+pub(crate) struct Fresh {
+    pub(crate) file: PathBuf,
+    pub(crate) recipient: String,
+}
+
+impl Fresh {
+    /// What its owner must know.
+    pub(crate) fn advice(&self) -> String {
+        format!(
+            "made your identity {} (recipient {}): back it up, for without it nobody opens what is sealed, and let a \
+             second one open it too: `statectl recipients add`",
+            self.file.display(),
+            self.recipient
+        )
+    }
+}
+
+/// What the command line, the environment and the user's folder give.
+pub(crate) struct AtHand {
+    pub(crate) identities: Identities,
+    passphrase: Option<Passphrase>,
+}
+
+impl AtHand {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// [`ExitCode::Undecipherable`] for a file that can't be read or holds no identity.
+    pub(crate) fn find(context: &Context) -> Result<Self, CliError> {
+        let mut identities = Identities::default();
+        let own = own_file().filter(|path| context.global.identity.is_empty() && path.is_file());
+        for path in context.global.identity.iter().chain(&own) {
+            identities.extend(read(path)?);
+        }
+        let passphrase = match std::env::var(PASSPHRASE) {
+            Ok(text) => Some(Passphrase::new(text).map_err(|error| refused(PASSPHRASE, &error))?),
+            Err(_) => None,
+        };
+        Ok(Self {
+            identities,
+            passphrase,
+        })
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.identities.is_empty() && self.passphrase.is_none()
+    }
+}
+
+/// What unwraps and makes data keys; none without an identity at hand.
+///
+/// # Errors
+/// As [`AtHand::find`].
+pub(crate) fn keys(context: &Context) -> Result<Option<Arc<AgeKeys>>, CliError> {
+    let found = AtHand::find(context)?;
+    if found.is_empty() {
+        return Ok(None);
+    }
+    let entropy = Arc::clone(&context.environment.entropy);
+    let AtHand {
+        mut identities,
+        passphrase,
+    } = found;
+    let own = identities.recipients().join("\n");
+    let mut recipients: Recipients = own.parse().map_err(|error| refused("your identity", &error))?;
+    if let Some(passphrase) = passphrase {
+        identities.add_passphrase(passphrase.clone());
+        recipients.add_passphrase(passphrase);
+    }
+    let keys = AgeKeys::new(identities, recipients, entropy);
+    Ok(Some(Arc::new(keys.with_opaque(
+        TERRAFORM,
+        &OPAQUE_IN_ENTRY,
+        &OPAQUE_IN_SNAPSHOT,
+    ))))
+}
+
+/// Makes the user's identity if none is at hand; from then on it is.
+///
+/// # Errors
+/// [`ExitCode::Failed`] when it can't be written.
+pub(crate) fn ensure(context: &Context) -> Result<Option<Fresh>, CliError> {
+    if context.keys().is_some() {
+        return Ok(None);
+    }
+    let file = own_file().ok_or_else(|| {
+        CliError::new(
+            ExitCode::Undecipherable,
+            "your identity",
+            "there is no home folder to keep it in",
+        )
+        .with_hint("name a file with `--identity`, or choose `--policy plaintext`")
+    })?;
+    let made = generate_identity();
+    write(&file, made.file()).map_err(|source| CliError::io(file.display().to_string(), &source))?;
+    context.find_keys()?;
+    Ok(Some(Fresh {
+        file,
+        recipient: made.recipient().to_owned(),
+    }))
+}
+
+/// The user's own identity file, whether it is there or not.
+pub(crate) fn own_file() -> Option<PathBuf> {
+    user_folder().map(|folder| folder.join(USER_FILE))
+}
+
+fn read(path: &Path) -> Result<Identities, CliError> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|source| CliError {
+        code: ExitCode::Undecipherable,
+        ..CliError::io(name.clone(), &source).with_hint("name a file with an age identity: `--identity FILE`")
+    })?;
+    Identities::parse(&name, &text).map_err(|error| refused(&name, &error))
+}
+
+fn refused(object: &str, error: &state_encrypt::Error) -> CliError {
+    CliError::new(ExitCode::Undecipherable, object, &error.to_string()).with_hint(error.hint())
+}
+
+/// A file that nobody else can read, and that wasn't there.
+fn write(file: &Path, text: &str) -> std::io::Result<()> {
+    if let Some(folder) = file.parent() {
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(folder)?;
+    }
+    let mut created = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(file)?;
+    created.write_all(text.as_bytes())?;
+    created.sync_all()
+}

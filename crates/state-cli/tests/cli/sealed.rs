@@ -1,0 +1,221 @@
+//! Sealed stacks at the command line: what a team does, and what a stranger sees.
+
+use crate::sandbox::{Ran, Sandbox, fixture, run};
+use std::path::Path;
+
+/// A password of the fixture `shop`, marked as sensitive by its writer.
+const SECRET: &str = "correct horse battery staple";
+
+/// Runs `statectl` as somebody who has a settings folder of their own, with the policy that users get.
+fn as_user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> Ran {
+    let settings = sandbox.path().join(who);
+    run(sandbox.sealing(arguments).env("XDG_CONFIG_HOME", settings))
+}
+
+fn sealed_shop() -> Sandbox {
+    let sandbox = Sandbox::new();
+    as_user(
+        &sandbox,
+        "anna",
+        &["import", fixture("shop.tfstate").to_str().unwrap()],
+    )
+    .exits(0);
+    sandbox
+}
+
+/// The names of files below a folder that hold the secret; snapshots are unpacked.
+fn leaks(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for item in std::fs::read_dir(folder).unwrap() {
+        let path = item.unwrap().path();
+        if path.is_dir() {
+            found.extend(leaks(&path));
+            continue;
+        }
+        let mut bytes = std::fs::read(&path).unwrap();
+        if path.extension().is_some_and(|extension| extension == "zst") {
+            bytes = zstd::stream::decode_all(&bytes[..]).unwrap();
+        }
+        if String::from_utf8_lossy(&bytes).contains(SECRET) {
+            found.push(path.display().to_string());
+        }
+    }
+    found
+}
+
+#[test]
+fn an_import_seals_on_the_way_in_and_comes_back_byte_for_byte_with_the_key() {
+    let sandbox = sealed_shop();
+    let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
+    let identity = sandbox.path().join("anna/statectl/identity.txt");
+    use std::os::unix::fs::PermissionsExt;
+    assert_eq!(
+        std::fs::metadata(&identity).unwrap().permissions().mode() & 0o777,
+        0o600
+    );
+    assert_eq!(leaks(&sandbox.path().join(".state")), Vec::<String>::new());
+
+    let shown = anna(&["export", "--show-secrets"]).exits(0).stdout;
+    assert_eq!(shown, std::fs::read_to_string(fixture("shop.tfstate")).unwrap());
+    let masked = anna(&["export"]).exits(0);
+    assert!(!masked.stdout.contains(SECRET) && !masked.stdout.contains("$sealed"));
+    assert!(masked.stderr.contains("can't be imported back"), "{masked:?}");
+    let file = sandbox.write("masked.tfstate", masked.stdout);
+    anna(&["import", file.to_str().unwrap(), "--force"]).exits(4);
+
+    for reading in [
+        &["show", "terraform_data.database"][..],
+        &["outputs"],
+        &["blame", "terraform_data.database"],
+    ] {
+        let text = anna(reading).exits(0).stdout;
+        assert!(!text.contains(SECRET) && !text.contains("$sealed"), "{text}");
+    }
+    let shown = anna(&["show", "terraform_data.database", "--show-secrets"])
+        .exits(0)
+        .stdout;
+    assert!(shown.contains(SECRET), "{shown}");
+    anna(&["import", fixture("shop.tfstate").to_str().unwrap()]).exits(0);
+    assert_eq!(
+        anna(&["history", "--json"]).exits(0).stdout.lines().count(),
+        1,
+        "nothing changed"
+    );
+}
+
+#[test]
+fn a_stranger_lists_and_verifies_but_neither_opens_nor_writes() {
+    let sandbox = sealed_shop();
+    for stranger in [&["identity", "--new"][..], &["identity"]] {
+        as_user(&sandbox, "eve", stranger).exits(0);
+    }
+    for reading in [
+        &["list"][..],
+        &["history"],
+        &["diff"],
+        &["verify", "--deep"],
+        &["outputs"],
+        &["export"],
+    ] {
+        let ran = as_user(&sandbox, "eve", reading).exits(0);
+        assert!(
+            !ran.stdout.contains(SECRET) && !ran.stdout.contains("$sealed"),
+            "{ran:?}"
+        );
+    }
+    let listed = as_user(&sandbox, "eve", &["list"]);
+    assert!(listed.stderr.contains("authenticity unchecked"), "{listed:?}");
+    for refused in [
+        &["show", "terraform_data.database", "--show-secrets"][..],
+        &["export", "--show-secrets"],
+        &["taint", "terraform_data.database", "--yes"],
+        &["rekey", "--yes"],
+        &["recipients", "add", "age1nobody"],
+    ] {
+        let ran = as_user(&sandbox, "eve", refused).exits(12);
+        assert!(ran.stderr.contains("--identity"), "{ran:?}");
+    }
+    assert_eq!(
+        as_user(&sandbox, "eve", &["history", "--json"])
+            .stdout
+            .lines()
+            .count(),
+        1
+    );
+}
+
+#[test]
+fn a_team_of_two_shares_a_stack_and_parts_again() {
+    let sandbox = sealed_shop();
+    let bob = as_user(&sandbox, "bob", &["identity", "--new"]).exits(0).stdout;
+    let bob = bob.trim();
+    as_user(&sandbox, "anna", &["recipients", "add", bob]).exits(0);
+    let listed = as_user(&sandbox, "bob", &["recipients", "list", "--json"])
+        .exits(0)
+        .data("recipients");
+    assert_eq!(listed["recipients"].as_array().unwrap().len(), 2);
+    as_user(&sandbox, "bob", &["taint", "terraform_data.database", "--yes"]).exits(0);
+    let shown = as_user(
+        &sandbox,
+        "bob",
+        &["show", "terraform_data.database", "--show-secrets"],
+    )
+    .exits(0);
+    assert!(shown.stdout.contains(SECRET));
+
+    as_user(
+        &sandbox,
+        "anna",
+        &["recipients", "remove", "age1stranger", "--yes"],
+    )
+    .exits(10);
+    let removed = as_user(
+        &sandbox,
+        "anna",
+        &["recipients", "remove", bob, "--yes", "--json"],
+    )
+    .exits(0);
+    let removed = removed.data("recipients-remove");
+    assert_eq!(removed["older-revisions"].as_array().unwrap().len(), 2);
+    as_user(
+        &sandbox,
+        "bob",
+        &["show", "terraform_data.database", "--show-secrets"],
+    )
+    .exits(12);
+    as_user(&sandbox, "bob", &["untaint", "terraform_data.database", "--yes"]).exits(12);
+    let differences = as_user(&sandbox, "anna", &["diff", "@-", "@", "--detailed-exitcode"]).exits(0);
+    assert!(
+        differences.stdout.contains("no differences"),
+        "another key is no difference: {differences:?}"
+    );
+    as_user(&sandbox, "anna", &["rollback", "1", "--yes"]).exits(0);
+    as_user(&sandbox, "anna", &["verify", "--deep"]).exits(0);
+    assert_eq!(leaks(&sandbox.path().join(".state")), Vec::<String>::new());
+    let last = as_user(&sandbox, "anna", &["recipients", "list"]).exits(0).stdout;
+    as_user(&sandbox, "anna", &["recipients", "remove", last.trim(), "--yes"]).exits(4);
+}
+
+#[test]
+fn a_plain_stack_is_sealed_by_encrypt_and_a_passphrase_will_do() {
+    let sandbox = Sandbox::with_shop();
+    assert!(
+        !leaks(&sandbox.path().join(".state")).is_empty(),
+        "plain, as it was asked for"
+    );
+    let with_passphrase = |passphrase: &str, arguments: &[&str]| {
+        let mut command = sandbox.sealing(arguments);
+        command.env("XDG_CONFIG_HOME", sandbox.path().join("nobody"));
+        run(command.env("STATECTL_PASSPHRASE", passphrase))
+    };
+    with_passphrase("", &["list"]).exits(12);
+    with_passphrase("open sesame", &["encrypt", "--policy", "plaintext", "--yes"]).exits(2);
+    let done = with_passphrase("open sesame", &["encrypt", "--yes", "--json"])
+        .exits(0)
+        .data("encrypt");
+    assert_eq!(done["recipients"], serde_json::json!(["passphrase"]));
+    assert_eq!(done["older-revisions"].as_array().unwrap().len(), 1);
+    with_passphrase("open sesame", &["encrypt", "--yes"]).exits(13);
+    with_passphrase("wrong", &["taint", "terraform_data.database", "--yes"]).exits(12);
+    with_passphrase("open sesame", &["taint", "terraform_data.database", "--yes"]).exits(0);
+    let shown = with_passphrase(
+        "open sesame",
+        &["show", "terraform_data.database", "--show-secrets"],
+    );
+    assert!(shown.exits(0).stdout.contains(SECRET));
+}
+
+#[test]
+fn an_identity_file_that_is_none_is_an_error_that_does_not_show_it() {
+    let sandbox = sealed_shop();
+    let truncated = sandbox.write("short.txt", "AGE-SECRET-KEY-1QQQQQ\n");
+    let public = sandbox.write("public.txt", "age1qqqq\n");
+    let missing = sandbox.path().join("missing.txt");
+    for file in [&truncated, &public, &missing] {
+        let ran = as_user(&sandbox, "anna", &["list", "--identity", file.to_str().unwrap()]).exits(12);
+        assert!(
+            !ran.stderr.contains("QQQQQ") && ran.stderr.contains(file.to_str().unwrap()),
+            "{ran:?}"
+        );
+    }
+}

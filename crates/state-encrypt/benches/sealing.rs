@@ -1,0 +1,154 @@
+//! How much faster sealing is than one age file a value: `cargo bench -p state-encrypt`.
+//!
+//! 10,000 values of 64 bytes, secret outputs of entries, other values in every round; once ten in an entry, once each in
+//! an entry of its own. All is measured in this run, and with whole entries: finding what is secret, sealing it, and
+//! the entry's new text. age seals bare values for one X25519 recipient.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stdout,
+    reason = "a program that prints what it measures"
+)]
+
+use rustix::time::{ClockId, clock_gettime};
+use state_core::head::Policy;
+use state_core::testkit::clock::SeededEntropy;
+use state_core::{Address, Entropy, Entry, Json, Lineage, Properties, Uid};
+use state_encrypt::{DataKey, Sealer, generate_identity};
+use std::hint::black_box;
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+const VALUES: usize = 10_000;
+const ROUNDS: u32 = 5;
+/// What the project promises.
+const FACTOR: f64 = 20.0;
+
+fn main() {
+    let entropy = SeededEntropy::new(1);
+    let rounds: Vec<Vec<String>> = (0..ROUNDS).map(|_| values(&entropy)).collect();
+    let identity = generate_identity();
+    let age = age_files(&rounds, &identity);
+    println!("{VALUES} values of 64 bytes, the best of {ROUNDS} rounds; values a second:");
+    let mut is_fast = true;
+    for (an_entry, must) in [(10, true), (1, false)] {
+        let ours = sealed(&rounds, an_entry);
+        for (name, age, ours) in [("seal", age.0, ours.0), ("open", age.1, ours.1)] {
+            let rate = |time: Duration| VALUES as f64 / time.as_secs_f64();
+            let factor = age.as_secs_f64() / ours.as_secs_f64();
+            println!(
+                "{name}, {an_entry:>2} an entry: age {:>7.0}, sealer {:>8.0}, factor {factor:.1}",
+                rate(age),
+                rate(ours)
+            );
+            is_fast &= !must || factor >= FACTOR;
+        }
+    }
+    if !is_fast {
+        println!("FAILED: less than {FACTOR} times faster");
+        std::process::exit(1);
+    }
+}
+
+/// Hex of 32 random bytes each.
+fn values(entropy: &dyn Entropy) -> Vec<String> {
+    let one = || {
+        let mut bytes = [0; 32];
+        entropy.fill(&mut bytes);
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    };
+    (0..VALUES).map(|_| one()).collect()
+}
+
+fn entries(values: &[String], an_entry: usize) -> Vec<Entry> {
+    let one = |(index, values): (usize, &[String])| {
+        let mut entry = Entry::leaf(Address::new(format!("secret.{index}")).unwrap(), "secret");
+        let mut bits = [0; 16];
+        bits[..8].copy_from_slice(&(index as u64).to_le_bytes());
+        entry.uid = Some(Uid::from_bits(bits));
+        let fields: Vec<String> = values
+            .iter()
+            .enumerate()
+            .map(|(field, value)| format!(r#""value{field}":"{value}""#))
+            .collect();
+        let outputs = Json::parse(&format!("{{{}}}", fields.join(","))).unwrap();
+        entry.outputs = Properties::new(outputs);
+        entry.sensitive_outputs = (0..an_entry).map(|field| format!("value{field}")).collect();
+        entry
+    };
+    values.chunks(an_entry).enumerate().map(one).collect()
+}
+
+fn sealed(rounds: &[Vec<String>], an_entry: usize) -> (Duration, Duration) {
+    let key = Arc::new(DataKey::generate(&SeededEntropy::new(2)));
+    let sealer = Sealer::new(key, Lineage::from_bits([1; 16]), Policy::Sensitive);
+    best(rounds.iter().map(|values| {
+        let plain = entries(values, an_entry);
+        let seal = |entry| sealer.seal_entry(entry).unwrap();
+        let (sealed, sealing) = timed(|| plain.iter().map(seal).collect::<Vec<_>>());
+        let open = |entry| sealer.open_entry(entry).unwrap();
+        let (open, opening) = timed(|| sealed.iter().map(open).collect::<Vec<_>>());
+        assert!(plain == open, "what was sealed opens to something else");
+        (sealing, opening)
+    }))
+}
+
+fn age_files(rounds: &[Vec<String>], identity: &state_encrypt::GeneratedIdentity) -> (Duration, Duration) {
+    let recipient: age::x25519::Recipient = identity.recipient().parse().unwrap();
+    let secret = identity.file().lines().nth(1).unwrap();
+    let secret: age::x25519::Identity = secret.parse().unwrap();
+    best(rounds.iter().map(|values| {
+        let (files, wrapping) = timed(|| {
+            values
+                .iter()
+                .map(|value| encrypt(&recipient, value))
+                .collect::<Vec<_>>()
+        });
+        let ((), unwrapping) = timed(|| {
+            for file in &files {
+                black_box(decrypt(&secret, file));
+            }
+        });
+        (wrapping, unwrapping)
+    }))
+}
+
+fn encrypt(recipient: &age::x25519::Recipient, value: &str) -> Vec<u8> {
+    let recipients = std::iter::once(recipient as &dyn age::Recipient);
+    let mut file = Vec::new();
+    let mut output = age::Encryptor::with_recipients(recipients)
+        .unwrap()
+        .wrap_output(&mut file)
+        .unwrap();
+    output.write_all(value.as_bytes()).unwrap();
+    output.finish().unwrap();
+    file
+}
+
+fn decrypt(identity: &age::x25519::Identity, file: &[u8]) -> Vec<u8> {
+    let decryptor = age::Decryptor::new_buffered(file).unwrap();
+    let mut reader = decryptor
+        .decrypt(std::iter::once(identity as &dyn age::Identity))
+        .unwrap();
+    let mut value = Vec::new();
+    reader.read_to_end(&mut value).unwrap();
+    value
+}
+
+fn best(times: impl Iterator<Item = (Duration, Duration)>) -> (Duration, Duration) {
+    times.fold((Duration::MAX, Duration::MAX), |best, time| {
+        (best.0.min(time.0), best.1.min(time.1))
+    })
+}
+
+/// Processor time of this thread: what else runs on the machine doesn't count.
+fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let now = || {
+        let time = clock_gettime(ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec.try_into().unwrap(), time.tv_nsec.try_into().unwrap())
+    };
+    let start = now();
+    let result = black_box(work());
+    (result, now() - start)
+}

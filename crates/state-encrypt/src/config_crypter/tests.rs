@@ -1,0 +1,87 @@
+//! Single secrets in their contexts.
+
+use super::*;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use state_core::testkit::clock::SeededEntropy;
+
+fn crypter(key: u8, lineage: u8) -> ConfigCrypter {
+    let key = DataKey::from_bytes(&[key; 32]);
+    ConfigCrypter::new(
+        &key,
+        Lineage::from_bits([lineage; 16]),
+        Arc::new(SeededEntropy::new(1)),
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1000))]
+
+    #[test]
+    fn what_is_encrypted_decrypts_to_the_same(context in ".{0,10}", plaintext in vec(any::<u8>(), 0..100)) {
+        let crypter = crypter(1, 1);
+        let sealed = crypter.encrypt(&context, &plaintext).unwrap();
+        prop_assert_eq!(crypter.decrypt(&context, &sealed).unwrap(), plaintext);
+    }
+
+    #[test]
+    fn any_changed_character_is_refused(at: prop::sample::Index, bit in 0..7_u32) {
+        let crypter = crypter(1, 1);
+        let sealed = crypter.encrypt("db", b"hunter2!").unwrap();
+        let mut changed = sealed.clone().into_bytes();
+        changed[at.index(sealed.len())] ^= 1 << bit;
+        let changed = String::from_utf8(changed).unwrap();
+        prop_assert!(crypter.decrypt("db", &changed).is_err());
+    }
+
+    #[test]
+    fn what_is_not_sealed_is_refused_without_a_panic(text: String) {
+        prop_assert!(crypter(1, 1).decrypt("db", &text).is_err());
+    }
+}
+
+#[test]
+fn another_context_key_or_lineage_is_refused() {
+    let sealed = crypter(1, 1).encrypt("db", b"hunter2!").unwrap();
+    assert!(crypter(1, 1).decrypt("web", &sealed).is_err());
+    assert!(crypter(1, 2).decrypt("db", &sealed).is_err());
+    let error = crypter(2, 1).decrypt("db", &sealed).unwrap_err();
+    assert!(error.to_string().contains("sealed under key"), "{error}");
+}
+
+#[test]
+fn the_same_secret_twice_looks_different() {
+    let crypter = crypter(1, 1);
+    let [one, two] = [(), ()].map(|()| crypter.encrypt("db", b"hunter2!").unwrap());
+    assert_ne!(one, two);
+    assert!(!one.contains("hunter2!"));
+}
+
+#[test]
+fn batches_are_all_or_nothing() {
+    let crypter = crypter(1, 1);
+    let sealed = crypter.encrypt_all(&[("a", b"1"), ("b", b"2")]).unwrap();
+    let both = [("a", sealed[0].as_str()), ("b", sealed[1].as_str())];
+    assert_eq!(crypter.decrypt_all(&both).unwrap(), [b"1", b"2"]);
+    let swapped = [("a", sealed[0].as_str()), ("b", sealed[0].as_str())];
+    assert!(crypter.decrypt_all(&swapped).is_err());
+}
+
+#[test]
+fn a_stack_gets_its_crypter_by_lineage() {
+    let mut crypters = ConfigCrypters::new(Arc::new(SeededEntropy::new(1)));
+    let lineage = Lineage::from_bits([1; 16]);
+    crypters.insert(lineage, Arc::new(DataKey::from_bytes(&[1; 32])));
+    let names: [StackName; 2] = ["shop/dev", "shop/prod"].map(|name| name.parse().unwrap());
+    let sealed = crypters
+        .crypter(&names[0], lineage)
+        .unwrap()
+        .encrypt("db", b"hunter2!")
+        .unwrap();
+    let renamed = crypters.crypter(&names[1], lineage).unwrap();
+    assert_eq!(renamed.decrypt("db", &sealed).unwrap(), b"hunter2!");
+    let error = crypters
+        .crypter(&names[0], Lineage::from_bits([2; 16]))
+        .unwrap_err();
+    assert_eq!(error.kind(), state_core::ErrorKind::Unsupported);
+}

@@ -1,0 +1,45 @@
+//! Keys and values for the tests of this crate.
+
+use crate::{DataKey, Identities, Recipients, Sealer};
+use state_core::head::Policy;
+use state_core::{Address, Entry, Json, Lineage, Properties, Uid};
+use std::sync::Arc;
+
+/// A passphrase's work factor that costs a millisecond.
+pub(crate) const CHEAP: u8 = 2;
+
+pub(crate) fn key(byte: u8) -> Arc<DataKey> {
+    Arc::new(DataKey::from_bytes(&[byte; 32]))
+}
+
+pub(crate) fn lineage(byte: u8) -> Lineage {
+    Lineage::from_bits([byte; 16])
+}
+
+pub(crate) fn sealer(policy: Policy) -> Sealer {
+    Sealer::new(key(1), lineage(1), policy)
+}
+
+/// A new identity, and the recipients that are it alone.
+pub(crate) fn person() -> (Identities, Recipients) {
+    let made = crate::generate_identity();
+    let identities = Identities::parse("test", made.file()).unwrap();
+    (identities, made.recipient().parse().unwrap())
+}
+
+pub(crate) fn json(text: &str) -> Json {
+    Json::parse(text).unwrap()
+}
+
+/// An entry with outputs, some of them marked.
+pub(crate) fn entry(uid: u8, outputs: &str, marked: &[&str]) -> Entry {
+    let mut entry = Entry::leaf(Address::new(format!("thing.{uid}")).unwrap(), "thing");
+    entry.uid = Some(Uid::from_bits([uid; 16]));
+    entry.outputs = Properties::new(json(outputs));
+    entry.sensitive_outputs = marked.iter().map(|&path| path.to_owned()).collect();
+    entry
+}
+
+pub(crate) fn outputs(entry: &Entry) -> &str {
+    entry.outputs.as_ref().unwrap().json().as_str()
+}

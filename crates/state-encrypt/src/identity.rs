@@ -1,0 +1,241 @@
+//! What unwraps a data key: identities of key files, and passphrases.
+
+use crate::error::{Error, Result};
+use crate::passphrase::Passphrase;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The most work that opening a passphrase's file may cost, as a power of two: what `age -d` takes too.
+pub const DEFAULT_MAX_WORK_FACTOR: u8 = 22;
+
+/// A larger key file isn't one.
+const MAX_FILE: usize = 1 << 20;
+
+/// The secret keys and passphrases at hand. `Debug` shows how many.
+#[derive(Clone)]
+pub struct Identities {
+    pub(crate) keys: Vec<SecretKey>,
+    pub(crate) passphrases: Vec<Passphrase>,
+    pub(crate) max_work_factor: u8,
+    #[cfg(feature = "plugin")]
+    pub(crate) prompter: crate::plugin::Prompts,
+    opened: Arc<AtomicU64>,
+}
+
+#[derive(Clone)]
+pub(crate) enum SecretKey {
+    X25519(age::x25519::Identity),
+    #[cfg(feature = "ssh")]
+    Ssh(Box<age::ssh::Identity>),
+    #[cfg(feature = "plugin")]
+    Plugin(age::plugin::Identity),
+}
+
+impl Default for Identities {
+    /// None.
+    fn default() -> Self {
+        Self {
+            keys: Vec::new(),
+            passphrases: Vec::new(),
+            max_work_factor: DEFAULT_MAX_WORK_FACTOR,
+            #[cfg(feature = "plugin")]
+            prompter: crate::plugin::Prompts::default(),
+            opened: Arc::default(),
+        }
+    }
+}
+
+impl Identities {
+    /// Reads an identity file: one or more of `AGE-SECRET-KEY-1…`, `AGE-PLUGIN-…` and SSH private keys, empty lines, and
+    /// comments that begin with `#`. `origin` names the file in errors.
+    ///
+    /// # Errors
+    /// [`Error::Identity`] with the line and what is expected there, never what stands there; [`Error::NoIdentity`].
+    pub fn parse(origin: &str, text: &str) -> Result<Self> {
+        let refuse = |line, reason: String| Error::Identity {
+            origin: origin.to_owned(),
+            line,
+            reason,
+        };
+        if text.len() > MAX_FILE {
+            return Err(refuse(1, format!("{} bytes are no key file", text.len())));
+        }
+        let mut identities = Self::default();
+        let mut lines = (1..).zip(text.lines());
+        while let Some((number, line)) = lines.next() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let key = match line.strip_prefix("-----BEGIN ") {
+                Some(title) => {
+                    let more = lines.by_ref().map(|(_, line)| line.trim_end());
+                    read_block(line, title, more)
+                }
+                None => read_line(line),
+            };
+            identities
+                .keys
+                .push(key.map_err(|reason| refuse(number, reason))?);
+        }
+        if identities.keys.is_empty() {
+            return Err(Error::NoIdentity {
+                origin: origin.to_owned(),
+            });
+        }
+        Ok(identities)
+    }
+
+    /// Nothing but a passphrase.
+    pub fn of_passphrase(passphrase: Passphrase) -> Self {
+        let mut identities = Self::default();
+        identities.add_passphrase(passphrase);
+        identities
+    }
+
+    /// Adds a passphrase.
+    pub fn add_passphrase(&mut self, passphrase: Passphrase) {
+        self.passphrases.push(passphrase);
+    }
+
+    /// Adds all of others.
+    pub fn extend(&mut self, others: Self) {
+        self.keys.extend(others.keys);
+        self.passphrases.extend(others.passphrases);
+    }
+
+    /// Takes passphrases' files up to this work factor, a power of two, instead of [`DEFAULT_MAX_WORK_FACTOR`].
+    #[must_use]
+    pub fn with_max_work_factor(mut self, cap: u8) -> Self {
+        self.max_work_factor = cap;
+        self
+    }
+
+    /// Lets plugins ask questions.
+    #[cfg(feature = "plugin")]
+    #[must_use]
+    pub fn with_prompter(mut self, prompter: Arc<dyn crate::Prompter>) -> Self {
+        self.prompter = crate::plugin::Prompts::new(prompter);
+        self
+    }
+
+    /// How many there are, passphrases included.
+    pub fn len(&self) -> usize {
+        self.keys.len() + self.passphrases.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How many wrapped files were opened with these and their clones so far: one for each opening of a stack.
+    pub fn files_opened(&self) -> u64 {
+        self.opened.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn count_opened(&self) {
+        self.opened.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The recipients of the X25519 keys among them: what `age-keygen -y` shows.
+    pub fn recipients(&self) -> Vec<String> {
+        let public = |key: &SecretKey| match key {
+            SecretKey::X25519(key) => Some(key.to_public().to_string()),
+            #[cfg(any(feature = "ssh", feature = "plugin"))]
+            _ => None,
+        };
+        self.keys.iter().filter_map(public).collect()
+    }
+}
+
+fn read_line(line: &str) -> Result<SecretKey, String> {
+    const LENGTH: usize = 74;
+    if line.starts_with("AGE-SECRET-KEY-PQ-") {
+        return Err("a post-quantum identity, which this build doesn't know".to_owned());
+    }
+    if line.starts_with("AGE-SECRET-KEY-") {
+        let length = line.chars().count();
+        return line.parse().map(SecretKey::X25519).map_err(|_| {
+            if length == LENGTH {
+                "an AGE-SECRET-KEY-1 with a typo: its checksum doesn't fit".to_owned()
+            } else {
+                format!("an AGE-SECRET-KEY-1 of {LENGTH} characters is expected, this has {length}: cut off or mistyped")
+            }
+        });
+    }
+    if line.starts_with("AGE-PLUGIN-") {
+        return read_plugin(line);
+    }
+    if line.starts_with("age-encryption.org/") {
+        return Err("the key file is itself encrypted: decrypt it with `age -d` first".to_owned());
+    }
+    if line.starts_with("age1") || line.starts_with("ssh-") {
+        return Err("a recipient, which is public: the secret key that goes with it is expected".to_owned());
+    }
+    Err("not an identity: a line that begins with AGE-SECRET-KEY-1 is expected".to_owned())
+}
+
+/// A key over several lines.
+fn read_block<'l>(
+    first: &str,
+    title: &str,
+    more: impl Iterator<Item = &'l str>,
+) -> Result<SecretKey, String> {
+    if title.starts_with("AGE ENCRYPTED FILE") {
+        return Err("the key file is itself encrypted: decrypt it with `age -d` first".to_owned());
+    }
+    let kinds = ["OPENSSH PRIVATE KEY-----", "RSA PRIVATE KEY-----"];
+    if !kinds.contains(&title) {
+        return Err(
+            "a kind of key that age doesn't know: an OpenSSH or RSA private key is expected".to_owned(),
+        );
+    }
+    let mut block = zeroize::Zeroizing::new(String::from(first));
+    let last = format!("-----END {title}");
+    for line in more {
+        block.push('\n');
+        block.push_str(line);
+        if line == last {
+            return read_ssh(&block);
+        }
+    }
+    Err(format!("an SSH key that is cut off: no line says {last}"))
+}
+
+#[cfg(feature = "ssh")]
+fn read_ssh(block: &str) -> Result<SecretKey, String> {
+    crate::ssh::identity(block)
+        .map(|identity| SecretKey::Ssh(Box::new(identity)))
+        .map_err(str::to_owned)
+}
+
+#[cfg(not(feature = "ssh"))]
+fn read_ssh(_block: &str) -> Result<SecretKey, String> {
+    Err("an SSH key; this build lacks the feature `ssh`".to_owned())
+}
+
+#[cfg(feature = "plugin")]
+fn read_plugin(line: &str) -> Result<SecretKey, String> {
+    line.parse().map(SecretKey::Plugin).map_err(|_| {
+        "an AGE-PLUGIN- identity that is cut off or has a typo: its checksum doesn't fit".to_owned()
+    })
+}
+
+#[cfg(not(feature = "plugin"))]
+fn read_plugin(_line: &str) -> Result<SecretKey, String> {
+    Err("an identity of a plugin; this build lacks the feature `plugin`".to_owned())
+}
+
+impl fmt::Debug for Identities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Identities")
+            .field("keys", &self.keys.len())
+            .field("passphrases", &self.passphrases.len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! Makes, wraps and unwraps the data keys of a store's stacks, as core's contract wants it.
+
+use crate::data_key::DataKey;
+use crate::error::Error;
+use crate::identity::Identities;
+use crate::recipient::{Recipient, Recipients};
+use crate::sealer::Sealer;
+use crate::stack_key::SealingKey;
+use crate::wrapped::{Wrap, unwrap, wrap};
+use state_core::head::Policy;
+use state_core::sealing::{KeyProvider, StackKey, WrappedKey};
+use state_core::{Entropy, KeyId, Lineage, Result};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What stands for a passphrase in a list of recipients.
+const PASSPHRASE: &str = "passphrase";
+
+/// Keys in age files: wrapped to these recipients, unwrapped with these identities.
+///
+/// It remembers the keys that it made and unwrapped until it is dropped.
+pub struct AgeKeys {
+    identities: Identities,
+    recipients: Recipients,
+    entropy: Arc<dyn Entropy>,
+    opaque: Vec<Opaque>,
+    known: Mutex<BTreeMap<KeyId, Arc<DataKey>>>,
+}
+
+struct Opaque {
+    system: String,
+    in_entry: Vec<String>,
+    in_snapshot: Vec<String>,
+}
+
+impl AgeKeys {
+    /// New keys are wrapped to the recipients. Either may be empty: then keys can't be wrapped, or not unwrapped.
+    pub fn new(identities: Identities, recipients: Recipients, entropy: Arc<dyn Entropy>) -> Self {
+        Self {
+            identities,
+            recipients,
+            entropy,
+            opaque: Vec::new(),
+            known: Mutex::default(),
+        }
+    }
+
+    /// As [`Sealer::with_opaque`], for every stack.
+    #[must_use]
+    pub fn with_opaque(mut self, system: &str, in_entry: &[&str], in_snapshot: &[&str]) -> Self {
+        let owned = |pointers: &[&str]| pointers.iter().map(|&pointer| pointer.to_owned()).collect();
+        self.opaque.push(Opaque {
+            system: system.to_owned(),
+            in_entry: owned(in_entry),
+            in_snapshot: owned(in_snapshot),
+        });
+        self
+    }
+
+    /// A key that it made or unwrapped: for [`ConfigCrypter`](crate::ConfigCrypter), say.
+    pub fn data_key(&self, id: KeyId) -> Option<Arc<DataKey>> {
+        self.known().get(&id).cloned()
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<KeyId, Arc<DataKey>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn keep(&self, key: DataKey, lineage: Lineage) -> Arc<dyn StackKey> {
+        let key = Arc::new(key);
+        self.known().insert(key.id(), Arc::clone(&key));
+        let mut sealer = Sealer::new(Arc::clone(&key), lineage, Policy::Sensitive);
+        for opaque in &self.opaque {
+            let in_entry: Vec<&str> = opaque.in_entry.iter().map(String::as_str).collect();
+            let in_snapshot: Vec<&str> = opaque.in_snapshot.iter().map(String::as_str).collect();
+            sealer = sealer.with_opaque(&opaque.system, &in_entry, &in_snapshot);
+        }
+        Arc::new(SealingKey::new(key, lineage, &sealer))
+    }
+
+    /// The recipients of these lines. Passphrases can only be those at hand.
+    fn named(&self, lines: &[String]) -> Result<Recipients> {
+        let mut named = self.recipients.clone();
+        for key in self.recipients.keys() {
+            named.remove(key);
+        }
+        if !lines.iter().any(|line| line == PASSPHRASE) {
+            named.passphrases.clear();
+        } else if named.passphrases.is_empty() {
+            return Err(state_core::Error::invalid(
+                "encryption",
+                "a passphrase is among the recipients, and none is at hand to wrap the key with",
+            ));
+        }
+        for (line, text) in (1..).zip(lines).filter(|(_, text)| *text != PASSPHRASE) {
+            let recipient: Recipient = text.parse().map_err(|error| match error {
+                Error::Recipient { reason, .. } => Error::Recipient { line, reason },
+                other => other,
+            })?;
+            named.add(recipient);
+        }
+        Ok(named)
+    }
+}
+
+impl KeyProvider for AgeKeys {
+    fn generate(&self, lineage: Lineage) -> Result<Arc<dyn StackKey>> {
+        Ok(self.keep(DataKey::generate(&*self.entropy), lineage))
+    }
+
+    fn wrap(&self, key: KeyId, recipients: Option<&[String]>) -> Result<WrappedKey> {
+        let key = self.data_key(key).ok_or(Error::UnknownKey { key })?;
+        let wraps = match recipients {
+            None => wrap(&key, &self.recipients)?,
+            Some(lines) => wrap(&key, &self.named(lines)?)?,
+        };
+        let names = |wrap: &Wrap| match wrap.is_passphrase() {
+            true => vec![PASSPHRASE.to_owned()],
+            false => wrap.recipients.clone(),
+        };
+        Ok(WrappedKey {
+            recipients: wraps.iter().flat_map(names).collect(),
+            files: wraps.into_iter().map(|wrap| wrap.bytes).collect(),
+        })
+    }
+
+    fn unwrap(&self, lineage: Lineage, id: KeyId, files: &[Vec<u8>]) -> Result<Arc<dyn StackKey>> {
+        Ok(self.keep(unwrap(files, &self.identities, id)?, lineage))
+    }
+}
+
+impl fmt::Debug for AgeKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AgeKeys")
+            .field("identities", &self.identities)
+            .field("recipients", &self.recipients)
+            .field("known", &self.known().len())
+            .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

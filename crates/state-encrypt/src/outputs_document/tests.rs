@@ -1,0 +1,105 @@
+//! Outputs that have recipients of their own.
+
+use super::*;
+use crate::fixtures::{json, key, lineage, person};
+use crate::wrap;
+
+fn outputs() -> StackOutputs {
+    let values = [
+        ("url", r#""https://shop""#),
+        ("token", r#""hunter2!""#),
+        ("copy", r#"["hunter2!"]"#),
+    ];
+    StackOutputs {
+        values: values
+            .into_iter()
+            .map(|(name, value)| (name.to_owned(), json(value)))
+            .collect(),
+        sensitive: vec!["token".to_owned()],
+    }
+}
+
+fn document(serial: u64, policy: Policy, wraps: &[Wrap]) -> OutputsDocument {
+    OutputsDocument::seal(&key(5), wraps, lineage(1), Serial(serial), policy, &outputs()).unwrap()
+}
+
+#[test]
+fn who_holds_an_output_identity_reads_the_outputs() {
+    let (reader, recipients) = person();
+    let wraps = wrap(&key(5), &recipients).unwrap();
+    let bytes = document(3, Policy::Sensitive, &wraps).encode();
+    assert!(!String::from_utf8_lossy(&bytes).contains("hunter2!"));
+    let read = OutputsDocument::decode(&bytes).unwrap();
+    assert_eq!(
+        (read.lineage(), read.serial(), read.key_id()),
+        (lineage(1), Serial(3), key(5).id())
+    );
+    assert_eq!(read.open(&reader).unwrap(), outputs());
+    assert_eq!(reader.files_opened(), 1);
+    assert_eq!(read.sealed().values["url"], json(r#""https://shop""#));
+}
+
+#[test]
+fn a_stranger_reads_nothing_that_is_sealed() {
+    let ((_, recipients), (stranger, _)) = (person(), person());
+    let wraps = wrap(&key(5), &recipients).unwrap();
+    let refused = document(3, Policy::Sensitive, &wraps)
+        .open(&stranger)
+        .unwrap_err();
+    assert!(matches!(refused, Error::WrongIdentity { .. }), "{refused}");
+}
+
+#[test]
+fn the_key_of_the_stack_does_not_open_it_and_its_own_opens_nothing_else() {
+    let document = document(3, Policy::Sensitive, &[]);
+    assert!(matches!(document.open_with(&key(1)), Err(Error::OtherKey { .. })));
+    let of_stack = crate::Sealer::new(key(5), lineage(1), Policy::Sensitive);
+    assert!(
+        of_stack.open_outputs(&document.sealed()).is_err(),
+        "another owner"
+    );
+}
+
+#[test]
+fn an_unchanged_output_keeps_its_bytes_from_revision_to_revision() {
+    let (old, new) = (document(3, Policy::All, &[]), document(4, Policy::All, &[]));
+    assert_eq!(old.sealed(), new.sealed());
+    assert_ne!(old, new);
+}
+
+#[test]
+fn everything_in_it_is_authenticated() {
+    let (_, recipients) = person();
+    let wraps = wrap(&key(5), &recipients).unwrap();
+    let text = String::from_utf8(document(3, Policy::Sensitive, &wraps).encode()).unwrap();
+    for (from, to) in [
+        ("\"serial\":3", "\"serial\":2"),
+        ("https://shop", "https://evil"),
+        ("\"sensitive\":[\"token\"]", "\"sensitive\":[]"),
+        ("\"policy\":\"sensitive\"", "\"policy\":\"plaintext\""),
+        ("\"keys\":[\"", "\"keys\":[\"AAAA"),
+        ("\"url\":", "\"uri\":"),
+    ] {
+        assert!(text.contains(from), "{from}");
+        let changed = OutputsDocument::decode(text.replace(from, to).as_bytes()).unwrap();
+        let refused = changed.open_with(&key(5)).unwrap_err();
+        assert!(matches!(refused, Error::Forged { .. }), "{from}: {refused}");
+    }
+}
+
+#[test]
+fn what_is_no_such_document_is_refused_without_a_word_of_it() {
+    for bytes in [
+        &b"hunter2!"[..],
+        b"{\"hunter2!\":1}",
+        b"",
+        b"{\"format\":\"hunter2!\"}",
+    ] {
+        let refused = OutputsDocument::decode(bytes).unwrap_err();
+        assert!(!format!("{refused} {refused:?}").contains("hunter2"), "{refused}");
+    }
+    let text = String::from_utf8(document(3, Policy::All, &[]).encode()).unwrap();
+    let newer = text.replace("\"format\":1", "\"format\":2");
+    let refused = OutputsDocument::decode(newer.as_bytes()).unwrap_err();
+    assert!(refused.to_string().contains("version 2"), "{refused}");
+}

@@ -1,0 +1,143 @@
+//! Where a value stands: what a ciphertext is bound to, and what an error says.
+
+use state_core::{Address, KeyId, Lineage, Uid};
+use std::fmt;
+
+/// What is authenticated with every value begins with this.
+const FORMAT: &[u8] = b"state-value-v1";
+
+/// Whose value it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Owner<'a> {
+    /// An entry's. The address is for people only: a move doesn't change where a value belongs.
+    Entry { uid: Uid, address: &'a Address },
+    /// The stack's own.
+    Stack,
+    /// An outputs document's.
+    OutputsDocument,
+}
+
+/// The part of the owner that holds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Inputs,
+    Outputs,
+    Extensions,
+    Unknown,
+    Id,
+    InitErrors,
+}
+
+impl Side {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Inputs => "inputs",
+            Self::Outputs => "outputs",
+            Self::Extensions => "extensions",
+            Self::Unknown => "unknown",
+            Self::Id => "id",
+            Self::InitErrors => "init-errors",
+        }
+    }
+}
+
+/// A place without the path in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place<'a> {
+    pub(crate) owner: Owner<'a>,
+    pub(crate) side: Side,
+}
+
+impl<'a> Place<'a> {
+    pub(crate) const fn new(owner: Owner<'a>, side: Side) -> Self {
+        Self { owner, side }
+    }
+
+    /// For errors: names and paths, never values.
+    pub(crate) fn at(&self, path: &str) -> String {
+        let inside = if path.is_empty() {
+            String::new()
+        } else {
+            format!(" {path}")
+        };
+        format!("{}{}{inside}", self.owner, self.side.name())
+    }
+
+    /// What is authenticated with a value here: every field with its length before it, so that no two places share it.
+    pub(crate) fn associated(&self, path: &str, lineage: Lineage, key: KeyId) -> Vec<u8> {
+        let (owner, uid): (&[u8], &[u8]) = match &self.owner {
+            Owner::Entry { uid, .. } => (b"entry", uid.as_bytes()),
+            Owner::Stack => (b"stack", b""),
+            Owner::OutputsDocument => (b"outputs-document", b""),
+        };
+        let side = self.side.name().as_bytes();
+        let fields = [
+            FORMAT,
+            lineage.as_bytes(),
+            owner,
+            uid,
+            side,
+            path.as_bytes(),
+            key.as_bytes(),
+        ];
+        let mut bytes = Vec::with_capacity(160 + path.len());
+        for field in fields {
+            bytes.extend_from_slice(&length(field));
+            bytes.extend_from_slice(field);
+        }
+        bytes
+    }
+}
+
+/// A length as it stands before what it measures. None of ours comes near its limit: a path is shorter than its text.
+pub(crate) fn length(bytes: &[u8]) -> [u8; 4] {
+    u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes()
+}
+
+impl fmt::Display for Owner<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Entry { address, .. } => write!(f, "entry {address}: "),
+            Self::Stack => f.write_str("the stack's "),
+            Self::OutputsDocument => f.write_str("the outputs document: "),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn no_two_places_share_what_is_authenticated() {
+        let address = Address::new("a").unwrap();
+        let entry = |bits| Owner::Entry {
+            uid: Uid::from_bits([bits; 16]),
+            address: &address,
+        };
+        let key = |byte| KeyId::from_bytes([byte; 16]).unwrap();
+        let mut seen = BTreeSet::new();
+        let sides = [
+            Side::Inputs,
+            Side::Outputs,
+            Side::Extensions,
+            Side::Unknown,
+            Side::Id,
+            Side::InitErrors,
+        ];
+        let owners = [entry(1), entry(2), Owner::Stack, Owner::OutputsDocument];
+        for (owner, side) in owners
+            .into_iter()
+            .flat_map(|owner| sides.map(|side| (owner, side)))
+        {
+            for path in ["", "/a", "/a/b", "/a~1b"] {
+                for (lineage, key_byte) in [(1, 1), (2, 1), (1, 2)] {
+                    let lineage = Lineage::from_bits([lineage; 16]);
+                    seen.insert(Place::new(owner, side).associated(path, lineage, key(key_byte)));
+                }
+            }
+        }
+        assert_eq!(seen.len(), 4 * 6 * 4 * 3);
+    }
+}

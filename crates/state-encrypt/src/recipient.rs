@@ -1,0 +1,225 @@
+//! Who can unwrap a data key: public keys, a line each, and passphrases.
+
+use crate::error::{Error, Result};
+use crate::passphrase::{DEFAULT_WORK_FACTOR, Passphrase};
+use std::fmt;
+use std::str::FromStr;
+
+/// Most that a passphrase may cost: what `age -d` takes.
+const MAX_WORK_FACTOR: u8 = 22;
+
+/// One public key that a data key is wrapped to. Its text is what it was parsed from, without a comment.
+#[derive(Clone)]
+pub struct Recipient {
+    text: String,
+    pub(crate) key: RecipientKey,
+}
+
+#[derive(Clone)]
+pub(crate) enum RecipientKey {
+    X25519(age::x25519::Recipient),
+    #[cfg(feature = "ssh")]
+    Ssh(age::ssh::Recipient),
+    #[cfg(feature = "plugin")]
+    Plugin(age::plugin::Recipient),
+}
+
+impl Recipient {
+    fn read(text: &str) -> Result<Self, String> {
+        let key = read_key(text)?;
+        let text = match &key {
+            // A comment may follow.
+            #[cfg(feature = "ssh")]
+            RecipientKey::Ssh(key) => key.to_string(),
+            _ => text.to_owned(),
+        };
+        Ok(Self { text, key })
+    }
+
+    /// The line that names it.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+}
+
+fn read_key(text: &str) -> Result<RecipientKey, String> {
+    if text.starts_with("AGE-SECRET-KEY-")
+        || text.starts_with("AGE-PLUGIN-")
+        || text.starts_with("-----BEGIN")
+    {
+        return Err("a secret key; a recipient is public, and `age-keygen -y FILE` shows it".to_owned());
+    }
+    if text.starts_with("ssh-") {
+        return read_ssh(text);
+    }
+    if !text.starts_with("age1") {
+        return Err("not a recipient: a line that begins with age1 or ssh- is expected".to_owned());
+    }
+    if let Ok(key) = text.parse() {
+        return Ok(RecipientKey::X25519(key));
+    }
+    // Every plugin's name stands between `age1` and the last `1`.
+    match text[4..].rfind('1') {
+        None | Some(0) => Err(typo(text)),
+        Some(_) => read_plugin(text),
+    }
+}
+
+fn typo(text: &str) -> String {
+    let length = text.chars().count();
+    if length == 62 {
+        "an age1 recipient with a typo: its checksum doesn't fit".to_owned()
+    } else {
+        format!("an age1 recipient of 62 characters is expected, this has {length}: cut off or with a typo")
+    }
+}
+
+#[cfg(feature = "ssh")]
+fn read_ssh(text: &str) -> Result<RecipientKey, String> {
+    crate::ssh::recipient(text).map(RecipientKey::Ssh)
+}
+
+#[cfg(not(feature = "ssh"))]
+fn read_ssh(_text: &str) -> Result<RecipientKey, String> {
+    Err("an SSH key; this build lacks the feature `ssh`".to_owned())
+}
+
+#[cfg(feature = "plugin")]
+fn read_plugin(text: &str) -> Result<RecipientKey, String> {
+    match text.parse() {
+        Ok(key) => Ok(RecipientKey::Plugin(key)),
+        Err(_) => Err("an age1 recipient with a typo: its checksum doesn't fit".to_owned()),
+    }
+}
+
+#[cfg(not(feature = "plugin"))]
+fn read_plugin(_text: &str) -> Result<RecipientKey, String> {
+    Err("an age1 recipient with a typo, or one of a plugin; this build lacks the feature `plugin`".to_owned())
+}
+
+impl fmt::Display for Recipient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+impl fmt::Debug for Recipient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Recipient({})", self.text)
+    }
+}
+
+impl PartialEq for Recipient {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Recipient {}
+
+impl FromStr for Recipient {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::read(text.trim()).map_err(|reason| Error::Recipient { line: 1, reason })
+    }
+}
+
+/// Everyone a data key is wrapped to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recipients {
+    keys: Vec<Recipient>,
+    pub(crate) passphrases: Vec<(Passphrase, u8)>,
+    #[cfg(feature = "plugin")]
+    pub(crate) prompter: crate::plugin::Prompts,
+}
+
+impl Recipients {
+    /// Reads the lines of a recipients file: one public key a line, empty lines, and comments that begin with `#`.
+    ///
+    /// # Errors
+    /// [`Error::Recipient`] with the line and what is expected there. That there is none is no error.
+    pub fn parse(text: &str) -> Result<Self> {
+        let mut recipients = Self::default();
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let recipient =
+                Recipient::read(line).map_err(|reason| Error::Recipient { line: number, reason })?;
+            recipients.add(recipient);
+        }
+        Ok(recipients)
+    }
+
+    /// Adds one, unless it is there.
+    pub fn add(&mut self, recipient: Recipient) {
+        if !self.keys.contains(&recipient) {
+            self.keys.push(recipient);
+        }
+    }
+
+    /// Takes one out; says whether it was there.
+    pub fn remove(&mut self, recipient: &Recipient) -> bool {
+        let before = self.keys.len();
+        self.keys.retain(|other| other != recipient);
+        self.keys.len() < before
+    }
+
+    /// Adds a passphrase. It gets a wrapped file of its own: age doesn't mix it with keys.
+    pub fn add_passphrase(&mut self, passphrase: Passphrase) {
+        self.passphrases.push((passphrase, DEFAULT_WORK_FACTOR));
+    }
+
+    /// [`Recipients::add_passphrase`] with another work factor, a power of two from 1 to 22. For tests: less than the
+    /// default is easy to guess.
+    ///
+    /// # Errors
+    /// [`Error::WorkFactorRange`].
+    pub fn add_passphrase_with_work(&mut self, passphrase: Passphrase, work_factor: u8) -> Result<()> {
+        if !(1..=MAX_WORK_FACTOR).contains(&work_factor) {
+            return Err(Error::WorkFactorRange {
+                asked: work_factor,
+                most: MAX_WORK_FACTOR,
+            });
+        }
+        self.passphrases.push((passphrase, work_factor));
+        Ok(())
+    }
+
+    /// Lets plugins ask questions.
+    #[cfg(feature = "plugin")]
+    #[must_use]
+    pub fn with_prompter(mut self, prompter: std::sync::Arc<dyn crate::Prompter>) -> Self {
+        self.prompter = crate::plugin::Prompts::new(prompter);
+        self
+    }
+
+    /// The public keys, in their order.
+    pub fn keys(&self) -> &[Recipient] {
+        &self.keys
+    }
+
+    /// How many passphrases there are.
+    pub fn passphrase_count(&self) -> usize {
+        self.passphrases.len()
+    }
+
+    /// Whether there is nobody.
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty() && self.passphrases.is_empty()
+    }
+}
+
+/// As [`Recipients::parse`].
+impl FromStr for Recipients {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        Self::parse(text)
+    }
+}
+
+#[cfg(test)]
+mod tests;

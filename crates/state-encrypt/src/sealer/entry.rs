@@ -1,0 +1,275 @@
+//! The values of one entry.
+
+use super::value::{Opened, Origin};
+use super::{Opaque, Sealer};
+use crate::error::{Error, Result};
+use crate::place::{Owner, Place, Side};
+use crate::stretch::{Stretch, fields, step};
+use state_core::json::JsonMap;
+use state_core::sensitive::{SecretStrings, covered_stretches, stretches_with_strings};
+use state_core::{Entry, Json, Properties, SharedEntry, sealed};
+use std::collections::BTreeMap;
+
+/// An entry with its sealed parts opened, and where they are in it.
+struct OpenEntry {
+    entry: Entry,
+    inputs: Vec<Stretch>,
+    outputs: Vec<Stretch>,
+    extensions: BTreeMap<String, Vec<Stretch>>,
+    id: bool,
+    init_errors: Vec<bool>,
+}
+
+impl Sealer {
+    /// The entry with what is secret sealed.
+    ///
+    /// # Errors
+    /// [`Error::NoUid`]; [`Error::SealedUnder`] and [`Error::NotAuthentic`] about a part that is sealed already.
+    pub fn seal_entry(&self, entry: &Entry) -> Result<Entry> {
+        if self.values.is_plaintext() {
+            return self.open_entry(entry);
+        }
+        let owner = owner(entry)?;
+        let open = self.open_parts(entry, owner, Origin::Caller)?;
+        self.seal_parts(open, owner)
+    }
+
+    /// The entry with everything open.
+    ///
+    /// # Errors
+    /// [`Error::SealedUnder`], [`Error::NotAuthentic`] or [`Error::Malformed`] about a sealed part that doesn't open,
+    /// [`Error::Plain`] about a marked value that isn't sealed, [`Error::NoUid`].
+    pub fn open_entry(&self, entry: &Entry) -> Result<Entry> {
+        if self.values.is_plaintext() && entry.uid.is_none() {
+            return Ok(entry.clone());
+        }
+        Ok(self.open_parts(entry, owner(entry)?, Origin::Store)?.entry)
+    }
+
+    /// Refuses an entry whose marked values aren't all sealed. Opens nothing.
+    ///
+    /// # Errors
+    /// [`Error::Plain`] about the first of them, [`Error::NoUid`].
+    pub fn check_entry(&self, entry: &Entry) -> Result<()> {
+        if self.values.is_plaintext() {
+            return Ok(());
+        }
+        let owner = owner(entry)?;
+        let sides = [
+            (Side::Inputs, &entry.inputs, &entry.sensitive_inputs),
+            (Side::Outputs, &entry.outputs, &entry.sensitive_outputs),
+        ];
+        for (side, properties, paths) in sides {
+            if let Some(properties) = properties {
+                let json = properties.json();
+                let marked = |paths: &[String]| marked_fields(json, paths, &SecretStrings::default());
+                let place = Place::new(owner, side);
+                self.values.check_sealed(json, paths, marked, &place, "")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Outputs that are registered for an entry after its step, as [`Sealer::seal_entry`] would seal them in it.
+    ///
+    /// # Errors
+    /// Those of [`Sealer::seal_entry`].
+    pub fn seal_registered(
+        &self,
+        entry: &Entry,
+        outputs: &Properties,
+        sensitive: &[String],
+    ) -> Result<Properties> {
+        let mut with = entry.clone();
+        with.outputs = Some(outputs.clone());
+        with.sensitive_outputs = sensitive.to_vec();
+        Ok(self.seal_entry(&with)?.outputs.unwrap_or_default())
+    }
+
+    /// The reasons of a partial end: they become the init errors of the entry, and are sealed as such.
+    ///
+    /// # Errors
+    /// Those of [`Sealer::seal_entry`].
+    pub fn seal_reasons(&self, entry: &Entry, reasons: &[String]) -> Result<Vec<String>> {
+        let mut with = entry.clone();
+        with.init_errors = reasons.to_vec();
+        Ok(self.seal_entry(&with)?.init_errors)
+    }
+
+    /// As [`Sealer::seal_entry`] or [`Sealer::open_entry`]; an entry that doesn't change stays shared.
+    pub(super) fn shared(
+        entry: &SharedEntry,
+        change: impl FnOnce(&Entry) -> Result<Entry>,
+    ) -> Result<SharedEntry> {
+        let changed = change(entry)?;
+        Ok(if changed == **entry {
+            SharedEntry::clone(entry)
+        } else {
+            changed.into()
+        })
+    }
+
+    fn open_parts(&self, entry: &Entry, owner: Owner<'_>, from: Origin) -> Result<OpenEntry> {
+        let mut open = OpenEntry {
+            entry: entry.clone(),
+            inputs: Vec::new(),
+            outputs: Vec::new(),
+            extensions: BTreeMap::new(),
+            id: false,
+            init_errors: Vec::new(),
+        };
+        let (paths, place) = (&entry.sensitive_inputs, Place::new(owner, Side::Inputs));
+        (open.entry.inputs, open.inputs) =
+            self.open_properties(entry.inputs.as_ref(), paths, &place, from)?;
+        let (paths, place) = (&entry.sensitive_outputs, Place::new(owner, Side::Outputs));
+        (open.entry.outputs, open.outputs) =
+            self.open_properties(entry.outputs.as_ref(), paths, &place, from)?;
+        (open.entry.extensions, open.extensions) =
+            self.open_map(&entry.extensions, &Place::new(owner, Side::Extensions), from)?;
+        (open.entry.unknown, _) = self.open_map(&entry.unknown, &Place::new(owner, Side::Unknown), from)?;
+        if let Some(id) = &entry.id {
+            let (id, was_sealed) = self
+                .values
+                .open_text(id, &Place::new(owner, Side::Id), "", from)?;
+            (open.entry.id, open.id) = (Some(id), was_sealed);
+        }
+        let place = Place::new(owner, Side::InitErrors);
+        for (index, error) in entry.init_errors.iter().enumerate() {
+            let (text, was_sealed) = self.values.open_text(error, &place, &format!("/{index}"), from)?;
+            open.entry.init_errors[index] = text;
+            open.init_errors.push(was_sealed);
+        }
+        Ok(open)
+    }
+
+    fn open_properties(
+        &self,
+        properties: Option<&Properties>,
+        paths: &[String],
+        place: &Place<'_>,
+        from: Origin,
+    ) -> Result<(Option<Properties>, Vec<Stretch>)> {
+        let Some(properties) = properties else {
+            return Ok((None, Vec::new()));
+        };
+        let sealed = properties.json();
+        let Opened { json, pinned } = match from {
+            Origin::Caller => self.values.open(sealed, place, "", from)?,
+            Origin::Store => {
+                let marked = |paths: &[String]| marked_fields(sealed, paths, &SecretStrings::default());
+                let json = self.values.open_checked(sealed, paths, marked, place, "")?;
+                let pinned = Vec::new();
+                Opened { json, pinned }
+            }
+        };
+        let properties = Properties::new(json).ok_or_else(|| Error::Malformed {
+            place: place.at(""),
+            reason: "what was sealed isn't an object",
+        })?;
+        Ok((Some(properties), pinned))
+    }
+
+    fn seal_parts(&self, open: OpenEntry, owner: Owner<'_>) -> Result<Entry> {
+        let secrets = SecretStrings::of_entry(&open.entry);
+        let has_marks = has_marks(&open.entry) || !open.inputs.is_empty() || !open.outputs.is_empty();
+        let mut entry = open.entry;
+        let (paths, place) = (&entry.sensitive_inputs, Place::new(owner, Side::Inputs));
+        entry.inputs = self.seal_properties(entry.inputs.as_ref(), paths, open.inputs, &secrets, &place)?;
+        let (paths, place) = (&entry.sensitive_outputs, Place::new(owner, Side::Outputs));
+        entry.outputs =
+            self.seal_properties(entry.outputs.as_ref(), paths, open.outputs, &secrets, &place)?;
+        let opaque = |of: &Opaque| of.in_entry.clone();
+        let place = Place::new(owner, Side::Extensions);
+        entry.extensions =
+            self.seal_extensions(&entry.extensions, &open.extensions, opaque, &secrets, &place)?;
+        entry.unknown = self.seal_unknown(&entry.unknown, &Place::new(owner, Side::Unknown))?;
+        if let Some(id) = &entry.id {
+            let place = Place::new(owner, Side::Id);
+            let is_secret = open.id || secrets.stand_in(id);
+            entry.id = Some(self.values.seal_text(id, &place, "", is_secret)?);
+        }
+        let place = Place::new(owner, Side::InitErrors);
+        let all = self.values.seals_all() || has_marks;
+        for (index, (error, was_sealed)) in entry.init_errors.iter_mut().zip(open.init_errors).enumerate() {
+            let path = format!("/{index}");
+            *error = self.values.seal_text(error, &place, &path, all || was_sealed)?;
+        }
+        Ok(entry)
+    }
+
+    fn seal_properties(
+        &self,
+        properties: Option<&Properties>,
+        paths: &[String],
+        pinned: Vec<Stretch>,
+        secrets: &SecretStrings,
+        place: &Place<'_>,
+    ) -> Result<Option<Properties>> {
+        let Some(properties) = properties else {
+            return Ok(None);
+        };
+        let json = properties.json();
+        let mut stretches = pinned;
+        if self.values.seals_all() {
+            stretches.extend(fields(json));
+        } else {
+            stretches.extend(marked_fields(json, paths, secrets));
+        }
+        let sealed = self.values.seal(json, stretches, place, "")?;
+        Ok(Properties::new(sealed))
+    }
+
+    /// Extensions of one system each, whole or in part.
+    pub(super) fn seal_extensions(
+        &self,
+        extensions: &JsonMap,
+        pinned: &BTreeMap<String, Vec<Stretch>>,
+        pointers: impl Fn(&Opaque) -> Vec<String>,
+        secrets: &SecretStrings,
+        place: &Place<'_>,
+    ) -> Result<JsonMap> {
+        let mut sealed = JsonMap::new();
+        for (system, json) in extensions.iter() {
+            let mut stretches = pinned.get(system).cloned().unwrap_or_default();
+            match self.opaque.get(system).filter(|_| !self.values.seals_all()) {
+                Some(opaque) => {
+                    let there = pointers(opaque).into_iter().filter_map(|pointer| {
+                        let view = json.view().pointer(&pointer)?;
+                        Some(Stretch::of(pointer, view))
+                    });
+                    stretches.extend(there);
+                    let strings = stretches_with_strings(json, secrets);
+                    stretches.extend(strings.into_iter().map(Into::into));
+                }
+                None => stretches.push(Stretch::of(String::new(), json.view())),
+            }
+            let json = self.values.seal(json, stretches, place, &step(system))?;
+            sealed.insert(system, json);
+        }
+        Ok(sealed)
+    }
+}
+
+/// What is marked in an object of fields. Marks that cover the whole cover its fields: their names aren't secret.
+fn marked_fields(json: &Json, paths: &[String], secrets: &SecretStrings) -> Vec<Stretch> {
+    let covered = covered_stretches(json, paths, secrets);
+    match covered.as_slice() {
+        [whole] if whole.pointer.is_empty() && json.view().get(sealed::MEMBER).is_none() => fields(json),
+        _ => covered.into_iter().map(Into::into).collect(),
+    }
+}
+
+fn has_marks(entry: &Entry) -> bool {
+    entry.inputs.is_some() && !entry.sensitive_inputs.is_empty()
+        || entry.outputs.is_some() && !entry.sensitive_outputs.is_empty()
+}
+
+fn owner(entry: &Entry) -> Result<Owner<'_>> {
+    let uid = entry.uid.ok_or_else(|| Error::NoUid {
+        entry: entry.key().to_string(),
+    })?;
+    Ok(Owner::Entry {
+        uid,
+        address: &entry.address,
+    })
+}

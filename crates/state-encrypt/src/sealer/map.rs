@@ -1,0 +1,115 @@
+//! Maps of values: a stack's outputs, extensions, unknown fields.
+
+use super::Sealer;
+use super::value::{Opened, Origin, ValueSealer};
+use crate::error::Result;
+use crate::place::{Owner, Place, Side};
+use crate::stretch::{Stretch, step};
+use state_core::Json;
+use state_core::json::JsonMap;
+use state_core::mutation::StackOutputs;
+use state_core::sensitive::{SecretStrings, stretches_of_output};
+use std::collections::BTreeMap;
+
+type Pinned = BTreeMap<String, Vec<Stretch>>;
+
+impl Sealer {
+    /// The stack's outputs with what is secret sealed.
+    ///
+    /// # Errors
+    /// [`SealedUnder`](crate::Error::SealedUnder) and [`NotAuthentic`](crate::Error::NotAuthentic) about what is sealed
+    /// already.
+    pub fn seal_outputs(&self, outputs: &StackOutputs) -> Result<StackOutputs> {
+        self.values.seal_outputs(outputs, Owner::Stack)
+    }
+
+    /// The stack's outputs with everything open.
+    ///
+    /// # Errors
+    /// [`SealedUnder`](crate::Error::SealedUnder), [`NotAuthentic`](crate::Error::NotAuthentic) or
+    /// [`Malformed`](crate::Error::Malformed) about what doesn't open, [`Plain`](crate::Error::Plain) about a marked
+    /// output that isn't sealed.
+    pub fn open_outputs(&self, outputs: &StackOutputs) -> Result<StackOutputs> {
+        self.values.open_outputs(outputs, Owner::Stack)
+    }
+
+    pub(super) fn open_map(
+        &self,
+        map: &JsonMap,
+        place: &Place<'_>,
+        from: Origin,
+    ) -> Result<(JsonMap, Pinned)> {
+        self.values.open_map(map.iter(), place, from)
+    }
+
+    /// Every field whole.
+    pub(super) fn seal_unknown(&self, map: &JsonMap, place: &Place<'_>) -> Result<JsonMap> {
+        let sealed = map.iter().map(|(field, json)| {
+            let whole = Stretch::of(String::new(), json.view());
+            Ok((field, self.values.seal(json, [whole], place, &step(field))?))
+        });
+        sealed.collect()
+    }
+}
+
+impl ValueSealer {
+    pub(crate) fn seal_outputs(&self, outputs: &StackOutputs, owner: Owner<'_>) -> Result<StackOutputs> {
+        let place = Place::new(owner, Side::Outputs);
+        let outputs_by_name = outputs.values.iter().map(|(name, json)| (name.as_str(), json));
+        let (values, mut pinned): (BTreeMap<String, Json>, _) =
+            self.open_map(outputs_by_name, &place, Origin::Caller)?;
+        let secrets = SecretStrings::of_output_map(&values, &outputs.sensitive);
+        let mut sealed = BTreeMap::new();
+        for (name, json) in &values {
+            let mut stretches = pinned.remove(name).unwrap_or_default();
+            if self.seals_all() {
+                stretches.push(Stretch::of(String::new(), json.view()));
+            } else {
+                let marked = stretches_of_output(&values, &outputs.sensitive, name, &secrets);
+                stretches.extend(marked.into_iter().map(Into::into));
+            }
+            let json = self.seal(json, stretches, &place, &step(name))?;
+            sealed.insert(name.clone(), json);
+        }
+        Ok(StackOutputs {
+            values: sealed,
+            sensitive: outputs.sensitive.clone(),
+        })
+    }
+
+    pub(crate) fn open_outputs(&self, outputs: &StackOutputs, owner: Owner<'_>) -> Result<StackOutputs> {
+        let place = Place::new(owner, Side::Outputs);
+        let none = SecretStrings::default();
+        let mut values = BTreeMap::new();
+        for (name, json) in &outputs.values {
+            let marked = |paths: &[String]| {
+                let marked = stretches_of_output(&outputs.values, paths, name, &none);
+                marked.into_iter().map(Into::into).collect()
+            };
+            let json = self.open_checked(json, &outputs.sensitive, marked, &place, &step(name))?;
+            values.insert(name.clone(), json);
+        }
+        Ok(StackOutputs {
+            values,
+            sensitive: outputs.sensitive.clone(),
+        })
+    }
+
+    fn open_map<'m, M: FromIterator<(String, Json)>>(
+        &self,
+        map: impl Iterator<Item = (&'m str, &'m Json)>,
+        place: &Place<'_>,
+        from: Origin,
+    ) -> Result<(M, Pinned)> {
+        let mut all = Pinned::new();
+        let values = map.map(|(name, json)| {
+            let Opened { json, pinned } = self.open(json, place, &step(name), from)?;
+            if !pinned.is_empty() {
+                all.insert(name.to_owned(), pinned);
+            }
+            Ok((name.to_owned(), json))
+        });
+        let values = values.collect::<Result<M>>()?;
+        Ok((values, all))
+    }
+}

@@ -1,0 +1,275 @@
+//! What is sealed, what stays plain, and what is refused.
+
+mod canaries;
+mod laws;
+mod refusals;
+
+use crate::Error;
+use crate::fixtures::{entry, json, key, lineage, outputs, sealer};
+use crate::sealer::Sealer;
+use state_core::head::Policy;
+use state_core::mutation::StackOutputs;
+use state_core::{Address, Entry, FactoryInfo, Properties, Snapshot, Timestamp, sealed};
+
+/// The members of an object with `sealed` for what is sealed.
+fn shape(value: &str) -> String {
+    let mut text = value.to_owned();
+    while let Some(start) = text.find(r#"{"$sealed":"#) {
+        let end = start + text[start..].find('}').unwrap();
+        text.replace_range(start..=end, "sealed");
+    }
+    text
+}
+
+fn sealed_shape(policy: Policy, value: &str, marked: &[&str]) -> String {
+    let entry = entry(1, value, marked);
+    let sealed = sealer(policy).seal_entry(&entry).unwrap();
+    assert!(sealer(policy).open_entry(&sealed).unwrap() == entry);
+    shape(outputs(&sealed))
+}
+
+#[test]
+fn the_policy_sensitive_seals_what_is_marked_and_its_copies() {
+    let value = r#"{"a":1,"note":"hunter2!","p":"hunter2!","q":["x",{"hunter2!":1}]}"#;
+    let expected = r#"{"a":1,"note":sealed,"p":sealed,"q":["x",sealed]}"#;
+    assert_eq!(sealed_shape(Policy::Sensitive, value, &["p"]), expected);
+    assert_eq!(sealed_shape(Policy::Sensitive, value, &[]), value);
+}
+
+#[test]
+fn a_secret_inside_a_list_or_a_wrapper_is_sealed_alone() {
+    let value = r#"{"l":[{"p":"one"},{"p":"two"}],"w":{"type":"dynamic","value":{"p":1,"q":2}}}"#;
+    let expected = r#"{"l":[{"p":"one"},{"p":sealed}],"w":{"type":"dynamic","value":{"p":sealed,"q":2}}}"#;
+    assert_eq!(
+        sealed_shape(Policy::Sensitive, value, &["/l/1/p", "/w/p"]),
+        expected
+    );
+}
+
+#[test]
+fn a_path_that_leads_nowhere_seals_the_fields_and_keeps_their_names() {
+    let value = r#"{"a":1,"b":{"c":2}}"#;
+    assert_eq!(
+        sealed_shape(Policy::Sensitive, value, &["/x"]),
+        r#"{"a":sealed,"b":sealed}"#
+    );
+    assert_eq!(sealed_shape(Policy::Sensitive, "{}", &["/x"]), "{}");
+}
+
+#[test]
+fn the_policy_all_seals_every_field() {
+    let value = r#"{"a":1,"b":{"c":2},"d":null}"#;
+    assert_eq!(
+        sealed_shape(Policy::All, value, &[]),
+        r#"{"a":sealed,"b":sealed,"d":sealed}"#
+    );
+}
+
+#[test]
+fn the_policy_plaintext_seals_nothing() {
+    let value = r#"{"a":"hunter2!"}"#;
+    assert_eq!(sealed_shape(Policy::Plaintext, value, &["a"]), value);
+    let mut without_uid = entry(1, value, &["a"]);
+    without_uid.uid = None;
+    let kept = sealer(Policy::Plaintext).seal_entry(&without_uid).unwrap();
+    assert!(kept == without_uid);
+}
+
+#[test]
+fn an_object_with_a_member_of_that_name_is_always_sealed_whole() {
+    for (value, expected) in [
+        (r#"{"a":{"$sealed":"mine"}}"#, r#"{"a":sealed}"#),
+        (r#"{"$sealed":{"x":1},"b":2}"#, "sealed"),
+        (r#"{"a":[{"$sealed":1,"z":{"$sealed":2}}]}"#, r#"{"a":[sealed]}"#),
+    ] {
+        assert_eq!(sealed_shape(Policy::Sensitive, value, &[]), expected);
+    }
+    let value = r#"{"$sealed":{"x":1},"b":2}"#;
+    assert_eq!(sealed_shape(Policy::Sensitive, value, &["/x"]), "sealed");
+    assert_eq!(sealed_shape(Policy::All, value, &[]), "sealed");
+}
+
+#[test]
+fn a_copy_of_a_secret_of_the_inputs_is_sealed_in_the_outputs() {
+    let mut entry = entry(1, r#"{"url":"hunter2!"}"#, &[]);
+    entry.inputs = Properties::new(json(r#"{"p":"hunter2!"}"#));
+    entry.sensitive_inputs = vec!["p".to_owned()];
+    let sealed = sealer(Policy::Sensitive).seal_entry(&entry).unwrap();
+    assert_eq!(shape(outputs(&sealed)), r#"{"url":sealed}"#);
+}
+
+#[test]
+fn an_id_that_tells_a_secret_is_sealed_and_others_are_not() {
+    let mut entry = entry(1, r#"{"p":"hunter2!"}"#, &["p"]);
+    for (id, is_sealed) in [
+        ("i-123", false),
+        ("hunter2!", true),
+        ("db/hunter2!", true),
+        ("$sealed:x", true),
+    ] {
+        entry.id = Some(id.to_owned());
+        let sealed = sealer(Policy::Sensitive).seal_entry(&entry).unwrap();
+        let stored = sealed.id.as_deref().unwrap();
+        assert_eq!(sealed::key_of_text(stored).is_some(), is_sealed, "{id}");
+        assert!(sealer(Policy::Sensitive).open_entry(&sealed).unwrap() == entry);
+    }
+}
+
+#[test]
+fn init_errors_are_sealed_where_anything_is_marked() {
+    let errors = vec![
+        "the password hunter2! is too short".to_owned(),
+        "again".to_owned(),
+    ];
+    let mut plain = entry(1, r#"{"p":1}"#, &[]);
+    plain.init_errors = errors.clone();
+    let sealed = sealer(Policy::Sensitive).seal_entry(&plain).unwrap();
+    assert_eq!(sealed.init_errors, errors);
+    let mut marked = entry(1, r#"{"p":1}"#, &["p"]);
+    marked.init_errors = errors.clone();
+    let reasons = sealer(Policy::Sensitive).seal_reasons(&marked, &errors).unwrap();
+    let sealed = sealer(Policy::Sensitive).seal_entry(&marked).unwrap();
+    assert!(
+        sealed
+            .init_errors
+            .iter()
+            .all(|text| sealed::key_of_text(text).is_some())
+    );
+    assert_eq!(
+        sealed.init_errors, reasons,
+        "reasons become init errors as they are"
+    );
+    assert!(sealer(Policy::Sensitive).open_entry(&sealed).unwrap() == marked);
+}
+
+#[test]
+fn opaque_parts_and_unknown_fields_are_sealed_whole() {
+    let mut entry = entry(1, r#"{"p":"hunter2!"}"#, &["p"]);
+    let extension = r#"{"instance":{"x":[1]},"mode":"managed","note":"hunter2!","private":"c2VjcmV0"}"#;
+    entry.extensions.insert("terraform".to_owned(), json(extension));
+    entry.extensions.insert("other".to_owned(), json(r#"{"a":1}"#));
+    entry.unknown.insert("x-field".to_owned(), json("[1,2]"));
+    let sealer = sealer(Policy::Sensitive).with_opaque("terraform", &["/private", "/instance", "/gone"], &[]);
+    let sealed = sealer.seal_entry(&entry).unwrap();
+    let shapes = |map: &state_core::json::JsonMap, name: &str| shape(map[name].as_str());
+    assert_eq!(
+        shapes(&sealed.extensions, "terraform"),
+        r#"{"instance":sealed,"mode":"managed","note":sealed,"private":sealed}"#
+    );
+    assert_eq!(shapes(&sealed.extensions, "other"), "sealed");
+    assert_eq!(shapes(&sealed.unknown, "x-field"), "sealed");
+    assert!(sealer.open_entry(&sealed).unwrap() == entry);
+}
+
+#[test]
+fn what_the_stack_itself_holds_is_sealed() {
+    let mut snapshot = Snapshot::new(FactoryInfo::default(), "shop", Timestamp::new("now"));
+    snapshot.lineage = Some(lineage(1));
+    snapshot
+        .outputs
+        .insert("p".to_owned(), json(r#"{"in":"hunter2!","out":1}"#));
+    snapshot.outputs.insert("q".to_owned(), json(r#"["hunter2!"]"#));
+    snapshot.sensitive_outputs = vec!["/p/in".to_owned()];
+    let extension = json(r#"{"check-results":[1],"note":"hunter2!","original":{"text":"{}"}}"#);
+    snapshot.extensions.insert("terraform".to_owned(), extension);
+    snapshot.unknown.insert("x".to_owned(), json("1"));
+    let sealer =
+        sealer(Policy::Sensitive).with_opaque("terraform", &[], &["/original/text", "/check-results"]);
+    let sealed = sealer.seal_snapshot(&snapshot).unwrap();
+    assert_eq!(shape(sealed.outputs["p"].as_str()), r#"{"in":sealed,"out":1}"#);
+    assert_eq!(shape(sealed.outputs["q"].as_str()), "[sealed]");
+    assert_eq!(
+        shape(sealed.extensions["terraform"].as_str()),
+        r#"{"check-results":sealed,"note":sealed,"original":{"text":sealed}}"#
+    );
+    assert_eq!(shape(sealed.unknown["x"].as_str()), "sealed");
+    assert_eq!(sealer.open_snapshot(&sealed).unwrap(), snapshot);
+}
+
+#[test]
+fn registered_outputs_are_sealed_as_they_would_be_in_the_entry() {
+    let mut entry = entry(1, r#"{"old":1}"#, &[]);
+    entry.inputs = Properties::new(json(r#"{"p":"hunter2!"}"#));
+    entry.sensitive_inputs = vec!["p".to_owned()];
+    let sealer = sealer(Policy::Sensitive);
+    let stored = sealer.seal_entry(&entry).unwrap();
+    let new = Properties::new(json(r#"{"copy":"hunter2!","token":"abc"}"#)).unwrap();
+    let marks = ["token".to_owned()];
+    // The entry at hand may be the sealed one.
+    let registered = sealer.seal_registered(&stored, &new, &marks).unwrap();
+    assert_eq!(
+        shape(registered.json().as_str()),
+        r#"{"copy":sealed,"token":sealed}"#
+    );
+    let stored = Entry {
+        outputs: Some(registered),
+        sensitive_outputs: marks.to_vec(),
+        ..stored
+    };
+    assert_eq!(sealer.open_entry(&stored).unwrap().outputs, Some(new));
+}
+
+#[test]
+fn a_move_and_a_rename_reseal_nothing() {
+    let sealer = sealer(Policy::Sensitive);
+    let before = sealer
+        .seal_entry(&entry(1, r#"{"p":"hunter2!"}"#, &["p"]))
+        .unwrap();
+    let moved = Entry {
+        address: Address::new("module.x.thing").unwrap(),
+        ..before.clone()
+    };
+    assert!(sealer.seal_entry(&moved).unwrap() == moved);
+    assert_eq!(outputs(&moved), outputs(&before));
+    assert!(sealer.open_entry(&moved).is_ok());
+}
+
+#[test]
+fn rotation_opens_with_the_old_key_and_seals_with_the_new_one() {
+    let (old, new) = (
+        sealer(Policy::Sensitive),
+        Sealer::new(key(2), lineage(1), Policy::All),
+    );
+    let plain = entry(1, r#"{"a":1,"p":"hunter2!"}"#, &["p"]);
+    let sealed = old.seal_entry(&plain).unwrap();
+    assert!(matches!(new.seal_entry(&sealed), Err(Error::SealedUnder { .. })));
+    let rotated = new.reseal_entry(&old, &sealed).unwrap();
+    assert_eq!(shape(outputs(&rotated)), r#"{"a":sealed,"p":sealed}"#);
+    assert!(new.open_entry(&rotated).unwrap() == plain);
+    assert!(old.open_entry(&rotated).is_err());
+    let outputs = StackOutputs {
+        values: [("p".to_owned(), json("1"))].into(),
+        sensitive: vec!["p".to_owned()],
+    };
+    let rotated = new
+        .reseal_outputs(&old, &old.seal_outputs(&outputs).unwrap())
+        .unwrap();
+    assert_eq!(new.open_outputs(&rotated).unwrap(), outputs);
+}
+
+#[test]
+fn a_value_larger_than_a_reader_takes_as_one_string_comes_back() {
+    let text = "x".repeat(13 << 20);
+    let plain = entry(1, &format!(r#"{{"p":"{text}"}}"#), &["p"]);
+    let sealer = sealer(Policy::Sensitive);
+    let sealed = sealer.seal_entry(&plain).unwrap();
+    let stored = serde_json::to_string(&sealed).unwrap();
+    let read: Entry = serde_json::from_str(&stored).unwrap();
+    let parts = read.outputs.as_ref().unwrap().json().as_str();
+    assert!(
+        state_core::Json::parse(parts).is_ok(),
+        "a reader with default limits takes it"
+    );
+    assert!(sealer.open_entry(&read).unwrap() == plain);
+}
+
+#[test]
+fn a_secret_that_stands_very_deep_stays_readable() {
+    let depth = 63;
+    let value = format!(r#"{{"a":{}"hunter2!"{}}}"#, "[".repeat(depth), "]".repeat(depth));
+    let plain = entry(1, &value, &[&format!("/a{}", "/0".repeat(depth))]);
+    let sealer = sealer(Policy::Sensitive);
+    let sealed = sealer.seal_entry(&plain).unwrap();
+    let read: Entry = serde_json::from_str(&serde_json::to_string(&sealed).unwrap()).unwrap();
+    assert!(sealer.open_entry(&read).unwrap() == plain);
+}

@@ -1,0 +1,277 @@
+//! One JSON value or text: the stretches that are told are sealed, what is sealed is opened.
+
+use crate::cipher::Cipher;
+use crate::error::{Error, Result};
+use crate::place::Place;
+use crate::stretch::{Stretch, check_canonical, push_sealed, push_token, step, token, united, with_member};
+use state_core::head::Policy;
+use state_core::json::View;
+use state_core::{Json, sealed};
+use std::borrow::Cow;
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+/// Whether what looks like a sealed value must be one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// The store: an object with the member `$sealed` is a sealed value.
+    Store,
+    /// A caller: an object with that member may be a value of theirs, if it hasn't the form of a sealed one.
+    Caller,
+}
+
+/// A value with its sealed parts opened.
+pub(crate) struct Opened {
+    pub(crate) json: Json,
+    /// Where they are in it.
+    pub(crate) pinned: Vec<Stretch>,
+}
+
+/// A cipher and how much it is used.
+#[derive(Clone)]
+pub(crate) struct ValueSealer {
+    cipher: Arc<Cipher>,
+    policy: Policy,
+}
+
+impl ValueSealer {
+    pub(crate) fn new(cipher: Cipher, policy: Policy) -> Self {
+        let cipher = Arc::new(cipher);
+        Self { cipher, policy }
+    }
+
+    pub(crate) fn with_policy(&self, policy: Policy) -> Self {
+        let cipher = Arc::clone(&self.cipher);
+        Self { cipher, policy }
+    }
+
+    pub(crate) fn cipher(&self) -> &Cipher {
+        &self.cipher
+    }
+
+    pub(crate) const fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    pub(crate) fn is_plaintext(&self) -> bool {
+        self.policy == Policy::Plaintext
+    }
+
+    /// Every field, rather than the marked ones.
+    pub(crate) fn seals_all(&self) -> bool {
+        self.policy == Policy::All
+    }
+
+    /// Opens what is sealed in a value. `prefix` leads to it in the place's side.
+    pub(crate) fn open(&self, json: &Json, place: &Place<'_>, prefix: &str, from: Origin) -> Result<Opened> {
+        self.open_stretches(json, with_member(json), place, prefix, from)
+    }
+
+    /// [`ValueSealer::check_sealed`], then [`ValueSealer::open`] of what the store holds.
+    pub(crate) fn open_checked(
+        &self,
+        json: &Json,
+        paths: &[String],
+        marked: impl Fn(&[String]) -> Vec<Stretch>,
+        place: &Place<'_>,
+        prefix: &str,
+    ) -> Result<Json> {
+        let sealed = with_member(json);
+        self.check_inside(&sealed, paths, marked, place, prefix)?;
+        let opened = self.open_stretches(json, sealed, place, prefix, Origin::Store)?;
+        Ok(opened.json)
+    }
+
+    fn open_stretches(
+        &self,
+        json: &Json,
+        sealed: Vec<(Stretch, View<'_>)>,
+        place: &Place<'_>,
+        prefix: &str,
+        from: Origin,
+    ) -> Result<Opened> {
+        let mut pinned = Vec::new();
+        let whole = json.as_str();
+        let mut text = Zeroizing::new(String::with_capacity(if sealed.is_empty() {
+            0
+        } else {
+            whole.len()
+        }));
+        let mut end = 0;
+        for (Stretch { pointer, range }, view) in sealed {
+            let path = joined(prefix, &pointer);
+            let Some(token) = token(view) else {
+                if from == Origin::Caller || self.is_plaintext() {
+                    continue;
+                }
+                return Err(Error::Malformed {
+                    place: place.at(&path),
+                    reason: "its form",
+                });
+            };
+            let value = self.open_token(&token, place, &path)?;
+            check_canonical(&value, place, &path)?;
+            text.push_str(&whole[end..range.start]);
+            let start = text.len();
+            text.push_str(&value);
+            pinned.push(Stretch {
+                pointer,
+                range: start..text.len(),
+            });
+            end = range.end;
+        }
+        if pinned.is_empty() {
+            let json = json.clone();
+            return Ok(Opened { json, pinned });
+        }
+        text.push_str(&whole[end..]);
+        let json = Json::from_canonical(&text);
+        Ok(Opened { json, pinned })
+    }
+
+    /// Seals stretches of a value, and its objects that have a member `$sealed` of their own.
+    pub(crate) fn seal(
+        &self,
+        json: &Json,
+        stretches: impl IntoIterator<Item = Stretch>,
+        place: &Place<'_>,
+        prefix: &str,
+    ) -> Result<Json> {
+        if self.is_plaintext() {
+            return Ok(json.clone());
+        }
+        let own = with_member(json).into_iter().map(|(stretch, _)| stretch);
+        let stretches = united(json, stretches.into_iter().chain(own));
+        if stretches.is_empty() {
+            return Ok(json.clone());
+        }
+        let whole = json.as_str();
+        let mut text = String::with_capacity(2 * whole.len() + 128 * stretches.len());
+        let mut end = 0;
+        for Stretch { pointer, range } in stretches {
+            text.push_str(&whole[end..range.start]);
+            let path = joined(prefix, &pointer);
+            let value = &whole.as_bytes()[range.clone()];
+            let bytes = self.cipher.seal(place, &path, value)?;
+            push_sealed(&mut text, self.cipher.digits(), &bytes);
+            end = range.end;
+        }
+        text.push_str(&whole[end..]);
+        Ok(Json::from_canonical(&text))
+    }
+
+    /// Opens a text if it is sealed; says whether it was.
+    pub(crate) fn open_text(
+        &self,
+        text: &str,
+        place: &Place<'_>,
+        path: &str,
+        from: Origin,
+    ) -> Result<(String, bool)> {
+        let plain = || Ok((text.to_owned(), false));
+        let Some(token) = text.strip_prefix(sealed::TEXT_PREFIX) else {
+            return plain();
+        };
+        if sealed::key_of_text(text).is_some() {
+            let value = self.open_token(token, place, path)?;
+            return Ok((String::clone(&value), true));
+        }
+        if from == Origin::Caller || self.is_plaintext() {
+            return plain();
+        }
+        Err(Error::Malformed {
+            place: place.at(path),
+            reason: "its form",
+        })
+    }
+
+    /// Seals a text if it is told to, or if it would be taken for a sealed one.
+    pub(crate) fn seal_text(
+        &self,
+        text: &str,
+        place: &Place<'_>,
+        path: &str,
+        is_secret: bool,
+    ) -> Result<String> {
+        if self.is_plaintext() || !is_secret && !text.starts_with(sealed::TEXT_PREFIX) {
+            return Ok(text.to_owned());
+        }
+        let bytes = self.cipher.seal(place, path, text.as_bytes())?;
+        let mut sealed = sealed::TEXT_PREFIX.to_owned();
+        push_token(&mut sealed, self.cipher.digits(), &bytes);
+        Ok(sealed)
+    }
+
+    fn open_token(&self, token: &str, place: &Place<'_>, path: &str) -> Result<Zeroizing<String>> {
+        if self.is_plaintext() {
+            return Err(Error::Malformed {
+                place: place.at(path),
+                reason: "it is sealed, but the stack is not",
+            });
+        }
+        self.cipher.open(place, path, token)
+    }
+
+    /// Refuses a value whose marked stretches aren't all inside of sealed values. Needs no key. `marked` says what paths
+    /// cover in it.
+    pub(crate) fn check_sealed(
+        &self,
+        json: &Json,
+        paths: &[String],
+        marked: impl Fn(&[String]) -> Vec<Stretch>,
+        place: &Place<'_>,
+        prefix: &str,
+    ) -> Result<()> {
+        self.check_inside(&with_member(json), paths, marked, place, prefix)
+    }
+
+    fn check_inside(
+        &self,
+        sealed: &[(Stretch, View<'_>)],
+        paths: &[String],
+        marked: impl Fn(&[String]) -> Vec<Stretch>,
+        place: &Place<'_>,
+        prefix: &str,
+    ) -> Result<()> {
+        if self.is_plaintext() || paths.is_empty() {
+            return Ok(());
+        }
+        // Most paths lead straight to a sealed value; only the others must be resolved.
+        let mut pointers: Vec<&str> = sealed.iter().map(|(one, _)| one.pointer.as_str()).collect();
+        pointers.sort_unstable();
+        let leads_to_sealed = |path: &&String| {
+            let pointer = if path.starts_with('/') {
+                Cow::Borrowed(path.as_str())
+            } else {
+                Cow::Owned(step(path))
+            };
+            let inside = pointer.strip_prefix(prefix);
+            inside.is_some_and(|inside| pointers.binary_search(&inside).is_ok())
+        };
+        let others: Vec<String> = paths
+            .iter()
+            .filter(|path| !leads_to_sealed(path))
+            .cloned()
+            .collect();
+        if others.is_empty() {
+            return Ok(());
+        }
+        for stretch in marked(&others) {
+            let after = sealed.partition_point(|(one, _)| one.range.start <= stretch.range.start);
+            let inside = after.checked_sub(1).and_then(|at| sealed.get(at));
+            if !inside.is_some_and(|(one, _)| one.contains(&stretch)) {
+                return Err(Error::Plain {
+                    place: place.at(&joined(prefix, &stretch.pointer)),
+                });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn joined(prefix: &str, pointer: &str) -> String {
+    let mut path = String::with_capacity(prefix.len() + pointer.len());
+    path.push_str(prefix);
+    path.push_str(pointer);
+    path
+}

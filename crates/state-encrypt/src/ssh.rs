@@ -1,0 +1,109 @@
+//! SSH keys as recipients and identities.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use zeroize::Zeroizing;
+
+/// What age reads.
+const KNOWN: [&str; 2] = ["ssh-ed25519", "ssh-rsa"];
+
+const MAGIC: &[u8] = b"openssh-key-v1\0";
+
+/// Reads `ssh-ed25519 …` or `ssh-rsa …`, with or without a comment.
+pub(crate) fn recipient(line: &str) -> Result<age::ssh::Recipient, String> {
+    use age::ssh::ParseRecipientKeyError as Refusal;
+    let expected = "`ssh-ed25519` or `ssh-rsa` and the whole base64 of the key are expected";
+    let mut words = line.split_ascii_whitespace();
+    let (Some(kind), Some(encoded)) = (words.next(), words.next()) else {
+        return Err(format!("an SSH key without its base64: {expected}"));
+    };
+    let wire = STANDARD
+        .decode(encoded)
+        .map_err(|_| format!("an SSH key with a typo: {expected}"))?;
+    if has_zeros(&wire) {
+        return Err(format!("an SSH key that can't be one: {expected}"));
+    }
+    format!("{kind} {encoded}")
+        .parse()
+        .map_err(|refusal: Refusal| match refusal {
+            Refusal::RsaModulusTooLarge => "an SSH key of more than 4096 bits".to_owned(),
+            Refusal::RsaModulusTooSmall => "an SSH key of less than 2048 bits: too weak".to_owned(),
+            Refusal::Unsupported(_) => {
+                "an SSH key of a kind that age doesn't know: ssh-ed25519 or ssh-rsa is expected".to_owned()
+            }
+            _ => format!("an SSH key that is cut off or has a typo: {expected}"),
+        })
+}
+
+/// Reads a private key from its lines, the first and last of which say what it is.
+pub(crate) fn identity(block: &str) -> Result<age::ssh::Identity, &'static str> {
+    const ENCRYPTED: &str = "an SSH key with a passphrase, which isn't asked for here: use a copy without one \
+                             (`ssh-keygen -p -N '' -f COPY`), or an age identity";
+    let damaged = "an SSH key that is cut off or damaged";
+    let body: String = block.lines().filter(|line| !line.starts_with("-----")).collect();
+    let body = Zeroizing::new(body);
+    if block.starts_with("-----BEGIN OPENSSH") {
+        let wire = Zeroizing::new(STANDARD.decode(&*body).map_err(|_| damaged)?);
+        check_openssh(&wire).map_err(|refusal| match refusal {
+            Refused::Encrypted => ENCRYPTED,
+            Refused::Damaged => damaged,
+        })?;
+    } else if body.starts_with("Proc-Type") {
+        return Err(ENCRYPTED);
+    }
+    match age::ssh::Identity::from_buffer(block.as_bytes(), None) {
+        Ok(age::ssh::Identity::Encrypted(_)) => Err(ENCRYPTED),
+        Ok(age::ssh::Identity::Unsupported(age::ssh::UnsupportedKey::Type(kind)))
+            if KNOWN.contains(&kind.as_str()) =>
+        {
+            Err(damaged)
+        }
+        Ok(age::ssh::Identity::Unsupported(_)) => {
+            Err("an SSH key of a kind that age doesn't know: ed25519 or RSA is expected")
+        }
+        Ok(identity) => Ok(identity),
+        Err(_) => Err(damaged),
+    }
+}
+
+enum Refused {
+    Encrypted,
+    Damaged,
+}
+
+/// What must hold before age may look at it.
+fn check_openssh(wire: &[u8]) -> Result<(), Refused> {
+    let rest = wire.strip_prefix(MAGIC).ok_or(Refused::Damaged)?;
+    let (cipher, rest) = field(rest).ok_or(Refused::Damaged)?;
+    if cipher != b"none" {
+        return Err(Refused::Encrypted);
+    }
+    let after_kdf = field(rest).and_then(|(_, rest)| field(rest));
+    let (_, rest) = after_kdf.ok_or(Refused::Damaged)?;
+    let (public, rest) = rest.get(4..).and_then(field).ok_or(Refused::Damaged)?;
+    let (private, _) = field(rest).ok_or(Refused::Damaged)?;
+    let numbers = private.get(8..).ok_or(Refused::Damaged)?;
+    if has_zeros(public) || has_zeros(numbers) {
+        return Err(Refused::Damaged);
+    }
+    Ok(())
+}
+
+/// Whether one of the fields is a number that is nothing but zeros: age's parser reads beyond the end of such.
+fn has_zeros(wire: &[u8]) -> bool {
+    let mut rest = wire;
+    while let Some((bytes, after)) = field(rest) {
+        if !bytes.is_empty() && bytes.iter().all(|byte| *byte == 0) {
+            return true;
+        }
+        rest = after;
+    }
+    false
+}
+
+/// A field of SSH's wire format: its length as 4 bytes, then itself.
+fn field(wire: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = wire.split_first_chunk::<4>()?;
+    let length = usize::try_from(u32::from_be_bytes(*length)).ok()?;
+    (length <= rest.len()).then(|| rest.split_at(length))
+}

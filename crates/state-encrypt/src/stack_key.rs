@@ -1,0 +1,78 @@
+//! An unwrapped data key, as core's contract wants it.
+
+use crate::authenticator::Authenticator;
+use crate::data_key::DataKey;
+use crate::endorsement::endorse;
+use crate::sealer::Sealer;
+use state_core::head::Policy;
+use state_core::mutation::StackOutputs;
+use state_core::sealing::{StackKey, Tag, TagDomain};
+use state_core::{Entry, KeyId, Lineage, Result, Snapshot};
+use std::fmt;
+use std::sync::Arc;
+
+/// Seals, opens and tags for one stack. Opening refuses marked values that aren't sealed: a stack that was plain once
+/// is opened with it only from where it is sealed.
+pub struct SealingKey {
+    key: Arc<DataKey>,
+    sealer: Sealer,
+    authenticator: Authenticator,
+    lineage: Lineage,
+}
+
+impl SealingKey {
+    /// The key of a stack, with a sealer of it, whose policy doesn't matter here.
+    pub fn new(key: Arc<DataKey>, lineage: Lineage, sealer: &Sealer) -> Self {
+        Self {
+            sealer: sealer.with_policy(Policy::Sensitive),
+            authenticator: Authenticator::new(&key, lineage),
+            key,
+            lineage,
+        }
+    }
+}
+
+impl StackKey for SealingKey {
+    fn id(&self) -> KeyId {
+        self.authenticator.key_id()
+    }
+
+    fn seal_entry(&self, policy: Policy, entry: &Entry) -> Result<Entry> {
+        Ok(self.sealer.with_policy(policy).seal_entry(entry)?)
+    }
+
+    fn open_entry(&self, entry: &Entry) -> Result<Entry> {
+        Ok(self.sealer.open_entry(entry)?)
+    }
+
+    fn seal_outputs(&self, policy: Policy, outputs: &StackOutputs) -> Result<StackOutputs> {
+        Ok(self.sealer.with_policy(policy).seal_outputs(outputs)?)
+    }
+
+    fn open_outputs(&self, outputs: &StackOutputs) -> Result<StackOutputs> {
+        Ok(self.sealer.open_outputs(outputs)?)
+    }
+
+    fn seal_snapshot(&self, policy: Policy, snapshot: &Snapshot) -> Result<Snapshot> {
+        Ok(self.sealer.with_policy(policy).seal_snapshot(snapshot)?)
+    }
+
+    fn open_snapshot(&self, snapshot: &Snapshot) -> Result<Snapshot> {
+        Ok(self.sealer.open_snapshot(snapshot)?)
+    }
+
+    fn tag(&self, domain: TagDomain, bytes: &[u8]) -> Tag {
+        let domain = format!("{domain:?}").to_lowercase();
+        Tag::from_bytes(self.authenticator.tag_named(&domain, &[bytes]))
+    }
+
+    fn endorse(&self, successor: KeyId, generation: u64) -> Tag {
+        Tag::from_bytes(endorse(&self.key, self.lineage, successor, generation))
+    }
+}
+
+impl fmt::Debug for SealingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SealingKey({})", self.id())
+    }
+}

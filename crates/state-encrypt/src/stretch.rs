@@ -1,0 +1,207 @@
+//! Stretches of a JSON text: which values in it are sealed or to be sealed, and the text with them replaced.
+
+use crate::error::{Error, Result};
+use crate::place::Place;
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use state_core::json::{Document, Kind, Limits, View, is_canonical};
+use state_core::sensitive::SecretStretch;
+use state_core::{Json, sealed};
+use std::borrow::Cow;
+use std::ops::Range;
+
+/// A sealed value is an object, one level deeper than a string: values that stand very deep are sealed with what is
+/// around them, so that what was legal stays readable.
+const MAX_STEPS: usize = 60;
+
+/// The longest string of a sealed value, in bytes; more go to an array. Readers refuse strings of 16 MiB.
+const MAX_STRING: usize = 8 << 20;
+
+/// One value in a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    pub(crate) pointer: String,
+    pub(crate) range: Range<usize>,
+}
+
+impl Stretch {
+    pub(crate) fn of(pointer: String, view: View<'_>) -> Self {
+        Self {
+            pointer,
+            range: view.offset()..view.offset() + view.text().len(),
+        }
+    }
+
+    pub(crate) fn contains(&self, other: &Self) -> bool {
+        self.range.start <= other.range.start && other.range.end <= self.range.end
+    }
+}
+
+impl From<SecretStretch> for Stretch {
+    fn from(stretch: SecretStretch) -> Self {
+        Self {
+            pointer: stretch.pointer,
+            range: stretch.range,
+        }
+    }
+}
+
+/// A key or index as a step of a JSON pointer.
+pub(crate) fn step(key: &str) -> String {
+    let mut step = String::with_capacity(key.len() + 1);
+    step.push('/');
+    for character in key.chars() {
+        match character {
+            '~' => step.push_str("~0"),
+            '/' => step.push_str("~1"),
+            other => step.push(other),
+        }
+    }
+    step
+}
+
+/// All objects that have a member `$sealed`, outermost only, in the order of the text.
+pub(crate) fn with_member(json: &Json) -> Vec<(Stretch, View<'_>)> {
+    // Canonical text escapes nothing in this name.
+    if !json.as_str().contains("\"$sealed\":") {
+        return Vec::new();
+    }
+    let mut found = Vec::new();
+    let mut open = vec![(String::new(), json.view())];
+    while let Some((pointer, view)) = open.pop() {
+        let outside = open.len();
+        for (index, value) in view.elements().into_iter().flatten().enumerate() {
+            if is_container(value) {
+                open.push((format!("{pointer}/{index}"), value));
+            }
+        }
+        for (key, value) in view.members().into_iter().flatten() {
+            if key == sealed::MEMBER {
+                open.truncate(outside);
+                found.push((Stretch::of(pointer, view), view));
+                break;
+            }
+            if is_container(value) {
+                open.push((pointer.clone() + &step(&key), value));
+            }
+        }
+    }
+    found.sort_by_key(|(stretch, _)| stretch.range.start);
+    found
+}
+
+fn is_container(view: View<'_>) -> bool {
+    matches!(view.kind(), Kind::Object | Kind::Array)
+}
+
+/// The members of an object, each as a stretch.
+pub(crate) fn fields(json: &Json) -> Vec<Stretch> {
+    let members = json.view().members().into_iter().flatten();
+    members
+        .map(|(key, value)| Stretch::of(step(&key), value))
+        .collect()
+}
+
+/// The union of stretches of one text: in order, none in another, none too deep.
+pub(crate) fn united(json: &Json, stretches: impl IntoIterator<Item = Stretch>) -> Vec<Stretch> {
+    let mut all: Vec<Stretch> = stretches
+        .into_iter()
+        .map(|stretch| raised(json, stretch))
+        .collect();
+    all.sort_by_key(|stretch| (stretch.range.start, usize::MAX - stretch.range.end));
+    let mut united: Vec<Stretch> = Vec::with_capacity(all.len());
+    for stretch in all {
+        if !united.last().is_some_and(|outer| outer.contains(&stretch)) {
+            united.push(stretch);
+        }
+    }
+    united
+}
+
+fn raised(json: &Json, stretch: Stretch) -> Stretch {
+    let Some((end, _)) = stretch.pointer.match_indices('/').nth(MAX_STEPS) else {
+        return stretch;
+    };
+    let pointer = &stretch.pointer[..end];
+    let view = json.view().pointer(pointer);
+    view.map_or_else(|| stretch.clone(), |view| Stretch::of(pointer.to_owned(), view))
+}
+
+/// The token of a sealed value, if it has exactly its form.
+pub(crate) fn token(view: View<'_>) -> Option<Cow<'_, str>> {
+    let mut members = view.members()?;
+    let (name, held) = members.next()?;
+    if name != sealed::MEMBER || members.next().is_some() {
+        return None;
+    }
+    let Some(parts) = held.elements() else {
+        let token = held.as_str()?;
+        return (token.len() <= MAX_STRING && sealed::split(&token).is_some()).then_some(token);
+    };
+    let parts: Vec<Cow<'_, str>> = parts.map(|part| part.as_str()).collect::<Option<_>>()?;
+    let (last, full) = parts.split_last()?;
+    let is_cut_right = full.first().is_some_and(|first| sealed::split(first).is_some())
+        && full.iter().all(|part| part.len() == MAX_STRING)
+        && (1..=MAX_STRING).contains(&last.len());
+    is_cut_right.then(|| parts.concat().into())
+}
+
+/// Appends the sealed value that holds these bytes under this key.
+pub(crate) fn push_sealed(out: &mut String, key: &str, bytes: &[u8]) {
+    // Tokens are ASCII without quotes: they stand in a string as they are.
+    out.push_str("{\"$sealed\":");
+    if bytes.len() < MAX_STRING / 2 {
+        out.push('"');
+        push_token(out, key, bytes);
+        out.push('"');
+    } else {
+        let mut token = String::new();
+        push_token(&mut token, key, bytes);
+        push_parts(out, &token);
+    }
+    out.push('}');
+}
+
+/// Appends what stands in a sealed text.
+pub(crate) fn push_token(out: &mut String, key: &str, bytes: &[u8]) {
+    sealed::begin(out, key);
+    STANDARD_NO_PAD.encode_string(bytes, out);
+}
+
+fn push_parts(out: &mut String, token: &str) {
+    let is_one = token.len() <= MAX_STRING;
+    let mut rest = token;
+    let mut before = if is_one { "\"" } else { "[\"" };
+    while !rest.is_empty() {
+        let (part, more) = rest.split_at(rest.len().min(MAX_STRING));
+        out.push_str(before);
+        out.push_str(part);
+        out.push('"');
+        (rest, before) = (more, ",\"");
+    }
+    if !is_one {
+        out.push(']');
+    }
+}
+
+/// Refuses a value that was sealed without being canonical JSON: it would break the text that it goes into.
+pub(crate) fn check_canonical(value: &str, place: &Place<'_>, path: &str) -> Result<()> {
+    let limits = Limits {
+        max_depth: usize::MAX,
+        max_bytes: usize::MAX,
+        max_string_bytes: usize::MAX,
+    };
+    let document = Document::parse(value.as_bytes(), &limits);
+    let is_canonical =
+        document.is_ok_and(|document| document.root().text() == value && is_canonical(document.root()));
+    if is_canonical {
+        return Ok(());
+    }
+    Err(Error::Malformed {
+        place: place.at(path),
+        reason: "what was sealed isn't canonical JSON",
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! What is found in a text, and how long tokens are cut.
+
+use super::*;
+use crate::fixtures::json;
+
+fn pointers(text: &str) -> Vec<String> {
+    let json = json(text);
+    let found = with_member(&json);
+    found.into_iter().map(|(stretch, _)| stretch.pointer).collect()
+}
+
+#[test]
+fn the_outermost_objects_with_the_member_are_found() {
+    assert_eq!(pointers(r#"{"a":1,"b":"$sealed"}"#), Vec::<String>::new());
+    assert_eq!(pointers(r#"{"$sealed":{"$sealed":1}}"#), [""]);
+    assert_eq!(
+        pointers(r#"{"a":[1,{"x~/":{"$sealed":2}}],"b":{"!":{"$sealed":1},"$sealed":{"$sealed":3}}}"#),
+        ["/a/1/x~0~1", "/b"]
+    );
+}
+
+#[test]
+fn a_union_has_no_stretch_in_another() {
+    let json = json(r#"{"a":{"b":{"c":1}},"d":2}"#);
+    let at = |pointer: &str| Stretch::of(pointer.to_owned(), json.view().pointer(pointer).unwrap());
+    let united = united(&json, [at("/d"), at("/a/b/c"), at("/a/b"), at("/a/b"), at("/d")]);
+    assert_eq!(united, [at("/a/b"), at("/d")]);
+}
+
+#[test]
+fn what_stands_too_deep_is_taken_with_what_is_around_it() {
+    let depth = 64;
+    let text = format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+    let json = json(&text);
+    let pointer = "/0".repeat(depth);
+    let deep = Stretch::of(pointer.clone(), json.view().pointer(&pointer).unwrap());
+    let united = united(&json, [deep]);
+    assert_eq!(united[0].pointer, "/0".repeat(MAX_STEPS));
+    assert_eq!(&text[united[0].range.clone()], "[[[[1]]]]");
+}
+
+#[test]
+fn long_tokens_are_cut_into_strings_that_readers_take() {
+    for bytes in [
+        1,
+        MAX_STRING / 2 - 1,
+        MAX_STRING / 2,
+        MAX_STRING,
+        3 * MAX_STRING / 2,
+    ] {
+        let mut text = String::new();
+        push_sealed(&mut text, "0123456789abcdef", &vec![7; bytes]);
+        let sealed = json(&text);
+        assert_eq!(sealed.as_str(), text, "it is canonical");
+        let mut expected = String::new();
+        push_token(&mut expected, "0123456789abcdef", &vec![7; bytes]);
+        assert!(
+            token(sealed.view()).is_some_and(|token| token == expected),
+            "{bytes}"
+        );
+        assert_eq!(sealed::key_of(sealed.view()).as_deref(), Some("0123456789abcdef"));
+    }
+}
+
+#[test]
+fn only_the_form_that_is_written_is_read() {
+    let good = "v1:0123456789abcdef:AAAA";
+    let is_token = |text: &str| token(json(text).view()).is_some();
+    assert!(is_token(&format!(r#"{{"$sealed":"{good}"}}"#)));
+    for other in [
+        format!(r#"{{"$sealed":["{good}"]}}"#),
+        format!(r#"{{"$sealed":["{good}","AAAA"]}}"#),
+        r#"{"$sealed":[]}"#.to_owned(),
+        format!(r#"{{"$sealed":"{good}","a":1}}"#),
+        format!(r#"{{"sealed":"{good}"}}"#),
+        r#"{"$sealed":"v2:0123456789abcdef:AAAA"}"#.to_owned(),
+        r#"{"$sealed":"v1:0123456789ABCDEF:AAAA"}"#.to_owned(),
+        r#"{"$sealed":"v1:0123:AAAA"}"#.to_owned(),
+        r#"{"$sealed":7}"#.to_owned(),
+        format!("\"{good}\""),
+    ] {
+        assert!(!is_token(&other), "{other}");
+    }
+}

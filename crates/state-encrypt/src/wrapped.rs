@@ -1,0 +1,284 @@
+//! A data key as ordinary age files, and back.
+
+use crate::data_key::DataKey;
+use crate::error::{Error, Result};
+use crate::identity::{Identities, SecretKey};
+use crate::recipient::{RecipientKey, Recipients};
+use age::{DecryptError, Decryptor, Encryptor, Identity};
+use state_core::KeyId;
+use std::io::{Read, Write};
+use zeroize::Zeroizing;
+
+/// A larger file doesn't hold a data key. Room for a thousand recipients.
+const MAX_FILE: usize = 256 << 10;
+
+/// A longer text isn't a data key.
+const MAX_TEXT: u64 = 4096;
+
+/// One age file that holds a data key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Wrap {
+    /// The file, as it is stored. Not secret: it opens only with an identity.
+    pub bytes: Vec<u8>,
+    /// Who can open it: the lines of the public keys; none for a passphrase's file. The file itself doesn't tell.
+    pub recipients: Vec<String>,
+}
+
+impl Wrap {
+    /// Whether a passphrase opens it.
+    pub fn is_passphrase(&self) -> bool {
+        self.recipients.is_empty()
+    }
+}
+
+/// Wraps a data key: one file for all public keys, then one for each passphrase. Plain `age -d` opens them; inside is
+/// [`DataKey::to_text`].
+///
+/// # Errors
+/// [`Error::NoRecipient`]; [`Error::Wrapping`] when a plugin fails or the file would be too large.
+pub fn wrap(key: &DataKey, recipients: &Recipients) -> Result<Vec<Wrap>> {
+    if recipients.is_empty() {
+        return Err(Error::NoRecipient);
+    }
+    let mut wraps = Vec::new();
+    if !recipients.keys().is_empty() {
+        let age_recipients = age_recipients(recipients)?;
+        let all = age_recipients.iter().map(AsRef::as_ref);
+        wraps.push(Wrap {
+            bytes: encrypt(key, all)?,
+            recipients: recipients.keys().iter().map(ToString::to_string).collect(),
+        });
+    }
+    for (passphrase, work_factor) in &recipients.passphrases {
+        let mut recipient = age::scrypt::Recipient::new(passphrase.secret());
+        recipient.set_work_factor(*work_factor);
+        let one = std::iter::once(&recipient as &dyn age::Recipient);
+        wraps.push(Wrap {
+            bytes: encrypt(key, one)?,
+            recipients: Vec::new(),
+        });
+    }
+    Ok(wraps)
+}
+
+fn age_recipients(recipients: &Recipients) -> Result<Vec<Box<dyn age::Recipient>>> {
+    let mut all: Vec<Box<dyn age::Recipient>> = Vec::new();
+    #[cfg(feature = "plugin")]
+    let mut of_plugins: Vec<age::plugin::Recipient> = Vec::new();
+    for recipient in recipients.keys() {
+        match &recipient.key {
+            RecipientKey::X25519(key) => all.push(Box::new(key.clone())),
+            #[cfg(feature = "ssh")]
+            RecipientKey::Ssh(key) => all.push(Box::new(key.clone())),
+            #[cfg(feature = "plugin")]
+            RecipientKey::Plugin(key) => of_plugins.push(key.clone()),
+        }
+    }
+    #[cfg(feature = "plugin")]
+    {
+        let names: std::collections::BTreeSet<&str> =
+            of_plugins.iter().map(age::plugin::Recipient::plugin).collect();
+        for name in names {
+            let prompts = recipients.prompter.clone();
+            let plugin = age::plugin::RecipientPluginV1::new(name, &of_plugins, &[], prompts);
+            all.push(Box::new(plugin.map_err(|error| Error::Wrapping {
+                reason: error.to_string(),
+            })?));
+        }
+    }
+    Ok(all)
+}
+
+fn encrypt<'r>(key: &DataKey, recipients: impl Iterator<Item = &'r dyn age::Recipient>) -> Result<Vec<u8>> {
+    let failed = |reason: String| Error::Wrapping { reason };
+    let encryptor = Encryptor::with_recipients(recipients).map_err(|error| failed(error.to_string()))?;
+    let mut bytes = Vec::new();
+    encryptor
+        .wrap_output(&mut bytes)
+        .and_then(|mut output| {
+            output.write_all(key.to_text().as_bytes())?;
+            output.finish().map(drop)
+        })
+        .map_err(|error| failed(error.to_string()))?;
+    if bytes.len() > MAX_FILE {
+        return Err(failed(format!(
+            "a file of {} bytes, more than the {MAX_FILE} that are read: too many recipients",
+            bytes.len()
+        )));
+    }
+    Ok(bytes)
+}
+
+/// What was found instead of the key, the worst last.
+#[derive(Default)]
+struct Failures {
+    #[cfg(feature = "plugin")]
+    plugin: Option<Error>,
+    damaged: Option<Error>,
+    too_much_work: Option<Error>,
+    other_key: Option<Error>,
+}
+
+impl Failures {
+    fn worst(self) -> Option<Error> {
+        let worst = self.other_key.or(self.too_much_work).or(self.damaged);
+        #[cfg(feature = "plugin")]
+        let worst = worst.or(self.plugin);
+        worst
+    }
+}
+
+/// Opens the first of the files that an identity opens and that holds this key: key files before passphrases'.
+///
+/// # Errors
+/// [`Error::UnknownKey`] when there is no file; [`Error::OtherKey`] when a file holds another key than the expected one;
+/// [`Error::WorkFactor`]; [`Error::Wrapped`] for a damaged file; [`Error::Plugin`]; else [`Error::WrongIdentity`].
+pub fn unwrap<F: AsRef<[u8]>>(files: &[F], identities: &Identities, expected: KeyId) -> Result<DataKey> {
+    if files.is_empty() {
+        return Err(Error::UnknownKey { key: expected });
+    }
+    let mut failures = Failures::default();
+    let mut of_keys = Vec::new();
+    let mut of_passphrases = Vec::new();
+    for (number, file) in (1..).zip(files) {
+        let file = WrappedFile {
+            bytes: file.as_ref(),
+            number,
+            expected,
+        };
+        match file.decryptor() {
+            Ok(decryptor) if decryptor.is_scrypt() => of_passphrases.push(file),
+            Ok(_) => of_keys.push(file),
+            Err(error) => failures.damaged = Some(error),
+        }
+    }
+    for file in &of_keys {
+        for key in &identities.keys {
+            if let Some(key) = file.open_with_key(key, identities, &mut failures) {
+                return Ok(key);
+            }
+        }
+    }
+    for file in &of_passphrases {
+        for passphrase in &identities.passphrases {
+            let mut identity = age::scrypt::Identity::new(passphrase.secret());
+            identity.set_max_work_factor(identities.max_work_factor);
+            if let Some(key) = file.open(&identity, identities, &mut failures) {
+                return Ok(key);
+            }
+        }
+    }
+    Err(failures.worst().unwrap_or(Error::WrongIdentity {
+        key: expected,
+        identities: identities.len(),
+    }))
+}
+
+#[derive(Clone, Copy)]
+struct WrappedFile<'f> {
+    bytes: &'f [u8],
+    number: usize,
+    expected: KeyId,
+}
+
+impl<'f> WrappedFile<'f> {
+    fn damaged(&self, reason: impl Into<String>) -> Error {
+        Error::Wrapped {
+            key: self.expected,
+            file: self.number,
+            reason: reason.into(),
+        }
+    }
+
+    #[cfg(feature = "plugin")]
+    const fn plugin(&self, reason: String) -> Error {
+        Error::Plugin {
+            key: self.expected,
+            reason,
+        }
+    }
+
+    fn decryptor(&self) -> Result<Decryptor<&'f [u8]>> {
+        if self.bytes.len() > MAX_FILE {
+            return Err(self.damaged(format!("{} bytes are no wrapped key", self.bytes.len())));
+        }
+        Decryptor::new_buffered(self.bytes).map_err(|_| self.damaged("it isn't an age file, or is cut off"))
+    }
+
+    fn open_with_key(&self, key: &SecretKey, all: &Identities, failures: &mut Failures) -> Option<DataKey> {
+        match key {
+            SecretKey::X25519(key) => self.open(key, all, failures),
+            #[cfg(feature = "ssh")]
+            SecretKey::Ssh(key) => self.open(&**key, all, failures),
+            #[cfg(feature = "plugin")]
+            SecretKey::Plugin(key) => {
+                let keys = std::slice::from_ref(key);
+                match age::plugin::IdentityPluginV1::new(key.plugin(), keys, all.prompter.clone()) {
+                    Ok(plugin) => self.open(&plugin, all, failures),
+                    Err(error) => {
+                        failures.plugin = Some(self.plugin(error.to_string()));
+                        None
+                    }
+                }
+            }
+        }
+    }
+
+    /// None also when the identity isn't one of the file's: then nothing is noted.
+    fn open(&self, identity: &dyn Identity, all: &Identities, failures: &mut Failures) -> Option<DataKey> {
+        let decryptor = self.decryptor().ok()?;
+        let is_scrypt = decryptor.is_scrypt();
+        let mut reader = match decryptor.decrypt(std::iter::once(identity)) {
+            Ok(reader) => reader,
+            Err(error) => {
+                self.note(&error, is_scrypt, all, failures);
+                return None;
+            }
+        };
+        all.count_opened();
+        let mut text = Zeroizing::new(Vec::with_capacity(256));
+        if reader.by_ref().take(MAX_TEXT).read_to_end(&mut text).is_err() {
+            failures.damaged = Some(self.damaged("its content was changed or cut off"));
+            return None;
+        }
+        match DataKey::from_text(&text) {
+            Err(reason) => failures.damaged = Some(self.damaged(reason)),
+            Ok((key, named)) if key.id() != named => {
+                failures.damaged = Some(self.damaged("its key and its key id don't belong together"));
+            }
+            Ok((key, _)) if key.id() == self.expected => return Some(key),
+            Ok((key, _)) => {
+                failures.other_key = Some(Error::OtherKey {
+                    expected: self.expected,
+                    found: key.id(),
+                });
+            }
+        }
+        None
+    }
+
+    fn note(&self, error: &DecryptError, is_scrypt: bool, all: &Identities, failures: &mut Failures) {
+        match error {
+            // With a passphrase's file that is all that age says of a wrong passphrase.
+            DecryptError::NoMatchingKeys => {}
+            DecryptError::DecryptionFailed if is_scrypt => {}
+            DecryptError::ExcessiveWork { required, .. } => {
+                failures.too_much_work = Some(Error::WorkFactor {
+                    key: self.expected,
+                    file: self.number,
+                    needed: *required,
+                    cap: all.max_work_factor,
+                });
+            }
+            #[cfg(feature = "plugin")]
+            DecryptError::Plugin(_) | DecryptError::PluginResolve(_) => {
+                failures.plugin = Some(self.plugin(error.to_string()));
+            }
+            _ => failures.damaged = Some(self.damaged("its header was changed")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

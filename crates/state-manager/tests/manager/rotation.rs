@@ -1,0 +1,223 @@
+//! Keys come and go: a crash anywhere leaves a stack that opens, and history stays what it was.
+
+use super::*;
+use state_core::head::Policy;
+use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
+use state_core::{ErrorKind, Json, Properties};
+use state_encrypt::{AgeKeys, GeneratedIdentity, Identities, generate_identity};
+use state_manager::{Authenticity, Rekey};
+
+const SECRET: &str = "correct-horse-battery";
+
+fn keys(seed: u64, identity: &GeneratedIdentity) -> Arc<AgeKeys> {
+    let identities = Identities::parse("identity", identity.file()).unwrap();
+    let recipients = identity.recipient().parse().unwrap();
+    Arc::new(AgeKeys::new(
+        identities,
+        recipients,
+        Arc::new(SeededEntropy::new(seed)),
+    ))
+}
+
+fn secret_entry(name: &str) -> Entry {
+    let inputs = Json::parse(&format!(r#"{{"password":"{SECRET}"}}"#)).unwrap();
+    Entry {
+        inputs: Properties::new(inputs),
+        sensitive_inputs: vec!["password".to_owned()],
+        ..entry(name, &[])
+    }
+}
+
+async fn deploy_secret(stack: &Stack, name: &str) -> state_core::RevisionId {
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    let made = secret_entry(name);
+    let step = update.begin(Intent::create(made.clone())).await.unwrap();
+    step.succeed(Some(made)).await.unwrap();
+    let revision = update.finish(UpdateResult::Succeeded).await.unwrap();
+    session.close().await.unwrap();
+    revision
+}
+
+async fn as_seen_by(backend: &MemoryBackend, identity: &GeneratedIdentity) -> Stack {
+    let stacks = stacks(backend, 20).with_keys(keys(20, identity));
+    stacks.get(&"shop".parse().unwrap()).await.unwrap().unwrap()
+}
+
+async fn passwords(stack: &Stack, revision: &state_core::RevisionId) -> state_core::Result<usize> {
+    let open = stack.reveal(stack.get(revision).await?).await?;
+    let texts = open.entries.iter().filter_map(|entry| entry.inputs.as_ref());
+    Ok(texts
+        .filter(|inputs| inputs.json().as_str().contains(SECRET))
+        .count())
+}
+
+#[tokio::test]
+async fn a_second_recipient_reads_all_and_a_removed_one_reads_nothing_new() {
+    let backend = MemoryBackend::default();
+    let (anna, bob) = (generate_identity(), generate_identity());
+    let of_anna = stacks(&backend, 1).with_keys(keys(1, &anna));
+    let stack = of_anna.new_stack(&"shop".parse().unwrap()).await.unwrap();
+    let first = deploy_secret(&stack, "a").await;
+    assert!(
+        passwords(&as_seen_by(&backend, &bob).await, &first)
+            .await
+            .is_err()
+    );
+
+    let added = stack
+        .add_recipients("recipients add", &[bob.recipient().to_owned()])
+        .await
+        .unwrap();
+    assert_eq!(added, [anna.recipient(), bob.recipient()]);
+    assert_eq!(
+        passwords(&as_seen_by(&backend, &bob).await, &first)
+            .await
+            .unwrap(),
+        1
+    );
+    let second = deploy_secret(&as_seen_by(&backend, &bob).await, "b").await;
+
+    let rekey = Rekey {
+        recipients: Some(vec![anna.recipient().to_owned()]),
+        ..Rekey::default()
+    };
+    let rekeyed = stack.rekey("recipients remove", rekey).await.unwrap();
+    assert_eq!(rekeyed.older, [first.clone(), second.clone()]);
+    let (anna, bob) = (
+        as_seen_by(&backend, &anna).await,
+        as_seen_by(&backend, &bob).await,
+    );
+    assert_eq!(anna.tip().await.unwrap().authenticity, Authenticity::Checked);
+    assert_eq!(passwords(&anna, &rekeyed.revision).await.unwrap(), 2);
+    assert_eq!(passwords(&anna, &first).await.unwrap(), 1);
+    let refused = passwords(&bob, &rekeyed.revision).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Sealed);
+    assert_eq!(
+        passwords(&bob, &second).await.unwrap(),
+        2,
+        "old history stays under the old key"
+    );
+    assert_eq!(bob.lock("write").await.unwrap_err().kind(), ErrorKind::Sealed);
+    for stack in [&anna, &bob] {
+        assert!(stack.verify(true).await.unwrap().report.is_valid());
+    }
+
+    // Back across the rotation: sealed anew with the key in use.
+    let session = anna.lock("rollback").await.unwrap();
+    let request = UpdateRequest::new(UpdateKind::Rollback);
+    let back = session.rollback(request, &first).await.unwrap();
+    session.close().await.unwrap();
+    assert_eq!(passwords(&anna, &back).await.unwrap(), 1);
+    assert!(passwords(&bob, &back).await.is_err());
+}
+
+#[tokio::test]
+async fn a_plain_stack_is_sealed_as_a_whole_and_its_history_says_what_stays_plain() {
+    let backend = MemoryBackend::default();
+    let anna = generate_identity();
+    let stacks = stacks(&backend, 1).with_keys(keys(1, &anna));
+    let name = "shop".parse().unwrap();
+    let stack = stacks.new_stack_with(&name, Policy::Plaintext).await.unwrap();
+    let plain = deploy_secret(&stack, "a").await;
+    let rekey = Rekey {
+        policy: Some(Policy::Sensitive),
+        ..Rekey::default()
+    };
+    let sealed = stack.rekey("encrypt", rekey).await.unwrap();
+    assert_eq!(sealed.older, std::slice::from_ref(&plain));
+    assert_eq!(sealed.recipients, [anna.recipient()]);
+    let text = |snapshot: &state_core::Snapshot| {
+        String::from_utf8(state_core::codec::encode_stored(snapshot)).unwrap()
+    };
+    assert!(!text(&stack.current().await.unwrap()).contains(SECRET));
+    assert!(text(&stack.get(&plain).await.unwrap()).contains(SECRET));
+    assert_eq!(passwords(&stack, &sealed.revision).await.unwrap(), 1);
+    let back = {
+        let session = stack.lock("rollback").await.unwrap();
+        let request = UpdateRequest::new(UpdateKind::Rollback);
+        let back = session.rollback(request, &plain).await.unwrap();
+        session.close().await.unwrap();
+        back
+    };
+    assert!(!text(&stack.get(&back).await.unwrap()).contains(SECRET));
+    assert!(stack.verify(true).await.unwrap().report.is_valid());
+}
+
+#[tokio::test]
+async fn a_rotation_that_is_cut_short_anywhere_leaves_a_stack_that_opens_and_can_be_rotated() {
+    let operations = [
+        Operation::Acquire,
+        Operation::ReadHead,
+        Operation::List,
+        Operation::Create,
+        Operation::Rotate,
+        Operation::SwapHead,
+        Operation::Append,
+        Operation::Release,
+    ];
+    let mut failures = 0;
+    for operation in operations {
+        for (nth, fault) in (0..4).flat_map(|nth| [(nth, Fault::BeforeEffect), (nth, Fault::AfterEffect)]) {
+            let backend = MemoryBackend::default();
+            let anna = generate_identity();
+            let honest = stacks(&backend, 1).with_keys(keys(1, &anna));
+            let stack = honest.new_stack(&"shop".parse().unwrap()).await.unwrap();
+            let first = deploy_secret(&stack, "a").await;
+
+            let faulty = FaultyBackend::new(Arc::new(backend.clone()));
+            let plan = faulty.plan();
+            let cut = Stacks::new(Arc::new(faulty), environment(3)).with_keys(keys(3, &anna));
+            let cut = cut.get(&"shop".parse().unwrap()).await.unwrap().unwrap();
+            plan.fail(operation, nth, fault);
+            failures += usize::from(cut.rekey("rekey", Rekey::default()).await.is_err());
+            drop(cut);
+
+            let what = format!("{operation:?} {nth} {fault:?}");
+            let stack = as_seen_by(&backend, &anna).await;
+            let seen = stack.lock_status().await.unwrap();
+            let view = stack.tip().await.unwrap();
+            assert_eq!(view.authenticity, Authenticity::Checked, "{what}");
+            let open = stack.reveal(view.snapshot()).await.unwrap();
+            assert_eq!(open.entries[0].inputs, secret_entry("a").inputs, "{what}");
+            if seen.holder.is_some() {
+                let session = stack.break_lock("repair", seen.epoch).await.unwrap();
+                session.close().await.unwrap();
+            }
+            let rekeyed = stack.rekey("rekey", Rekey::default()).await.unwrap();
+            assert_eq!(passwords(&stack, &rekeyed.revision).await.unwrap(), 1, "{what}");
+            assert_eq!(passwords(&stack, &first).await.unwrap(), 1, "{what}");
+            assert!(stack.verify(true).await.unwrap().report.is_valid(), "{what}");
+        }
+    }
+    assert!(failures > 20, "{failures} rotations failed");
+}
+
+#[tokio::test]
+async fn what_is_no_recipient_is_refused_and_nothing_changes() {
+    let backend = MemoryBackend::default();
+    let anna = generate_identity();
+    let stacks = stacks(&backend, 1).with_keys(keys(1, &anna));
+    let stack = stacks.new_stack(&"shop".parse().unwrap()).await.unwrap();
+    deploy_secret(&stack, "a").await;
+    let before = stack.recipients().await.unwrap();
+    for wrong in ["age1typo", "passphrase", "AGE-SECRET-KEY-1"] {
+        let wrong = [wrong.to_owned()];
+        assert!(
+            stack.add_recipients("recipients add", &wrong).await.is_err(),
+            "{wrong:?}"
+        );
+        let rekey = Rekey {
+            recipients: Some(wrong.to_vec()),
+            ..Rekey::default()
+        };
+        assert!(stack.rekey("rekey", rekey).await.is_err(), "{wrong:?}");
+    }
+    let nobody = Rekey {
+        recipients: Some(Vec::new()),
+        ..Rekey::default()
+    };
+    assert!(stack.rekey("rekey", nobody).await.is_err());
+    assert_eq!(stack.recipients().await.unwrap(), before);
+    deploy_secret(&stack, "b").await;
+}

@@ -1,0 +1,325 @@
+//! Sealed stacks: nothing sensitive at rest, nothing forged unnoticed, nothing readable without the key.
+
+use super::*;
+use state_core::mutation::StackOutputs;
+use state_core::{ErrorKind, Json, Outcome, Properties};
+use state_encrypt::{AgeKeys, GeneratedIdentity, Identities, generate_identity};
+use state_manager::Authenticity;
+use std::path::Path;
+
+const CANARY: &str = "correct-horse-battery";
+
+fn keys(seed: u64, identity: &GeneratedIdentity) -> Arc<AgeKeys> {
+    let identities = Identities::parse("identity", identity.file()).unwrap();
+    let recipients = identity.recipient().parse().unwrap();
+    Arc::new(AgeKeys::new(
+        identities,
+        recipients,
+        Arc::new(SeededEntropy::new(seed)),
+    ))
+}
+
+fn secret_entry(name: &str, note: &str) -> Entry {
+    let text = format!(r#"{{"note":"{note}","password":"{CANARY}","url":"db://{CANARY}"}}"#);
+    Entry {
+        inputs: Properties::new(Json::parse(&text).unwrap()),
+        sensitive_inputs: vec!["password".to_owned(), "url".to_owned()],
+        outputs: Properties::new(Json::parse(&format!(r#"{{"copy":"{CANARY}"}}"#)).unwrap()),
+        ..entry(name, &[])
+    }
+}
+
+fn secret_outputs() -> StackOutputs {
+    let value = Json::parse(&format!("\"{CANARY}\"")).unwrap();
+    StackOutputs {
+        values: [("password".to_owned(), value)].into(),
+        sensitive: vec!["password".to_owned()],
+    }
+}
+
+async fn sealed_stack(root: &Path, identity: &GeneratedIdentity) -> Stack {
+    let url = format!("file://{}", root.display());
+    let stacks = Stacks::create(&url, environment(1)).unwrap();
+    let stacks = stacks.with_keys(keys(1, identity));
+    stacks.new_stack(&"shop".parse().unwrap()).await.unwrap()
+}
+
+async fn opened(root: &Path, keys: Option<Arc<AgeKeys>>) -> Stack {
+    let mut stacks = Stacks::open(&format!("file://{}", root.display()), environment(2)).unwrap();
+    if let Some(keys) = keys {
+        stacks = stacks.with_keys(keys);
+    }
+    stacks.get(&"shop".parse().unwrap()).await.unwrap().unwrap()
+}
+
+/// All bytes below a folder, snapshots unpacked.
+fn bytes_below(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut found = Vec::new();
+    for item in std::fs::read_dir(folder).unwrap() {
+        let path = item.unwrap().path();
+        if path.is_dir() {
+            found.extend(bytes_below(&path));
+            continue;
+        }
+        let mut bytes = std::fs::read(&path).unwrap();
+        if path.extension().is_some_and(|extension| extension == "zst") {
+            bytes = zstd::stream::decode_all(&bytes[..]).unwrap();
+        }
+        found.push((path.display().to_string(), bytes));
+    }
+    found
+}
+
+/// Creates, updates, fails in part, leaves one pending, sets outputs, checkpoints and rolls back.
+async fn work_hard(stack: &Stack) {
+    let session = stack.lock("work").await.unwrap();
+    let update = start(&session).await;
+    for name in ["a", "b"] {
+        let made = secret_entry(name, "first");
+        let step = update.begin(Intent::create(made.clone())).await.unwrap();
+        assert!(step.succeed(Some(made)).await.unwrap().is_empty());
+    }
+    update.set_outputs(secret_outputs()).await.unwrap();
+    let first = update.finish(UpdateResult::Succeeded).await.unwrap();
+
+    let update = start(&session).await;
+    let changed = secret_entry("a", "second");
+    let step = update.begin(Intent::update(changed.clone())).await.unwrap();
+    let reasons = vec![format!("the server said {CANARY}")];
+    step.end(Outcome::Partial, Some(changed), reasons).await.unwrap();
+    update.finish(UpdateResult::Failed).await.unwrap();
+    let mut snapshot = stack.current().await.unwrap();
+    snapshot.entries.push(Arc::new(secret_entry("c", "imported")));
+    session
+        .import(UpdateRequest::new(UpdateKind::Import), snapshot, None)
+        .await
+        .unwrap();
+    session
+        .rollback(UpdateRequest::new(UpdateKind::Rollback), &first)
+        .await
+        .unwrap();
+    let update = start(&session).await;
+    drop(
+        update
+            .begin(Intent::create(secret_entry("d", "never ends")))
+            .await
+            .unwrap(),
+    );
+    session.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn no_canary_reaches_the_store_an_error_or_a_debug_and_the_key_opens_all_of_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let identity = generate_identity();
+    let stack = sealed_stack(&root, &identity).await;
+    work_hard(&stack).await;
+    let debug = format!("{stack:?} {:?}", stack.tip().await.unwrap());
+    for (path, bytes) in bytes_below(&root) {
+        let text = String::from_utf8_lossy(&bytes);
+        assert!(!text.contains(CANARY), "{path}");
+    }
+    assert!(!debug.contains(CANARY));
+
+    let provider = keys(9, &identity);
+    let again = opened(&root, Some(Arc::clone(&provider))).await;
+    let view = again.tip().await.unwrap();
+    assert_eq!(view.authenticity, Authenticity::Checked);
+    let open = again.reveal(view.snapshot()).await.unwrap();
+    let opened: Vec<_> = open.entries.iter().map(|entry| entry.inputs.clone()).collect();
+    assert_eq!(
+        opened,
+        [
+            secret_entry("a", "first").inputs,
+            secret_entry("b", "first").inputs
+        ]
+    );
+    assert_eq!(open.outputs, secret_outputs().values);
+    let pending = open.pending_operations[0].entry.as_ref().unwrap();
+    assert_eq!(pending.inputs, secret_entry("d", "never ends").inputs);
+    for revision in again.list().await.unwrap() {
+        let open = again.reveal(again.get(&revision).await.unwrap()).await.unwrap();
+        assert!(!format!("{:?}", open.entries.len()).is_empty());
+        let texts: Vec<_> = open
+            .entries
+            .iter()
+            .filter_map(|entry| entry.inputs.clone())
+            .collect();
+        assert!(texts.iter().all(|inputs| inputs.json().as_str().contains(CANARY)));
+    }
+    assert!(again.verify(true).await.unwrap().report.is_valid());
+}
+
+#[tokio::test]
+async fn without_the_key_everything_is_listed_and_nothing_is_written_or_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let stack = sealed_stack(&root, &generate_identity()).await;
+    work_hard(&stack).await;
+    let before = bytes_below(&root);
+    for provider in [None, Some(keys(5, &generate_identity()))] {
+        let stack = opened(&root, provider).await;
+        let view = stack.tip().await.unwrap();
+        assert_eq!(view.authenticity, Authenticity::Unchecked);
+        assert_eq!(view.state.len(), 2);
+        assert_eq!(stack.history().await.unwrap().len(), 4);
+        assert!(stack.verify(true).await.unwrap().report.is_valid());
+        let error = stack.reveal(view.snapshot()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Sealed, "{error}");
+        let error = stack.lock("write").await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Sealed, "{error}");
+        assert!(!error.to_string().contains(CANARY));
+    }
+    // A refused writer leaves nothing but the trace of its takeover: head, lock and an empty segment.
+    let kept = |all: Vec<(String, Vec<u8>)>| -> Vec<(String, state_core::Digest)> {
+        let derived = |path: &str| {
+            ["/snapshots/", "/updates/", "/keys/"]
+                .iter()
+                .any(|folder| path.contains(folder))
+        };
+        let found = all.into_iter().filter(|(path, _)| derived(path));
+        let mut found: Vec<_> = found
+            .map(|(path, bytes)| (path, state_core::Digest::of(&bytes)))
+            .collect();
+        found.sort();
+        found
+    };
+    assert_eq!(kept(bytes_below(&root)), kept(before));
+}
+
+#[tokio::test]
+async fn a_sensitive_value_without_any_key_is_refused_and_nothing_of_it_is_written() {
+    let backend = MemoryBackend::default();
+    let stacks = stacks(&backend, 1);
+    let stack = stacks.new_stack(&"shop".parse().unwrap()).await.unwrap();
+    let session = stack.lock("work").await.unwrap();
+    let update = start(&session).await;
+    let error = update
+        .begin(Intent::create(secret_entry("a", "x")))
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Sealed, "{error}");
+    // What came back is recorded without its values: that it is there, and its id.
+    let step = update.begin(Intent::create(entry("a", &[]))).await.unwrap();
+    let came_back = Entry {
+        id: Some("i-1".to_owned()),
+        ..secret_entry("a", "x")
+    };
+    assert_eq!(step.succeed(Some(came_back)).await.unwrap().len(), 1);
+    let state = session.state();
+    let kept = state.entry(&key("a")).unwrap();
+    assert_eq!(
+        (kept.id.as_deref(), &kept.inputs, &kept.outputs),
+        (Some("i-1"), &None, &None)
+    );
+    assert!(!format!("{:?}", stack.tip().await.unwrap().snapshot()).contains(CANARY));
+}
+
+#[tokio::test]
+async fn a_value_that_did_not_change_keeps_its_bytes() {
+    let backend = MemoryBackend::default();
+    let identity = generate_identity();
+    let stacks = stacks(&backend, 1).with_keys(keys(1, &identity));
+    let stack = stacks.new_stack(&"shop".parse().unwrap()).await.unwrap();
+    let session = stack.lock("work").await.unwrap();
+    let update = start(&session).await;
+    let made = secret_entry("a", "one");
+    update
+        .begin(Intent::create(made.clone()))
+        .await
+        .unwrap()
+        .succeed(Some(made))
+        .await
+        .unwrap();
+    update.finish(UpdateResult::Succeeded).await.unwrap();
+    session.close().await.unwrap();
+    let sealed = |state: &state_core::State| {
+        let inputs = state.entry(&key("a")).unwrap().inputs.clone().unwrap();
+        let text = inputs.json().as_str().to_owned();
+        text.split_once("\"password\":").unwrap().1.to_owned()
+    };
+    let first = sealed(&stack.tip().await.unwrap().state);
+    assert!(first.contains("$sealed"));
+
+    let session = stack.lock("again").await.unwrap();
+    let update = start(&session).await;
+    let changed = secret_entry("a", "another note");
+    let step = update.begin(Intent::update(changed.clone())).await.unwrap();
+    step.succeed(Some(changed)).await.unwrap();
+    assert_eq!(sealed(&session.state()), first);
+    update.finish(UpdateResult::Succeeded).await.unwrap();
+    session.close().await.unwrap();
+    assert_eq!(sealed(&stack.tip().await.unwrap().state), first);
+}
+
+/// Writes enough for a checkpoint, so that the first revisions lie below the live journal.
+async fn make_a_checkpoint(stack: &Stack) {
+    let session = stack.lock("large").await.unwrap();
+    let update = start(&session).await;
+    for number in 0..3 {
+        let large = secret_entry(&format!("large-{number}"), &"x".repeat(600_000));
+        let step = update.begin(Intent::create(large.clone())).await.unwrap();
+        step.succeed(Some(large)).await.unwrap();
+    }
+    update.finish(UpdateResult::Succeeded).await.unwrap();
+    session.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn who_has_no_key_changes_no_head_frame_or_document_unnoticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let identity = generate_identity();
+    let stack = sealed_stack(&root, &identity).await;
+    work_hard(&stack).await;
+    make_a_checkpoint(&stack).await;
+    // Heads and documents that fit all plain digests.
+    let place = root.join("stacks").join(stack.lineage().to_string());
+    let head_path = place.join("head.json");
+    let honest = std::fs::read(&head_path).unwrap();
+    let head: state_core::Head = state_core::Enveloped::decode("head", &honest).unwrap();
+    let changes: [fn(&mut state_core::Head); 3] = [
+        |head| head.floor = state_core::Slot(1),
+        |head| head.tag = None,
+        |head| {
+            let keys = head.keys.as_mut().unwrap();
+            keys.recipients.push("age1stranger".to_owned());
+        },
+    ];
+    for change in changes {
+        let mut forged = head.clone();
+        change(&mut forged);
+        std::fs::write(&head_path, state_core::Enveloped::encode(&forged)).unwrap();
+        let stack = opened(&root, Some(keys(9, &identity))).await;
+        let error = stack.tip().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Sealed, "{error}");
+    }
+    std::fs::write(&head_path, &honest).unwrap();
+    assert!(opened(&root, Some(keys(9, &identity))).await.tip().await.is_ok());
+
+    // A revision's document that names another base.
+    let updates = std::fs::read_dir(place.join("updates")).unwrap();
+    let path = updates.map(|item| item.unwrap().path()).min().unwrap();
+    let honest = std::fs::read_to_string(&path).unwrap();
+    for wrong in ["\"entries\":7", "\"entries\":2,\"x\":1"] {
+        let body = honest
+            .split_once("\"body\":")
+            .unwrap()
+            .1
+            .strip_suffix("}\n")
+            .unwrap();
+        let body = body.replacen("\"entries\":2", wrong, 1);
+        let digest = state_core::Digest::of_parts(&[b"update", b"\n", body.as_bytes()]);
+        let forged =
+            format!("{{\"digest\":\"{digest}\",\"format\":1,\"kind\":\"update\",\"body\":{body}}}\n");
+        assert_ne!(forged, honest);
+        std::fs::write(&path, forged).unwrap();
+        let stack = opened(&root, Some(keys(9, &identity))).await;
+        let error = stack.history().await.unwrap_err();
+        assert!(
+            matches!(error.kind(), ErrorKind::Sealed | ErrorKind::Corrupt),
+            "{error}"
+        );
+    }
+}
