@@ -74,10 +74,21 @@ impl Seal {
     }
 
     /// A snapshot as it is stored.
-    pub(crate) fn snapshot(&self, snapshot: Snapshot) -> Result<Snapshot> {
+    pub(crate) fn snapshot(&self, mut snapshot: Snapshot) -> Result<Snapshot> {
         match (self.policy, &self.key) {
             (Policy::Plaintext, _) => Ok(snapshot),
-            (policy, Some(key)) => key.seal_snapshot(policy, &snapshot),
+            (policy, Some(key)) => {
+                // One entry at a time, in its place: a large state isn't there twice.
+                let mut entries = std::mem::take(&mut snapshot.entries);
+                for entry in &mut entries {
+                    let sealed = key.seal_entry(policy, entry)?;
+                    if sealed != **entry {
+                        *entry = Arc::new(sealed);
+                    }
+                }
+                let sealed = key.seal_snapshot(policy, &snapshot)?;
+                Ok(Snapshot { entries, ..sealed })
+            }
             (Policy::Sensitive, None) if !sensitive::has_sensitive(&snapshot) => Ok(snapshot),
             (_, None) => Err(no_key("the snapshot".to_owned())),
         }
