@@ -24,7 +24,7 @@ const PASSPHRASE: &str = "STATECTL_PASSPHRASE";
 #[derive(Debug, clap::Args)]
 pub(crate) struct NewStack {
     /// What is sealed in a new stack: what is marked as sensitive, all values, or nothing.
-    #[arg(long, env = "STATECTL_POLICY", value_enum, default_value_t = Sealing::Sensitive, value_name = "POLICY")]
+    #[arg(long, env = "STATECTL_POLICY", value_enum, default_value_t = Sealing::Plaintext, value_name = "POLICY")]
     pub(crate) policy: Sealing,
 }
 
@@ -35,7 +35,14 @@ impl NewStack {
     /// # Errors
     /// As [`ensure`].
     pub(crate) fn prepare(&self, context: &Context) -> Result<(Policy, Vec<String>), CliError> {
-        let policy = self.policy.policy();
+        self.policy.prepare(context)
+    }
+}
+
+impl Sealing {
+    /// As [`NewStack::prepare`].
+    pub(crate) fn prepare(self, context: &Context) -> Result<(Policy, Vec<String>), CliError> {
+        let policy = self.policy();
         let fresh = match policy {
             Policy::Plaintext => None,
             _ => ensure(context)?,

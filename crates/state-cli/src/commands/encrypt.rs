@@ -4,7 +4,7 @@ use super::rekey::{self, Changed};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
-use crate::identities::NewStack;
+use crate::identities::Sealing;
 use crate::output::Report;
 use crate::prompt::confirm;
 use crate::store;
@@ -15,8 +15,9 @@ use state_manager::Rekey;
 /// already stay plain.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    #[command(flatten)]
-    sealing: NewStack,
+    /// What is sealed.
+    #[arg(long, value_enum, default_value_t = Sealing::Sensitive, value_name = "POLICY")]
+    policy: Sealing,
     /// What to remember in the history.
     #[arg(long, short)]
     message: Option<String>,
@@ -26,7 +27,7 @@ pub(crate) struct Args {
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let found = store::open_stack(context).await?;
     let object = format!("stack {}", found.name().short());
-    let (policy, advice) = args.sealing.prepare(context)?;
+    let (policy, advice) = args.policy.prepare(context)?;
     if policy == Policy::Plaintext {
         return Err(
             CliError::new(ExitCode::Usage, object, "the policy `plaintext` seals nothing")

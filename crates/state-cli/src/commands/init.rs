@@ -2,17 +2,20 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::identities::{self, Fresh};
+use crate::identities::NewStack;
 use crate::output::Report;
 use crate::store::{self, FOLDER};
 use serde::Serialize;
 use state_core::ErrorKind;
 use state_core::backend::Opening;
 
-/// Make a store: `.state` in this folder, or where `--backend` says. One that is there already stays as it is. Makes an
-/// identity for you too, if you have none.
+/// Make a store: `.state` in this folder, or where `--backend` says. One that is there already stays as it is. With a
+/// policy that seals, makes an identity for you too, if you have none.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    #[command(flatten)]
+    sealing: NewStack,
+}
 
 #[derive(Serialize)]
 struct Made {
@@ -21,7 +24,7 @@ struct Made {
 }
 
 /// Makes the store.
-pub(crate) fn run(context: &Context, _args: &Args) -> Result<Report, CliError> {
+pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let url = match &context.global.backend {
         Some(backend) => store::url_of(backend),
         None => format!("file://{FOLDER}"),
@@ -34,8 +37,7 @@ pub(crate) fn run(context: &Context, _args: &Args) -> Result<Report, CliError> {
         }
         Err(error) => return Err(store::not_opened(error)),
     };
-    let fresh = identities::ensure(context)?;
-    let warnings = fresh.iter().map(Fresh::advice).collect();
+    let (_, warnings) = args.sealing.prepare(context)?;
     let made = Made {
         backend: store::shown(&url),
         created,

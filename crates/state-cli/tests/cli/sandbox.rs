@@ -94,6 +94,7 @@ impl Sandbox {
         for name in [
             "STATECTL_BACKEND",
             "STATECTL_STACK",
+            "STATECTL_POLICY",
             "STATECTL_IDENTITY",
             "STATECTL_PASSPHRASE",
             "STATECTL_LOCK_ID",
@@ -104,14 +105,13 @@ impl Sandbox {
         ] {
             command.env_remove(name);
         }
-        command.env("STATECTL_POLICY", "plaintext");
         command
     }
 
-    /// As [`Sandbox::command`], with the policy that users get.
+    /// As [`Sandbox::command`], by somebody whose new stacks are sealed.
     pub(crate) fn sealing(&self, arguments: &[&str]) -> Command {
         let mut command = self.command(arguments);
-        command.env_remove("STATECTL_POLICY");
+        command.env("STATECTL_POLICY", "sensitive");
         command
     }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 /// A password of the fixture `shop`, marked as sensitive by its writer.
 const SECRET: &str = "correct horse battery staple";
 
-/// Runs `statectl` as somebody who has a settings folder of their own, with the policy that users get.
+/// Runs `statectl` as somebody who has a settings folder of their own, whose new stacks are sealed.
 fn as_user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> Ran {
     let settings = sandbox.path().join(who);
     run(sandbox.sealing(arguments).env("XDG_CONFIG_HOME", settings))
