@@ -23,6 +23,11 @@ fn import_open_list_and_verify_of_100_000_entries_need_at_most_2_5_times_the_sto
     }
 }
 
+/// Runs all of them on a stack with this policy.
+#[expect(
+    clippy::print_stdout,
+    reason = "a test tells what it measured, or why it did not"
+)]
 fn judge(policy: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("large.tfstate"), terraform_state(ENTRIES)).expect("a file");
