@@ -27,6 +27,7 @@ mod waiting;
 use state_core::head::Policy;
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
 use state_core::{Address, Dependency, Entry, EntryKey, MemoryBackend, UpdateKind, UpdateResult};
+use state_encrypt::{AgeKeys, GeneratedIdentity, Identities};
 use state_manager::{Actor, Environment, Intent, Session, Stack, Stacks, Update, UpdateRequest};
 use std::sync::Arc;
 
@@ -54,6 +55,17 @@ async fn new_stack() -> (MemoryBackend, Stack) {
         .await
         .unwrap();
     (backend, stack)
+}
+
+/// The keys of somebody who has this identity, and wraps new ones to it.
+fn keys(seed: u64, identity: &GeneratedIdentity) -> Arc<AgeKeys> {
+    let identities = Identities::parse("identity", identity.file()).unwrap();
+    let recipients = identity.recipient().parse().unwrap();
+    Arc::new(AgeKeys::new(
+        identities,
+        recipients,
+        Arc::new(SeededEntropy::new(seed)),
+    ))
 }
 
 fn address(name: &str) -> Address {

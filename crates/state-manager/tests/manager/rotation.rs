@@ -4,20 +4,10 @@ use super::*;
 use state_core::head::Policy;
 use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
 use state_core::{ErrorKind, Json, Properties};
-use state_encrypt::{AgeKeys, GeneratedIdentity, Identities, generate_identity};
+use state_encrypt::{GeneratedIdentity, generate_identity};
 use state_manager::{Authenticity, Rekey};
 
 const SECRET: &str = "correct-horse-battery";
-
-fn keys(seed: u64, identity: &GeneratedIdentity) -> Arc<AgeKeys> {
-    let identities = Identities::parse("identity", identity.file()).unwrap();
-    let recipients = identity.recipient().parse().unwrap();
-    Arc::new(AgeKeys::new(
-        identities,
-        recipients,
-        Arc::new(SeededEntropy::new(seed)),
-    ))
-}
 
 fn secret_entry(name: &str) -> Entry {
     let inputs = Json::parse(&format!(r#"{{"password":"{SECRET}"}}"#)).unwrap();

@@ -3,21 +3,11 @@
 use super::*;
 use state_core::mutation::StackOutputs;
 use state_core::{ErrorKind, Json, Outcome, Properties};
-use state_encrypt::{AgeKeys, GeneratedIdentity, Identities, generate_identity};
+use state_encrypt::{AgeKeys, GeneratedIdentity, generate_identity};
 use state_manager::Authenticity;
 use std::path::Path;
 
 const CANARY: &str = "correct-horse-battery";
-
-fn keys(seed: u64, identity: &GeneratedIdentity) -> Arc<AgeKeys> {
-    let identities = Identities::parse("identity", identity.file()).unwrap();
-    let recipients = identity.recipient().parse().unwrap();
-    Arc::new(AgeKeys::new(
-        identities,
-        recipients,
-        Arc::new(SeededEntropy::new(seed)),
-    ))
-}
 
 fn secret_entry(name: &str, note: &str) -> Entry {
     let text = format!(r#"{{"note":"{note}","password":"{CANARY}","url":"db://{CANARY}"}}"#);
