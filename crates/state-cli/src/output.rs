@@ -8,7 +8,7 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::render::page::Page;
 use serde::Serialize;
-use std::io::{ErrorKind, IsTerminal, Write};
+use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 
 /// The version of the JSON that `--json` prints.
 pub(crate) const FORMAT_VERSION: u32 = 1;
@@ -152,6 +152,31 @@ pub(crate) fn stream_line(kind: &'static str, data: &impl Serialize) -> Result<b
     };
     let line = json_line(&envelope)?;
     match std::io::stdout().lock().write_all(&line) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        result => result
+            .map(|()| true)
+            .map_err(|source| CliError::io("stdout", &source)),
+    }
+}
+
+/// Prints the one envelope as it is made, for what is too long to be held. Returns whether anybody read it to its end.
+pub(crate) fn print_document(
+    kind: &'static str,
+    data: &impl Serialize,
+    warnings: &[String],
+) -> Result<bool, CliError> {
+    let envelope = Envelope {
+        kind,
+        format_version: FORMAT_VERSION,
+        data,
+        warnings,
+    };
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let printed = serde_json::to_writer(&mut out, &envelope).map_err(std::io::Error::from);
+    match printed
+        .and_then(|()| out.write_all(b"\n"))
+        .and_then(|()| out.flush())
+    {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         result => result
             .map(|()| true)

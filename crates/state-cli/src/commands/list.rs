@@ -5,7 +5,7 @@ use crate::entry::EntryLine;
 use crate::error::CliError;
 use crate::glob;
 use crate::marks::Standing;
-use crate::output::Report;
+use crate::output::{Report, print_document};
 use crate::reading::{At, Reading};
 use crate::render::table::Table;
 use serde::{Serialize, Serializer};
@@ -68,6 +68,10 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         standing: &reading.standing,
     };
     let warnings = listed.standing.warnings();
+    if context.global.json {
+        print_document("list", &listed, &warnings)?;
+        return Ok(Report::raw(Vec::new(), Vec::new()));
+    }
     let is_long = args.long || context.terminal.stdout;
     Report::new(context, "list", &listed, warnings, |page| {
         if !is_long {
