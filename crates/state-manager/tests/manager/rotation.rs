@@ -211,3 +211,21 @@ async fn what_is_no_recipient_is_refused_and_nothing_changes() {
     assert_eq!(stack.recipients().await.unwrap(), before);
     deploy_secret(&stack, "b").await;
 }
+
+#[tokio::test]
+async fn what_only_looks_sealed_in_a_plain_stack_is_left_alone() {
+    let (_, stack) = new_stack().await;
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    let lookalike = Entry {
+        inputs: Properties::new(Json::parse(r#"{"a":"$sealed:v1:0123456789abcdef:x"}"#).unwrap()),
+        ..entry("a", &[])
+    };
+    create(&update, lookalike.clone()).await;
+    let revision = update.finish(UpdateResult::Succeeded).await.unwrap();
+    let request = UpdateRequest::new(UpdateKind::Rollback);
+    session.rollback(request, &revision).await.unwrap();
+    session.close().await.unwrap();
+    let open = stack.reveal(stack.current().await.unwrap()).await.unwrap();
+    assert_eq!(open.entries[0].inputs, lookalike.inputs);
+}
