@@ -136,6 +136,10 @@ fn hint(kind: ErrorKind) -> Option<&'static str> {
         ErrorKind::Sealed => {
             "give the identity that opens it with --identity FILE, STATECTL_IDENTITY or STATECTL_PASSPHRASE"
         }
+        ErrorKind::Distrusted => {
+            "ask those who work with the stack what happened; if what is there now is right, say so: \
+             `statectl trust --accept`"
+        }
         ErrorKind::Denied => "get access to the store's files, then run it again",
         ErrorKind::Unavailable => "check that the store is there and answers, then run it again",
         ErrorKind::Closed => "run it again: the stack is opened anew",

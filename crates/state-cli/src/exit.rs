@@ -114,7 +114,7 @@ impl From<ErrorKind> for ExitCode {
             ErrorKind::Corrupt | ErrorKind::Integrity => Self::Integrity,
             ErrorKind::Format => Self::Format,
             ErrorKind::Unsupported => Self::Unsupported,
-            ErrorKind::Sealed => Self::Undecipherable,
+            ErrorKind::Sealed | ErrorKind::Distrusted => Self::Undecipherable,
             ErrorKind::Denied | ErrorKind::Unavailable => Self::Unreachable,
             _ => Self::Failed,
         }

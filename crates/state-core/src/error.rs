@@ -145,6 +145,15 @@ pub enum Error {
         /// Why it doesn't open, or can't be sealed. Tells no value.
         reason: String,
     },
+    /// The store isn't what this client saw before: another key, another stack, or an older state. Nothing of it is
+    /// taken for true.
+    #[error("{object}: {reason}")]
+    Distrusted {
+        /// The stack.
+        object: String,
+        /// What changed that nobody who has its key vouched for.
+        reason: String,
+    },
     /// The store refuses us.
     #[error("{object}: access denied")]
     Denied {
@@ -201,6 +210,8 @@ pub enum ErrorKind {
     Unsupported,
     /// Give the identity or key that it needs; if it did fit once, somebody tampered with the store.
     Sealed,
+    /// Find out from those who work with the stack what happened; then say that what is there now is right.
+    Distrusted,
     /// Get access.
     Denied,
     /// Try later.
@@ -226,6 +237,7 @@ impl Error {
             Self::Format { .. } => ErrorKind::Format,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
             Self::Sealed { .. } => ErrorKind::Sealed,
+            Self::Distrusted { .. } => ErrorKind::Distrusted,
             Self::Denied { .. } => ErrorKind::Denied,
             Self::Unavailable { .. } => ErrorKind::Unavailable,
             Self::Closed { .. } => ErrorKind::Closed,
@@ -250,6 +262,7 @@ impl Error {
             | Self::Format { object, .. }
             | Self::Unsupported { object, .. }
             | Self::Sealed { object, .. }
+            | Self::Distrusted { object, .. }
             | Self::Denied { object, .. }
             | Self::Unavailable { object, .. }
             | Self::Closed { object, .. } => object,
@@ -290,6 +303,14 @@ impl Error {
     /// An [`Error::Sealed`].
     pub fn sealed(object: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Sealed {
+            object: object.into(),
+            reason: reason.into(),
+        }
+    }
+
+    /// An [`Error::Distrusted`].
+    pub fn distrusted(object: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Distrusted {
             object: object.into(),
             reason: reason.into(),
         }

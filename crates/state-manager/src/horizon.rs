@@ -3,6 +3,7 @@
 use crate::keys;
 use crate::load::{self, Replayed};
 use crate::stack::Stack;
+use crate::witness::{self, Point};
 use state_core::backend::JournalView;
 use state_core::head::Collection;
 use state_core::journal::Mark;
@@ -73,9 +74,19 @@ macro_rules! reading {
 }
 pub(crate) use reading;
 
+/// Head and state of one moment.
+pub(crate) struct Tip {
+    pub(crate) head: Head,
+    /// The key if it can be had.
+    pub(crate) key: Option<Arc<dyn StackKey>>,
+    pub(crate) replayed: Replayed,
+    /// How the stack went back since it was seen last.
+    pub(crate) regression: Option<String>,
+}
+
 impl Stack {
-    /// Head and tip of one moment, and the key if it can be had.
-    pub(crate) async fn read_tip(&self) -> Result<(Head, Option<Arc<dyn StackKey>>, Replayed)> {
+    /// Reads the tip.
+    pub(crate) async fn read_tip(&self) -> Result<Tip> {
         let mut attempt = 1;
         loop {
             let view = self.backend().read_journal(self.lineage(), None).await?;
@@ -88,13 +99,23 @@ impl Stack {
                     }
                     attempt += 1;
                 }
-                read => return Ok((view.head, key, read?)),
+                read => {
+                    let replayed = read?;
+                    let point = Point::of(&view, &replayed.state);
+                    let regression = witness::look(self, &point, key.as_deref()).await?;
+                    return Ok(Tip {
+                        head: view.head,
+                        key,
+                        replayed,
+                        regression,
+                    });
+                }
             }
         }
     }
 
     pub(crate) async fn replay_tip(&self) -> Result<Replayed> {
-        Ok(self.read_tip().await?.2)
+        Ok(self.read_tip().await?.replayed)
     }
 
     /// Whether a read that began with this horizon failed only because a collection was quicker.

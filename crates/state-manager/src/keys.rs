@@ -5,6 +5,7 @@ use crate::load::{self, Replayed};
 use crate::sealing::{Seal, SigningWriter};
 use crate::snapshots;
 use crate::stack::Stack;
+use crate::witness;
 use state_core::backend::{ObjectKind, ObjectName};
 use state_core::head::{Keys, Policy};
 use state_core::sealing::{KeyProvider, StackKey, WrappedKey};
@@ -69,15 +70,18 @@ pub(crate) async fn unwrap(stack: &Stack, id: KeyId) -> Result<Arc<dyn StackKey>
 
 /// The key under which the head says that it is, if it can be had: reading needs none.
 pub(crate) async fn for_reading(stack: &Stack, head: &Head) -> Result<Option<Arc<dyn StackKey>>> {
-    let Some(id) = head.key_id else {
-        return Ok(None);
+    let key = match head.key_id {
+        None => None,
+        Some(id) => match unwrap(stack, id).await {
+            Err(Error::Sealed { .. }) => None,
+            other => Some(other?),
+        },
     };
-    let key = match unwrap(stack, id).await {
-        Err(Error::Sealed { .. }) => return Ok(None),
-        other => other?,
-    };
-    head.authenticate(&format!("head of {}", object(stack)), &*key)?;
-    Ok(Some(key))
+    if let Some(key) = &key {
+        head.authenticate(&format!("head of {}", object(stack)), &**key)?;
+    }
+    witness::require_key(stack, head, key.as_deref()).await?;
+    Ok(key)
 }
 
 /// What a writer seals with, once head and frames are known to be authentic; the writer that comes back tags each head. A sealed stack without a key gets its first.
@@ -88,12 +92,16 @@ pub(crate) async fn for_writing(
     frames: &[Frame],
     next: Slot,
 ) -> Result<(Seal, Arc<dyn Writer>)> {
+    if head.key_id.is_none() {
+        witness::require_key(stack, head, None).await?;
+    }
     let key = match (head.policy, head.key_id, stack.keyring().provider()) {
         (Policy::Plaintext, None, _) | (_, None, None) => return Ok((Seal::new(head.policy, None), writer)),
         (_, Some(id), _) => {
             let key = unwrap(stack, id).await?;
             head.authenticate(&format!("head of {}", object(stack)), &*key)?;
             load::authenticate(head, frames, &*key)?;
+            witness::require_key(stack, head, Some(&*key)).await?;
             key
         }
         (_, None, Some(provider)) => {

@@ -13,6 +13,7 @@
 //! - [`BackendRegistry`]: the kinds of stores, ours and yours, each with what can be configured.
 //! - [`Stack`]: one stack, read without a lock: tip, current revision, any revision, history.
 //! - [`Session`]: the writer lock with the queue behind it: updates, import, rollback.
+//! - [`Witness`]: what a client remembers of the stacks that it saw, so that none is exchanged or put back unnoticed.
 //! - [`Retention`]: how much history [`Session::collect`] keeps.
 //! - [`Session::move_to`]: entries go to another stack that is held too; what is cut short is settled by the next lock.
 //! - [`StateManager`]: a stack's snapshot in memory, refreshed and persisted as a whole (seed 002).
@@ -88,6 +89,7 @@ mod update;
 mod verify;
 mod waiting;
 mod whole;
+mod witness;
 
 pub use blame::{Blame, BlameLine};
 pub use collect::{Amount, CollectionReport, Retention, Waiting};
@@ -107,6 +109,7 @@ pub use state_core::{Error, ErrorKind, Result};
 pub use store_url::file_url;
 pub use update::{Mutation, Update};
 pub use verify::VerifyReport;
+pub use witness::{ProcessWitness, Seen, Witness};
 
 #[cfg(feature = "fs")]
 pub use state_backend_fs;

@@ -17,6 +17,7 @@ use crate::scribe::{Desk, Scribe};
 use crate::sealing::Seal;
 use crate::stack::Stack;
 use crate::update::Update;
+use crate::witness::{self, Point};
 use crate::{keys, load, logs};
 use records::{finished, finished_with, started};
 use state_core::backend::{Acquired, Tail};
@@ -62,9 +63,16 @@ impl Session {
         } = acquired;
         let untagged = Arc::clone(&writer);
         let (seal, writer) = keys::for_writing(&stack, writer, &head, &frames, tail.next).await?;
-        recovery::finish_rename(&stack, &*writer, &head).await?;
         let base = head.base.clone();
         let replayed = load::from_base(stack.backend(), stack.lineage(), &base, &frames).await?;
+        let point = Point {
+            epoch: head.epoch,
+            serial: replayed.state.serial(),
+            tail,
+            journal: Some((&base, &frames)),
+        };
+        witness::require_onward(&stack, &point, seal.key()).await?;
+        recovery::finish_rename(&stack, &*writer, &head).await?;
         let missing = recovery::missing_documents(&stack, &replayed).await?;
         let recovered: Arc<[PendingOperation]> = replayed.state.pending().cloned().collect();
         let interrupted = replayed.state.update().is_some();
@@ -293,6 +301,13 @@ impl Session {
         let logged = self.logs.store(&*self.writer).await;
         let marked = match self.end_queue().await {
             Ok(tail) if tail.next.get() > 0 => {
+                let point = Point {
+                    epoch: self.epoch(),
+                    serial: self.state().serial(),
+                    tail,
+                    journal: None,
+                };
+                witness::keep(&self.stack, &point, self.seal.key()).await;
                 let last = tail.next.get() - 1;
                 let watermark = Watermark {
                     slot: state_core::Slot(last),

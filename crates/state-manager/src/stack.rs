@@ -13,6 +13,7 @@ use crate::persistent::Known;
 use crate::revisions::Revisions;
 use crate::session::Session;
 use crate::verify::{self, VerifyReport};
+use crate::witness::Witness;
 use state_core::backend::{Acquire, Acquired, LockStatus};
 use state_core::mutation::StackOutputs;
 use state_core::{
@@ -30,6 +31,7 @@ pub struct Stack {
     lineage: Lineage,
     client_lock: Option<Arc<str>>,
     keyring: Keyring,
+    witness: Option<Arc<dyn Witness>>,
 }
 
 impl Stack {
@@ -46,6 +48,7 @@ impl Stack {
             lineage,
             client_lock: None,
             keyring: Keyring::default(),
+            witness: None,
         }
     }
 
@@ -55,6 +58,14 @@ impl Stack {
 
     pub(crate) const fn keyring(&self) -> &Keyring {
         &self.keyring
+    }
+
+    pub(crate) fn set_witness(&mut self, witness: Option<Arc<dyn Witness>>) {
+        self.witness = witness;
+    }
+
+    pub(crate) fn witness(&self) -> Option<&dyn Witness> {
+        self.witness.as_deref()
     }
 
     pub(crate) fn set_client_lock_id(&mut self, id: Option<String>) {
@@ -95,12 +106,14 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn tip(&self) -> Result<View> {
-        let (head, key, Replayed { state, moment, .. }) = self.read_tip().await?;
+        let tip = self.read_tip().await?;
+        let Replayed { state, moment, .. } = tip.replayed;
         Ok(View {
-            authenticity: Authenticity::of(&head, key.as_deref()),
+            authenticity: Authenticity::of(&tip.head, tip.key.as_deref()),
             state: Arc::new(state),
-            head,
+            head: tip.head,
             name: self.name.clone(),
+            regression: tip.regression,
             moment,
         })
     }
@@ -297,6 +310,7 @@ impl Stack {
         let (backend, environment) = (Arc::clone(&self.backend), self.environment.clone());
         let mut sibling = Self::new(backend, environment, head.name.clone(), lineage);
         sibling.set_keyring(self.keyring.for_another());
+        sibling.set_witness(self.witness.clone());
         Ok((sibling, head))
     }
 
@@ -356,6 +370,8 @@ pub struct View {
     pub name: StackName,
     /// Whether it is known to be from those who have the stack's key.
     pub authenticity: Authenticity,
+    /// How the store went back in time since this client [saw](crate::Witness) the stack last. Writing to it is refused.
+    pub regression: Option<String>,
     moment: Timestamp,
 }
 

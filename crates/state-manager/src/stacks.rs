@@ -5,7 +5,8 @@ use crate::environment::Environment;
 use crate::keys::Keyring;
 use crate::recovery;
 use crate::session::Session;
-use crate::stack::Stack;
+use crate::stack::{Stack, View};
+use crate::witness::{self, Witness};
 use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer, NameTarget};
 use state_core::crypter::CrypterProvider;
 use state_core::head::{Moving, Policy};
@@ -22,6 +23,7 @@ pub struct Stacks {
     environment: Environment,
     client_lock: Option<String>,
     keys: Option<Arc<dyn KeyProvider>>,
+    witness: Option<Arc<dyn Witness>>,
     pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,
 }
 
@@ -72,6 +74,7 @@ impl Stacks {
             environment,
             client_lock: None,
             keys: None,
+            witness: None,
             crypters: None,
         }
     }
@@ -80,6 +83,13 @@ impl Stacks {
     #[must_use]
     pub fn with_keys(mut self, keys: Arc<dyn KeyProvider>) -> Self {
         self.keys = Some(keys);
+        self
+    }
+
+    /// Remembers what it sees of each stack there, and refuses one that was exchanged, forged or put back since.
+    #[must_use]
+    pub fn with_witness(mut self, witness: Arc<dyn Witness>) -> Self {
+        self.witness = Some(witness);
         self
     }
 
@@ -129,21 +139,45 @@ impl Stacks {
         self.backend
             .swap_name(name, known.map(|pointer| pointer.nonce), &pointer)
             .await?;
+        self.remember_name(name, Some(lineage)).await;
         Ok(self.stack(name.clone(), lineage))
     }
 
     /// The stack with this name; none if there is none.
     ///
     /// # Errors
-    /// `Corrupt` when its name pointer or its head is damaged.
+    /// `Corrupt` when its name pointer or its head is damaged; `Distrusted` when the name led to another, sealed one
+    /// before.
     pub async fn get(&self, name: &StackName) -> Result<Option<Stack>> {
         let Some(pointer) = self.backend.read_name(name).await? else {
             return Ok(None);
         };
-        Ok(self
-            .bound(&pointer)
-            .await?
-            .map(|head| self.stack(head.name, head.lineage)))
+        let Some(head) = self.bound(&pointer).await? else {
+            return Ok(None);
+        };
+        if let Some(witness) = &self.witness {
+            witness::require_name(&**witness, name, head.lineage).await?;
+        }
+        Ok(Some(self.stack(head.name, head.lineage)))
+    }
+
+    /// Forgets what this client saw of the stack with this name, and takes for true what is there now.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such stack, and what its reading says.
+    pub async fn trust(&self, name: &StackName) -> Result<View> {
+        self.remember_name(name, None).await;
+        let stack = self.require(name).await?;
+        if let Some(witness) = &self.witness {
+            witness.remember(stack.lineage(), None).await;
+        }
+        stack.tip().await
+    }
+
+    async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>) {
+        if let Some(witness) = &self.witness {
+            witness.remember_name(name, lineage).await;
+        }
     }
 
     /// All stacks, sorted by name.
@@ -226,6 +260,7 @@ impl Stacks {
                 .swap_name(name, pointer.map(|pointer| pointer.nonce), &tombstone)
                 .await?;
         }
+        self.remember_name(name, None).await;
         Ok(Removal::Removed)
     }
 
@@ -292,7 +327,10 @@ impl Stacks {
             }
             return Err(error);
         }
-        recovery::commit_rename(stack, writer, from, to).await
+        recovery::commit_rename(stack, writer, from, to).await?;
+        self.remember_name(from, None).await;
+        self.remember_name(to, Some(stack.lineage())).await;
+        Ok(())
     }
 
     pub(crate) fn backend(&self) -> &dyn Backend {
@@ -309,6 +347,7 @@ impl Stacks {
         let mut stack = Stack::new(Arc::clone(&self.backend), self.environment.clone(), name, lineage);
         stack.set_client_lock_id(self.client_lock.clone());
         stack.set_keyring(Keyring::new(self.keys.clone()));
+        stack.set_witness(self.witness.clone());
         stack
     }
 

@@ -23,6 +23,8 @@ mod seed_004;
 mod sessions;
 mod surgery;
 mod waiting;
+#[cfg(feature = "fs")]
+mod witnessed;
 
 use state_core::head::Policy;
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
