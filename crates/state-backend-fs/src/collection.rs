@@ -22,7 +22,7 @@ pub(crate) fn pieces(stack: &Stack, before: Slot) -> Result<Vec<Piece>> {
         Ok(())
     };
     for kind in ObjectKind::ALL {
-        let Some(dir) = stack.dir.child_if_any(kind.folder())? else {
+        let Some(dir) = stack.objects_if_any(kind)? else {
             continue;
         };
         for file in dir.entries()? {
@@ -44,17 +44,20 @@ pub(crate) fn pieces(stack: &Stack, before: Slot) -> Result<Vec<Piece>> {
     Ok(pieces)
 }
 
+/// Where a piece is: with the objects of a kind, or in the journal.
+pub(crate) type Place = Option<ObjectKind>;
+
 /// The folder of a piece and its file in there, if no head that says this needs it.
-pub(crate) fn locate(piece: &PieceName, head: &Head) -> Result<(&'static str, String)> {
+pub(crate) fn locate(piece: &PieceName, head: &Head) -> Result<(Place, String)> {
     piece.check_unnamed(head)?;
     match piece {
-        PieceName::Object(name) => Ok((name.kind().folder(), name.file_name())),
+        PieceName::Object(name) => Ok((Some(name.kind()), name.file_name())),
         PieceName::Journal(file) => {
             // A collection's base begins a segment, so one that begins before it also ends before it.
             let floor = head.collection.as_ref().map(|collection| collection.base.start);
             let segment = SegmentName::parse(file);
             if segment.is_some_and(|segment| floor.is_some_and(|floor| segment.slot < floor)) {
-                return Ok((crate::layout::JOURNAL, file.clone()));
+                return Ok((None, file.clone()));
             }
             Err(piece.still_counts("it isn't a segment before the floor"))
         }

@@ -1,6 +1,6 @@
 //! What the owner of a stack does, step by step, on whichever thread calls it.
 
-use crate::collection::locate;
+use crate::collection::{Place, locate};
 use crate::counts::Call;
 use crate::dir::Dir;
 use crate::failure::Failure;
@@ -225,10 +225,9 @@ impl Owner {
     /// Creates an object.
     pub(crate) fn create(&self, name: &ObjectName, bytes: &[u8]) -> Result<()> {
         self.check_open()?;
-        let folder = name.kind().folder();
-        let dir = match self.stack.dir.child_if_any(folder)? {
+        let dir = match self.stack.objects_if_any(name.kind())? {
             Some(dir) => dir,
-            None => self.settle(self.stack.dir.make_child(folder))?,
+            None => self.settle(self.stack.make_objects(name.kind()))?,
         };
         if bytes.len() as u64 > MAX_OBJECT {
             let reason = format!(
@@ -243,7 +242,7 @@ impl Owner {
     /// Deletes pieces in their order, and makes that durable.
     pub(crate) fn delete(&self, pieces: &[PieceName]) -> Result<()> {
         let head = self.head()?.head;
-        let mut touched: BTreeMap<&'static str, Dir> = BTreeMap::new();
+        let mut touched: BTreeMap<Place, Dir> = BTreeMap::new();
         let mut outcome = Ok(());
         for piece in pieces {
             outcome = self.delete_one(piece, &head, &mut touched);
@@ -257,21 +256,17 @@ impl Owner {
         outcome
     }
 
-    fn delete_one(
-        &self,
-        piece: &PieceName,
-        head: &Head,
-        touched: &mut BTreeMap<&'static str, Dir>,
-    ) -> Result<()> {
-        let (folder, file) = locate(piece, head)?;
-        let dir = match touched.get(folder) {
-            Some(dir) => dir.clone(),
-            None => match self.stack.dir.child_if_any(folder)? {
-                Some(dir) => dir,
-                None => return Ok(()),
-            },
+    fn delete_one(&self, piece: &PieceName, head: &Head, touched: &mut BTreeMap<Place, Dir>) -> Result<()> {
+        let (place, file) = locate(piece, head)?;
+        let found = match (touched.get(&place), place) {
+            (Some(dir), _) => Some(dir.clone()),
+            (None, Some(kind)) => self.stack.objects_if_any(kind)?,
+            (None, None) => Some(self.stack.journal()?),
         };
-        touched.insert(folder, dir.clone());
+        let Some(dir) = found else {
+            return Ok(());
+        };
+        touched.insert(place, dir.clone());
         self.settle(dir.remove(&file))
     }
 

@@ -13,9 +13,15 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 pub(crate) struct Stack {
     pub(crate) dir: Dir,
+    root: Dir,
     pub(crate) lineage: Lineage,
     /// How long to wait for `head.lock`.
     pub(crate) patience: Duration,
+}
+
+/// Whether objects of a kind aren't in the stack's own folder: see [`ObjectKind::path`].
+fn is_apart(kind: ObjectKind) -> bool {
+    kind == ObjectKind::Outputs
 }
 
 /// A head as it was read: compared as a whole before it is replaced.
@@ -29,6 +35,7 @@ impl Stack {
     pub(crate) fn open(root: &Dir, lineage: Lineage, patience: Duration) -> Result<Self> {
         Ok(Self {
             dir: root.child(STACKS)?.child(&lineage.to_string())?,
+            root: root.clone(),
             lineage,
             patience,
         })
@@ -38,7 +45,7 @@ impl Stack {
     pub(crate) fn create(root: &Dir, head: &Head) -> Result<(), Failure> {
         let dir = root.make_child(STACKS)?.make_child(&head.lineage.to_string())?;
         dir.make_child(JOURNAL)?;
-        for kind in ObjectKind::ALL {
+        for kind in ObjectKind::ALL.into_iter().filter(|kind| !is_apart(*kind)) {
             dir.make_child(kind.folder())?;
         }
         let meta = Meta {
@@ -46,6 +53,27 @@ impl Stack {
         };
         dir.create(META, &meta.encode())?;
         dir.create(HEAD, &head.encode())
+    }
+
+    /// The folder of a kind of objects, if there is one.
+    pub(crate) fn objects_if_any(&self, kind: ObjectKind) -> Result<Option<Dir>> {
+        if !is_apart(kind) {
+            return self.dir.child_if_any(kind.folder());
+        }
+        match self.root.child_if_any(kind.folder())? {
+            Some(all) => all.child_if_any(&self.lineage.to_string()),
+            None => Ok(None),
+        }
+    }
+
+    /// The same, made if there is none.
+    pub(crate) fn make_objects(&self, kind: ObjectKind) -> Result<Dir, Failure> {
+        if !is_apart(kind) {
+            return self.dir.make_child(kind.folder());
+        }
+        self.root
+            .make_child(kind.folder())?
+            .make_child(&self.lineage.to_string())
     }
 
     pub(crate) fn journal(&self) -> Result<Dir> {

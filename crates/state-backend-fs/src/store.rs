@@ -236,7 +236,8 @@ impl Backend for FsBackend {
     async fn read(&self, lineage: Lineage, name: &ObjectName) -> Result<Bytes> {
         let name = name.clone();
         self.with_stack(lineage, move |stack| {
-            let folder = stack.dir.child(name.kind().folder())?;
+            let missing = || Error::not_found(format!("{}/{}", name.kind().path(lineage), name.file_name()));
+            let folder = stack.objects_if_any(name.kind())?.ok_or_else(missing)?;
             match folder.read(&name.file_name(), MAX_OBJECT)? {
                 Some((bytes, _)) => Ok(bytes),
                 None => Err(Error::not_found(folder.object(&name.file_name()))),
@@ -247,7 +248,7 @@ impl Backend for FsBackend {
 
     async fn list(&self, lineage: Lineage, kind: ObjectKind) -> Result<Vec<ObjectName>> {
         self.with_stack(lineage, move |stack| {
-            let Some(folder) = stack.dir.child_if_any(kind.folder())? else {
+            let Some(folder) = stack.objects_if_any(kind)? else {
                 return Ok(Vec::new());
             };
             let files = folder.entries()?;

@@ -148,6 +148,9 @@ pub struct Keys {
     pub files: Vec<u64>,
     /// To whom they are wrapped. A passphrase is `passphrase`.
     pub recipients: Vec<String>,
+    /// To whom the outputs are wrapped, beside those who can read all of the stack.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub outputs: Vec<String>,
     /// How each key came after the one before it, oldest first: whoever knows one of them can tell that its
     /// successors are no stranger's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

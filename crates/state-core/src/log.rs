@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// One line of an update's log. It is stored as it is: values that are secret have no place in it.
+/// One line of an update's log. Its message is sealed on a sealed stack, and stored as it is on a plain one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct LogLine {

@@ -5,9 +5,12 @@
 //! whoever can write to the store but has no key can't forge them. What is on disk is said by the implementation in
 //! `state-encrypt`; this crate knows no cipher.
 
+use crate::counter::Serial;
+use crate::crypter::Crypter;
 use crate::digest::{Digest, KeyId};
 use crate::entry::Entry;
-use crate::error::Result;
+use crate::environment::Entropy;
+use crate::error::{Error, Result};
 use crate::head::Policy;
 use crate::id::Lineage;
 use crate::mutation::StackOutputs;
@@ -59,6 +62,17 @@ pub trait KeyProvider: fmt::Debug + Send + Sync {
     /// # Errors
     /// `Sealed` when no identity at hand opens one of the files, or what is in it isn't that key.
     fn unwrap(&self, lineage: Lineage, id: KeyId, files: &[Vec<u8>]) -> Result<Arc<dyn StackKey>>;
+
+    /// Opens what [`StackKey::outputs_document`] made.
+    ///
+    /// # Errors
+    /// `Sealed` when no identity at hand opens it, or it was changed; `Unsupported` by providers that can't.
+    fn open_outputs(&self, lineage: Lineage, _document: &[u8]) -> Result<OpenedOutputs> {
+        Err(Error::Unsupported {
+            object: format!("stack {lineage}"),
+            missing: "outputs with recipients of their own".to_owned(),
+        })
+    }
 }
 
 /// The data key of a stack, unwrapped.
@@ -108,6 +122,48 @@ pub trait StackKey: fmt::Debug + Send + Sync {
 
     /// What says, under this key, that another one takes its place as the `generation`-th.
     fn endorse(&self, successor: KeyId, generation: u64) -> Tag;
+
+    /// Seals and opens single values that are no part of a state, under a key derived from this one.
+    ///
+    /// # Errors
+    /// `Unsupported` by keys that can't.
+    fn crypter(&self, _entropy: Arc<dyn Entropy>) -> Result<Arc<dyn Crypter>> {
+        Err(self.lacks("the sealing of single values"))
+    }
+
+    /// The stack's outputs, as they are stored, in a document of their own for these recipients. It is sealed with a
+    /// key derived from this one, which opens nothing else.
+    ///
+    /// # Errors
+    /// `Invalid` for what isn't a recipient; `Unsupported` by keys that can't.
+    fn outputs_document(
+        &self,
+        _policy: Policy,
+        _serial: Serial,
+        _outputs: &StackOutputs,
+        _recipients: &[String],
+    ) -> Result<Vec<u8>> {
+        Err(self.lacks("outputs with recipients of their own"))
+    }
+
+    /// That it can't do something.
+    fn lacks(&self, what: &str) -> Error {
+        Error::Unsupported {
+            object: format!("key {}", self.id()),
+            missing: what.to_owned(),
+        }
+    }
+}
+
+/// Outputs that were read from their document.
+#[derive(Clone, Debug, PartialEq)]
+pub struct OpenedOutputs {
+    /// The revision that they are of.
+    pub serial: Serial,
+    /// The key that sealed them.
+    pub key: KeyId,
+    /// The outputs, open.
+    pub outputs: StackOutputs,
 }
 
 /// A keyed MAC of 256 bits, in lower-case hex. Compares in constant time.

@@ -5,9 +5,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use chacha20poly1305::aead::{Aead, Payload};
 use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
-use state_core::crypter::CrypterProvider;
-use state_core::{Crypter, Entropy, Error, KeyId, Lineage, Result, StackName, sealed};
-use std::collections::BTreeMap;
+use state_core::{Crypter, Entropy, Error, KeyId, Lineage, Result, sealed};
 use std::fmt;
 use std::sync::Arc;
 
@@ -104,42 +102,6 @@ fn object(context: &str) -> String {
 impl fmt::Debug for ConfigCrypter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "ConfigCrypter({})", self.key_id)
-    }
-}
-
-/// The crypters of the stacks whose keys are at hand.
-#[derive(Debug)]
-pub struct ConfigCrypters {
-    keys: BTreeMap<Lineage, Arc<DataKey>>,
-    entropy: Arc<dyn Entropy>,
-}
-
-impl ConfigCrypters {
-    /// None yet.
-    pub fn new(entropy: Arc<dyn Entropy>) -> Self {
-        Self {
-            keys: BTreeMap::new(),
-            entropy,
-        }
-    }
-
-    /// Adds a stack's key, in the place of an earlier one.
-    pub fn insert(&mut self, lineage: Lineage, key: Arc<DataKey>) {
-        self.keys.insert(lineage, key);
-    }
-}
-
-impl CrypterProvider for ConfigCrypters {
-    fn crypter(&self, name: &StackName, lineage: Lineage) -> Result<Arc<dyn Crypter>> {
-        let key = self.keys.get(&lineage).ok_or_else(|| Error::Unsupported {
-            object: format!("the secrets of {name}"),
-            missing: "the stack's data key".to_owned(),
-        })?;
-        Ok(Arc::new(ConfigCrypter::new(
-            key,
-            lineage,
-            Arc::clone(&self.entropy),
-        )))
     }
 }
 

@@ -16,6 +16,7 @@ pub(crate) enum Purpose {
     Mac,
     Endorsement,
     ConfigValues,
+    Outputs,
 }
 
 impl Purpose {
@@ -27,6 +28,7 @@ impl Purpose {
             Self::Mac => "state-encrypt v1 authentication of stored bytes",
             Self::Endorsement => "state-encrypt v1 endorsement of the next key",
             Self::ConfigValues => "state-encrypt v1 configuration secrets",
+            Self::Outputs => "state-encrypt v1 key of the outputs",
         }
     }
 }
@@ -55,6 +57,11 @@ impl DataKey {
         let mut id = [0; 16];
         id.copy_from_slice(&hash[..16]);
         KeyId::from_bytes(id).expect("nobody has met a hash of 128 zero bits")
+    }
+
+    /// The key of the stack's outputs apart: it tells nothing of this one, and whoever has this one has it.
+    pub fn for_outputs(&self) -> Self {
+        Self(self.derive(Purpose::Outputs))
     }
 
     pub(crate) fn derive(&self, purpose: Purpose) -> Zeroizing<[u8; 32]> {

@@ -3,12 +3,13 @@
 use crate::data_key::DataKey;
 use crate::error::Error;
 use crate::identity::Identities;
+use crate::outputs_document::OutputsDocument;
 use crate::recipient::{Recipient, Recipients};
 use crate::sealer::Sealer;
 use crate::stack_key::SealingKey;
 use crate::wrapped::{Wrap, unwrap, wrap};
 use state_core::head::Policy;
-use state_core::sealing::{KeyProvider, StackKey, WrappedKey};
+use state_core::sealing::{KeyProvider, OpenedOutputs, StackKey, WrappedKey};
 use state_core::{Entropy, KeyId, Lineage, Result};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -127,6 +128,19 @@ impl KeyProvider for AgeKeys {
 
     fn unwrap(&self, lineage: Lineage, id: KeyId, files: &[Vec<u8>]) -> Result<Arc<dyn StackKey>> {
         Ok(self.keep(unwrap(files, &self.identities, id)?, lineage))
+    }
+
+    fn open_outputs(&self, lineage: Lineage, document: &[u8]) -> Result<OpenedOutputs> {
+        let document = OutputsDocument::decode(document)?;
+        if document.lineage() != lineage {
+            let object = format!("the outputs of stack {lineage}");
+            return Err(state_core::Error::sealed(object, "they are another stack's"));
+        }
+        Ok(OpenedOutputs {
+            serial: document.serial(),
+            key: document.key_id(),
+            outputs: document.open(&self.identities)?,
+        })
     }
 }
 

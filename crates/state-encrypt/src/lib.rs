@@ -92,7 +92,7 @@ mod stretch;
 mod wrapped;
 
 pub use authenticator::{Authenticator, Domain, FRAME_TAG_BYTES, TAG_BYTES};
-pub use config_crypter::{ConfigCrypter, ConfigCrypters};
+pub use config_crypter::ConfigCrypter;
 pub use data_key::DataKey;
 pub use endorsement::{check_endorsement, endorse};
 pub use error::{Error, ErrorKind, Result};

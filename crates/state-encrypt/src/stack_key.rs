@@ -1,13 +1,17 @@
 //! An unwrapped data key, as core's contract wants it.
 
 use crate::authenticator::Authenticator;
+use crate::config_crypter::ConfigCrypter;
 use crate::data_key::DataKey;
 use crate::endorsement::endorse;
+use crate::outputs_document::OutputsDocument;
+use crate::recipient::Recipients;
 use crate::sealer::Sealer;
+use crate::wrapped::wrap;
 use state_core::head::Policy;
 use state_core::mutation::StackOutputs;
 use state_core::sealing::{StackKey, Tag, TagDomain};
-use state_core::{Entry, KeyId, Lineage, Result, Snapshot};
+use state_core::{Crypter, Entropy, Entry, KeyId, Lineage, Result, Serial, Snapshot};
 use std::fmt;
 use std::sync::Arc;
 
@@ -68,6 +72,28 @@ impl StackKey for SealingKey {
 
     fn endorse(&self, successor: KeyId, generation: u64) -> Tag {
         Tag::from_bytes(endorse(&self.key, self.lineage, successor, generation))
+    }
+
+    fn crypter(&self, entropy: Arc<dyn Entropy>) -> Result<Arc<dyn Crypter>> {
+        Ok(Arc::new(ConfigCrypter::new(&self.key, self.lineage, entropy)))
+    }
+
+    fn outputs_document(
+        &self,
+        policy: Policy,
+        serial: Serial,
+        outputs: &StackOutputs,
+        recipients: &[String],
+    ) -> Result<Vec<u8>> {
+        let mut named = Recipients::default();
+        for recipient in recipients {
+            named.add(recipient.parse()?);
+        }
+        let key = self.key.for_outputs();
+        let wraps = wrap(&key, &named)?;
+        let open = self.open_outputs(outputs)?;
+        let document = OutputsDocument::seal(&key, &wraps, self.lineage, serial, policy, &open)?;
+        Ok(document.encode())
     }
 }
 

@@ -1,6 +1,7 @@
 //! The rest of seed 001 over the stacks of a store: crypters, deployments in and out, logout.
 
 use crate::intent::UpdateRequest;
+use crate::keys;
 use crate::session::Session;
 use crate::stacks::Stacks;
 use state_core::crypter::CrypterProvider;
@@ -17,17 +18,16 @@ impl Stacks {
         self
     }
 
-    /// What seals and opens a stack's secrets.
+    /// What seals and opens a stack's secrets: from the provider that was given, else with the stack's own data key.
     ///
     /// # Errors
-    /// `NotFound` when there is no such stack; `Unsupported` when nobody said where keys come from.
+    /// `NotFound` when there is no such stack; `Sealed` when it has no data key, or no identity at hand opens it.
     pub async fn crypter(&self, name: &StackName) -> Result<Arc<dyn Crypter>> {
         let stack = self.require(name).await?;
-        let provider = self.crypters.as_ref().ok_or_else(|| Error::Unsupported {
-            object: format!("stack {}", name.short()),
-            missing: "a key to seal secrets with".to_owned(),
-        })?;
-        provider.crypter(stack.name(), stack.lineage())
+        match &self.crypters {
+            Some(provider) => provider.crypter(stack.name(), stack.lineage()),
+            None => keys::crypter(&stack).await,
+        }
     }
 
     /// A stack's state as a versioned document: entries, outputs, and what is pending.

@@ -9,7 +9,7 @@ use crate::witness;
 use state_core::backend::{ObjectKind, ObjectName};
 use state_core::head::{Keys, Policy};
 use state_core::sealing::{KeyProvider, StackKey, WrappedKey};
-use state_core::{Error, Frame, Head, KeyId, Nonce, Result, Slot, Snapshot, Writer, codec, sealed};
+use state_core::{Crypter, Error, Frame, Head, KeyId, Nonce, Result, Slot, Snapshot, Writer, codec, sealed};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -112,6 +112,7 @@ pub(crate) async fn for_writing(
                 since: next,
                 files: store(stack, &*writer, key.id(), &wrapped).await?,
                 recipients: wrapped.recipients,
+                outputs: Vec::new(),
                 succession: Vec::new(),
             };
             let nonce = Nonce::random(&*stack.environment().entropy);
@@ -130,6 +131,34 @@ pub(crate) async fn for_writing(
         key: Arc::clone(&key),
     };
     Ok((Seal::new(head.policy, Some(key)), Arc::new(signing)))
+}
+
+/// The key whose id begins with these digits, if there is one and it can be had.
+pub(crate) async fn by_digits(stack: &Stack, digits: &str) -> Result<Option<Arc<dyn StackKey>>> {
+    for name in stack.backend().list(stack.lineage(), ObjectKind::Key).await? {
+        if let ObjectName::Key { id, .. } = name
+            && id.to_string().starts_with(digits)
+        {
+            return match unwrap(stack, id).await {
+                Err(Error::Sealed { .. }) => Ok(None),
+                other => other.map(Some),
+            };
+        }
+    }
+    Ok(None)
+}
+
+/// What seals and opens single values with the key in use.
+pub(crate) async fn crypter(stack: &Stack) -> Result<Arc<dyn Crypter>> {
+    let head = stack.backend().read_head(stack.lineage()).await?;
+    let missing = |reason: &str| Error::sealed(object(stack), reason);
+    let Some(key) = for_reading(stack, &head).await? else {
+        return Err(match head.key_id {
+            None => missing("it has no data key: seal the stack first"),
+            Some(id) => missing(&format!("no identity at hand opens its key {id}")),
+        });
+    };
+    key.crypter(Arc::clone(&stack.environment().entropy))
 }
 
 /// A document below the live journal must be from those who had the key at its time. That of a key which can't be had

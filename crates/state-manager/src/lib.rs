@@ -69,6 +69,7 @@ mod keys;
 mod load;
 mod logs;
 mod open;
+mod outputs;
 mod pair;
 mod persistent;
 mod queue;
@@ -98,6 +99,7 @@ pub use environment::{Actor, Environment};
 pub use history::{Revision, RevisionKind};
 pub use intent::{Intent, UpdateRequest};
 pub use logs::{LogQuery, Logs, StoredLine};
+pub use outputs::PublishedOutputs;
 pub use persistent::StateManager;
 pub use registry::{BackendRegistry, StoreRequest};
 pub use revisions::Revisions;
@@ -109,7 +111,7 @@ pub use state_core::{Error, ErrorKind, Result};
 pub use store_url::file_url;
 pub use update::{Mutation, Update};
 pub use verify::VerifyReport;
-pub use witness::{ProcessWitness, Seen, Witness};
+pub use witness::{ProcessWitness, Seen, SeenOutputs, Witness};
 
 #[cfg(feature = "fs")]
 pub use state_backend_fs;

@@ -1,13 +1,17 @@
 //! `logs/`: what was said during each update, stored when it ends, and asked for later.
 
 use crate::horizon::Horizon;
+use crate::keys;
 use crate::snapshots::blocking;
 use crate::stack::Stack;
 use bytes::Bytes;
 use state_core::backend::{ObjectKind, ObjectName};
-use state_core::{Address, Error, LogLevel, LogLine, Result, Serial, Timestamp, Writer};
-use std::collections::BTreeSet;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use state_core::sealing::StackKey;
+use state_core::{
+    Address, Crypter, Entropy, Error, LogLevel, LogLine, Result, Serial, Timestamp, Writer, sealed,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// The most bytes of lines that one update's log holds.
 const MAX_LOG: usize = 32 << 20;
@@ -16,6 +20,9 @@ const MAX_LOG: usize = 32 << 20;
 const MAX_STORED: usize = MAX_LOG + (1 << 20);
 
 const LEVEL: i32 = 1;
+
+/// What stands for a message that nobody here opens.
+const SEALED: &str = "(sealed)";
 
 /// Which lines are wanted. Each condition narrows; the default takes all.
 #[derive(Clone, Debug, Default)]
@@ -72,13 +79,16 @@ impl Stack {
             ObjectName::Log(serial) => Some(serial),
             _ => None,
         });
-        let horizon = Horizon::of(&self.backend().read_head(self.lineage()).await?);
+        let head = self.backend().read_head(self.lineage()).await?;
+        let horizon = Horizon::of(&head);
         let wanted = serials
             .filter(|serial| query.update.is_none_or(|update| update == *serial) && !horizon.hides(*serial));
         Ok(Logs {
             stack: self.clone(),
             serials: wanted.collect(),
             asked,
+            sealed: head.keys.is_some(),
+            crypters: BTreeMap::new(),
         })
     }
 }
@@ -89,6 +99,10 @@ pub struct Logs {
     stack: Stack,
     serials: BTreeSet<Serial>,
     asked: Asked,
+    /// Whether the stack has keys; else nothing of it is sealed, whatever looks like it.
+    sealed: bool,
+    /// What opens lines, by the key's first digits; none for a key that can't be had here.
+    crypters: BTreeMap<String, Option<Arc<dyn Crypter>>>,
 }
 
 impl Logs {
@@ -108,8 +122,37 @@ impl Logs {
         let object = format!("stack {lineage}: {name}");
         let mut lines = blocking(move || unpack(&object, &bytes)).await??;
         lines.retain(|line| self.asked.takes(line));
+        if self.sealed {
+            for line in &mut lines {
+                self.open(line).await?;
+            }
+        }
         let stored = lines.into_iter().map(|line| StoredLine { update, line });
         Ok(Some(stored.collect()))
+    }
+}
+
+impl Logs {
+    async fn open(&mut self, line: &mut LogLine) -> Result<()> {
+        let Some(short) = sealed::key_of_text(&line.message).map(str::to_owned) else {
+            return Ok(());
+        };
+        if !self.crypters.contains_key(&short) {
+            let entropy = Arc::clone(&self.stack.environment().entropy);
+            let key = keys::by_digits(&self.stack, &short).await?;
+            let crypter = key.and_then(|key| key.crypter(entropy).ok());
+            self.crypters.insert(short.clone(), crypter);
+        }
+        let crypter = self.crypters.get(&short).and_then(Option::as_ref);
+        let token = line.message.strip_prefix(sealed::TEXT_PREFIX);
+        let opened = crypter
+            .zip(token)
+            .and_then(|(crypter, token)| crypter.decrypt(&context(line), token).ok());
+        line.message = match opened {
+            Some(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            None => SEALED.to_owned(),
+        };
+        Ok(())
     }
 }
 
@@ -167,10 +210,49 @@ fn is_below(wanted: &str, address: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '/', '[']))
 }
 
+/// How what was said is stored. Providers quote what they like: on a sealed stack all of it is sealed.
+#[derive(Debug, Default)]
+pub(crate) enum Voice {
+    #[default]
+    Plain,
+    Sealed(Arc<dyn Crypter>),
+    /// The stack is sealed, with a key that can't seal lines.
+    Unheard,
+}
+
+impl Voice {
+    pub(crate) fn of(key: Option<&dyn StackKey>, entropy: &Arc<dyn Entropy>) -> Self {
+        match key.map(|key| key.crypter(Arc::clone(entropy))) {
+            None => Self::Plain,
+            Some(Ok(crypter)) => Self::Sealed(crypter),
+            Some(Err(_)) => Self::Unheard,
+        }
+    }
+
+    fn message(&self, line: &LogLine) -> String {
+        let sealed = match self {
+            Self::Plain => return line.message.clone(),
+            Self::Sealed(crypter) => crypter.encrypt(&context(line), line.message.as_bytes()).ok(),
+            Self::Unheard => None,
+        };
+        match sealed {
+            Some(token) => format!("{}{token}", sealed::TEXT_PREFIX),
+            None => "(left out: the stack's key can't seal it)".to_owned(),
+        }
+    }
+}
+
+/// What a line's message is bound to.
+fn context(line: &LogLine) -> String {
+    let address = line.address.as_ref().map_or("", Address::as_str);
+    format!("log {} {address}", line.time.as_str())
+}
+
 /// The lines of an open update.
 #[derive(Debug, Default)]
 pub(crate) struct Buffer {
     lines: Mutex<Lines>,
+    voice: Voice,
 }
 
 #[derive(Debug, Default)]
@@ -181,9 +263,20 @@ struct Lines {
 }
 
 impl Buffer {
+    pub(crate) fn new(voice: Voice) -> Self {
+        Self {
+            lines: Mutex::default(),
+            voice,
+        }
+    }
+
     pub(crate) fn push(&self, line: &LogLine) {
+        let stored = LogLine {
+            message: self.voice.message(line),
+            ..line.clone()
+        };
         // Strings and names only: this always serialises.
-        let encoded = serde_json::to_vec(line).unwrap_or_default();
+        let encoded = serde_json::to_vec(&stored).unwrap_or_default();
         let mut lines = lock(&self.lines);
         lines.last = Some(line.time.clone());
         if lines.bytes.len() + encoded.len() >= MAX_LOG {

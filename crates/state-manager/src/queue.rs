@@ -155,7 +155,8 @@ impl Queue {
             next: frame.slot().next(),
             chain: *frame.chain(),
         };
-        self.scribe.appended(&frame, sending.take_ending());
+        let ending = sending.take_ending();
+        self.scribe.appended(&frame, ending, sending.state());
         let state = Arc::new(sending.state().clone());
         self.published.send_replace(Published {
             state,

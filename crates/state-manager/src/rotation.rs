@@ -3,25 +3,35 @@
 //! A new key takes over in one head swap: before it, its files and a snapshot that is sealed with it are durable;
 //! after it, every frame is under it. So a crash at any moment leaves a stack that opens with one key or the other.
 
+use crate::collect::Retention;
 use crate::intent::UpdateRequest;
+use crate::queue::Prepared;
 use crate::session::Session;
 use crate::stack::Stack;
 use crate::{keys, snapshots};
 use state_core::head::{Keys, Policy, Succession, Watermark};
 use state_core::journal::{CheckpointNote, Record};
+use state_core::mutation::StackOutputs;
 use state_core::sealing::{KeyProvider, StackKey};
 use state_core::{
-    Base, Error, Head, Nonce, Result, RevisionId, Slot, Snapshot, State, UpdateKind, UpdateResult, Writer,
+    Base, Error, Head, Nonce, Result, RevisionId, Serial, Slot, Snapshot, State, UpdateKind, UpdateResult,
+    Writer,
 };
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What shall change when a stack gets a new data key.
 #[derive(Clone, Debug, Default)]
 pub struct Rekey {
     /// To whom the new key is wrapped; none: as the old one, or for the first key to those that the provider knows.
     pub recipients: Option<Vec<String>>,
+    /// To whom the outputs are wrapped apart; none: as before.
+    pub outputs: Option<Vec<String>>,
     /// How values are stored from now on; none: as before.
     pub policy: Option<Policy>,
+    /// Drops and deletes all revisions that open with an earlier key, or are plain. Who reads one of them at that moment
+    /// fails.
+    pub forget_history: bool,
     /// Why, for the history.
     pub message: String,
 }
@@ -72,17 +82,10 @@ impl Stack {
         let provider = self.require_provider()?;
         let head = self.backend().read_head(self.lineage()).await?;
         let (Some(key), Some(keys)) = (session.seal().key(), head.keys) else {
-            return Err(Error::sealed(
-                self.object(),
-                "it has no data key: seal the stack first",
-            ));
+            return Err(self.unsealed());
         };
         let mut recipients = keys.recipients;
-        for one in more {
-            if !recipients.contains(one) {
-                recipients.push(one.clone());
-            }
-        }
+        add(&mut recipients, more);
         let wrapped = provider.wrap(key.id(), Some(&recipients))?;
         let files = keys::store(self, session.writer(), key.id(), &wrapped).await?;
         let change = |head: &mut Head| {
@@ -93,6 +96,56 @@ impl Stack {
         };
         session.writer().swap_head(self.nonce(), &change).await?;
         Ok(wrapped.recipients)
+    }
+
+    /// To whom the stack's outputs are wrapped apart.
+    ///
+    /// # Errors
+    /// As [`Stack::recipients`].
+    pub async fn output_recipients(&self) -> Result<Vec<String>> {
+        let head = self.backend().read_head(self.lineage()).await?;
+        keys::for_reading(self, &head).await?;
+        Ok(head.keys.map(|keys| keys.outputs).unwrap_or_default())
+    }
+
+    /// Lets more people read the stack's outputs, and nothing else of it: see [`Stacks::published_outputs`]. A revision
+    /// is made, whose outputs they get.
+    ///
+    /// [`Stacks::published_outputs`]: crate::Stacks::published_outputs
+    ///
+    /// # Errors
+    /// As [`Stack::add_recipients`].
+    pub async fn add_output_recipients(&self, operation: &str, more: &[String]) -> Result<Vec<String>> {
+        let session = self.lock(operation).await?;
+        let added = self.publish_to_more(&session, more).await;
+        let closed = session.close().await;
+        let recipients = added?;
+        closed?;
+        let message = format!("outputs for {}", more.join(", "));
+        self.mark_rekeyed(operation, message, Vec::new()).await?;
+        Ok(recipients)
+    }
+
+    async fn publish_to_more(&self, session: &Session, more: &[String]) -> Result<Vec<String>> {
+        let head = self.backend().read_head(self.lineage()).await?;
+        let (Some(key), Some(keys)) = (session.seal().key(), head.keys) else {
+            return Err(self.unsealed());
+        };
+        let mut outputs = keys.outputs;
+        add(&mut outputs, more);
+        // What can't be wrapped to them is refused before anything changes.
+        key.outputs_document(head.policy, Serial::ZERO, &StackOutputs::default(), &outputs)?;
+        let change = |head: &mut Head| {
+            if let Some(keys) = &mut head.keys {
+                keys.outputs.clone_from(&outputs);
+            }
+        };
+        session.writer().swap_head(self.nonce(), &change).await?;
+        Ok(outputs)
+    }
+
+    fn unsealed(&self) -> Error {
+        Error::sealed(self.object(), "it has no data key: seal the stack first")
     }
 
     /// Gives the stack a new data key, and seals its current state with it. The first key of a stack that was plain, too.
@@ -108,21 +161,26 @@ impl Stack {
         let provider = self.require_provider()?;
         let session = self.lock(operation).await?;
         let policy = request.policy.unwrap_or_else(|| session.seal().policy());
+        if request.forget_history && !self.backend().capabilities().collects {
+            session.close().await?;
+            return Err(Error::Unsupported {
+                object: self.backend().url(),
+                missing: "deletion, and with it the forgetting of history,".to_owned(),
+            });
+        }
         if policy == Policy::Plaintext {
             session.close().await?;
             let reason = "a plaintext stack has no data key: choose the policy `sensitive` or `all`";
             return Err(Error::conflict(self.object(), reason));
         }
-        let (base, recipients) = self.rotate(session, provider, policy, request.recipients).await?;
+        let (message, forget_history) = (request.message.clone(), request.forget_history);
+        let (base, recipients) = self.rotate(session, provider, policy, request).await?;
         // The current revision becomes one under the new key.
-        let session = self.lock(operation).await?;
-        let mut info = UpdateRequest::new(UpdateKind::Rekey);
-        info.message = request.message;
-        let update = session.start_update(info).await?;
         let note = Record::Checkpoint(CheckpointNote { base });
-        session.submit(vec![note.into()], false).await?;
-        let revision = update.finish(UpdateResult::Succeeded).await?;
-        session.close().await?;
+        let revision = self.mark_rekeyed(operation, message, vec![note.into()]).await?;
+        if forget_history {
+            self.forget_all_but_the_current(operation).await?;
+        }
         let mut older = self.list().await?;
         older.retain(|other| *other != revision);
         Ok(Rekeyed {
@@ -132,19 +190,50 @@ impl Stack {
         })
     }
 
+    async fn forget_all_but_the_current(&self, operation: &str) -> Result<()> {
+        let session = self.lock(operation).await?;
+        let retention = Retention {
+            keep_for: Duration::ZERO,
+            keep_last: 1,
+            grace: Duration::ZERO,
+        };
+        let collected = session.collect(&retention).await;
+        let closed = session.close().await;
+        collected.and(closed)
+    }
+
+    /// A revision of what is there, under the keys and for the recipients that the stack has now.
+    async fn mark_rekeyed(
+        &self,
+        operation: &str,
+        message: String,
+        notes: Vec<Prepared>,
+    ) -> Result<RevisionId> {
+        let session = self.lock(operation).await?;
+        let mut info = UpdateRequest::new(UpdateKind::Rekey);
+        info.message = message;
+        let update = session.start_update(info).await?;
+        if !notes.is_empty() {
+            session.submit(notes, false).await?;
+        }
+        let revision = update.finish(UpdateResult::Succeeded).await?;
+        session.close().await?;
+        Ok(revision)
+    }
+
     /// The swap itself. The session is gone afterwards: its key isn't the stack's any more.
     async fn rotate(
         &self,
         session: Session,
         provider: &dyn KeyProvider,
         policy: Policy,
-        recipients: Option<Vec<String>>,
+        request: Rekey,
     ) -> Result<(Base, Vec<String>)> {
         let (state, tail, writer, old) = session.drained().await?;
         let head = self.backend().read_head(self.lineage()).await?;
         let known = head.keys.as_ref().map(|keys| keys.recipients.clone());
         let key = provider.generate(self.lineage())?;
-        let wrapped = provider.wrap(key.id(), recipients.or(known).as_deref())?;
+        let wrapped = provider.wrap(key.id(), request.recipients.or(known).as_deref())?;
         let files = keys::store(self, &*writer, key.id(), &wrapped).await?;
         let after = writer.rotate(tail, self.nonce()).await?;
         let snapshot = self.resealed(&state, old.clone(), &key, policy).await?;
@@ -153,7 +242,7 @@ impl Stack {
             start: tail.next,
             chain: tail.chain,
         };
-        let keys = successor(
+        let mut keys = successor(
             &head,
             old.as_deref(),
             &*key,
@@ -161,6 +250,9 @@ impl Stack {
             files,
             &wrapped.recipients,
         );
+        if let Some(outputs) = request.outputs {
+            keys.outputs = outputs;
+        }
         let change = |head: &mut Head| {
             head.base = base.clone();
             head.rev_base = None;
@@ -213,6 +305,14 @@ impl Stack {
     }
 }
 
+fn add(recipients: &mut Vec<String>, more: &[String]) {
+    for one in more {
+        if !recipients.contains(one) {
+            recipients.push(one.clone());
+        }
+    }
+}
+
 /// What the head says of the keys once the new one is in use.
 fn successor(
     head: &Head,
@@ -236,6 +336,7 @@ fn successor(
         since: before.map_or(next, |keys| keys.since),
         files,
         recipients: recipients.to_vec(),
+        outputs: before.map(|keys| keys.outputs.clone()).unwrap_or_default(),
         succession,
     }
 }

@@ -3,15 +3,17 @@
 //! Update documents go out as their marks are acknowledged; a checkpoint's head swap comes after the documents
 //! of all marks before it, because both go through one queue. What a crash leaves undone the next owner does.
 
-use crate::document::RevisionDocument;
+use crate::document::{Made, RevisionDocument};
 use crate::environment::Environment;
+use crate::outputs::Publication;
 use crate::queue::{Job, Request, Work};
 use crate::snapshots;
 use state_core::backend::{ObjectName, Tail};
 use state_core::journal::{CheckpointNote, Frame, Record};
+use state_core::mutation::StackOutputs;
 use state_core::sealing::StackKey;
 use state_core::state::Loaded;
-use state_core::{Base, Enveloped, Nonce, Result, State, Writer};
+use state_core::{Base, Enveloped, Nonce, Result, Serial, State, Writer};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
@@ -26,11 +28,13 @@ pub(crate) struct Scribe {
     /// Bytes of frames since the last rotation for a checkpoint.
     journal_bytes: u64,
     running: Option<JoinHandle<()>>,
+    publishes: bool,
     checkpointing: Arc<tokio::sync::Semaphore>,
 }
 
 enum Task {
     Document(Box<RevisionDocument>),
+    Outputs(Serial, StackOutputs),
     Checkpoint {
         state: Arc<State>,
         start: Tail,
@@ -47,15 +51,28 @@ pub(crate) struct Desk {
     pub(crate) queue: mpsc::WeakSender<Request>,
     /// What documents are tagged with.
     pub(crate) key: Option<Arc<dyn StackKey>>,
+    /// Who gets the outputs apart.
+    pub(crate) publication: Option<Publication>,
+}
+
+/// What an earlier owner left unwritten.
+#[derive(Default)]
+pub(crate) struct Unwritten {
+    pub(crate) documents: Vec<RevisionDocument>,
+    pub(crate) outputs: Option<(Serial, StackOutputs)>,
 }
 
 impl Scribe {
-    /// Starts it. `missing` are documents that an earlier owner left unwritten.
-    pub(crate) fn start(desk: Desk, base: Base, journal_bytes: u64, missing: Vec<RevisionDocument>) -> Self {
+    /// Starts it.
+    pub(crate) fn start(desk: Desk, base: Base, journal_bytes: u64, unwritten: Unwritten) -> Self {
         let (tasks, todo) = mpsc::unbounded_channel();
-        for document in missing {
+        for document in unwritten.documents {
             let _ = tasks.send(Task::Document(Box::new(document))).ok();
         }
+        if let Some((serial, outputs)) = unwritten.outputs {
+            let _ = tasks.send(Task::Outputs(serial, outputs)).ok();
+        }
+        let publishes = desk.publication.is_some();
         let (set_base, base) = watch::channel(base);
         let running = Some(tokio::spawn(desk.run(todo, set_base)));
         Self {
@@ -63,6 +80,7 @@ impl Scribe {
             base,
             journal_bytes,
             running,
+            publishes,
             checkpointing: Arc::new(tokio::sync::Semaphore::new(1)),
         }
     }
@@ -72,10 +90,14 @@ impl Scribe {
         self.base.borrow().clone()
     }
 
-    /// A frame is durable; `ending` is the mark in it.
-    pub(crate) fn appended(&mut self, frame: &Frame, ending: Option<Record>) {
+    /// A frame is durable; `ending` is the mark in it, and `state` what it led to.
+    pub(crate) fn appended(&mut self, frame: &Frame, ending: Option<Record>, state: &State) {
         self.journal_bytes += frame.bytes().len() as u64;
         if let Some(document) = ending.and_then(|record| RevisionDocument::of_record(frame, record)) {
+            if self.publishes && matches!(document.made, Made::Mark(_)) {
+                let outputs = Task::Outputs(document.revision.serial(), state.outputs().clone());
+                let _ = self.tasks.send(outputs).ok();
+            }
             let _ = self.tasks.send(Task::Document(Box::new(document))).ok();
         }
     }
@@ -117,6 +139,10 @@ impl Desk {
         while let Some(task) = todo.recv().await {
             match task {
                 Task::Document(document) => behind |= self.write_document(&document).await.is_err(),
+                // The next owner writes those of the current revision.
+                Task::Outputs(serial, outputs) => {
+                    let _ = self.publish(serial, &outputs).await.ok();
+                }
                 Task::Checkpoint { state, start, permit } => {
                     if !behind && let Ok(made) = self.checkpoint(state, start).await {
                         base.send_replace(made.clone());
@@ -135,6 +161,15 @@ impl Desk {
             None => document.encode(),
         };
         self.writer.create(&name, bytes.into()).await
+    }
+
+    async fn publish(&self, serial: Serial, outputs: &StackOutputs) -> Result<()> {
+        match (&self.publication, &self.key) {
+            (Some(publication), Some(key)) => {
+                publication.publish(&*self.writer, &**key, serial, outputs).await
+            }
+            _ => Ok(()),
+        }
     }
 
     async fn checkpoint(&self, state: Arc<State>, start: Tail) -> Result<Base> {

@@ -11,9 +11,10 @@ pub use across::MoveDone;
 pub use settling::MoveSettled;
 
 use crate::intent::UpdateRequest;
+use crate::outputs::{self, Publication};
 use crate::queue::{Answer, Job, Prepared, Published, Queue, Request, WAITING, Work, ended};
 use crate::recovery;
-use crate::scribe::{Desk, Scribe};
+use crate::scribe::{Desk, Scribe, Unwritten};
 use crate::sealing::Seal;
 use crate::stack::Stack;
 use crate::update::Update;
@@ -73,7 +74,11 @@ impl Session {
         };
         witness::require_onward(&stack, &point, seal.key()).await?;
         recovery::finish_rename(&stack, &*writer, &head).await?;
-        let missing = recovery::missing_documents(&stack, &replayed).await?;
+        let publication = Publication::of(&head);
+        let unwritten = Unwritten {
+            documents: recovery::missing_documents(&stack, &replayed).await?,
+            outputs: outputs::unpublished(&stack, publication.as_ref(), &replayed).await?,
+        };
         let recovered: Arc<[PendingOperation]> = replayed.state.pending().cloned().collect();
         let interrupted = replayed.state.update().is_some();
         let (sender, requests) = mpsc::channel(WAITING);
@@ -84,8 +89,9 @@ impl Session {
             stack: head.name.to_string(),
             queue: sender.downgrade(),
             key: seal.shared_key(),
+            publication,
         };
-        let scribe = Scribe::start(desk, base, replayed.journal_bytes, missing);
+        let scribe = Scribe::start(desk, base, replayed.journal_bytes, unwritten);
         let published = Published {
             state: Arc::new(replayed.state.clone()),
             tail,

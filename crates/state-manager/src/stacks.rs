@@ -333,6 +333,14 @@ impl Stacks {
         Ok(())
     }
 
+    pub(crate) fn keys(&self) -> Option<&dyn KeyProvider> {
+        self.keys.as_deref()
+    }
+
+    pub(crate) fn witness(&self) -> Option<&dyn Witness> {
+        self.witness.as_deref()
+    }
+
     pub(crate) fn backend(&self) -> &dyn Backend {
         &*self.backend
     }

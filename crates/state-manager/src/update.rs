@@ -2,7 +2,7 @@
 
 use crate::came_back::CameBack;
 use crate::intent::Intent;
-use crate::logs::Buffer;
+use crate::logs::{Buffer, Voice};
 use crate::queue::{Prepared, has_long_string};
 use crate::sealing::Seal;
 use crate::session::Session;
@@ -30,7 +30,8 @@ pub struct Update {
 
 impl Update {
     pub(crate) fn new(session: Session, id: UpdateId) -> Self {
-        let log = Arc::default();
+        let entropy = &session.stack().environment().entropy;
+        let log = Arc::new(Buffer::new(Voice::of(session.seal().key(), entropy)));
         Self { session, id, log }
     }
 

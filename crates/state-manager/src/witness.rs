@@ -46,6 +46,19 @@ pub struct Seen {
     /// The journal's chain there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<Digest>,
+    /// The outputs that were published apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outputs: Option<SeenOutputs>,
+}
+
+/// What a client saw last of the outputs that a stack published apart.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct SeenOutputs {
+    /// The key that sealed them.
+    pub key: KeyId,
+    /// The serial of the revision that they were of.
+    pub serial: Serial,
 }
 
 impl Seen {
@@ -197,11 +210,7 @@ pub(crate) async fn look(
     {
         return Ok(Some(regression));
     }
-    let key = key.map(StackKey::id);
-    let now = Seen {
-        key: key.or(before.as_ref().and_then(|before| before.key)),
-        ..point.seen()
-    };
+    let now = point.seen(before.as_ref(), key);
     if before.as_ref() != Some(&now) {
         witness.remember(stack.lineage(), Some(&now)).await;
     }
@@ -210,12 +219,11 @@ pub(crate) async fn look(
 
 /// Remembers what a session left behind.
 pub(crate) async fn keep(stack: &Stack, point: &Point<'_>, key: Option<&dyn StackKey>) {
-    if let Some(witness) = stack.witness() {
-        let seen = Seen {
-            key: key.map(StackKey::id),
-            ..point.seen()
-        };
-        witness.remember(stack.lineage(), Some(&seen)).await;
+    if let Some(witness) = stack.witness()
+        && let Ok(before) = witness.seen(stack.lineage()).await
+    {
+        let now = point.seen(before.as_ref(), key);
+        witness.remember(stack.lineage(), Some(&now)).await;
     }
 }
 

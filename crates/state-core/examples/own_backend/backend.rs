@@ -233,7 +233,7 @@ impl Backend for ShelfBackend {
 
     async fn list(&self, lineage: Lineage, kind: ObjectKind) -> Result<Vec<ObjectName>> {
         self.head(lineage)?;
-        let prefix = format!("stacks/{lineage}/{}/", kind.folder());
+        let prefix = format!("{}/", kind.path(lineage));
         let found = self.shelf.below(&prefix).into_iter();
         let mut names: Vec<_> = found
             .filter_map(|(key, _)| ObjectName::from_file_name(kind, key.strip_prefix(&prefix)?))

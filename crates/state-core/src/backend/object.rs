@@ -2,6 +2,7 @@
 
 use crate::counter::{Serial, Slot};
 use crate::digest::KeyId;
+use crate::id::Lineage;
 use crate::revision::RevisionId;
 use std::fmt;
 
@@ -17,19 +18,31 @@ pub enum ObjectKind {
     Log,
     /// Data keys, wrapped.
     Key,
+    /// A stack's outputs for those who may read nothing else: apart from the rest, so that a store's access rules can
+    /// tell them apart.
+    Outputs,
 }
 
 impl ObjectKind {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Snapshot, Self::Update, Self::Log, Self::Key];
+    pub const ALL: [Self; 5] = [Self::Snapshot, Self::Update, Self::Log, Self::Key, Self::Outputs];
 
-    /// The folder that holds them.
+    /// The path of the folder that holds those of a stack, from the store's root.
+    pub fn path(self, lineage: Lineage) -> String {
+        match self {
+            Self::Outputs => format!("{}/{lineage}", self.folder()),
+            _ => format!("stacks/{lineage}/{}", self.folder()),
+        }
+    }
+
+    /// The name of the folder that holds them.
     pub const fn folder(self) -> &'static str {
         match self {
             Self::Snapshot => "snapshots",
             Self::Update => "updates",
             Self::Log => "logs",
             Self::Key => "keys",
+            Self::Outputs => "outputs",
         }
     }
 }
@@ -56,6 +69,8 @@ pub enum ObjectName {
         /// The data key in it.
         id: KeyId,
     },
+    /// `<serial:020>.json`, in `outputs/<lineage>/` of the store
+    Outputs(Serial),
 }
 
 impl ObjectName {
@@ -66,6 +81,7 @@ impl ObjectName {
             Self::Update(_) => ObjectKind::Update,
             Self::Log(_) => ObjectKind::Log,
             Self::Key { .. } => ObjectKind::Key,
+            Self::Outputs(_) => ObjectKind::Outputs,
         }
     }
 
@@ -76,6 +92,7 @@ impl ObjectName {
             Self::Update(revision) => format!("{:020}-{}.json", revision.serial().get(), revision.short()),
             Self::Log(serial) => format!("{:020}.jsonl.zst", serial.get()),
             Self::Key { number, id } => format!("{number:020}-{id}.age"),
+            Self::Outputs(serial) => format!("{:020}.json", serial.get()),
         }
     }
 
@@ -95,6 +112,7 @@ impl ObjectName {
                 number,
                 id: short.parse().ok()?,
             },
+            (ObjectKind::Outputs, "json") => Self::Outputs(Serial(number)),
             _ => return None,
         };
         (name.file_name() == file).then_some(name)
@@ -127,6 +145,7 @@ mod tests {
                 number: 3,
                 id: KeyId::from_bytes([7; 16]).unwrap(),
             },
+            ObjectName::Outputs(Serial(7)),
         ] {
             let file = name.file_name();
             for kind in ObjectKind::ALL {
@@ -148,7 +167,7 @@ mod tests {
             "00000000000000000007-.jsonl.zst",
             "00000000000000000007-0123456789abcdef.jsonl.zst",
             "+0000000000000000007.jsonl.zst",
-            "00000000000000000007.json",
+            "7.json",
             "00000000000000000007-0123456789ABCDEF.json",
             "00000000000000000007-0123.json.zst",
             ".tmp-7",

@@ -66,22 +66,3 @@ fn batches_are_all_or_nothing() {
     let swapped = [("a", sealed[0].as_str()), ("b", sealed[0].as_str())];
     assert!(crypter.decrypt_all(&swapped).is_err());
 }
-
-#[test]
-fn a_stack_gets_its_crypter_by_lineage() {
-    let mut crypters = ConfigCrypters::new(Arc::new(SeededEntropy::new(1)));
-    let lineage = Lineage::from_bits([1; 16]);
-    crypters.insert(lineage, Arc::new(DataKey::from_bytes(&[1; 32])));
-    let names: [StackName; 2] = ["shop/dev", "shop/prod"].map(|name| name.parse().unwrap());
-    let sealed = crypters
-        .crypter(&names[0], lineage)
-        .unwrap()
-        .encrypt("db", b"hunter2!")
-        .unwrap();
-    let renamed = crypters.crypter(&names[1], lineage).unwrap();
-    assert_eq!(renamed.decrypt("db", &sealed).unwrap(), b"hunter2!");
-    let error = crypters
-        .crypter(&names[0], Lineage::from_bits([2; 16]))
-        .unwrap_err();
-    assert_eq!(error.kind(), state_core::ErrorKind::Unsupported);
-}

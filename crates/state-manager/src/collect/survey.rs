@@ -214,7 +214,9 @@ impl Survey {
             PieceName::Object(ObjectName::Update(revision)) => {
                 revision.serial() < cut.serial || is_forgotten(revision)
             }
-            PieceName::Object(ObjectName::Log(serial)) => *serial < cut.serial || serials.contains(serial),
+            PieceName::Object(ObjectName::Log(serial) | ObjectName::Outputs(serial)) => {
+                *serial < cut.serial || serials.contains(serial)
+            }
             PieceName::Object(name @ ObjectName::Snapshot { slot, .. }) => {
                 (*slot < cut.start || released.contains(name)) && !kept.contains(name)
             }

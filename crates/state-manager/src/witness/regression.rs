@@ -3,6 +3,7 @@
 use super::Seen;
 use state_core::backend::{JournalView, Tail};
 use state_core::journal::Frame;
+use state_core::sealing::StackKey;
 use state_core::{Base, Digest, Epoch, Serial, Slot, State};
 
 /// Where a stack is: what of it only grows.
@@ -26,10 +27,11 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// What is to be remembered of it.
-    pub(super) fn seen(&self) -> Seen {
+    /// What is to be remembered of it, after what was known before.
+    pub(super) fn seen(&self, before: Option<&Seen>, key: Option<&dyn StackKey>) -> Seen {
         Seen {
-            key: None,
+            key: key.map(StackKey::id).or(before.and_then(|before| before.key)),
+            outputs: before.and_then(|before| before.outputs.clone()),
             epoch: self.epoch,
             serial: self.serial,
             next: self.tail.next,

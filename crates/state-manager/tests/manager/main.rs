@@ -12,6 +12,8 @@ mod files;
 mod moves;
 mod names;
 mod persistent;
+#[cfg(feature = "fs")]
+mod published;
 mod reading;
 mod registry;
 mod revisions;

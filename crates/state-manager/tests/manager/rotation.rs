@@ -229,3 +229,49 @@ async fn what_only_looks_sealed_in_a_plain_stack_is_left_alone() {
     let open = stack.reveal(stack.current().await.unwrap()).await.unwrap();
     assert_eq!(open.entries[0].inputs, lookalike.inputs);
 }
+
+#[tokio::test]
+async fn a_history_that_is_forgotten_with_its_key_leaves_nothing_that_the_old_key_opens() {
+    let backend = MemoryBackend::default();
+    let (anna, bob) = (generate_identity(), generate_identity());
+    let of_anna = stacks(&backend, 1).with_keys(keys(1, &anna));
+    let stack = of_anna.new_stack(&"shop".parse().unwrap()).await.unwrap();
+    let first = deploy_secret(&stack, "a").await;
+    stack
+        .add_recipients("recipients add", &[bob.recipient().to_owned()])
+        .await
+        .unwrap();
+    let second = deploy_secret(&stack, "b").await;
+    let rekey = Rekey {
+        recipients: Some(vec![anna.recipient().to_owned()]),
+        forget_history: true,
+        ..Rekey::default()
+    };
+    let rekeyed = stack.rekey("recipients remove", rekey).await.unwrap();
+    assert_eq!(rekeyed.older, []);
+    let of_bob = as_seen_by(&backend, &bob).await;
+    for gone in [&first, &second] {
+        assert_eq!(stack.get(gone).await.unwrap_err().kind(), ErrorKind::NotFound);
+        assert!(passwords(&of_bob, gone).await.is_err());
+    }
+    assert_eq!(
+        stack.list().await.unwrap(),
+        std::slice::from_ref(&rekeyed.revision)
+    );
+    let old = state_core::Backend::pieces(&backend, stack.lineage(), state_core::Slot(u64::MAX))
+        .await
+        .unwrap();
+    let floor = stack.tip().await.unwrap().head.floor;
+    for piece in old {
+        if let state_core::backend::PieceName::Object(state_core::backend::ObjectName::Snapshot {
+            slot,
+            ..
+        }) = piece.name
+        {
+            assert!(slot >= floor, "a snapshot under the old key is left");
+        }
+    }
+    assert_eq!(passwords(&stack, &rekeyed.revision).await.unwrap(), 2);
+    assert!(stack.verify(true).await.unwrap().report.is_valid());
+    deploy_secret(&stack, "c").await;
+}

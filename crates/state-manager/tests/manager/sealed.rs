@@ -313,3 +313,79 @@ async fn who_has_no_key_changes_no_head_frame_or_document_unnoticed() {
         );
     }
 }
+
+#[tokio::test]
+async fn what_providers_say_is_sealed_too_and_opens_with_the_key_of_its_time() {
+    use state_core::{LogLevel, LogLine, Timestamp};
+    use state_manager::{LogQuery, Rekey};
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let identity = generate_identity();
+    let stack = sealed_stack(&root, &identity).await;
+    for _ in 0..2 {
+        let session = stack.lock("work").await.unwrap();
+        let update = start(&session).await;
+        let message = format!("the server said {CANARY}");
+        update.log(&LogLine::new(
+            Timestamp::new("2026-01-01T00:00:00Z"),
+            LogLevel::Error,
+            message,
+        ));
+        update.finish(UpdateResult::Failed).await.unwrap();
+        session.close().await.unwrap();
+        stack.rekey("rekey", Rekey::default()).await.unwrap();
+    }
+    for (path, bytes) in bytes_below(&root) {
+        assert!(!String::from_utf8_lossy(&bytes).contains(CANARY), "{path}");
+    }
+    let said = async |keys| {
+        let lines = opened(&root, keys)
+            .await
+            .logs(&LogQuery::default())
+            .await
+            .unwrap();
+        lines
+            .into_iter()
+            .map(|line| line.line.message)
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(said(None).await, ["(sealed)", "(sealed)"]);
+    let line = format!("the server said {CANARY}");
+    assert_eq!(said(Some(keys(9, &identity))).await, [line.clone(), line]);
+}
+
+#[tokio::test]
+async fn a_stack_gives_out_a_crypter_under_its_own_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let identity = generate_identity();
+    sealed_stack(&root, &identity).await;
+    let name = "shop".parse().unwrap();
+    let stacks = |with: bool| {
+        let stacks = Stacks::open(&format!("file://{}", root.display()), environment(5)).unwrap();
+        if with {
+            stacks.with_keys(keys(5, &identity))
+        } else {
+            stacks
+        }
+    };
+    let missing = stacks(true).crypter(&name).await.unwrap_err();
+    assert_eq!(
+        missing.kind(),
+        ErrorKind::Sealed,
+        "it has no key before its first writer"
+    );
+    let stack = stacks(true).get(&name).await.unwrap().unwrap();
+    stack.lock("first").await.unwrap().close().await.unwrap();
+    let crypter = stacks(true).crypter(&name).await.unwrap();
+    let values: [(&str, &[u8]); 2] = [("db", CANARY.as_bytes()), ("api", b"")];
+    let tokens = crypter.encrypt_all(&values).unwrap();
+    assert!(tokens.iter().all(|token| !token.contains(CANARY)));
+    let again = stacks(true).crypter(&name).await.unwrap();
+    assert_eq!(again.decrypt("db", &tokens[0]).unwrap(), CANARY.as_bytes());
+    assert!(again.decrypt("api", &tokens[0]).is_err(), "in another context");
+    assert_eq!(
+        stacks(false).crypter(&name).await.unwrap_err().kind(),
+        ErrorKind::Sealed
+    );
+}

@@ -35,7 +35,7 @@ async fn a_stack_gets_its_crypter_from_the_provider() {
     let (backend, stack) = new_stack().await;
     let stacks = stacks(&backend, 2);
     let without = stacks.crypter(stack.name()).await.unwrap_err();
-    assert_eq!(without.kind(), ErrorKind::Unsupported);
+    assert_eq!(without.kind(), ErrorKind::Sealed);
     let stacks = stacks.with_crypters(Arc::new(Keys(stack.lineage())));
     let crypter = stacks.crypter(stack.name()).await.unwrap();
     let sealed = crypter.encrypt("config", b"abc").unwrap();

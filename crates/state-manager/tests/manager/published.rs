@@ -1,0 +1,208 @@
+//! Outputs with recipients of their own: who holds only an output key reads the outputs, and nothing else.
+
+use super::*;
+use state_core::mutation::StackOutputs;
+use state_core::{ErrorKind, Json, Serial};
+use state_encrypt::{GeneratedIdentity, generate_identity};
+use state_manager::{ProcessWitness, PublishedOutputs, Rekey};
+use std::path::PathBuf;
+
+const SECRET: &str = "correct-horse-battery";
+
+fn outputs(url: &str) -> StackOutputs {
+    let text = |text: &str| Json::parse(&format!("{text:?}")).unwrap();
+    StackOutputs {
+        values: [
+            ("password".to_owned(), text(SECRET)),
+            ("url".to_owned(), text(url)),
+        ]
+        .into(),
+        sensitive: vec!["password".to_owned()],
+    }
+}
+
+async fn set_outputs(stack: &Stack, url: &str) -> state_core::RevisionId {
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    update.set_outputs(outputs(url)).await.unwrap();
+    let revision = update.finish(UpdateResult::Succeeded).await.unwrap();
+    session.close().await.unwrap();
+    revision
+}
+
+/// A store in a folder, with a sealed stack of Anna's whose outputs Carl gets.
+struct Shop {
+    folder: tempfile::TempDir,
+    anna: GeneratedIdentity,
+    carl: GeneratedIdentity,
+    witness: Arc<ProcessWitness>,
+}
+
+impl Shop {
+    async fn new() -> Self {
+        let shop = Self {
+            folder: tempfile::tempdir().unwrap(),
+            anna: generate_identity(),
+            carl: generate_identity(),
+            witness: Arc::default(),
+        };
+        let stack = shop.stacks(1, &shop.anna);
+        let stack = stack.new_stack(&"shop".parse().unwrap()).await.unwrap();
+        set_outputs(&stack, "db://first").await;
+        let carl = [shop.carl.recipient().to_owned()];
+        assert_eq!(stack.add_output_recipients("add", &carl).await.unwrap(), carl);
+        shop
+    }
+
+    fn root(&self) -> PathBuf {
+        self.folder.path().join("store")
+    }
+
+    fn stacks(&self, seed: u64, identity: &GeneratedIdentity) -> Stacks {
+        let url = format!("file://{}", self.root().display());
+        Stacks::create(&url, environment(seed))
+            .unwrap()
+            .with_keys(keys(seed, identity))
+    }
+
+    async fn stack(&self, seed: u64) -> Stack {
+        let stacks = self.stacks(seed, &self.anna);
+        stacks.get(&"shop".parse().unwrap()).await.unwrap().unwrap()
+    }
+
+    async fn read(&self, identity: &GeneratedIdentity) -> state_core::Result<Option<PublishedOutputs>> {
+        let stacks = self.stacks(30, identity).with_witness(self.witness.clone());
+        stacks.published_outputs(&"shop".parse().unwrap()).await
+    }
+
+    fn documents(&self) -> Vec<PathBuf> {
+        let folder = std::fs::read_dir(self.root().join("outputs")).unwrap().next();
+        let files = std::fs::read_dir(folder.unwrap().unwrap().path()).unwrap();
+        let mut files: Vec<_> = files.map(|file| file.unwrap().path()).collect();
+        files.sort();
+        files
+    }
+}
+
+#[tokio::test]
+async fn who_holds_only_an_output_key_reads_the_outputs_and_nothing_else() {
+    let shop = Shop::new().await;
+    let read = shop.read(&shop.carl).await.unwrap().unwrap();
+    assert_eq!((read.serial, &read.outputs), (Serial(2), &outputs("db://first")));
+    let latest = set_outputs(&shop.stack(3).await, "db://second").await;
+    let read = shop.read(&shop.carl).await.unwrap().unwrap();
+    assert_eq!(
+        (read.serial, &read.outputs),
+        (latest.serial(), &outputs("db://second"))
+    );
+    for document in shop.documents() {
+        assert!(!std::fs::read_to_string(document).unwrap().contains(SECRET));
+    }
+
+    let of_carl = shop.stacks(4, &shop.carl).get(&"shop".parse().unwrap()).await;
+    let of_carl = of_carl.unwrap().unwrap();
+    let shown = of_carl.current().await.unwrap();
+    assert_eq!(of_carl.reveal(shown).await.unwrap_err().kind(), ErrorKind::Sealed);
+    assert_eq!(of_carl.lock("write").await.unwrap_err().kind(), ErrorKind::Sealed);
+    let stranger = generate_identity();
+    assert_eq!(shop.read(&stranger).await.unwrap_err().kind(), ErrorKind::Sealed);
+}
+
+#[tokio::test]
+async fn who_is_no_recipient_of_outputs_any_more_reads_none_that_are_new() {
+    let shop = Shop::new().await;
+    let dora = generate_identity();
+    let stack = shop.stack(3).await;
+    stack
+        .add_output_recipients("add", &[dora.recipient().to_owned()])
+        .await
+        .unwrap();
+    assert!(shop.read(&dora).await.is_ok());
+    let rekey = Rekey {
+        outputs: Some(vec![dora.recipient().to_owned()]),
+        ..Rekey::default()
+    };
+    stack.rekey("remove", rekey).await.unwrap();
+    assert_eq!(stack.output_recipients().await.unwrap(), [dora.recipient()]);
+    set_outputs(&stack, "db://second").await;
+    assert_eq!(shop.read(&shop.carl).await.unwrap_err().kind(), ErrorKind::Sealed);
+    // Nobody vouches for the new key to those who hold nothing else.
+    assert_eq!(shop.read(&dora).await.unwrap_err().kind(), ErrorKind::Distrusted);
+    let newcomer = Shop {
+        witness: Arc::default(),
+        ..shop
+    };
+    let read = newcomer.read(&dora).await.unwrap().unwrap();
+    assert_eq!(read.outputs, outputs("db://second"));
+}
+
+#[tokio::test]
+async fn what_a_writer_did_not_publish_before_it_died_the_next_one_publishes() {
+    let shop = Shop::new().await;
+    let latest = shop.documents().pop().unwrap();
+    for document in shop.documents() {
+        std::fs::remove_file(document).unwrap();
+    }
+    assert_eq!(shop.read(&shop.carl).await.unwrap(), None);
+    shop.stack(3)
+        .await
+        .lock("look")
+        .await
+        .unwrap()
+        .close()
+        .await
+        .unwrap();
+    assert_eq!(shop.documents(), [latest]);
+    let read = shop.read(&shop.carl).await.unwrap().unwrap();
+    assert_eq!(read.outputs, outputs("db://first"));
+}
+
+#[tokio::test]
+async fn published_outputs_that_were_changed_or_put_back_are_refused() {
+    let shop = Shop::new().await;
+    shop.read(&shop.carl).await.unwrap();
+    let first = shop.documents().pop().unwrap();
+    set_outputs(&shop.stack(3).await, "db://second").await;
+    let second = shop.documents().pop().unwrap();
+    let (older, honest) = (std::fs::read(&first).unwrap(), std::fs::read(&second).unwrap());
+
+    let refused = async |bytes: &[u8]| {
+        std::fs::write(&second, bytes).unwrap();
+        let error = shop.read(&shop.carl).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Sealed, "{error}");
+    };
+    refused(&older).await;
+    refused(&honest[..honest.len() / 2]).await;
+    for at in (0..honest.len()).step_by(7) {
+        let mut flipped = honest.clone();
+        flipped[at] ^= 1;
+        refused(&flipped).await;
+    }
+    std::fs::write(&second, &honest).unwrap();
+    assert!(shop.read(&shop.carl).await.is_ok());
+    std::fs::remove_file(&second).unwrap();
+    let error = shop.read(&shop.carl).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Distrusted, "{error}");
+}
+
+#[tokio::test]
+async fn what_is_no_recipient_gets_no_outputs_and_nothing_changes() {
+    let shop = Shop::new().await;
+    let stack = shop.stack(3).await;
+    let before = (stack.list().await.unwrap(), shop.documents());
+    for wrong in ["age1typo", "passphrase", ""] {
+        let error = stack.add_output_recipients("add", &[wrong.to_owned()]).await;
+        assert!(error.is_err(), "{wrong:?}");
+    }
+    assert_eq!(stack.output_recipients().await.unwrap(), [shop.carl.recipient()]);
+    assert_eq!((stack.list().await.unwrap(), shop.documents()), before);
+    let plain = shop.stacks(5, &shop.anna);
+    let plain = plain
+        .new_stack_with(&"plain".parse().unwrap(), Policy::Plaintext)
+        .await
+        .unwrap();
+    let error = plain
+        .add_output_recipients("add", &[shop.carl.recipient().to_owned()])
+        .await;
+    assert_eq!(error.unwrap_err().kind(), ErrorKind::Sealed);
+}
