@@ -71,9 +71,9 @@ pub(crate) struct GlobalArgs {
     /// When to use colours. `auto` honours NO_COLOR, CLICOLOR_FORCE and TERM=dumb.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]
     pub(crate) color: Color,
-    /// Say on stderr which store and stack are used.
-    #[arg(long, short, global = true)]
-    pub(crate) verbose: bool,
+    /// Say on stderr which store and stack are used. May be repeated.
+    #[arg(long, short, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
 }
 
 /// A value of a store's configuration. Perhaps it is secret: only the schema knows.
@@ -140,6 +140,10 @@ pub(crate) enum Command {
     Recipients(commands::recipients::Command),
     /// Give a sealed stack a new data key.
     Rekey(commands::rekey::Args),
+    /// Seal and open single values with the stack's key.
+    #[command(subcommand)]
+    Secret(commands::secret::Command),
+    Trust(commands::trust::Args),
     /// Show whom others must add so that you can open their stacks; make an identity.
     Identity(commands::identity::Args),
     Gc(commands::gc::Args),

@@ -23,9 +23,11 @@ pub(crate) mod recipients;
 pub(crate) mod rekey;
 pub(crate) mod rollback;
 pub(crate) mod schema;
+pub(crate) mod secret;
 pub(crate) mod show;
 pub(crate) mod stack;
 pub(crate) mod surgery;
+pub(crate) mod trust;
 pub(crate) mod verify;
 
 use crate::args::Command;
@@ -54,6 +56,8 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::Encrypt(args) => encrypt::run(context, args).await,
         Command::Recipients(command) => recipients::run(context, command).await,
         Command::Rekey(args) => rekey::run(context, args).await,
+        Command::Secret(command) => secret::run(context, command).await,
+        Command::Trust(args) => trust::run(context, args).await,
         Command::Identity(args) => identity::run(context, args),
         Command::Gc(args) => gc::run(context, args).await,
         Command::Verify(args) => verify::run(context, args).await,

@@ -24,7 +24,7 @@ const PASSPHRASE: &str = "STATECTL_PASSPHRASE";
 #[derive(Debug, clap::Args)]
 pub(crate) struct NewStack {
     /// What is sealed in a new stack: what is marked as sensitive, all values, or nothing.
-    #[arg(long, env = "STATECTL_POLICY", value_enum, default_value_t = Sealing::Plaintext, value_name = "POLICY")]
+    #[arg(long, env = "STATECTL_POLICY", value_enum, default_value_t = Sealing::Sensitive, value_name = "POLICY")]
     pub(crate) policy: Sealing,
 }
 

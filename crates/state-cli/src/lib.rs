@@ -31,6 +31,7 @@ mod reading;
 mod render;
 mod revision;
 mod store;
+mod witness;
 
 pub use exit::ExitCode;
 

@@ -1,8 +1,10 @@
 //! What is special about a stack or an entry right now, in a word each.
 
 use serde::Serialize;
-use state_core::{Entry, Invalidation, PendingOperation, RevisionId, Snapshot, StackName};
-use state_manager::{Authenticity, View};
+use state_core::{
+    Entry, FactoryInfo, Invalidation, PendingOperation, RevisionId, Serial, Snapshot, StackName, Timestamp,
+};
+use state_manager::{Authenticity, PublishedOutputs, View};
 
 /// Which stack a command looked at, and whether its state is known to say what the world is (seed 000).
 #[derive(Debug, Serialize)]
@@ -21,6 +23,12 @@ pub(crate) struct Standing {
     /// Whether it isn't known to be from those who have the stack's key.
     #[serde(skip)]
     pub(crate) unchecked: bool,
+    /// How the store went back since it was seen last.
+    #[serde(skip)]
+    pub(crate) regression: Option<String>,
+    /// The serial of the revision whose outputs were published, if nothing else was read.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) published: Option<Serial>,
     /// Since when the state as a whole isn't reliable, whatever is pending.
     pub(crate) invalidated: Option<Invalidation>,
     /// The revision that was looked at, if one was asked for; `revision` is the same then.
@@ -38,6 +46,8 @@ impl Standing {
             pending: view.state.pending().count() + view.state.incoming().count(),
             reliable: view.is_reliable(),
             unchecked: view.authenticity == Authenticity::Unchecked,
+            regression: view.regression.clone(),
+            published: None,
             invalidated: view.state.invalidated().cloned(),
             at: None,
         }
@@ -53,8 +63,32 @@ impl Standing {
             reliable: snapshot.pending_operations.is_empty() && snapshot.invalidated.is_none(),
             invalidated: snapshot.invalidated.clone(),
             unchecked: false,
+            regression: None,
+            published: None,
             at: Some(revision),
         }
+    }
+
+    /// What is known of a stack to those who read only the outputs that it published, and these.
+    pub(crate) fn published(name: &StackName, published: PublishedOutputs) -> (Self, Snapshot) {
+        let standing = Self {
+            stack: name.to_string(),
+            revision: None,
+            update_open: false,
+            pending: 0,
+            reliable: true,
+            invalidated: None,
+            unchecked: false,
+            regression: None,
+            published: Some(published.serial),
+            at: None,
+        };
+        let snapshot = Snapshot {
+            outputs: published.outputs.values,
+            sensitive_outputs: published.outputs.sensitive,
+            ..Snapshot::new(FactoryInfo::default(), name.to_string(), Timestamp::new(""))
+        };
+        (standing, snapshot)
     }
 
     /// That the state as a whole isn't reliable, if so.
@@ -82,6 +116,16 @@ impl Standing {
         let mut warnings = Vec::new();
         if self.unchecked {
             warnings.push("authenticity unchecked: no identity at hand opens the stack's key".to_owned());
+        }
+        if let Some(regression) = &self.regression {
+            warnings.push(format!(
+                "{regression}; if it was restored on purpose, say so: `statectl trust --accept`"
+            ));
+        }
+        if let Some(serial) = self.published {
+            warnings.push(format!(
+                "these are the outputs that were published at serial {serial}: no identity at hand reads the rest of the stack"
+            ));
         }
         if self.update_open {
             warnings.push("an update is open: this is the state after its last acknowledged step".to_owned());

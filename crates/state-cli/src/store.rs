@@ -6,6 +6,7 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::nearest::nearest;
 use crate::output::to_stderr;
+use crate::witness;
 use state_core::backend::Opening;
 use state_core::{Error, ErrorKind, StackName};
 use state_manager::{BackendRegistry, Session, Stack, Stacks, StoreRequest, file_url};
@@ -77,7 +78,15 @@ pub(crate) fn connect(context: &Context, url: &str, opening: Opening) -> state_c
         Opening::Existing => Stacks::open_with(&registry, &store, environment)?,
         Opening::Create => Stacks::create_with(&registry, &store, environment)?,
     };
-    Ok(with_keys(context, stacks))
+    Ok(with_memory(context, with_keys(context, stacks)))
+}
+
+/// The store, for who remembers what they saw of it.
+fn with_memory(context: &Context, stacks: Stacks) -> Stacks {
+    match witness::of(context, &stacks.url()) {
+        Some(witness) => stacks.with_witness(witness),
+        None => stacks,
+    }
 }
 
 /// The store, for who has identities at hand.
@@ -267,7 +276,7 @@ pub(crate) async fn closed(session: Session) -> Option<String> {
 
 /// With `--verbose`: what is used.
 pub(crate) fn tell(context: &Context, what: &str) {
-    if context.global.verbose {
+    if context.global.verbose > 0 {
         to_stderr(&format!("using {}\n", crate::render::page::visible(what)));
     }
 }

@@ -21,7 +21,7 @@ const MAX_STORED: usize = MAX_LOG + (1 << 20);
 
 const LEVEL: i32 = 1;
 
-/// What stands for a message that nobody here opens.
+/// What stands for a message that stays sealed.
 const SEALED: &str = "(sealed)";
 
 /// Which lines are wanted. Each condition narrows; the default takes all.
@@ -39,6 +39,8 @@ pub struct LogQuery {
     pub update: Option<Serial>,
     /// The last so many.
     pub limit: Option<usize>,
+    /// Open what is sealed, with the identities at hand. Else a sealed message is `(sealed)`.
+    pub reveal: bool,
 }
 
 /// A line with the update that it belongs to.
@@ -137,7 +139,7 @@ impl Logs {
         let Some(short) = sealed::key_of_text(&line.message).map(str::to_owned) else {
             return Ok(());
         };
-        if !self.crypters.contains_key(&short) {
+        if self.asked.reveal && !self.crypters.contains_key(&short) {
             let entropy = Arc::clone(&self.stack.environment().entropy);
             let key = keys::by_digits(&self.stack, &short).await?;
             let crypter = key.and_then(|key| key.crypter(entropy).ok());
@@ -163,6 +165,7 @@ struct Asked {
     level: Option<LogLevel>,
     since: Option<jiff::Timestamp>,
     until: Option<jiff::Timestamp>,
+    reveal: bool,
 }
 
 impl Asked {
@@ -179,6 +182,7 @@ impl Asked {
             level: query.level,
             since: moment("since", &query.since)?,
             until: moment("until", &query.until)?,
+            reveal: query.reveal,
         })
     }
 

@@ -149,16 +149,24 @@ impl Stacks {
     /// `Corrupt` when its name pointer or its head is damaged; `Distrusted` when the name led to another, sealed one
     /// before.
     pub async fn get(&self, name: &StackName) -> Result<Option<Stack>> {
-        let Some(pointer) = self.backend.read_name(name).await? else {
-            return Ok(None);
-        };
-        let Some(head) = self.bound(&pointer).await? else {
+        let Some(head) = self.bound_head(name).await? else {
             return Ok(None);
         };
         if let Some(witness) = &self.witness {
             witness::require_name(&**witness, name, head.lineage).await?;
         }
         Ok(Some(self.stack(head.name, head.lineage)))
+    }
+
+    /// The head of the stack with this name, whether this client takes it for true or not.
+    ///
+    /// # Errors
+    /// `Corrupt` when its name pointer or its head is damaged.
+    pub async fn bound_head(&self, name: &StackName) -> Result<Option<Head>> {
+        match self.backend.read_name(name).await? {
+            Some(pointer) => self.bound(&pointer).await,
+            None => Ok(None),
+        }
     }
 
     /// Forgets what this client saw of the stack with this name, and takes for true what is there now.

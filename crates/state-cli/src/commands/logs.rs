@@ -13,7 +13,7 @@ use state_manager::{LogQuery, Stack, StoredLine};
 
 /// Print what was said during updates, the oldest first. With `--json` each line is a document of its own.
 ///
-/// Logs are printed as they were written: whoever writes one leaves out what is secret.
+/// What was said of a sealed stack is sealed too, and shows with `--show-secrets`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only what is about this entry, or one below it; with `*` (any text) or `?` (one character), about entries that match.
@@ -114,6 +114,7 @@ async fn query<'a>(
         until: moment("--until", &args.until)?,
         update,
         limit: None,
+        reveal: context.global.show_secrets,
     };
     Ok((query, matched))
 }

@@ -8,7 +8,7 @@ use crate::output::Report;
 use crate::prompt::confirm;
 use crate::store;
 use serde::Serialize;
-use state_manager::Rekey;
+use state_manager::{Rekey, Stack};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -20,6 +20,10 @@ pub(crate) enum Command {
         /// age1…, ssh-…, or `passphrase` for the one in STATECTL_PASSPHRASE.
         #[arg(value_name = "RECIPIENT", required = true)]
         recipients: Vec<String>,
+        /// Let them read the stack's outputs, and nothing else of it. Whether they can fetch more is for the store's
+        /// access rules.
+        #[arg(long)]
+        outputs: bool,
     },
     /// Let somebody open nothing new: the stack gets a new data key.
     #[command(visible_alias = "rm")]
@@ -27,38 +31,50 @@ pub(crate) enum Command {
         /// As `recipients list` shows them.
         #[arg(value_name = "RECIPIENT", required = true)]
         recipients: Vec<String>,
+        /// Of those who read outputs only.
+        #[arg(long)]
+        outputs: bool,
     },
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
 struct Listed {
     stack: String,
     recipients: Vec<String>,
+    /// Who can read the outputs, and nothing else.
+    of_outputs: Vec<String>,
 }
 
 /// Runs one of them.
 pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
     match command {
         Command::List => list(context).await,
-        Command::Add { recipients } => add(context, recipients).await,
-        Command::Remove { recipients } => remove(context, recipients).await,
+        Command::Add { recipients, outputs } => add(context, recipients, *outputs).await,
+        Command::Remove { recipients, outputs } => remove(context, recipients, *outputs).await,
     }
 }
 
 async fn list(context: &Context) -> Result<Report, CliError> {
     let stack = store::open_stack(context).await?;
-    let recipients = stack.recipients().await?;
-    report(context, stack.name().to_string(), recipients)
+    report(context, &stack).await
 }
 
-async fn add(context: &Context, more: &[String]) -> Result<Report, CliError> {
+async fn add(context: &Context, more: &[String], outputs: bool) -> Result<Report, CliError> {
     let stack = store::open_stack(context).await?;
-    let recipients = stack.add_recipients("recipients add", more).await?;
-    report(context, stack.name().to_string(), recipients)
+    match outputs {
+        true => stack.add_output_recipients("recipients add", more).await?,
+        false => stack.add_recipients("recipients add", more).await?,
+    };
+    report(context, &stack).await
 }
 
-fn report(context: &Context, stack: String, recipients: Vec<String>) -> Result<Report, CliError> {
-    let listed = Listed { stack, recipients };
+async fn report(context: &Context, stack: &Stack) -> Result<Report, CliError> {
+    let listed = Listed {
+        stack: stack.name().to_string(),
+        recipients: stack.recipients().await?,
+        of_outputs: stack.output_recipients().await?,
+    };
     Report::new(context, "recipients", &listed, Vec::new(), |page| {
         for recipient in &listed.recipients {
             page.line(recipient);
@@ -66,28 +82,39 @@ fn report(context: &Context, stack: String, recipients: Vec<String>) -> Result<R
         if listed.recipients.is_empty() {
             page.line("nobody: the stack is not sealed");
         }
+        for recipient in &listed.of_outputs {
+            page.line(format_args!("{recipient} (outputs only)"));
+        }
     })
 }
 
-async fn remove(context: &Context, gone: &[String]) -> Result<Report, CliError> {
+async fn remove(context: &Context, gone: &[String], outputs: bool) -> Result<Report, CliError> {
     let stack = store::open_stack(context).await?;
     let object = format!("stack {}", stack.name().short());
-    let mut recipients = stack.recipients().await?;
+    let mut recipients = match outputs {
+        true => stack.output_recipients().await?,
+        false => stack.recipients().await?,
+    };
     if let Some(stranger) = gone.iter().find(|one| !recipients.contains(one)) {
         let message = format!("{stranger} isn't one of its recipients; nothing was changed");
         return Err(CliError::new(ExitCode::NotFound, object, &message)
             .with_hint("see who is with `statectl recipients list`"));
     }
     recipients.retain(|one| !gone.contains(one));
-    if recipients.is_empty() {
+    if recipients.is_empty() && !outputs {
         let message = "nobody would be left who can open it; nothing was changed";
         return Err(CliError::new(ExitCode::Refused, object, message)
             .with_hint("add another recipient first: `statectl recipients add`"));
     }
     let question = format!("Give {object} a new data key without {}?", gone.join(", "));
     confirm(context, &object, &question)?;
+    let (of_all, of_outputs) = match outputs {
+        true => (None, Some(recipients)),
+        false => (Some(recipients), None),
+    };
     let request = Rekey {
-        recipients: Some(recipients),
+        recipients: of_all,
+        outputs: of_outputs,
         message: format!("removed {}", gone.join(", ")),
         ..Rekey::default()
     };

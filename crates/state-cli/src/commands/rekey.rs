@@ -13,6 +13,9 @@ use state_manager::{Rekey, Rekeyed, Stack};
 /// Give the stack a new data key, for the same recipients, and seal its current state with it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// Drop and delete all earlier revisions: they open with the old key.
+    #[arg(long)]
+    forget_history: bool,
     /// What to remember in the history.
     #[arg(long, short)]
     message: Option<String>,
@@ -44,8 +47,13 @@ impl Changed {
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let stack = store::open_stack(context).await?;
     let object = format!("stack {}", stack.name().short());
-    confirm(context, &object, &format!("Give {object} a new data key?"))?;
+    let question = match args.forget_history {
+        true => format!("Give {object} a new data key, and delete its whole history before now?"),
+        false => format!("Give {object} a new data key?"),
+    };
+    confirm(context, &object, &question)?;
     let request = Rekey {
+        forget_history: args.forget_history,
         message: args.message.clone().unwrap_or_default(),
         ..Rekey::default()
     };

@@ -1,10 +1,11 @@
 //! Every command that there is, run with `--json` once: what it prints is described, and nothing else is.
 
-use crate::sandbox::{Sandbox, fixture};
+use crate::sandbox::{Sandbox, fixture, run};
 use serde_json::Value;
 use state_core::{LogLevel, LogLine, Timestamp, UpdateKind, UpdateResult};
 use state_manager::{Intent, UpdateRequest};
 use std::collections::BTreeSet;
+use std::path::Path;
 
 const DATABASE: &str = "terraform_data.database";
 
@@ -19,10 +20,14 @@ impl Tour {
     /// Runs a command that succeeds; each line that it prints fits its schema. The first one's data comes back.
     #[track_caller]
     fn go(&mut self, arguments: &[&str]) -> Value {
-        let ran = self
-            .sandbox
-            .run(&[arguments, &["--json", "--yes"]].concat())
-            .exits(0);
+        self.go_with(arguments, Path::new("/dev/null"))
+    }
+
+    /// The same, with a file as its input.
+    #[track_caller]
+    fn go_with(&mut self, arguments: &[&str], input: &Path) -> Value {
+        let mut command = self.sandbox.command(&[arguments, &["--json", "--yes"]].concat());
+        let ran = run(command.stdin(std::fs::File::open(input).unwrap())).exits(0);
         assert_eq!(ran.stderr, "", "{arguments:?}");
         self.ran.push(arguments.join(" "));
         let mut first = None;
@@ -160,7 +165,26 @@ fn sealing(tour: &mut Tour) {
     tour.go(&["recipients", "add", other]);
     tour.go(&["recipients", "list"]);
     tour.go(&["recipients", "remove", other]);
+    tour.go(&["recipients", "add", "--outputs", other]);
     tour.go(&["rekey"]);
+    tour.go(&["trust"]);
+    let token = tour.sandbox.write("token.txt", "hunter2");
+    for (action, input) in [
+        ("encrypt", token),
+        ("encrypt", tour.sandbox.write("values.json", r#"{"a":"b"}"#)),
+    ] {
+        let batch = input.extension().is_some_and(|extension| extension == "json");
+        let what = if batch { "--batch" } else { "db" };
+        let sealed = tour.go_with(&["secret", action, what], &input);
+        let sealed = tour.sandbox.write(
+            "sealed.txt",
+            match sealed.as_str() {
+                Some(text) => text.to_owned(),
+                None => sealed.to_string(),
+            },
+        );
+        tour.go_with(&["secret", "decrypt", what], &sealed);
+    }
 }
 
 #[test]

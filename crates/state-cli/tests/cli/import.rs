@@ -161,9 +161,12 @@ fn an_export_to_a_file_is_private_and_never_overwrites_by_accident() {
         std::fs::read(&out).unwrap(),
         std::fs::read(fixture("shop.tfstate")).unwrap()
     );
+    let there = std::fs::read_dir(sandbox.path()).unwrap();
+    let mut there: Vec<_> = there.map(|item| item.unwrap().file_name()).collect();
+    there.sort();
     assert_eq!(
-        std::fs::read_dir(sandbox.path()).unwrap().count(),
-        2,
+        there,
+        [".state", "out.tfstate", "user-state"],
         "no temporary file stays"
     );
 }

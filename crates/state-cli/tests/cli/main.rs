@@ -4,6 +4,7 @@
 
 mod across;
 mod backends;
+mod canary;
 mod changes;
 mod completions;
 mod config;
@@ -22,6 +23,7 @@ mod sealed;
 mod secrets;
 mod stores;
 mod surgery;
+mod trusted;
 mod unobin;
 mod unreliable;
 mod waiting;

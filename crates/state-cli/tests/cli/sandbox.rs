@@ -90,11 +90,13 @@ impl Sandbox {
             .args(arguments)
             .current_dir(self.path())
             .stdin(Stdio::null())
-            .env("XDG_CONFIG_HOME", self.path().join("user-config"));
+            .env("XDG_CONFIG_HOME", self.path().join("user-config"))
+            .env("XDG_STATE_HOME", self.path().join("user-state"))
+            // What is about other things is easier to follow where values stand as they are.
+            .env("STATECTL_POLICY", "plaintext");
         for name in [
             "STATECTL_BACKEND",
             "STATECTL_STACK",
-            "STATECTL_POLICY",
             "STATECTL_IDENTITY",
             "STATECTL_PASSPHRASE",
             "STATECTL_LOCK_ID",

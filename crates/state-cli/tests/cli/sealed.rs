@@ -9,7 +9,10 @@ const SECRET: &str = "correct horse battery staple";
 /// Runs `statectl` as somebody who has a settings folder of their own, whose new stacks are sealed.
 fn as_user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> Ran {
     let settings = sandbox.path().join(who);
-    run(sandbox.sealing(arguments).env("XDG_CONFIG_HOME", settings))
+    let mut command = sandbox.sealing(arguments);
+    run(command
+        .env("XDG_STATE_HOME", settings.join("seen"))
+        .env("XDG_CONFIG_HOME", settings))
 }
 
 fn sealed_shop() -> Sandbox {

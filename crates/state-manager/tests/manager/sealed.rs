@@ -341,7 +341,10 @@ async fn what_providers_say_is_sealed_too_and_opens_with_the_key_of_its_time() {
     let said = async |keys| {
         let lines = opened(&root, keys)
             .await
-            .logs(&LogQuery::default())
+            .logs(&LogQuery {
+                reveal: true,
+                ..LogQuery::default()
+            })
             .await
             .unwrap();
         lines

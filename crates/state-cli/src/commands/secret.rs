@@ -1,0 +1,143 @@
+//! `secret`: single values sealed with the stack's key: what a tool keeps in its configuration.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::output::Report;
+use crate::store;
+use state_core::Crypter;
+use std::collections::BTreeMap;
+use std::io::Read;
+use std::sync::Arc;
+use zeroize::{Zeroize, Zeroizing};
+
+/// More than that isn't read from stdin.
+const MAX_BYTES: u64 = 16 << 20;
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Seal what stdin says; print the sealed value.
+    Encrypt(Args),
+    /// Open a sealed value from stdin; print it as it is.
+    Decrypt(Args),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// What the value is for, as the tool calls it. A value opens only under the name that it was sealed under.
+    #[arg(value_name = "NAME", required_unless_present = "batch")]
+    name: Option<String>,
+    /// Read a JSON object of names and values, and print one.
+    #[arg(long, conflicts_with = "name")]
+    batch: bool,
+}
+
+/// Runs one of them.
+pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
+    let given = stdin()?;
+    let crypter = crypter(context).await?;
+    match command {
+        Command::Encrypt(Args { name: Some(name), .. }) => {
+            let sealed = crypter.encrypt(name, &given)?;
+            printed(context, &sealed)
+        }
+        Command::Decrypt(Args { name: Some(name), .. }) => {
+            let opened = crypter.decrypt(name, text(&given)?.trim())?;
+            if context.global.json {
+                return printed(context, &String::from_utf8_lossy(&opened));
+            }
+            Ok(Report::raw(opened, Vec::new()))
+        }
+        Command::Encrypt(_) => {
+            let values = batch(&given)?;
+            let pairs: Vec<(&str, &[u8])> = values
+                .iter()
+                .map(|(name, value)| (&**name, value.as_bytes()))
+                .collect();
+            let sealed = crypter.encrypt_all(&pairs)?;
+            printed_batch(context, values.keys().zip(sealed))
+        }
+        Command::Decrypt(_) => {
+            let values = batch(&given)?;
+            let pairs: Vec<(&str, &str)> = values.iter().map(|(name, value)| (&**name, &**value)).collect();
+            let opened = crypter.decrypt_all(&pairs)?;
+            let opened = opened
+                .into_iter()
+                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+            printed_batch(context, values.keys().zip(opened))
+        }
+    }
+}
+
+/// The stack's crypter. A stack that has no key yet gets its first, as with its first writer.
+async fn crypter(context: &Context) -> Result<Arc<dyn Crypter>, CliError> {
+    let stacks = store::open(context)?;
+    let stack = store::chosen(context, &stacks).await?;
+    if stack.policy().await? != state_core::head::Policy::Plaintext && stack.recipients().await?.is_empty() {
+        store::lock(context, &stack, "secret").await?.close().await?;
+    }
+    Ok(stacks.crypter(stack.name()).await?)
+}
+
+fn stdin() -> Result<Zeroizing<Vec<u8>>, CliError> {
+    let mut bytes = Zeroizing::new(Vec::new());
+    let mut limited = std::io::stdin().lock().take(MAX_BYTES + 1);
+    limited
+        .read_to_end(&mut bytes)
+        .map_err(|source| CliError::io("stdin", &source))?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(CliError::new(
+            ExitCode::Failed,
+            "stdin",
+            "it is longer than a value may be",
+        ));
+    }
+    Ok(bytes)
+}
+
+fn text(bytes: &[u8]) -> Result<&str, CliError> {
+    std::str::from_utf8(bytes)
+        .map_err(|_| CliError::new(ExitCode::Failed, "stdin", "it isn't a sealed value"))
+}
+
+/// Names and values, which are wiped.
+struct Values(BTreeMap<String, String>);
+
+impl std::ops::Deref for Values {
+    type Target = BTreeMap<String, String>;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl Drop for Values {
+    fn drop(&mut self) {
+        self.0.values_mut().for_each(Zeroize::zeroize);
+    }
+}
+
+fn batch(bytes: &[u8]) -> Result<Values, CliError> {
+    // The parser's message may quote a value: only the place is told.
+    serde_json::from_slice(bytes).map(Values).map_err(|error| {
+        let (line, column) = (error.line(), error.column());
+        let message = format!("it isn't a JSON object of strings, at line {line}, column {column}");
+        CliError::new(ExitCode::Failed, "stdin", &message)
+    })
+}
+
+fn printed(context: &Context, value: &str) -> Result<Report, CliError> {
+    Report::new(context, "secret", &value, Vec::new(), |page| page.line(value))
+}
+
+fn printed_batch<'a>(
+    context: &Context,
+    values: impl Iterator<Item = (&'a String, String)>,
+) -> Result<Report, CliError> {
+    let values: BTreeMap<&String, String> = values.collect();
+    Report::new(context, "secret-batch", &values, Vec::new(), |page| {
+        // Names and strings: it always has a JSON form.
+        let text = serde_json::to_string_pretty(&values).unwrap_or_default();
+        text.lines().for_each(|line| page.line(line));
+    })
+}

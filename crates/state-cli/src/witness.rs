@@ -1,0 +1,177 @@
+//! What this user saw of stores before, in files among the user's own: which key, how far, and which stack by a name.
+//!
+//! `$XDG_STATE_HOME/statectl/seen/<store>/` has one small file a stack and one a name. They hold no secret. Without a
+//! home folder nothing is remembered.
+
+use crate::context::Context;
+use crate::output::to_stderr;
+use async_trait::async_trait;
+use state_core::{Digest, Error, Lineage, Nonce, Result, StackName};
+use state_manager::{Seen, Witness};
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Larger files aren't ours.
+const MAX_BYTES: u64 = 64 << 10;
+
+/// The memory for one store.
+#[derive(Debug)]
+pub(crate) struct FileWitness {
+    folder: PathBuf,
+    entropy: Arc<dyn state_core::Entropy>,
+    quiet: bool,
+    complained: AtomicBool,
+}
+
+/// The memory for the store at a URL; none for who has no home.
+pub(crate) fn of(context: &Context, url: &str) -> Option<Arc<FileWitness>> {
+    let store = identity_of(url);
+    let folder = state_folder()?
+        .join("statectl/seen")
+        .join(Digest::of(store.as_bytes()).short());
+    Some(Arc::new(FileWitness {
+        folder,
+        entropy: Arc::clone(&context.environment.entropy),
+        quiet: context.global.json,
+        complained: AtomicBool::new(false),
+    }))
+}
+
+/// The same for all ways to write the place of one store, as far as that can be told.
+fn identity_of(url: &str) -> String {
+    let url = crate::store::shown(url);
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    match url.strip_prefix("file://") {
+        Some(path) => match std::fs::canonicalize(path) {
+            Ok(path) => format!("file://{}", path.display()),
+            Err(_) => url.to_owned(),
+        },
+        None => url.trim_end_matches('/').to_owned(),
+    }
+}
+
+/// Where what a user's programs remember lies, by the rules of freedesktop.org.
+fn state_folder() -> Option<PathBuf> {
+    let of = |name| std::env::var_os(name).map(PathBuf::from);
+    of("XDG_STATE_HOME")
+        .filter(|folder| folder.is_absolute())
+        .or_else(|| {
+            let home = of("HOME").filter(|home| home.is_absolute())?;
+            Some(home.join(".local/state"))
+        })
+}
+
+impl FileWitness {
+    fn of_stack(&self, lineage: Lineage) -> PathBuf {
+        self.folder.join("stacks").join(format!("{lineage}.json"))
+    }
+
+    fn of_name(&self, name: &StackName) -> PathBuf {
+        let (project, stack) = name.folded();
+        self.folder.join("names").join(project).join(stack)
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        path: PathBuf,
+        understood: impl FnOnce(&[u8]) -> Option<T> + Send + 'static,
+    ) -> Result<Option<T>> {
+        let read = move || match read(&path) {
+            Ok(None) => Ok(None),
+            Ok(Some(bytes)) => match understood(&bytes) {
+                Some(value) => Ok(Some(value)),
+                None => Err(unreadable(&path, "it isn't what statectl wrote")),
+            },
+            Err(source) => Err(unreadable(&path, &source.to_string())),
+        };
+        tokio::task::spawn_blocking(read)
+            .await
+            .map_err(|_| Error::invalid("what was seen before", "its reader failed"))?
+    }
+
+    /// Replaces a file, or removes it; tells once if that fails.
+    async fn write(&self, path: PathBuf, bytes: Option<Vec<u8>>) {
+        let temporary = format!(".tmp-{}", Nonce::random(&*self.entropy));
+        let shown = path.display().to_string();
+        let write = move || match bytes {
+            Some(bytes) => replace(&path, &temporary, &bytes),
+            None => match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            },
+        };
+        let done = tokio::task::spawn_blocking(write).await;
+        let failed = match done {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "its writer failed".to_owned(),
+        };
+        if !self.quiet && !self.complained.swap(true, Ordering::Relaxed) {
+            let warning = format!("warning: can't remember what was seen, in {shown}: {failed}");
+            to_stderr(&format!("{}\n", crate::render::page::visible(&warning)));
+        }
+    }
+}
+
+#[async_trait]
+impl Witness for FileWitness {
+    async fn seen(&self, lineage: Lineage) -> Result<Option<Seen>> {
+        let path = self.of_stack(lineage);
+        self.read(path, |bytes| serde_json::from_slice(bytes).ok()).await
+    }
+
+    async fn remember(&self, lineage: Lineage, seen: Option<&Seen>) {
+        let encoded = seen.and_then(|seen| serde_json::to_vec(seen).ok());
+        self.write(self.of_stack(lineage), encoded).await;
+    }
+
+    async fn named(&self, name: &StackName) -> Result<Option<Lineage>> {
+        let understood = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.trim().parse().ok();
+        self.read(self.of_name(name), understood).await
+    }
+
+    async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>) {
+        let encoded = lineage.map(|lineage| format!("{lineage}\n").into_bytes());
+        self.write(self.of_name(name), encoded).await;
+    }
+}
+
+fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
+    let length = match std::fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        found => found?.len(),
+    };
+    if length > MAX_BYTES {
+        return Err(std::io::Error::other("it is too large"));
+    }
+    std::fs::read(path).map(Some)
+}
+
+/// A reader sees the file before or the one after.
+fn replace(path: &Path, temporary: &str, bytes: &[u8]) -> std::io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let temporary = folder.join(temporary);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&temporary)?;
+    let written = file
+        .write_all(bytes)
+        .and_then(|()| std::fs::rename(&temporary, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&temporary).ok();
+    }
+    written
+}
+
+fn unreadable(path: &Path, reason: &str) -> Error {
+    let reason =
+        format!("what was seen of the stack before can't be read: {reason}; remove the file to forget it");
+    Error::invalid(path.display().to_string(), reason)
+}

@@ -1,0 +1,252 @@
+//! What a client remembers of a store, outputs of their own, single secrets, and what is sealed unasked.
+
+use crate::sandbox::{Ran, Sandbox, fixture, run};
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+
+const SECRET: &str = "correct horse battery staple";
+
+/// Runs `statectl` as somebody with settings and a memory of their own.
+fn as_user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> Ran {
+    run(&mut user(sandbox, who, arguments))
+}
+
+fn user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> std::process::Command {
+    let mut command = sandbox.sealing(arguments);
+    let settings = sandbox.path().join(who);
+    command
+        .env("XDG_STATE_HOME", settings.join("seen"))
+        .env("XDG_CONFIG_HOME", settings);
+    command
+}
+
+/// The same with something on stdin.
+fn given(sandbox: &Sandbox, who: &str, arguments: &[&str], input: &str) -> Ran {
+    let mut command = user(sandbox, who, arguments);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    Ran {
+        code: output.status.code().unwrap(),
+        stdout: String::from_utf8(output.stdout).unwrap(),
+        stderr: String::from_utf8(output.stderr).unwrap(),
+    }
+}
+
+fn sealed_shop() -> Sandbox {
+    let sandbox = Sandbox::new();
+    let shop = fixture("shop.tfstate");
+    as_user(&sandbox, "anna", &["import", shop.to_str().unwrap()]).exits(0);
+    sandbox
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for item in std::fs::read_dir(from).unwrap() {
+        let item = item.unwrap();
+        let target = to.join(item.file_name());
+        if item.path().is_dir() {
+            copy(&item.path(), &target);
+        } else {
+            std::fs::copy(item.path(), target).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_store_that_was_put_back_is_shown_with_a_warning_and_written_only_after_it_was_accepted() {
+    let sandbox = sealed_shop();
+    let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
+    let (store, earlier) = (sandbox.path().join(".state"), sandbox.path().join("earlier"));
+    copy(&store, &earlier);
+    anna(&["taint", "terraform_data.database", "--yes"]).exits(0);
+    std::fs::remove_dir_all(&store).unwrap();
+    copy(&earlier, &store);
+
+    let listed = anna(&["list"]).exits(0);
+    assert!(listed.stderr.contains("went back in time"), "{listed:?}");
+    let refused = anna(&["taint", "terraform_data.database", "--yes"]).exits(12);
+    assert!(refused.stderr.contains("statectl trust --accept"), "{refused:?}");
+    let told = anna(&["trust", "--json"]).exits(0).data("trust");
+    assert!(
+        told["distrusted"].as_str().unwrap().contains("went back"),
+        "{told}"
+    );
+    anna(&["trust", "--accept"]).exits(4);
+    anna(&["trust", "--accept", "--yes"]).exits(0);
+    anna(&["taint", "terraform_data.database", "--yes"]).exits(0);
+    let clean = anna(&["list"]).exits(0);
+    assert!(!clean.stderr.contains("went back"), "{clean:?}");
+}
+
+#[test]
+fn a_stack_that_was_forged_is_neither_shown_nor_written() {
+    let sandbox = sealed_shop();
+    let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
+    let hers = anna(&["identity"]).exits(0).stdout;
+    // Somebody without her key makes the same stack and lets her open it.
+    let store = sandbox.path().join(".state");
+    std::fs::remove_dir_all(&store).unwrap();
+    let shop = fixture("shop.tfstate");
+    as_user(&sandbox, "eve", &["import", shop.to_str().unwrap()]).exits(0);
+    as_user(&sandbox, "eve", &["recipients", "add", hers.trim()]).exits(0);
+    for refused in [
+        &["list"][..],
+        &["show", "terraform_data.database", "--show-secrets"],
+        &["outputs"],
+        &["export"],
+        &["taint", "terraform_data.database", "--yes"],
+        &["recipients", "list"],
+    ] {
+        let ran = anna(refused).exits(12);
+        assert!(ran.stderr.contains("statectl trust"), "{ran:?}");
+        assert!(!ran.stdout.contains(SECRET));
+    }
+    let told = anna(&["trust"]).exits(0);
+    assert!(told.stderr.contains("foreign"), "{told:?}");
+    // A key that somebody told is taken instead of the first one.
+    let newcomer = |arguments: &[&str]| as_user(&sandbox, "newcomer", arguments);
+    let stranger = "0123456789abcdef0123456789abcdef";
+    newcomer(&["identity", "--new"]).exits(0);
+    let mine = newcomer(&["identity"]).stdout;
+    as_user(&sandbox, "eve", &["recipients", "add", mine.trim()]).exits(0);
+    newcomer(&["trust", "--key", stranger]).exits(0);
+    newcomer(&["list"]).exits(12);
+    newcomer(&["trust", "--key", "no-key"]).exits(2);
+}
+
+#[test]
+fn who_may_read_outputs_only_reads_them_and_nothing_else() {
+    let sandbox = sealed_shop();
+    let carl = |arguments: &[&str]| as_user(&sandbox, "carl", arguments);
+    let his = carl(&["identity", "--new"]).exits(0).stdout;
+    carl(&["outputs", "password", "--raw", "--show-secrets"]).exits(12);
+    let added = as_user(
+        &sandbox,
+        "anna",
+        &["recipients", "add", "--outputs", his.trim(), "--json"],
+    );
+    let added = added.exits(0).data("recipients");
+    assert_eq!(added["of-outputs"].as_array().unwrap().len(), 1);
+    let read = carl(&["outputs", "password", "--raw", "--show-secrets"]).exits(0);
+    assert_eq!(read.stdout, format!("{SECRET}\n"));
+    assert!(read.stderr.contains("published at serial 2"), "{read:?}");
+    let masked = carl(&["outputs"]).exits(0);
+    assert!(!masked.stdout.contains(SECRET), "{masked:?}");
+    carl(&["show", "terraform_data.database", "--show-secrets"]).exits(12);
+    carl(&["taint", "terraform_data.database", "--yes"]).exits(12);
+    carl(&["recipients", "list"]).exits(0);
+
+    as_user(
+        &sandbox,
+        "anna",
+        &["recipients", "remove", "--outputs", his.trim(), "--yes"],
+    )
+    .exits(0);
+    as_user(&sandbox, "anna", &["taint", "terraform_data.database", "--yes"]).exits(0);
+    let published = sandbox.path().join(".state/outputs");
+    let folder = std::fs::read_dir(published).unwrap().next().unwrap().unwrap();
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        2,
+        "nothing is published to nobody"
+    );
+}
+
+#[test]
+fn single_secrets_open_under_their_name_and_with_the_key_only() {
+    let sandbox = sealed_shop();
+    let sealed = given(&sandbox, "anna", &["secret", "encrypt", "db"], SECRET)
+        .exits(0)
+        .stdout;
+    assert!(!sealed.contains(SECRET));
+    let opened = given(&sandbox, "anna", &["secret", "decrypt", "db"], &sealed).exits(0);
+    assert_eq!(opened.stdout, SECRET);
+    given(&sandbox, "anna", &["secret", "decrypt", "other"], &sealed).exits(1);
+    given(&sandbox, "anna", &["secret", "decrypt", "db"], "nonsense").exits(1);
+    given(&sandbox, "eve", &["secret", "decrypt", "db"], &sealed).exits(12);
+    given(&sandbox, "anna", &["secret", "decrypt"], &sealed).exits(2);
+
+    let values = format!(r#"{{"db":"{SECRET}","api":"k"}}"#);
+    let sealed = given(&sandbox, "anna", &["secret", "encrypt", "--batch"], &values)
+        .exits(0)
+        .stdout;
+    assert!(!sealed.contains(SECRET));
+    let opened = given(&sandbox, "anna", &["secret", "decrypt", "--batch"], &sealed).exits(0);
+    let opened: serde_json::Value = serde_json::from_str(&opened.stdout).unwrap();
+    assert_eq!(
+        opened,
+        serde_json::from_str::<serde_json::Value>(&values).unwrap()
+    );
+    for wrong in ["[]", r#"{"a":1}"#, &format!(r#"{{"a":"{SECRET}"#)] {
+        let ran = given(&sandbox, "anna", &["secret", "encrypt", "--batch"], wrong).exits(1);
+        assert!(!ran.stderr.contains(SECRET), "{ran:?}");
+    }
+    let plain = Sandbox::with_shop();
+    given(&plain, "anna", &["secret", "encrypt", "db"], SECRET).exits(12);
+}
+
+#[test]
+fn a_new_stack_is_sealed_unless_plaintext_is_asked_for() {
+    let sandbox = Sandbox::new();
+    let anna = |arguments: &[&str]| {
+        let mut command = user(&sandbox, "anna", arguments);
+        run(command.env_remove("STATECTL_POLICY"))
+    };
+    let made = anna(&["init"]).exits(0);
+    assert!(made.stderr.contains("back it up"), "{made:?}");
+    assert!(made.stderr.contains("recipients add"), "{made:?}");
+    let again = anna(&["init"]).exits(0);
+    assert!(!again.stderr.contains("back it up"), "{again:?}");
+    anna(&["import", fixture("shop.tfstate").to_str().unwrap()]).exits(0);
+    let listed = anna(&["recipients", "list", "--json"])
+        .exits(0)
+        .data("recipients");
+    assert_eq!(listed["recipients"].as_array().unwrap().len(), 1);
+    anna(&["stack", "new", "open", "--policy", "plaintext"]).exits(0);
+    let open = anna(&["recipients", "list", "--stack", "open"]).exits(0).stdout;
+    assert!(open.contains("not sealed"), "{open}");
+}
+
+#[test]
+fn a_history_is_forgotten_with_its_key() {
+    let sandbox = sealed_shop();
+    let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
+    anna(&["taint", "terraform_data.database", "--yes"]).exits(0);
+    anna(&["rekey", "--forget-history"]).exits(4);
+    let done = anna(&["rekey", "--forget-history", "--yes", "--json"])
+        .exits(0)
+        .data("rekey");
+    assert_eq!(done["older-revisions"], serde_json::json!([]));
+    assert_eq!(anna(&["history", "--json"]).exits(0).stdout.lines().count(), 1);
+    anna(&["list", "--at", "1"]).exits(10);
+    anna(&["verify", "--deep"]).exits(0);
+    let shown = anna(&["show", "terraform_data.database", "--show-secrets"]).exits(0);
+    assert!(shown.stdout.contains(SECRET));
+}
+
+#[test]
+fn a_memory_that_cannot_be_read_is_an_error_and_one_that_cannot_be_written_a_warning() {
+    let sandbox = sealed_shop();
+    let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
+    let seen = sandbox.path().join("anna/seen/statectl/seen");
+    let store = std::fs::read_dir(&seen).unwrap().next().unwrap().unwrap().path();
+    let stacks: Vec<_> = std::fs::read_dir(store.join("stacks")).unwrap().collect();
+    let file = stacks[0].as_ref().unwrap().path();
+    std::fs::write(&file, "{").unwrap();
+    let refused = anna(&["list"]).exits(1);
+    assert!(refused.stderr.contains("remove the file"), "{refused:?}");
+    std::fs::remove_file(&file).unwrap();
+    anna(&["list"]).exits(0);
+
+    let mut command = user(&sandbox, "anna", &["list"]);
+    let blocked = sandbox.write("a-file", "");
+    let warned = run(command.env("XDG_STATE_HOME", blocked)).exits(1);
+    assert!(warned.stderr.contains("seen"), "{warned:?}");
+}
