@@ -1,6 +1,7 @@
 //! The writer lock of a stack, with the queue behind it.
 
 mod across;
+mod opening;
 mod records;
 mod settling;
 mod storing;
@@ -11,17 +12,14 @@ pub use across::MoveDone;
 pub use settling::MoveSettled;
 
 use crate::intent::UpdateRequest;
-use crate::outputs::{self, Publication};
-use crate::queue::{Answer, Job, Prepared, Published, Queue, Request, WAITING, Work, ended};
-use crate::recovery;
-use crate::scribe::{Desk, Scribe, Unwritten};
+use crate::logs;
+use crate::queue::{Answer, Job, Prepared, Published, Request, Work, ended};
 use crate::sealing::Seal;
 use crate::stack::Stack;
 use crate::update::Update;
 use crate::witness::{self, Point};
-use crate::{keys, load, logs};
 use records::{finished, finished_with, started};
-use state_core::backend::{Acquired, Tail};
+use state_core::backend::Tail;
 use state_core::head::Watermark;
 use state_core::journal::{Rebase, RebaseCause, Record, Stored, Vouch};
 use state_core::mutation::{Resolution, Resolve};
@@ -54,78 +52,6 @@ pub struct Session {
 }
 
 impl Session {
-    /// Replays the journal, ends what the writer before left open, and starts the queue.
-    pub(crate) async fn open(stack: Stack, acquired: Acquired) -> Result<Self> {
-        let Acquired {
-            head,
-            frames,
-            tail,
-            writer,
-        } = acquired;
-        let untagged = Arc::clone(&writer);
-        let (seal, writer) = keys::for_writing(&stack, writer, &head, &frames, tail.next).await?;
-        let base = head.base.clone();
-        let replayed = load::from_base(stack.backend(), stack.lineage(), &base, &frames).await?;
-        let point = Point {
-            epoch: head.epoch,
-            serial: replayed.state.serial(),
-            tail,
-            journal: Some((&base, &frames)),
-        };
-        witness::require_onward(&stack, &point, seal.key()).await?;
-        recovery::finish_rename(&stack, &*writer, &head).await?;
-        let publication = Publication::of(&head);
-        let unwritten = Unwritten {
-            documents: recovery::missing_documents(&stack, &replayed).await?,
-            outputs: outputs::unpublished(&stack, publication.as_ref(), &replayed).await?,
-        };
-        let recovered: Arc<[PendingOperation]> = replayed.state.pending().cloned().collect();
-        let interrupted = replayed.state.update().is_some();
-        let (sender, requests) = mpsc::channel(WAITING);
-        let environment = stack.environment().clone();
-        let desk = Desk {
-            writer: Arc::clone(&writer),
-            environment: environment.clone(),
-            stack: head.name.to_string(),
-            queue: sender.downgrade(),
-            key: seal.shared_key(),
-            publication,
-        };
-        let scribe = Scribe::start(desk, base, replayed.journal_bytes, unwritten);
-        let published = Published {
-            state: Arc::new(replayed.state.clone()),
-            tail,
-            failure: None,
-        };
-        let (publish, published) = watch::channel(published);
-        let queue = Queue {
-            object: format!("stack {}", stack.name().short()),
-            writer: Arc::clone(&writer),
-            entropy: Arc::clone(&environment.entropy),
-            tail,
-            requests,
-            published: publish,
-            scribe,
-            key: seal.shared_key(),
-        };
-        let _detached = tokio::spawn(queue.run(replayed.state));
-        let session = Self {
-            stack,
-            writer,
-            untagged,
-            requests: sender,
-            published,
-            recovered,
-            seal,
-            logs: Arc::default(),
-            storing: Arc::default(),
-        };
-        if interrupted {
-            session.end_update(UpdateResult::Interrupted).await?;
-        }
-        Ok(session)
-    }
-
     /// The stack that is held.
     pub const fn stack(&self) -> &Stack {
         &self.stack

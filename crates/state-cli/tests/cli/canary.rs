@@ -1,11 +1,9 @@
 //! A sealed store that is worked hard: no secret in any form in what is stored, printed, logged or shown for debugging.
 
+mod by_hand;
+
 use crate::sandbox::{Ran, Sandbox, fixture, run};
-use state_core::{Json, LogLevel, LogLine, Outcome, Properties, Timestamp, UpdateKind, UpdateResult};
-use state_encrypt::{AgeKeys, Identities};
-use state_manager::{Actor, Environment, Intent, LogQuery, Stacks, UpdateRequest};
 use std::path::Path;
-use std::sync::Arc;
 
 /// Escaped in JSON, so that both of its spellings count.
 const CANARY: &str = "c4nary\"\\ö-w4tch-7he-m1ne";
@@ -138,102 +136,54 @@ impl Worked {
     }
 }
 
-/// Works on the stack from this process: steps that fail, what providers say, one that never ends, a session that dies.
-async fn work_by_hand(root: &Path, identity: &Path) -> String {
-    let actor = Actor {
-        who: "anna".to_owned(),
-        host: "here".to_owned(),
-        pid: 1,
-    };
-    let environment = Environment::system(actor);
-    let text = std::fs::read_to_string(identity).unwrap();
-    let identities = Identities::parse("identity", &text).unwrap();
-    let recipients = identities.recipients().join("\n").parse().unwrap();
-    let keys = Arc::new(AgeKeys::new(
-        identities,
-        recipients,
-        Arc::clone(&environment.entropy),
-    ));
-    let stacks = Stacks::open(&format!("file://{}", root.display()), environment)
-        .unwrap()
-        .with_keys(keys.clone());
-    let stack = stacks.get(&"default".parse().unwrap()).await.unwrap().unwrap();
-    let mut shown = format!("{keys:?} {stacks:?} {stack:?}");
-    let value = serde_json::to_string(CANARY).unwrap();
-    let entry = |name: &str, size: usize| {
-        let mut entry = state_core::Entry::leaf(name.parse().unwrap(), "thing");
-        let filler = "x".repeat(size);
-        let text = format!(r#"{{"copy":[{value}],"filler":"{filler}","password":{value}}}"#);
-        entry.inputs = Properties::new(Json::parse(&text).unwrap());
-        entry.outputs = entry.inputs.clone();
-        entry.sensitive_inputs.push("password".to_owned());
-        entry.init_errors.push(format!("it said {CANARY}"));
-        entry
-    };
-    for round in 0..3 {
-        let session = stack.lock("work").await.unwrap();
-        let update = session
-            .start_update(UpdateRequest::new(UpdateKind::Update))
-            .await
-            .unwrap();
-        let line = format!("the server said {CANARY}");
-        update.log(&LogLine::new(
-            Timestamp::new("2026-01-01T00:00:00Z"),
-            LogLevel::Error,
-            line,
-        ));
-        // Large enough that a checkpoint is made.
-        let made = entry(&format!("thing.{round}"), 700_000);
-        let step = update.begin(Intent::create(made.clone())).await.unwrap();
-        shown.push_str(&format!("{step:?} {update:?} {session:?}"));
-        let reasons = vec![format!("half of it: {CANARY}")];
-        let outcome = if round == 0 {
-            Outcome::Partial
-        } else {
-            Outcome::Succeeded
-        };
-        step.end(outcome, Some(made), reasons).await.unwrap();
-        // A result that breaks a rule is kept with what it brought.
-        let broken = entry(&format!("thing.broken-{round}"), 10);
-        let step = update.begin(Intent::create(broken.clone())).await.unwrap();
-        let nowhere = state_core::Entry {
-            depends_on: vec![state_core::Dependency::Entry("thing.nowhere".parse().unwrap())],
-            ..broken
-        };
-        let violations = step.succeed(Some(nowhere)).await;
-        shown.push_str(&format!("{violations:?}"));
-        if round == 2 {
-            // Nothing is ended, nothing is closed: the process might have died here.
-            let begun = update
-                .begin(Intent::create(entry("thing.lost", 10)))
-                .await
-                .unwrap();
-            shown.push_str(&format!("{begun:?}"));
-            drop(begun);
-            drop(update);
-            drop(session);
-            break;
+/// The fixture with the canary in the place of its secrets.
+fn baited(folder: &Path) -> String {
+    let original = std::fs::read_to_string(fixture("shop.tfstate")).unwrap();
+    let escaped = serde_json::to_string(CANARY).unwrap();
+    let file = folder.join("shop.tfstate");
+    std::fs::write(&file, original.replace(BEFORE, escaped.trim_matches('"'))).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+impl Worked {
+    /// Files that are cut or changed near a secret.
+    fn imports_what_is_broken(&self, file: &str, outside: &Path) {
+        let broken = outside.join("broken.tfstate");
+        let text = std::fs::read_to_string(file).unwrap();
+        for (cut, wrong) in [
+            (text.len() / 2, ""),
+            (text.len() - 3, ",,"),
+            (text.find("w4tch").unwrap(), "\u{1}"),
+        ] {
+            std::fs::write(&broken, format!("{}{wrong}", &text[..cut])).unwrap();
+            self.go(&["import", broken.to_str().unwrap()], &[1, 14, 16]);
         }
-        update.finish(UpdateResult::Failed).await.unwrap();
-        session.close().await.unwrap();
     }
-    let view = stack.tip().await.unwrap();
-    shown.push_str(&format!(
-        "{view:?} {:?}",
-        stack.logs(&LogQuery::default()).await.map(|lines| lines.len())
-    ));
-    let open = stack.reveal(view.snapshot()).await.unwrap();
-    let texts = open.entries.iter().filter_map(|entry| entry.inputs.clone());
-    assert!(
-        texts
-            .filter(|inputs| inputs.json().as_str().contains("w4tch-7he"))
-            .count()
-            > 2,
-        "the key opens it all"
-    );
-    // What is open on purpose shows nothing by `Debug` either.
-    shown.push_str(&format!("{open:?}"));
-    shown
+
+    fn settles_what_is_pending(&self) {
+        let listed = self.go(&["pending", "list", "--json"], &[0]);
+        let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+        let pending = listed["data"].as_array().unwrap();
+        let expected = "three results that broke a rule, one that never came";
+        assert_eq!(pending.len(), 4, "{expected}");
+        for operation in pending {
+            let id = operation["id"].as_str().unwrap();
+            self.go(&["pending", "resolve", id, "--accept"], &[1, 4, 13, 14]);
+            self.go(&["pending", "resolve", id, "--not-done"], &[0]);
+        }
+    }
+
+    fn meets_a_stranger(&self, outside: &Path) {
+        let stranger = outside.join("stranger.txt");
+        std::fs::write(&stranger, state_encrypt::generate_identity().file()).unwrap();
+        let stranger = ["--identity", stranger.to_str().unwrap()];
+        let shown = ["show", "terraform_data.database", "--show-secrets"];
+        self.go(&[&shown[..], &stranger].concat(), &[12]);
+        self.go(
+            &[&["taint", "terraform_data.database"][..], &stranger].concat(),
+            &[12],
+        );
+    }
 }
 
 #[test]
@@ -241,56 +191,24 @@ fn no_form_of_a_secret_reaches_the_store_a_log_an_error_or_a_debug() {
     let worked = Worked {
         sandbox: Sandbox::new(),
     };
-    let original = std::fs::read_to_string(fixture("shop.tfstate")).unwrap();
-    let escaped = serde_json::to_string(CANARY).unwrap();
-    let escaped = escaped.trim_matches('"');
     let outside = tempfile::tempdir().unwrap();
-    let file = outside.path().join("shop.tfstate");
-    std::fs::write(&file, original.replace(BEFORE, escaped)).unwrap();
-    let file = file.to_str().unwrap();
+    let file = &baited(outside.path());
     worked.go(&["import", file], &[0]);
     worked.looks();
 
     let root = worked.sandbox.path().join(".state");
     let identity = worked.sandbox.path().join("anna/statectl/identity.txt");
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .unwrap();
-    let shown = runtime.block_on(work_by_hand(&root, &identity));
-    drop(runtime);
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let shown = runtime.unwrap().block_on(by_hand::work(&root, &identity));
     assert_eq!(found(shown.as_bytes()), None, "a `Debug` shows it: {shown}");
     worked.looks();
 
-    // Errors of all kinds, and changes.
-    let broken = outside.path().join("broken.tfstate");
-    let text = std::fs::read_to_string(file).unwrap();
-    for (cut, wrong) in [
-        (text.len() / 2, ""),
-        (text.len() - 3, ",,"),
-        (text.find("w4tch").unwrap(), "\u{1}"),
-    ] {
-        std::fs::write(&broken, format!("{}{wrong}", &text[..cut])).unwrap();
-        worked.go(&["import", broken.to_str().unwrap()], &[1, 14, 16]);
-    }
+    worked.imports_what_is_broken(file, outside.path());
     worked.go(&["taint", "terraform_data.database"], &[0]);
-    let (old, new) = ("terraform_data.database", "terraform_data.base");
-    worked.go(&["mv", old, new], &[0]);
+    worked.go(&["mv", "terraform_data.database", "terraform_data.base"], &[0]);
     worked.go(&["rollback", "1"], &[13]);
     worked.go(&["show", "terraform_data.nothing"], &[10]);
-    let listed = worked.go(&["pending", "list", "--json"], &[0]);
-    let listed: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
-    let pending = listed["data"].as_array().unwrap();
-    assert_eq!(
-        pending.len(),
-        4,
-        "three results that broke a rule, one that never came"
-    );
-    for operation in pending {
-        let id = operation["id"].as_str().unwrap();
-        worked.go(&["pending", "resolve", id, "--accept"], &[1, 4, 13, 14]);
-        worked.go(&["pending", "resolve", id, "--not-done"], &[0]);
-    }
+    worked.settles_what_is_pending();
     worked.go(&["rekey"], &[0]);
     worked.go(&["import", file, "--force"], &[0]);
     worked.go(&["undo"], &[0]);
@@ -298,29 +216,11 @@ fn no_form_of_a_secret_reaches_the_store_a_log_an_error_or_a_debug() {
     let forget = ["gc", "--keep-days", "0", "--keep-revisions", "2", "--grace", "0s"];
     worked.go(&forget, &[0]);
     worked.looks();
-    let stranger = outside.path().join("stranger.txt");
-    std::fs::write(&stranger, state_encrypt::generate_identity().file()).unwrap();
-    let stranger = stranger.to_str().unwrap();
-    worked.go(
-        &[
-            "show",
-            "terraform_data.database",
-            "--show-secrets",
-            "--identity",
-            stranger,
-        ],
-        &[12],
-    );
-    worked.go(
-        &["taint", "terraform_data.database", "--identity", stranger],
-        &[12],
-    );
+    worked.meets_a_stranger(outside.path());
 
     assert!(search(worked.sandbox.path()) > 20);
     // And the search would have found it.
-    worked.sandbox.write(
-        "proof",
-        format!("..{}..", base64(format!("x{CANARY}").as_bytes())),
-    );
+    let proof = base64(format!("x{CANARY}").as_bytes());
+    worked.sandbox.write("proof", format!("..{proof}.."));
     assert!(std::panic::catch_unwind(|| search(worked.sandbox.path())).is_err());
 }

@@ -178,61 +178,51 @@ async fn a_new_key_is_followed_only_if_each_one_before_vouched_for_the_next() {
     let (client, other) = (Client::of(&root, &anna), Client::of(&root, &bob));
     client.write().await.unwrap();
     let stack = client.stack().await.unwrap();
-    stack
-        .add_recipients("add", &[bob.recipient().to_owned()])
-        .await
-        .unwrap();
+    let bob = [bob.recipient().to_owned()];
+    stack.add_recipients("add", &bob).await.unwrap();
     for _ in 0..2 {
         let stack = other.stack().await.unwrap();
         stack.rekey("rekey", Rekey::default()).await.unwrap();
     }
     assert_eq!(client.read().await.unwrap(), None);
     client.deploy("b").await;
+}
 
-    // A stranger's key, with all that they can make up.
-    let lineage = stack.lineage();
-    let honest = folder.path().join("honest");
+#[tokio::test]
+async fn a_key_of_a_stranger_is_not_followed_whatever_they_make_up_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (root, honest) = (folder.path().join("store"), folder.path().join("honest"));
+    let anna = generate_identity();
+    make(&root, 1, keys(1, &anna)).await;
+    let client = Client::of(&root, &anna);
+    client.deploy("b").await;
     copy(&root, &honest);
-    let pinned = client
-        .stack()
-        .await
-        .unwrap()
-        .tip()
-        .await
-        .unwrap()
-        .head
-        .key_id
-        .unwrap();
+    let head = client.stack().await.unwrap().tip().await.unwrap().head;
+    let lineage = head.lineage;
     let provider = strangers_keys(&anna);
     let strange = provider.generate(lineage).unwrap();
     let wrapped = provider.wrap(strange.id(), None).unwrap();
     let file = format!("{:020}-{}.age", 9, strange.id());
-    let invented = Succession {
-        old: pinned,
+    let invented = |endorsement| Succession {
+        old: head.key_id.unwrap(),
         new: strange.id(),
-        generation: 4,
-        endorsement: Tag::from_bytes([7; 32]),
+        generation: 2,
+        endorsement,
     };
-    for succession in [
-        vec![],
-        vec![invented.clone()],
-        vec![Succession {
-            endorsement: strange.endorse(strange.id(), 4),
-            ..invented
-        }],
-    ] {
+    let random = invented(Tag::from_bytes([7; 32]));
+    let own = invented(strange.endorse(strange.id(), 2));
+    for succession in [vec![], vec![random], vec![own]] {
         put_in_place(&root, &honest);
         let keys = root.join("stacks").join(lineage.to_string()).join("keys");
         std::fs::write(keys.join(&file), &wrapped.files[0]).unwrap();
         change_head(&root, lineage, |head| {
-            let before = head.keys.take().unwrap();
             head.key_id = Some(strange.id());
-            head.keys = Some(Keys {
-                generation: 4,
+            head.keys = head.keys.take().map(|keys| Keys {
+                generation: 2,
                 since: Slot(u64::MAX),
                 files: vec![9],
-                succession: before.succession.into_iter().chain(succession).collect(),
-                ..before
+                succession,
+                ..keys
             });
             head.sign(&*strange);
         });
