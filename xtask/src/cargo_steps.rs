@@ -1,6 +1,7 @@
 //! The steps that are plain `cargo` commands: format, lints, documentation, features, tests.
 
 use crate::process::{Failure, cargo, run};
+use crate::servers;
 
 pub(crate) fn fmt() -> Result<(), Failure> {
     run(&mut cargo(["fmt", "--all", "--check"]))
@@ -24,8 +25,10 @@ pub(crate) fn features() -> Result<(), Failure> {
         .try_for_each(|package| run(&mut cargo(["check", "-p", package, "--no-default-features"])))
 }
 
+/// With the servers that the tests of object stores talk to; tests find them by the environment.
 pub(crate) fn test() -> Result<(), Failure> {
-    run(&mut cargo(["test", "--workspace"]))?;
+    let servers = servers::for_tests()?;
+    run(cargo(["test", "--workspace"]).envs(servers.exports.iter().cloned()))?;
     // Its features are off in the run above, or some are.
     run(&mut cargo(["test", "-p", "state-encrypt", "--all-features"]))
 }
