@@ -55,6 +55,7 @@ mod catalogue;
 mod collection;
 mod counts;
 mod dir;
+mod examination;
 mod failure;
 mod layout;
 mod lock;

@@ -3,6 +3,7 @@
 use crate::collection::pieces;
 use crate::counts::{IoCounts, Meter};
 use crate::dir::Dir;
+use crate::examination::examine;
 use crate::failure::{Failure, unreachable};
 use crate::layout::{FORMAT, LAYOUT, Layout, MAX_DOCUMENT, MAX_OBJECT, NAMES, STACKS, lock_file};
 use crate::lock::LockFile;
@@ -16,7 +17,8 @@ use crate::writer::FsWriter;
 use async_trait::async_trait;
 use bytes::Bytes;
 use state_core::backend::{
-    Acquire, Acquired, Capabilities, JournalView, LockStatus, NamePointer, ObjectKind, ObjectName, Piece,
+    Acquire, Acquired, Capabilities, Examination, JournalView, LockStatus, NamePointer, ObjectKind,
+    ObjectName, Piece,
 };
 use state_core::{Backend, Enveloped, Error, Head, Lineage, Nonce, Result, Slot, StackName};
 use std::fmt;
@@ -293,6 +295,10 @@ impl Backend for FsBackend {
             })
         })
         .await
+    }
+
+    async fn examine(&self) -> Result<Examination> {
+        self.step(examine).await
     }
 
     async fn pieces(&self, lineage: Lineage, before: Slot) -> Result<Vec<Piece>> {

@@ -143,6 +143,7 @@ pub(crate) enum Command {
     /// Show whom others must add so that you can open their stacks; make an identity.
     Identity(commands::identity::Args),
     Gc(commands::gc::Args),
+    Doctor(commands::doctor::Args),
     Verify(commands::verify::Args),
     /// Settle what was begun and never ended.
     #[command(subcommand)]

@@ -5,6 +5,7 @@ pub(crate) mod blame;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod diff;
+pub(crate) mod doctor;
 pub(crate) mod encrypt;
 pub(crate) mod export;
 pub(crate) mod find;
@@ -47,6 +48,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::History(args) => history::run(context, args).await,
         Command::Logs(args) => logs::run(context, args).await,
         Command::Diff(args) => diff::run(context, args).await,
+        Command::Doctor(args) => doctor::run(context, args).await,
         Command::Blame(args) => blame::run(context, args).await,
         Command::Find(args) => find::run(context, args).await,
         Command::Graph(args) => graph::run(context, args).await,

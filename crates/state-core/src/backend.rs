@@ -17,6 +17,7 @@
 //! - **Cancellation:** a future that is dropped leaves the step done or not done, never half done.
 
 mod catalogue;
+mod examination;
 mod lock;
 mod memory;
 mod name;
@@ -24,6 +25,7 @@ mod object;
 mod piece;
 
 pub use catalogue::{BackendFactory, BackendType, OpenRequest, Opening};
+pub use examination::{Examination, Finding, Verdict};
 pub use lock::{ClientLock, Holder, LockStatus};
 pub use memory::MemoryBackend;
 pub use name::{NamePointer, NameTarget};
@@ -106,6 +108,19 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// `Unsupported` by a store that can't delete, which is the default.
     async fn pieces(&self, _lineage: Lineage, _before: Slot) -> Result<Vec<Piece>> {
         Err(cannot_delete(self.url()))
+    }
+
+    /// Tries on the live store, in a place of its own that is gone afterwards, whether it keeps the promises that this
+    /// contract rests on. Takes some seconds.
+    ///
+    /// # Errors
+    /// `Unsupported` by a store that can't be examined, which is the default; `Denied`, `Unavailable`. That it lacks
+    /// something is no error here: [`Examination::require`] makes it one.
+    async fn examine(&self) -> Result<Examination> {
+        Err(Error::Unsupported {
+            object: self.url(),
+            missing: "an examination".to_owned(),
+        })
     }
 
     /// Forgets the credentials that this store keeps for its user (seed 001). The default has none to forget.

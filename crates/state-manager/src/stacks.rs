@@ -6,7 +6,7 @@ use crate::keys::Keyring;
 use crate::recovery;
 use crate::session::Session;
 use crate::stack::Stack;
-use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer, NameTarget};
+use state_core::backend::{ClientLock, Examination, Holder, LockStatus, NamePointer, NameTarget};
 use state_core::crypter::CrypterProvider;
 use state_core::head::{Moving, Policy};
 use state_core::sealing::KeyProvider;
@@ -94,6 +94,14 @@ impl Stacks {
     /// The store's URL.
     pub fn url(&self) -> String {
         self.backend.url()
+    }
+
+    /// Tries on the live store whether it keeps the promises that everything here rests on.
+    ///
+    /// # Errors
+    /// As [`Backend::examine`].
+    pub async fn examine(&self) -> Result<Examination> {
+        self.backend.examine().await
     }
 
     /// Makes an empty stack, whose sensitive values are sealed. Its key is made by the first session that has

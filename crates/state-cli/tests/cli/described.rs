@@ -93,6 +93,7 @@ fn reading(tour: &mut Tour) {
         &["graph"],
         &["graph", "--around", DATABASE, "--depth", "1"],
         &["verify", "--deep"],
+        &["doctor"],
         &["export"],
         &["export", "--rev", "1", "-o", "out.tfstate"],
         &["pending", "list"],

@@ -8,6 +8,7 @@ mod changes;
 mod completions;
 mod config;
 mod described;
+mod doctor;
 mod exits;
 mod gc;
 mod import;
