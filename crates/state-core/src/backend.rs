@@ -41,6 +41,7 @@ use crate::journal::Frame;
 use crate::name::StackName;
 use async_trait::async_trait;
 use bytes::Bytes;
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -121,6 +122,21 @@ pub trait Backend: fmt::Debug + Send + Sync {
             object: self.url(),
             missing: "an examination".to_owned(),
         })
+    }
+
+    /// Makes sure that the store is there; one that was opened to be made is made. True if it was made just now.
+    ///
+    /// For stores that are far away: to open one asks it nothing. The default has done all that when it was opened.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none and none may be made; `Unsupported` when it can't keep the contract.
+    async fn ready(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// The store as what it is, for those who know its kind. The default hides it.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
     }
 
     /// Forgets the credentials that this store keeps for its user (seed 001). The default has none to forget.
