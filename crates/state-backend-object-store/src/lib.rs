@@ -20,11 +20,24 @@
 //! somebody else did. One that can't is refused when it is first written to.
 
 mod clock;
+mod collection;
+mod entropy;
 mod etags;
 mod failure;
+mod fold;
+mod layout;
+mod names;
+mod objects;
 mod options;
+mod owner;
 mod probe;
+mod reader;
+mod stack;
 mod store;
+mod takeover;
+mod upload;
+mod watch;
+mod writer;
 
 pub use etags::UnquotedEtags;
 pub use object_store;

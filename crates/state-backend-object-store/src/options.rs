@@ -1,8 +1,10 @@
 //! How a store is used: where in it, how long a lease lasts, how long to wait.
 
 use crate::clock::BootClock;
+use crate::entropy::SystemEntropy;
+use crate::probe::Effort;
 use object_store::path::Path;
-use state_core::Clock;
+use state_core::{Clock, Entropy};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +37,11 @@ pub struct Options {
     /// Time. `elapsed` should go on while the machine sleeps, as far as the system can tell; `sleep` must really
     /// wait, for a lease is renewed in between. `now` isn't asked.
     pub clock: Arc<dyn Clock>,
+    /// How much is tried before a store is made: see [`prove`](crate::prove). None: nothing, for stores that are known
+    /// to keep their promises.
+    pub proof: Option<Effort>,
+    /// Random bits, for the place in which a store is tried.
+    pub entropy: Arc<dyn Entropy>,
 }
 
 impl Options {
@@ -52,6 +59,8 @@ impl Options {
             part: 8 << 20,
             fold: 1_000,
             clock: Arc::new(BootClock),
+            proof: Some(Effort::SHORT),
+            entropy: Arc::new(SystemEntropy),
         }
     }
 

@@ -16,6 +16,7 @@
 //! - **Honest:** a failed write says whether it had no effect, or that nobody knows.
 //! - **Cancellation:** a future that is dropped leaves the step done or not done, never half done.
 
+mod anchors;
 mod catalogue;
 mod examination;
 mod lock;
@@ -24,6 +25,7 @@ mod name;
 mod object;
 mod piece;
 
+pub use anchors::Anchors;
 pub use catalogue::{BackendFactory, BackendType, OpenRequest, Opening};
 pub use examination::{Examination, Finding, Verdict};
 pub use lock::{ClientLock, Holder, LockStatus};
@@ -257,7 +259,7 @@ pub trait Writer: fmt::Debug + Send + Sync {
     async fn rotate(&self, tail: Tail, nonce: Nonce) -> Result<Tail>;
 
     /// Swaps the head: reads it afresh, requires the own epoch, applies the change, sets the nonce.
-    /// Epoch, generation, lineage and nonce are the backend's: a change to them is ignored.
+    /// Epoch, generation, lineage, fold and nonce are the backend's: a change to them is ignored.
     ///
     /// # Errors
     /// `Fenced` when the epoch is another's.

@@ -58,6 +58,9 @@ pub struct Head {
     /// What the last collection dropped; none while the history is whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collection: Option<Collection>,
+    /// Where many frames stand in one object as well, in a store that has an object for each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fold: Option<Fold>,
     /// The end of the journal at the last clean close: a journal that ends before it was cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watermark: Option<Watermark>,
@@ -91,6 +94,7 @@ impl Head {
             policy: Policy::Plaintext,
             floor: Slot::ZERO,
             collection: None,
+            fold: None,
             watermark: None,
             tag: None,
             nonce,
@@ -102,8 +106,8 @@ impl Head {
         from < self.floor && from < self.base.start
     }
 
-    /// Tags the head with the data key. Epoch, generation, removal and nonce aren't covered: a takeover changes them
-    /// without a key, and each frame vouches for its epoch.
+    /// Tags the head with the data key. Epoch, generation, removal, fold and nonce aren't covered: the store changes them
+    /// without a key, and each frame vouches for its epoch and for itself.
     pub fn sign(&mut self, key: &dyn StackKey) {
         self.tag = Some(key.tag(TagDomain::Head, &self.signed_bytes()));
     }
@@ -128,6 +132,7 @@ impl Head {
             epoch: Epoch::ZERO,
             generation: Generation::ZERO,
             removed: false,
+            fold: None,
             tag: None,
             nonce: Nonce::from_bytes([0; 16]),
             ..self.clone()
@@ -230,6 +235,20 @@ impl SnapshotRef {
     }
 }
 
+/// Frames of a journal, one after the other, in one object. The single ones stay: this only saves requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Fold {
+    /// The first slot in it.
+    pub start: Slot,
+    /// The slot behind the last one.
+    pub end: Slot,
+    /// BLAKE3 of its bytes.
+    pub digest: Digest,
+    /// How many there are.
+    pub length: u64,
+}
+
 /// A rename under way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -265,8 +284,9 @@ pub struct Watermark {
 
 #[cfg(test)]
 mod tests {
-    use super::Head;
+    use super::{Fold, Head};
     use crate::counter::{Epoch, Generation, Slot};
+    use crate::digest::Digest;
     use crate::id::{Lineage, Nonce};
     use crate::sealing::StackKey;
     use crate::testkit::key::TagKey;
@@ -285,6 +305,12 @@ mod tests {
             epoch: Epoch(7),
             generation: Generation(3),
             nonce: Nonce::from_bytes([2; 16]),
+            fold: Some(Fold {
+                start: Slot(1),
+                end: Slot(2),
+                digest: Digest::of(b""),
+                length: 0,
+            }),
             ..head.clone()
         };
         assert!(taken_over.authenticate("head", &key).is_ok());
