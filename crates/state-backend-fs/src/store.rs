@@ -1,5 +1,6 @@
 //! The store: [`FsBackend`].
 
+use crate::adoption::{adopt_object, adopt_stack};
 use crate::collection::pieces;
 use crate::counts::{IoCounts, Meter};
 use crate::dir::Dir;
@@ -18,9 +19,9 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use state_core::backend::{
     Acquire, Acquired, Capabilities, Examination, JournalView, LockStatus, NamePointer, ObjectKind,
-    ObjectName, Piece,
+    ObjectName, Piece, Tail,
 };
-use state_core::{Backend, Enveloped, Error, Head, Lineage, Nonce, Result, Slot, StackName};
+use state_core::{Backend, Enveloped, Error, Frame, Head, Lineage, Nonce, Result, Slot, StackName};
 use std::fmt;
 use std::fs;
 use std::io;
@@ -295,6 +296,18 @@ impl Backend for FsBackend {
             })
         })
         .await
+    }
+
+    async fn adopt_object(&self, lineage: Lineage, name: &ObjectName, bytes: Bytes) -> Result<()> {
+        let name = name.clone();
+        self.step(move |root| adopt_object(root, lineage, &name, &bytes))
+            .await
+    }
+
+    async fn adopt_stack(&self, head: &Head, before: Tail, frames: &[Frame]) -> Result<()> {
+        let (head, frames, patience) = (head.clone(), frames.to_vec(), self.patience);
+        self.step(move |root| adopt_stack(root, &head, before, &frames, patience))
+            .await
     }
 
     async fn examine(&self) -> Result<Examination> {

@@ -96,13 +96,13 @@ fn back(
         let Some(segment) = load(name)? else {
             return Err(missing(start, name));
         };
-        let fence = segment.fence()?;
+        let fence = segment.beginning()?;
         let previous = fence.previous.clone();
         let before = match &previous {
             Some(previous) => Some(predecessor(&segment, previous)?),
             None => None,
         };
-        if before.is_none() && name.slot != Slot::ZERO {
+        if before.is_none() && name.slot != Slot::ZERO && !segment.is_adopted() {
             return Err(segment.corrupt(0, "its fence names no segment before it, but it isn't the first"));
         }
         steps.push(Step { segment, fence, end });

@@ -19,6 +19,7 @@
 //! The store must be able to do two things: create an object and fail if it is there, and replace one and fail if
 //! somebody else did. One that can't is refused when it is first written to.
 
+mod adoption;
 mod clock;
 mod collection;
 mod entropy;

@@ -1,5 +1,6 @@
 //! The store: [`ObjectBackend`].
 
+use crate::adoption::adopt_stack;
 use crate::collection::pieces;
 use crate::etags::UnquotedEtags;
 use crate::layout::{LAYOUT, Layout, MAX_DOCUMENT, MAX_OBJECT, Proved, Tree};
@@ -11,16 +12,17 @@ use crate::probe::{Candidate, Effort, Proof, prove};
 use crate::reader::read_journal;
 use crate::stack::Stack;
 use crate::takeover::{newest, take_over};
+use crate::upload::create_object;
 use crate::watch::Watch;
 use crate::writer::ObjectWriter;
 use async_trait::async_trait;
 use bytes::Bytes;
 use object_store::ObjectStore;
 use state_core::backend::{
-    Acquire, Acquired, Capabilities, Examination, JournalView, LockStatus, NamePointer, ObjectKind, ObjectName, Opening,
-    Piece,
+    Acquire, Acquired, Capabilities, Examination, JournalView, LockStatus, NamePointer, ObjectKind,
+    ObjectName, Opening, Piece, Tail,
 };
-use state_core::{Backend, Enveloped, Error, Head, Lineage, Nonce, Result, Slot, StackName, Writer};
+use state_core::{Backend, Enveloped, Error, Frame, Head, Lineage, Nonce, Result, Slot, StackName, Writer};
 use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
@@ -128,7 +130,13 @@ impl ObjectBackend {
             url: self.url(),
             prefix: options.prefix.clone(),
         };
-        prove(&candidate, Nonce::random(&*options.entropy), effort, &*options.clock).await
+        prove(
+            &candidate,
+            Nonce::random(&*options.entropy),
+            effort,
+            &*options.clock,
+        )
+        .await
     }
 
     fn layout(&self, found: &Found) -> Result<Layout> {
@@ -247,6 +255,14 @@ impl Backend for ObjectBackend {
 
     async fn pieces(&self, lineage: Lineage, before: Slot) -> Result<Vec<Piece>> {
         pieces(&self.stack(lineage).await?, before).await
+    }
+
+    async fn adopt_object(&self, lineage: Lineage, name: &ObjectName, bytes: Bytes) -> Result<()> {
+        create_object(&self.stack(lineage).await?, name, &bytes).await
+    }
+
+    async fn adopt_stack(&self, head: &Head, before: Tail, frames: &[Frame]) -> Result<()> {
+        adopt_stack(&self.stack(head.lineage).await?, head, before, frames).await
     }
 
     async fn examine(&self) -> Result<Examination> {

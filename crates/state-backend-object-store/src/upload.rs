@@ -33,7 +33,8 @@ pub(crate) async fn create_named_by_digest(stack: &Stack, path: &Path, bytes: &B
     create_at(stack, path, bytes).await
 }
 
-async fn create_at(stack: &Stack, path: &Path, bytes: &Bytes) -> Result<()> {
+/// Creates an object. The same bytes again are fine.
+pub(crate) async fn create_at(stack: &Stack, path: &Path, bytes: &Bytes) -> Result<()> {
     match stack.objects.create(path, bytes).await? {
         Created::Ours(_) => Ok(()),
         Created::Taken(_) => Err(Error::conflict(

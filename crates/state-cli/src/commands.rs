@@ -4,6 +4,7 @@ pub(crate) mod backends;
 pub(crate) mod blame;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod copy;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod encrypt;
@@ -17,6 +18,7 @@ pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod list;
 pub(crate) mod lock;
+pub(crate) mod login;
 pub(crate) mod logs;
 pub(crate) mod outputs;
 pub(crate) mod pending;
@@ -48,6 +50,10 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::History(args) => history::run(context, args).await,
         Command::Logs(args) => logs::run(context, args).await,
         Command::Diff(args) => diff::run(context, args).await,
+        Command::Copy(args) => copy::run(context, args).await,
+        Command::Login(args) => login::login(context, args).await,
+        Command::Logout => login::logout(context).await,
+        Command::Whoami => login::whoami(context),
         Command::Doctor(args) => doctor::run(context, args).await,
         Command::Blame(args) => blame::run(context, args).await,
         Command::Find(args) => find::run(context, args).await,

@@ -99,6 +99,16 @@ pub(crate) fn not_opened(error: Error) -> CliError {
     }
 }
 
+/// A store that isn't where a command names it.
+pub(crate) fn not_there(error: Error, url: &str) -> CliError {
+    if error.kind() != ErrorKind::NotFound {
+        return not_opened(error);
+    }
+    let object = format!("store {}", shown(url));
+    CliError::new(ExitCode::NotFound, object, "there is none")
+        .with_hint("make one with `statectl init`, or name another")
+}
+
 fn is_store(folder: &Path) -> bool {
     folder.join("format").is_file()
 }

@@ -113,6 +113,25 @@ pub trait Backend: fmt::Debug + Send + Sync {
         Err(cannot_delete(self.url()))
     }
 
+    /// Keeps an object of a stack that is about to be [taken in](Backend::adopt_stack). Once more with the same bytes is
+    /// fine.
+    ///
+    /// # Errors
+    /// `Conflict` when it exists with other bytes; `Unsupported` by a store that takes in no stacks, the default.
+    async fn adopt_object(&self, _lineage: Lineage, _name: &ObjectName, _bytes: Bytes) -> Result<()> {
+        Err(cannot_adopt(self.url()))
+    }
+
+    /// Makes the place of a stack that comes from another store, with its journal byte for byte: the first frame follows
+    /// `before`, and each the one before it. The head comes last, so a stack that was taken in half isn't there, and the
+    /// call can be made again. It is found only once a name points to it.
+    ///
+    /// # Errors
+    /// `Conflict` when the stack is there already; `Unsupported` by a store that takes in no stacks, the default.
+    async fn adopt_stack(&self, _head: &Head, _before: Tail, _frames: &[Frame]) -> Result<()> {
+        Err(cannot_adopt(self.url()))
+    }
+
     /// Tries on the live store, in a place of its own that is gone afterwards, whether it keeps the promises that this
     /// contract rests on. Takes some seconds.
     ///
@@ -184,6 +203,13 @@ fn cannot_delete(object: String) -> Error {
     Error::Unsupported {
         object,
         missing: "deletion, and with it the collection of history,".to_owned(),
+    }
+}
+
+fn cannot_adopt(object: String) -> Error {
+    Error::Unsupported {
+        object,
+        missing: "to take in a stack from another store".to_owned(),
     }
 }
 

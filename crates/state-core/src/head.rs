@@ -64,6 +64,9 @@ pub struct Head {
     /// The end of the journal at the last clean close: a journal that ends before it was cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watermark: Option<Watermark>,
+    /// The store that it was copied from. It tells where it came from, and nothing rests on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied_from: Option<String>,
     /// Made with the data key over all that owners change: see [`Head::sign`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<Tag>,
@@ -96,6 +99,7 @@ impl Head {
             collection: None,
             fold: None,
             watermark: None,
+            copied_from: None,
             tag: None,
             nonce,
         }
@@ -106,7 +110,7 @@ impl Head {
         from < self.floor && from < self.base.start
     }
 
-    /// Tags the head with the data key. Epoch, generation, removal, fold and nonce aren't covered: the store changes them
+    /// Tags the head with the data key. Epoch, generation, removal, fold, origin and nonce aren't covered: they change
     /// without a key, and each frame vouches for its epoch and for itself.
     pub fn sign(&mut self, key: &dyn StackKey) {
         self.tag = Some(key.tag(TagDomain::Head, &self.signed_bytes()));
@@ -133,6 +137,7 @@ impl Head {
             generation: Generation::ZERO,
             removed: false,
             fold: None,
+            copied_from: None,
             tag: None,
             nonce: Nonce::from_bytes([0; 16]),
             ..self.clone()
@@ -311,6 +316,7 @@ mod tests {
                 digest: Digest::of(b""),
                 length: 0,
             }),
+            copied_from: Some("file:///old".to_owned()),
             ..head.clone()
         };
         assert!(taken_over.authenticate("head", &key).is_ok());

@@ -15,6 +15,7 @@
 //! - [`Session`]: the writer lock with the queue behind it: updates, import, rollback.
 //! - [`Retention`]: how much history [`Session::collect`] keeps.
 //! - [`Session::move_to`]: entries go to another stack that is held too; what is cut short is settled by the next lock.
+//! - [`Stacks::copy_from`]: a stack with its whole history goes to another store.
 //! - [`StateManager`]: a stack's snapshot in memory, refreshed and persisted as a whole (seed 002).
 //! - [`Update`] and [`Mutation`]: one update and its steps. Intent is durable before [`Update::begin`] returns;
 //!   a mutation that is dropped without an end stays on record as pending.
@@ -57,6 +58,7 @@ mod blame;
 mod came_back;
 pub mod client_lock;
 mod collect;
+mod copy;
 mod crossing;
 mod deployments;
 mod document;
@@ -79,6 +81,7 @@ mod scribe;
 mod sealing;
 mod session;
 mod snapshots;
+mod spool;
 mod stack;
 mod stacks;
 mod store_url;
@@ -91,6 +94,7 @@ mod whole;
 
 pub use blame::{Blame, BlameLine};
 pub use collect::{Amount, CollectionReport, Retention, Waiting};
+pub use copy::Copied;
 pub use crossing::CrossedMove;
 pub use environment::{Actor, Environment};
 pub use history::{Revision, RevisionKind};
@@ -101,6 +105,7 @@ pub use registry::{BackendRegistry, StoreRequest};
 pub use revisions::Revisions;
 pub use rotation::{Rekey, Rekeyed};
 pub use session::{MoveDone, MoveSettled, Session};
+pub use spool::{BroughtBack, Spooled};
 pub use stack::{Authenticity, Stack, View};
 pub use stacks::{Removal, StackSummary, Stacks};
 pub use state_core::{Error, ErrorKind, Result};

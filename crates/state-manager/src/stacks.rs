@@ -13,6 +13,7 @@ use state_core::sealing::KeyProvider;
 use state_core::{
     Backend, Error, Head, Invalidation, Lineage, Nonce, Result, RevisionId, StackName, Timestamp,
 };
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A store of stacks. Cheap to clone.
@@ -22,6 +23,7 @@ pub struct Stacks {
     environment: Environment,
     client_lock: Option<String>,
     keys: Option<Arc<dyn KeyProvider>>,
+    spool: Option<Arc<Path>>,
     pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,
 }
 
@@ -72,6 +74,7 @@ impl Stacks {
             environment,
             client_lock: None,
             keys: None,
+            spool: None,
             crypters: None,
         }
     }
@@ -80,6 +83,14 @@ impl Stacks {
     #[must_use]
     pub fn with_keys(mut self, keys: Arc<dyn KeyProvider>) -> Self {
         self.keys = Some(keys);
+        self
+    }
+
+    /// Keeps results that came back from the world and can't be recorded, because the store went away, in files of this
+    /// folder: on every stack that it gives out. See [`Spooled`](crate::Spooled).
+    #[must_use]
+    pub fn with_spool(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.spool = Some(folder.into().into());
         self
     }
 
@@ -303,6 +314,10 @@ impl Stacks {
         recovery::commit_rename(stack, writer, from, to).await
     }
 
+    pub(crate) const fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
     pub(crate) fn backend(&self) -> &dyn Backend {
         &*self.backend
     }
@@ -317,6 +332,7 @@ impl Stacks {
         let mut stack = Stack::new(Arc::clone(&self.backend), self.environment.clone(), name, lineage);
         stack.set_client_lock_id(self.client_lock.clone());
         stack.set_keyring(Keyring::new(self.keys.clone()));
+        stack.set_spool(self.spool.clone());
         stack
     }
 

@@ -28,7 +28,7 @@ pub(super) async fn one_winner(place: &Place, creators: usize, rounds: usize) ->
         let mut winners = answers
             .iter()
             .enumerate()
-            .filter(|(_, answer)| matches!(answer, Answer::Done(_)));
+            .filter(|(_, answer)| matches!(answer, Answer::Done));
         let winner = winners.next().map(|(creator, _)| creator.to_string());
         let won = usize::from(winner.is_some()) + winners.count();
         let there = place.read(&path).await?;

@@ -13,7 +13,7 @@ pub(super) async fn goes_back_unquoted(place: &Place) -> Result<bool, Ended> {
         return Ok(false);
     };
     let etag = seen.version.e_tag.clone().unwrap_or_default();
-    if !etag.starts_with('"') || matches!(place.swap(&path, "two", &seen.version).await?, Answer::Done(_)) {
+    if !etag.starts_with('"') || matches!(place.swap(&path, "two", &seen.version).await?, Answer::Done) {
         return Ok(false);
     }
     let Some(still) = place.read(&path).await?.filter(|still| still.bytes == seen.bytes) else {
@@ -22,7 +22,7 @@ pub(super) async fn goes_back_unquoted(place: &Place) -> Result<bool, Ended> {
     };
     let mut bare = still.version;
     bare.e_tag = Some(etag.trim_matches('"').to_owned());
-    Ok(matches!(place.swap(&path, "two", &bare).await?, Answer::Done(_)))
+    Ok(matches!(place.swap(&path, "two", &bare).await?, Answer::Done))
 }
 
 /// How that is told.

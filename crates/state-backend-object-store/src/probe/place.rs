@@ -38,7 +38,7 @@ impl From<StoreError> for Ended {
 /// What a store said to a conditional write.
 pub(super) enum Answer {
     /// It is done.
-    Done(UpdateVersion),
+    Done,
     /// The condition isn't met; or it was a retry of the client's own, of which the first try took effect.
     Refused,
     /// Nobody knows.
@@ -113,7 +113,7 @@ impl Place {
     pub(super) async fn create(&self, path: &Path, bytes: impl Into<Bytes>) -> Result<Answer, Ended> {
         let create = PutOptions::from(PutMode::Create);
         let answer = self.store.put_opts(path, bytes.into().into(), create).await;
-        judged(answer.map(Into::into), "create-if-absent")
+        judged(answer.map(drop), "create-if-absent")
     }
 
     /// As [`Place::create`].
@@ -125,7 +125,7 @@ impl Place {
     ) -> Result<Answer, Ended> {
         let swap = PutOptions::from(PutMode::Update(from.clone()));
         let answer = self.store.put_opts(path, bytes.into().into(), swap).await;
-        judged(answer.map(Into::into), "compare-and-swap")
+        judged(answer.map(drop), "compare-and-swap")
     }
 
     pub(super) async fn delete(&self, path: &Path) -> Result<(), Trouble> {
@@ -167,9 +167,9 @@ impl Place {
     }
 }
 
-fn judged(answer: object_store::Result<UpdateVersion>, check: &'static str) -> Result<Answer, Ended> {
+fn judged(answer: object_store::Result<()>, check: &'static str) -> Result<Answer, Ended> {
     let error = match answer {
-        Ok(version) => return Ok(Answer::Done(version)),
+        Ok(()) => return Ok(Answer::Done),
         Err(error) => error,
     };
     if matches!(

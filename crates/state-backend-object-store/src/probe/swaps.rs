@@ -19,7 +19,7 @@ pub(super) async fn conditions(place: &Place) -> Result<Finding, Ended> {
     const CHECK: &str = "conditions";
     let path = place.path("conditions/object");
     place.put(&path, "one").await?;
-    if matches!(place.create(&path, "two").await?, Answer::Done(_)) {
+    if matches!(place.create(&path, "two").await?, Answer::Done) {
         let found = "an object that is there was created once more";
         return Ok(Finding::broken(CHECK, found, LOST));
     }
@@ -30,7 +30,7 @@ pub(super) async fn conditions(place: &Place) -> Result<Finding, Ended> {
             LOST,
         ));
     };
-    if !matches!(place.swap(&path, "two", &first.version).await?, Answer::Done(_)) {
+    if !matches!(place.swap(&path, "two", &first.version).await?, Answer::Done) {
         let landed = place
             .read(&path)
             .await?
@@ -40,12 +40,12 @@ pub(super) async fn conditions(place: &Place) -> Result<Finding, Ended> {
             return Ok(Finding::broken(CHECK, found, "nothing can be replaced safely"));
         }
     }
-    if matches!(place.swap(&path, "three", &first.version).await?, Answer::Done(_)) {
+    if matches!(place.swap(&path, "three", &first.version).await?, Answer::Done) {
         let found = "a version that is there no more was taken as a condition";
         return Ok(Finding::broken(CHECK, found, LOST));
     }
     let gone = place.path("conditions/gone");
-    if matches!(place.swap(&gone, "four", &first.version).await?, Answer::Done(_)) {
+    if matches!(place.swap(&gone, "four", &first.version).await?, Answer::Done) {
         let found = "an object that isn't there was replaced";
         return Ok(Finding::broken(CHECK, found, LOST));
     }
@@ -98,7 +98,7 @@ async fn add(place: &Place, path: &Path, writer: usize, writers: usize) -> Resul
         }
         let mut longer = seen.bytes.to_vec();
         longer.extend_from_slice(format!("{writer}\n").as_bytes());
-        if let Answer::Done(_) = place.swap(path, longer, &seen.version).await? {
+        if let Answer::Done = place.swap(path, longer, &seen.version).await? {
             return Ok(true);
         }
     }

@@ -52,7 +52,7 @@ pub(super) async fn lists(place: &Place, objects: usize) -> Result<Vec<Finding>,
     // Backwards, so that the order of the list isn't that of the writes.
     for number in (0..objects).rev() {
         let path = place.path(&format!("lists/{}", name(number)));
-        if !matches!(place.create(&path, "x").await?, Answer::Done(_)) && place.read(&path).await?.is_none() {
+        if !matches!(place.create(&path, "x").await?, Answer::Done) && place.read(&path).await?.is_none() {
             return stale(format!("object {number} could not be made"));
         }
         expected.insert(path);

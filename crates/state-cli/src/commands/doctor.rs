@@ -7,7 +7,6 @@ use crate::output::Report;
 use crate::render::page::{Page, Style};
 use crate::store;
 use serde::Serialize;
-use state_core::ErrorKind;
 use state_core::backend::{Examination, Finding, Opening, Verdict};
 
 /// Try on the live store whether it keeps the promises that state needs: creation and replacement with exactly one
@@ -29,13 +28,12 @@ struct Examined {
 
 /// Examines.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let stacks = match &args.url {
-        None => store::open(context)?,
-        Some(url) => {
-            let url = store::url_of(url);
-            store::connect(context, &url, Opening::Existing).map_err(|error| not_there(error, &url))?
-        }
+    let url = match &args.url {
+        None => store::place(context)?.url,
+        Some(url) => store::url_of(url),
     };
+    // It need not be there yet: what is tried is the place.
+    let stacks = store::reach(context, &url, Opening::Existing).map_err(|error| store::not_there(error, &url))?;
     let Examination { findings } = stacks.examine().await?;
     let examined = Examined {
         backend: stacks.url(),
@@ -72,12 +70,4 @@ fn print(page: &mut Page, finding: &Finding) {
     if let Some(meaning) = &finding.meaning {
         page.line(format_args!("        {:<18}{meaning}", ""));
     }
-}
-
-fn not_there(error: state_core::Error, url: &str) -> CliError {
-    if error.kind() != ErrorKind::NotFound {
-        return store::not_opened(error);
-    }
-    let object = format!("store {}", store::shown(url));
-    CliError::new(ExitCode::NotFound, object, "there is none").with_hint("make one with `statectl init`")
 }
