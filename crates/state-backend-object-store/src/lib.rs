@@ -19,6 +19,8 @@
 //! The store must be able to do two things: create an object and fail if it is there, and replace one and fail if
 //! somebody else did. One that can't is refused when it is first written to.
 
+#[cfg(any(feature = "aws", feature = "gcp", feature = "azure"))]
+mod catalogue;
 mod clock;
 mod collection;
 mod etags;
@@ -37,6 +39,8 @@ mod upload;
 mod watch;
 mod writer;
 
+#[cfg(any(feature = "aws", feature = "gcp", feature = "azure"))]
+pub use catalogue::backend_types;
 pub use etags::UnquotedEtags;
 pub use object_store;
 pub use options::Options;

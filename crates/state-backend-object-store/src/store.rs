@@ -71,7 +71,7 @@ impl ObjectBackend {
 
     async fn find_or_make(&self) -> Result<bool> {
         let path = self.tree.format();
-        if let Some(found) = self.objects.read(&path, MAX_DOCUMENT).await? {
+        if let Some(found) = self.objects.impatient().read(&path, MAX_DOCUMENT).await? {
             return self.check_layout(&found).map(|()| false);
         }
         if self.opening == Opening::Existing {
