@@ -83,10 +83,11 @@ impl Gathered {
 
     /// The fold of what is there from the base on, if there is enough.
     fn begin(&mut self, owner: &Owner, base: Slot) -> Option<(Fold, Bytes)> {
-        while let Some(first) = self.frames.pop_front_if(|frame| frame.slot() < base) {
-            self.bytes -= first.bytes().len();
-            self.settled = self.settled.saturating_sub(1);
+        let passed = self.frames.partition_point(|frame| frame.slot() < base);
+        for frame in self.frames.drain(..passed) {
+            self.bytes -= frame.bytes().len();
         }
+        self.settled = self.settled.saturating_sub(passed);
         let is_enough = self.is_enough(owner);
         let (first, last) = (self.frames.front()?.slot(), self.frames.back()?.slot());
         if !is_enough || first != base {

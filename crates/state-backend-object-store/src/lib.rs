@@ -20,6 +20,8 @@
 //! somebody else did. One that can't is refused when it is first written to.
 
 mod adoption;
+#[cfg(any(feature = "aws", feature = "gcp", feature = "azure"))]
+mod catalogue;
 mod clock;
 mod collection;
 mod entropy;
@@ -40,6 +42,8 @@ mod upload;
 mod watch;
 mod writer;
 
+#[cfg(any(feature = "aws", feature = "gcp", feature = "azure"))]
+pub use catalogue::backend_types;
 pub use etags::UnquotedEtags;
 pub use object_store;
 pub use options::Options;

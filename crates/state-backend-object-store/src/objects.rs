@@ -31,6 +31,9 @@ use std::time::Duration;
 /// How often a store may refuse to replace what it just gave before it is taken at its word.
 const REFUSALS: usize = 4;
 
+/// How long a first contact is tried.
+const FIRST_CONTACT: Duration = Duration::from_secs(1);
+
 /// An object store and how it is used.
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
@@ -91,6 +94,16 @@ impl Objects {
         Self {
             store: wrap(Arc::clone(&self.store)),
             options: Arc::clone(&self.options),
+        }
+    }
+
+    /// The same for a first contact: who gives a wrong place shall hear of it at once.
+    pub(crate) fn impatient(&self) -> Self {
+        let mut options = Options::clone(&self.options);
+        options.patience = options.patience.min(FIRST_CONTACT);
+        Self {
+            store: Arc::clone(&self.store),
+            options: Arc::new(options),
         }
     }
 

@@ -85,7 +85,7 @@ impl ObjectBackend {
 
     async fn find_or_make(&self) -> Result<Known> {
         let path = self.tree.format();
-        if let Some(found) = self.objects.read(&path, MAX_DOCUMENT).await? {
+        if let Some(found) = self.objects.impatient().read(&path, MAX_DOCUMENT).await? {
             return Ok(self.known(&self.layout(&found)?, false));
         }
         if self.opening == Opening::Existing {

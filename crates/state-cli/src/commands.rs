@@ -40,7 +40,7 @@ use crate::output::Report;
 pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
     match command {
         Command::Backends => backends::run(context),
-        Command::Init(args) => init::run(context, args),
+        Command::Init(args) => init::run(context, args).await,
         Command::Stack(command) => stack::run(context, command).await,
         Command::Import(args) => import::run(context, args).await,
         Command::Export(args) => export::run(context, args).await,

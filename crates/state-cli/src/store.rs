@@ -65,8 +65,15 @@ pub(crate) fn shown(url: &str) -> String {
     BackendRegistry::default().shown(url)
 }
 
-/// Opens or makes the store at a URL, configured as the command line says.
-pub(crate) fn connect(context: &Context, url: &str, opening: Opening) -> state_core::Result<Stacks> {
+/// Opens or makes the store at a URL, configured as the command line says, and asks it whether it is there.
+pub(crate) async fn connect(context: &Context, url: &str, opening: Opening) -> state_core::Result<Stacks> {
+    let stacks = reach(context, url, opening)?;
+    stacks.ready().await?;
+    Ok(stacks)
+}
+
+/// As [`connect`], but one that is far away isn't asked anything yet.
+pub(crate) fn reach(context: &Context, url: &str, opening: Opening) -> state_core::Result<Stacks> {
     let registry = BackendRegistry::default();
     let mut store = StoreRequest::new(url);
     for config in &context.global.backend_config {
@@ -125,7 +132,7 @@ fn url_of_folder(folder: &Path) -> Result<String, CliError> {
 ///
 /// # Errors
 /// [`ExitCode::NotFound`] when there is none.
-pub(crate) fn open(context: &Context) -> Result<Stacks, CliError> {
+pub(crate) async fn open(context: &Context) -> Result<Stacks, CliError> {
     let place = place(context)?;
     let missing = |message: &str| {
         CliError::new(
@@ -138,7 +145,7 @@ pub(crate) fn open(context: &Context) -> Result<Stacks, CliError> {
     if place.found == Some(false) {
         return Err(missing("there is none here nor in a parent folder"));
     }
-    match connect(context, &place.url, Opening::Existing) {
+    match connect(context, &place.url, Opening::Existing).await {
         Ok(stacks) => {
             tell(context, &format!("store {}", shown(&place.url)));
             Ok(as_holder(context, stacks))
@@ -161,7 +168,7 @@ pub(crate) fn as_holder(context: &Context, stacks: Stacks) -> Stacks {
 /// # Errors
 /// [`ExitCode::NotFound`] when there is none, [`ExitCode::Usage`] when it isn't clear which.
 pub(crate) async fn open_stack(context: &Context) -> Result<Stack, CliError> {
-    let stacks = open(context)?;
+    let stacks = open(context).await?;
     chosen(context, &stacks).await
 }
 

@@ -115,4 +115,6 @@ pub use verify::VerifyReport;
 
 #[cfg(feature = "fs")]
 pub use state_backend_fs;
+#[cfg(feature = "object-store")]
+pub use state_backend_object_store;
 pub use state_core;

@@ -102,6 +102,15 @@ impl Stacks {
         self
     }
 
+    /// Asks a store that is far away whether it is there, and makes it if it was opened so. True if it was made just
+    /// now. One that is near has done all that when it was opened.
+    ///
+    /// # Errors
+    /// As [`Backend::ready`].
+    pub async fn ready(&self) -> Result<bool> {
+        self.backend.ready().await
+    }
+
     /// The store's URL.
     pub fn url(&self) -> String {
         self.backend.url()
