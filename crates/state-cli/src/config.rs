@@ -297,9 +297,8 @@ pub(crate) fn remember(backend: Option<&str>) -> Result<Remembered, CliError> {
     let after = with_backend(&before, backend);
     // What isn't understood afterwards is not written.
     let understood: Result<Document, _> = toml::from_str(&after);
-    let document = understood.map_err(|error| {
-        misuse(name.clone(), error.message()).with_hint("mend the file by hand first")
-    })?;
+    let document = understood
+        .map_err(|error| misuse(name.clone(), error.message()).with_hint("mend the file by hand first"))?;
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(failed)?;
     }
@@ -336,7 +335,8 @@ fn with_backend(text: &str, backend: Option<&str>) -> String {
 }
 
 fn user_file() -> Result<PathBuf, CliError> {
-    let folder = user_folder().ok_or_else(|| misuse("the user's settings", "neither HOME nor XDG_CONFIG_HOME is set"))?;
+    let folder = user_folder()
+        .ok_or_else(|| misuse("the user's settings", "neither HOME nor XDG_CONFIG_HOME is set"))?;
     Ok(folder.join(USER_FILE))
 }
 

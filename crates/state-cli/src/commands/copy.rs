@@ -54,17 +54,25 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     };
     if names.is_empty() {
         let object = format!("store {}", store::shown(&from));
-        return Err(CliError::new(ExitCode::NotFound, object, "it has no stack to copy"));
+        return Err(CliError::new(
+            ExitCode::NotFound,
+            object,
+            "it has no stack to copy",
+        ));
+    }
+    let mut found = Vec::new();
+    for name in &names {
+        found.push(store::find(context, &source, name).await?);
     }
     let target = store::connect(context, &to, Opening::Create).await;
     let target = target.map_err(store::not_opened)?;
     let mut stacks = Vec::new();
-    for name in &names {
-        let stack = store::find(context, &source, name).await?;
+    for stack in &found {
+        let name = stack.name();
         if context.terminal.shows_progress() && !context.global.json {
             to_stderr(&format!("copying stack {}\n", visible(&name.short())));
         }
-        let copied = target.copy_from(&stack).await?;
+        let copied = target.copy_from(stack).await?;
         stacks.push(Line {
             stack: copied.name.to_string(),
             lineage: copied.lineage.to_string(),
@@ -80,10 +88,25 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     };
     Report::new(context, "copy", &done, Vec::new(), |page| {
         for line in &done.stacks {
-            let frames = count(usize::try_from(line.frames).unwrap_or(usize::MAX), "frame", "frames");
-            let objects = count(usize::try_from(line.objects).unwrap_or(usize::MAX), "object", "objects");
-            let word = if line.was_there { "was there already" } else { "copied" };
-            page.line(format_args!("{}: {word}, {frames} and {objects} compared", line.stack));
+            let frames = count(
+                usize::try_from(line.frames).unwrap_or(usize::MAX),
+                "frame",
+                "frames",
+            );
+            let objects = count(
+                usize::try_from(line.objects).unwrap_or(usize::MAX),
+                "object",
+                "objects",
+            );
+            let word = if line.was_there {
+                "was there already"
+            } else {
+                "copied"
+            };
+            page.line(format_args!(
+                "{}: {word}, {frames} and {objects} compared",
+                line.stack
+            ));
         }
     })
 }

@@ -33,7 +33,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         Some(url) => store::url_of(url),
     };
     // It need not be there yet: what is tried is the place.
-    let stacks = store::reach(context, &url, Opening::Existing).map_err(|error| store::not_there(error, &url))?;
+    let stacks =
+        store::reach(context, &url, Opening::Existing).map_err(|error| store::not_there(error, &url))?;
     let Examination { findings } = stacks.examine().await?;
     let examined = Examined {
         backend: stacks.url(),

@@ -33,7 +33,11 @@ pub(crate) enum Command {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Resolve {
     /// The operation's id, or the beginning of it.
-    #[arg(value_name = "OPERATION", required_unless_present = "from", conflicts_with = "from")]
+    #[arg(
+        value_name = "OPERATION",
+        required_unless_present = "from",
+        conflicts_with = "from"
+    )]
     operation: Option<String>,
     #[command(flatten)]
     answer: Answer,

@@ -45,7 +45,9 @@ pub(super) async fn resolve(context: &Context, file: &Path) -> Result<Report, Cl
     };
     Report::new(context, "pending-resolve-from", &brought, warnings, |page| {
         match &brought.revision {
-            Some(revision) => page.line(format_args!("recorded the result of {id}: now revision {revision}")),
+            Some(revision) => page.line(format_args!(
+                "recorded the result of {id}: now revision {revision}"
+            )),
             None => page.line(format_args!("the result of {id} was recorded already")),
         }
         page.line(format_args!("{} isn't needed any more", file.display()));
