@@ -57,7 +57,12 @@ struct Ran {
 fn statectl(arguments: &[&str]) -> Command {
     let mut command = Command::new(WORKER);
     command.arg("cli").args(arguments);
-    for name in ["STATECTL_BACKEND", "STATECTL_STACK", "STATECTL_POLICY", "STATECTL_PROFILE"] {
+    for name in [
+        "STATECTL_BACKEND",
+        "STATECTL_STACK",
+        "STATECTL_POLICY",
+        "STATECTL_PROFILE",
+    ] {
         command.env_remove(name);
     }
     // Nobody's settings.

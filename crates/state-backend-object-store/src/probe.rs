@@ -27,6 +27,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// How long it may take to delete what was made.
+const CLEARING: Duration = Duration::from_secs(30);
+
 /// How much is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -106,7 +109,10 @@ pub async fn prove(candidate: &Candidate, mark: Nonce, effort: Effort, clock: &d
             Either::Right(((), _)) => Err(Trouble::Slow(effort.limit)),
         }
     };
-    let cleared = place.clear().await;
+    let cleared = match select(pin!(place.clear()), clock.sleep(CLEARING)).await {
+        Either::Left((cleared, _)) => cleared,
+        Either::Right(((), _)) => Some(place.left(format!("no answer within {CLEARING:?}"))),
+    };
     let mut proof = proved.map_err(|trouble| trouble.unavailable(&candidate.url))?;
     if let Some(left) = cleared {
         proof.examination.findings.push(left);

@@ -325,7 +325,7 @@ fn with_backend(text: &str, backend: Option<&str>) -> String {
         .map(|(_, line)| line.to_owned())
         .collect();
     if let Some(backend) = backend {
-        lines.insert(0, format!("backend = {}", toml::Value::from(backend)));
+        lines.insert(0, format!("backend = {}", serde_json::Value::from(backend)));
     }
     let mut text = lines.join("\n");
     if !text.is_empty() {

@@ -114,7 +114,8 @@ pub(crate) const COLLECTED: &str = "`statectl gc` dropped it; `statectl history`
 const SKEWED: [&str; 2] = ["RequestTimeTooSkewed", "RequestExpired"];
 
 /// What to do about that.
-const SKEW: &str = "set this machine's clock: the store refuses requests that are signed with another time than its own";
+const SKEW: &str =
+    "set this machine's clock: the store refuses requests that are signed with another time than its own";
 
 /// What to do about it, where the place of the error knows nothing better.
 fn hint(kind: ErrorKind) -> Option<&'static str> {

@@ -33,10 +33,26 @@ fn a_stack_goes_from_files_to_each_store_and_back_the_same() {
     let folder = tempfile::tempdir().expect("a folder");
     let files = format!("file://{}", folder.path().join("first").display());
     let shop = fixture("shop.tfstate");
-    run(&mut statectl(&["--backend", &files, "import", shop.to_str().expect("UTF-8")])).exits(0);
+    run(&mut statectl(&[
+        "--backend",
+        &files,
+        "import",
+        shop.to_str().expect("UTF-8"),
+    ]))
+    .exits(0);
     let newer = fixture("successor.tfstate");
-    run(&mut statectl(&["--backend", &files, "import", newer.to_str().expect("UTF-8")])).exits(0);
-    let history = |url: &str| run(&mut statectl(&["--backend", url, "history", "--json"])).exits(0).out;
+    run(&mut statectl(&[
+        "--backend",
+        &files,
+        "import",
+        newer.to_str().expect("UTF-8"),
+    ]))
+    .exits(0);
+    let history = |url: &str| {
+        run(&mut statectl(&["--backend", url, "history", "--json"]))
+            .exits(0)
+            .out
+    };
     let begun = history(&files);
     let mut at = files;
     for server in servers() {

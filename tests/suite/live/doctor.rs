@@ -23,11 +23,21 @@ fn servers_that_keep_their_promises_are_sound() {
             .flatten()
             .filter_map(|finding| finding["check"].as_str())
             .collect();
-        for check in ["reads", "create-if-absent", "conditions", "compare-and-swap", "lists"] {
+        for check in [
+            "reads",
+            "create-if-absent",
+            "conditions",
+            "compare-and-swap",
+            "lists",
+        ] {
             assert!(checks.contains(&check), "{findings:#}");
         }
         // Ceph's radosgw wants ETags without their quotes; nobody has to know.
-        assert_eq!(checks.contains(&"etags"), server.starts_with("s3:"), "{findings:#}");
+        assert_eq!(
+            checks.contains(&"etags"),
+            server.starts_with("s3:"),
+            "{findings:#}"
+        );
         assert!(!checks.contains(&"clean-up"), "{findings:#}");
     }
 }

@@ -56,7 +56,11 @@ impl Mock {
     }
 
     pub(super) fn objects(&self) -> usize {
-        self.bucket.lock().unwrap_or_else(PoisonError::into_inner).objects.len()
+        self.bucket
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .objects
+            .len()
     }
 }
 
@@ -67,7 +71,10 @@ fn serve(stream: TcpStream, bucket: &Mutex<Bucket>) {
     let mut input = BufReader::new(stream);
     while let Some(request) = read(&mut input) {
         let is_head = request.method == "HEAD";
-        let answer = answer(&request, &mut bucket.lock().unwrap_or_else(PoisonError::into_inner));
+        let answer = answer(
+            &request,
+            &mut bucket.lock().unwrap_or_else(PoisonError::into_inner),
+        );
         let mut head = format!("HTTP/1.1 {}\r\n", answer.status);
         for header in &answer.headers {
             head.push_str(&format!("{header}\r\n"));
@@ -94,7 +101,10 @@ fn read(input: &mut BufReader<TcpStream>) -> Option<Request> {
         };
         headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
     }
-    let length = headers.get("content-length").and_then(|text| text.parse().ok()).unwrap_or(0);
+    let length = headers
+        .get("content-length")
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0);
     let mut body = vec![0; length];
     input.read_exact(&mut body).ok()?;
     let (path, query) = target.split_once('?').unwrap_or((&target, ""));
@@ -102,7 +112,9 @@ fn read(input: &mut BufReader<TcpStream>) -> Option<Request> {
     Some(Request {
         method,
         path: decoded(path),
-        query: query.map(|(key, value)| (key.to_owned(), decoded(value))).collect(),
+        query: query
+            .map(|(key, value)| (key.to_owned(), decoded(value)))
+            .collect(),
         headers,
         body,
     })
@@ -162,7 +174,9 @@ fn put(request: &Request, name: &str, bucket: &mut Bucket) -> Answer {
     }
     bucket.generation += 1;
     let generation = bucket.generation;
-    bucket.objects.insert(name.to_owned(), (generation, request.body.clone()));
+    bucket
+        .objects
+        .insert(name.to_owned(), (generation, request.body.clone()));
     Answer {
         headers: described(generation),
         ..status("200 OK")
@@ -179,7 +193,10 @@ fn described(generation: u64) -> Vec<String> {
 
 fn found(request: &Request, generation: u64, bytes: &[u8]) -> Answer {
     let mut headers = described(generation);
-    let range = request.headers.get("range").and_then(|range| range.strip_prefix("bytes="));
+    let range = request
+        .headers
+        .get("range")
+        .and_then(|range| range.strip_prefix("bytes="));
     let Some((first, last)) = range.and_then(|range| range.split_once('-')) else {
         return Answer {
             status: "200 OK",
@@ -189,11 +206,17 @@ fn found(request: &Request, generation: u64, bytes: &[u8]) -> Answer {
         };
     };
     let first: usize = first.parse().unwrap_or(0);
-    let end = last.parse().map_or(bytes.len(), |last: usize| bytes.len().min(last + 1));
+    let end = last
+        .parse()
+        .map_or(bytes.len(), |last: usize| bytes.len().min(last + 1));
     let Some(part) = bytes.get(first..end).filter(|part| !part.is_empty()) else {
         return status("416 Range Not Satisfiable");
     };
-    headers.push(format!("content-range: bytes {first}-{}/{}", end - 1, bytes.len()));
+    headers.push(format!(
+        "content-range: bytes {first}-{}/{}",
+        end - 1,
+        bytes.len()
+    ));
     Answer {
         status: "206 Partial Content",
         headers,

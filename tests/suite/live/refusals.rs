@@ -67,7 +67,9 @@ fn credentials_that_only_read_read_and_are_denied_to_write() {
     run(&mut statectl(&["--backend", &url, "stack", "new", "shop"])).exits(0);
     let reader = |arguments: &[&str]| {
         let mut command = statectl(&[&["--backend", &url], arguments].concat());
-        command.env("AWS_ACCESS_KEY_ID", &key).env("AWS_SECRET_ACCESS_KEY", &secret);
+        command
+            .env("AWS_ACCESS_KEY_ID", &key)
+            .env("AWS_SECRET_ACCESS_KEY", &secret);
         command
     };
     run(&mut reader(&["stack", "ls"])).exits(0);
@@ -81,14 +83,26 @@ fn a_server_that_does_not_answer_or_speaks_no_tls_is_unreachable() {
     let nobody = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = nobody.local_addr().expect("it has one").port();
     drop(nobody);
-    let keys = [("AWS_ACCESS_KEY_ID", "k"), ("AWS_SECRET_ACCESS_KEY", CANARY), ("AWS_REGION", "r")];
+    let keys = [
+        ("AWS_ACCESS_KEY_ID", "k"),
+        ("AWS_SECRET_ACCESS_KEY", CANARY),
+        ("AWS_REGION", "r"),
+    ];
     for scheme in ["http", "https"] {
         let url = elsewhere("s3://states", &format!("{scheme}://127.0.0.1:{port}"));
-        refused(statectl(&["--backend", &url, "list"]).envs(keys), 19, "can't be reached");
+        refused(
+            statectl(&["--backend", &url, "list"]).envs(keys),
+            19,
+            "can't be reached",
+        );
     }
     let plain = answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     let url = elsewhere("s3://states", &format!("https://127.0.0.1:{plain}"));
-    refused(statectl(&["--backend", &url, "list"]).envs(keys), 19, "can't be reached");
+    refused(
+        statectl(&["--backend", &url, "list"]).envs(keys),
+        19,
+        "can't be reached",
+    );
 }
 
 /// The store compares the times that requests are signed with to its own.
@@ -102,8 +116,16 @@ fn a_clock_that_is_wrong_is_named_in_the_hint() {
     );
     let port = answering(&answer);
     let url = elsewhere("s3://states", &format!("http://127.0.0.1:{port}"));
-    let keys = [("AWS_ACCESS_KEY_ID", "k"), ("AWS_SECRET_ACCESS_KEY", CANARY), ("AWS_REGION", "r")];
-    let ran = refused(statectl(&["--backend", &url, "list"]).envs(keys), 19, "RequestTimeTooSkewed");
+    let keys = [
+        ("AWS_ACCESS_KEY_ID", "k"),
+        ("AWS_SECRET_ACCESS_KEY", CANARY),
+        ("AWS_REGION", "r"),
+    ];
+    let ran = refused(
+        statectl(&["--backend", &url, "list"]).envs(keys),
+        19,
+        "RequestTimeTooSkewed",
+    );
     assert!(ran.err.contains("clock"), "{ran:?}");
 }
 

@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// How many objects are deleted at once.
 const DELETIONS: usize = 16;
 
+/// How often something is read before the store counts as unreachable.
+const READS: usize = 4;
+
 /// Why the checks can't go on.
 pub(super) enum Ended {
     /// The store lacks what the checks behind rest on.
@@ -84,6 +87,18 @@ impl Place {
     }
 
     pub(super) async fn read(&self, path: &Path) -> Result<Option<Seen>, Trouble> {
+        let mut left = READS;
+        loop {
+            left -= 1;
+            match self.read_once(path).await {
+                // A server that many ask at once may drop some of them.
+                Err(trouble) if left > 0 && trouble.refusal("").is_none() => {}
+                other => return other,
+            }
+        }
+    }
+
+    async fn read_once(&self, path: &Path) -> Result<Option<Seen>, Trouble> {
         let answer = match self.store.get(path).await.map_err(Trouble::from) {
             Ok(answer) => answer,
             Err(trouble) if trouble.is_missing() => return Ok(None),
@@ -141,12 +156,15 @@ impl Place {
         Ok(listed.try_collect().await?)
     }
 
+    /// What is told when something may stay.
+    pub(super) fn left(&self, found: impl Into<String>) -> Finding {
+        let meaning = format!("objects may be left under {}: delete them by hand", self.shown);
+        Finding::noted("clean-up", found, meaning)
+    }
+
     /// Deletes all that is there; what stays is told.
     pub(super) async fn clear(&self) -> Option<Finding> {
-        let left = |found: String| {
-            let meaning = format!("objects may be left under {}: delete them by hand", self.shown);
-            Some(Finding::noted("clean-up", found, meaning))
-        };
+        let left = |found: String| Some(self.left(found));
         let listed = match self.list(&self.root).await {
             Ok(listed) => listed,
             Err(trouble) if trouble.is_missing() => return None,

@@ -3,9 +3,7 @@
 use crate::sandbox::{Sandbox, fixture};
 use serde_json::Value;
 use state_core::mutation::End;
-use state_core::{
-    Entry, Enveloped, LogLevel, LogLine, Outcome, Timestamp, UpdateKind, UpdateResult,
-};
+use state_core::{Entry, Enveloped, LogLevel, LogLine, Outcome, Timestamp, UpdateKind, UpdateResult};
 use state_manager::{Intent, Spooled, UpdateRequest};
 use std::collections::BTreeSet;
 

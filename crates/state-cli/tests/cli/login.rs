@@ -12,7 +12,10 @@ fn a_store_is_remembered_until_it_is_forgotten() {
     let elsewhere = tempfile::tempdir().unwrap();
     let listed = run(sandbox.command(&["list"]).current_dir(elsewhere.path())).exits(0);
     assert_eq!(listed.stdout.lines().count(), 29);
-    let who = run(sandbox.command(&["whoami", "--json"]).current_dir(elsewhere.path()).env("USER", "ana"));
+    let who = run(sandbox
+        .command(&["whoami", "--json"])
+        .current_dir(elsewhere.path())
+        .env("USER", "ana"));
     let who = who.exits(0).data("whoami");
     assert_eq!(who["who"], "ana");
     assert!(who["backend"].as_str().unwrap().ends_with("/.state"), "{who}");
@@ -22,7 +25,13 @@ fn a_store_is_remembered_until_it_is_forgotten() {
     run(sandbox.command(&["list"]).current_dir(elsewhere.path())).exits(10);
     let kept = std::fs::read_to_string(&config).unwrap();
     assert_eq!(kept, "# mine\n[profiles.dev]\nstack = \"shop\"\n");
-    assert!(sandbox.run(&["logout"]).exits(0).stdout.contains("nothing was remembered"));
+    assert!(
+        sandbox
+            .run(&["logout"])
+            .exits(0)
+            .stdout
+            .contains("nothing was remembered")
+    );
 }
 
 #[test]
