@@ -82,7 +82,10 @@ fn what_does_not_fit_the_schema_is_told_with_what_does() {
         if registry.get(scheme).is_none() {
             let off = error(&StoreRequest::new(format!("{scheme}://x")));
             assert_eq!(off.kind(), ErrorKind::Unsupported);
-            assert!(off.to_string().contains(&format!("the feature `{feature}`")), "{off}");
+            assert!(
+                off.to_string().contains(&format!("the feature `{feature}`")),
+                "{off}"
+            );
         }
     }
 }
