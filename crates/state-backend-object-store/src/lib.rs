@@ -38,6 +38,8 @@ mod reader;
 mod stack;
 mod store;
 mod takeover;
+#[cfg(feature = "testkit")]
+pub mod testkit;
 mod upload;
 mod watch;
 mod writer;
