@@ -4,3 +4,11 @@ pub mod dice;
 pub mod large;
 pub mod line;
 pub mod workload;
+
+/// The URL of a store that is named by one, or by its folder.
+pub fn url(place: &str) -> String {
+    if place.contains("://") {
+        return place.to_owned();
+    }
+    format!("file://{place}")
+}

@@ -84,12 +84,12 @@ fn a_writer_that_was_stopped_while_its_lock_was_broken_is_fenced_and_its_late_wr
     }
 }
 
-fn hold(dir: &Path, seed: u64) -> Worker {
+pub(crate) fn hold(dir: &Path, seed: u64) -> Worker {
     let path = dir.to_str().expect("a path in UTF-8");
     Worker::start(&["hold", path, &seed.to_string()])
 }
 
-fn assert_names_holder(error: &Error, pid: u32) {
+pub(crate) fn assert_names_holder(error: &Error, pid: u32) {
     let Error::Locked { holder, .. } = error else {
         panic!("it is `Locked`, not {error}");
     };
@@ -139,7 +139,7 @@ async fn fence(dir: &Path, worker: Worker, delay: Duration, replay: &str) {
     verify(&stack).await;
 }
 
-async fn write(session: &Session, name: &str) {
+pub(crate) async fn write(session: &Session, name: &str) {
     let update = session
         .start_update(UpdateRequest::new(UpdateKind::Update))
         .await
@@ -155,13 +155,13 @@ async fn write(session: &Session, name: &str) {
 
 /// The steps of a writer that may go on after it lost its lock.
 #[derive(Default)]
-struct Steps {
+pub(crate) struct Steps {
     /// The address that each task tried last, and its mutation once it is known.
     last: BTreeMap<u64, (String, Option<MutationId>)>,
 }
 
 impl Steps {
-    fn hear(&mut self, line: &Line) {
+    pub(crate) fn hear(&mut self, line: &Line) {
         match line {
             Line::Trying(task, plan) => {
                 self.last.insert(*task, (plan.address.clone(), None));
@@ -176,7 +176,7 @@ impl Steps {
     }
 
     /// What was acknowledged late must be in the state that the new owner took over; the rest fails, as fenced.
-    fn judge(&mut self, late: &[Line], taken_over: &State, replay: &str) {
+    pub(crate) fn judge(&mut self, late: &[Line], taken_over: &State, replay: &str) {
         let mut fenced = 0;
         for line in late {
             match line {

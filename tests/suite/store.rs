@@ -36,7 +36,7 @@ pub(crate) fn open(dir: &Path) -> Result<Stacks> {
 }
 
 fn url(dir: &Path) -> String {
-    format!("file://{}", dir.display())
+    state_tests::url(dir.to_str().expect("a path in UTF-8"))
 }
 
 /// The stack that the workers use, in a new or an old store.

@@ -1,6 +1,7 @@
 //! The steps that are plain `cargo` commands: format, lints, documentation, features, tests.
 
 use crate::process::{Failure, cargo, run};
+use crate::servers;
 
 pub(crate) fn fmt() -> Result<(), Failure> {
     run(&mut cargo(["fmt", "--all", "--check"]))
@@ -17,15 +18,31 @@ pub(crate) fn doc() -> Result<(), Failure> {
     run(cargo(what).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// A package alone, without its features: what a workspace build, which unites features, can't see.
+/// What must build by itself.
+const FEATURES: [(&str, &str); 9] = [
+    ("state-core", ""),
+    ("state-encrypt", ""),
+    ("state-manager", ""),
+    ("state-manager", "object-store"),
+    ("state-backend-object-store", ""),
+    ("state-backend-object-store", "aws"),
+    ("state-backend-object-store", "gcp"),
+    ("state-backend-object-store", "azure"),
+    ("state-backend-object-store", "http"),
+];
+
+/// A package alone, with these of its features: what a workspace build, which unites features, can't see.
 pub(crate) fn features() -> Result<(), Failure> {
-    ["state-core", "state-encrypt", "state-manager"]
-        .iter()
-        .try_for_each(|package| run(&mut cargo(["check", "-p", package, "--no-default-features"])))
+    FEATURES.iter().try_for_each(|(package, features)| {
+        let alone = ["check", "-p", package, "--no-default-features", "--features"];
+        run(cargo(alone).arg(features))
+    })
 }
 
+/// With the servers that the tests of object stores talk to; tests find them by the environment.
 pub(crate) fn test() -> Result<(), Failure> {
-    run(&mut cargo(["test", "--workspace"]))?;
+    let servers = servers::for_tests()?;
+    run(cargo(["test", "--workspace"]).envs(servers.exports.iter().cloned()))?;
     // Its features are off in the run above, or some are.
     run(&mut cargo(["test", "-p", "state-encrypt", "--all-features"]))
 }

@@ -51,7 +51,7 @@ pub(crate) static STEPS: [Step; 8] = [
     },
     Step {
         name: "test",
-        about: "every test of the workspace",
+        about: "every test of the workspace, with object stores on loopback",
         run: cargo_steps::test,
     },
 ];
@@ -66,6 +66,7 @@ pub(crate) fn help() -> String {
     for (name, about) in std::iter::once(ci).chain(STEPS.iter().map(|step| (step.name, step.about))) {
         text += &format!("  {name:<10}{about}\n");
     }
+    text += "\nAnd `cargo xtask servers start|stop|status [NAME...]`: object stores on loopback that tests talk to.\n";
     text
 }
 

@@ -8,14 +8,17 @@ mod rules;
 mod tests;
 
 use metadata::{Dependency, Kind, Package, Workspace};
-use rules::{LAYERS, Layer, NEVER_BUILT};
+use rules::{LAYERS, Layer, NEVER_BUILT, NEVER_BY_DEFAULT};
 
 use crate::process::{Failure, cargo, probe, stdout};
 
 /// Reports every violation, not only the first.
 pub(crate) fn check() -> Result<(), Failure> {
     let workspace = Workspace::parse(&read_metadata()?)?;
-    let found = violations(&workspace);
+    let mut found = violations(&workspace);
+    for (package, banned) in NEVER_BY_DEFAULT {
+        found.extend(built_by_default(&default_tree(package)?, package, banned));
+    }
     if found.is_empty() {
         println!("{} crates keep to their layers", workspace.members.len());
         return Ok(());
@@ -37,6 +40,31 @@ fn read_metadata() -> Result<Vec<u8>, Failure> {
         Some(output) => Ok(output.stdout),
         None => stdout(&mut cargo(metadata)),
     }
+}
+
+/// What a package builds when it is asked for alone: in the graph of the workspace features are united, so only the tree
+/// of the package can tell.
+fn default_tree(package: &str) -> Result<String, Failure> {
+    let tree = [
+        "tree",
+        "--package",
+        package,
+        "--edges",
+        "normal,build",
+        "--prefix",
+        "none",
+    ];
+    let output = match probe(cargo(tree).arg("--offline")) {
+        Some(output) => output.stdout,
+        None => stdout(&mut cargo(tree))?,
+    };
+    Ok(String::from_utf8_lossy(&output).into_owned())
+}
+
+fn built_by_default(tree: &str, package: &str, banned: &str) -> Option<String> {
+    tree.lines()
+        .any(|line| line.split_whitespace().next() == Some(banned))
+        .then(|| format!("`{package}` must not build `{banned}` unless a feature asks for it, but does"))
 }
 
 fn violations(workspace: &Workspace) -> Vec<String> {

@@ -10,6 +10,7 @@ mod ci;
 mod deny;
 mod layers;
 mod process;
+mod servers;
 mod shape;
 
 use std::process::ExitCode;
@@ -18,20 +19,26 @@ use process::Failure;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let [task] = args.as_slice() else {
-        eprint!("{}", ci::help());
-        return ExitCode::from(2);
-    };
-    let outcome = match (task.as_str(), ci::find(task)) {
-        (_, Some(step)) => (step.run)(),
-        ("ci", None) => ci::run(&ci::STEPS),
-        ("--help" | "-h" | "help", None) => {
+    let words: Vec<&str> = args.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["servers", ..] => servers::run(&args[1..]),
+        ["ci"] => ci::run(&ci::STEPS),
+        ["--help" | "-h" | "help"] => {
             print!("{}", ci::help());
             Ok(())
         }
-        (unknown, None) => Err(Failure(format!(
-            "there is no task `{unknown}`; see `cargo xtask --help`"
-        ))),
+        [task] => ci::find(task).map_or_else(
+            || {
+                Err(Failure(format!(
+                    "there is no task `{task}`; see `cargo xtask --help`"
+                )))
+            },
+            |step| (step.run)(),
+        ),
+        _ => {
+            eprint!("{}", ci::help());
+            return ExitCode::from(2);
+        }
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

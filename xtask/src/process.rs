@@ -29,6 +29,17 @@ pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     succeeded(command, status)
 }
 
+/// As [`run`], for tasks whose standard output is for other programs: all that is said goes to standard error.
+pub(crate) fn run_aside(command: &mut Command) -> Result<(), Failure> {
+    eprintln!("$ {}", line(command));
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(std::io::stderr())
+        .status()
+        .map_err(|error| not_started(command, &error))?;
+    succeeded(command, status)
+}
+
 /// Runs the command and returns its standard output; what it writes to standard error is shown.
 pub(crate) fn stdout(command: &mut Command) -> Result<Vec<u8>, Failure> {
     let output = command
@@ -75,6 +86,13 @@ fn line(command: &Command) -> String {
     words.push(command.get_program().to_string_lossy().into_owned());
     words.extend(command.get_args().map(|arg| arg.to_string_lossy().into_owned()));
     words.join(" ")
+}
+
+/// Where cargo builds, and where else we write what can be made again.
+pub(crate) fn target() -> PathBuf {
+    let path = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    // By its plain name processes are found again.
+    path.canonicalize().unwrap_or(path)
 }
 
 /// The root of the workspace.

@@ -12,6 +12,7 @@
 //!   head.lock                           OS lock under which the head changes
 //!   lock.<generation>                   OS lock of the writer; says who it is
 //!   journal/<slot:020>-<epoch>.log      a segment: a fence, then frames             appended to
+//!   journal/<slot:020>-0.log            the journal of a stack from another store   made once
 //!   snapshots/<slot:020>-<digest16>.json.zst                                        made once
 //!   updates/<serial:020>-<rev16>.json                                               made once
 //!   logs/<serial:020>.jsonl.zst                                                     made once
@@ -51,10 +52,12 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod adoption;
 mod catalogue;
 mod collection;
 mod counts;
 mod dir;
+mod examination;
 mod failure;
 mod layout;
 mod lock;

@@ -2,8 +2,9 @@
 
 use crate::layout::SegmentName;
 use bytes::Bytes;
+use state_core::backend::Holder;
 use state_core::journal::{Fence, FrameKind, Parsed, Previous};
-use state_core::{Digest, Error, Frame, Result};
+use state_core::{Digest, Epoch, Error, Frame, Result};
 
 /// The unit in which a disk loses writes, in bytes.
 const SECTOR: usize = 512;
@@ -29,7 +30,30 @@ pub(crate) struct Content {
     pub(crate) length: u64,
 }
 
+/// Bytes of the chain with which a segment from another store begins.
+const BEFORE: usize = 32;
+
 impl Segment {
+    /// Whether it holds the journal of a stack that came from another store.
+    pub(crate) fn is_adopted(&self) -> bool {
+        self.name.epoch == Epoch::ZERO
+    }
+
+    /// What it begins with: a fence, or the chain before the frames that came from another store.
+    pub(crate) fn beginning(&self) -> Result<Fence> {
+        if !self.is_adopted() {
+            return self.fence();
+        }
+        let Some(chain) = self.bytes.first_chunk::<BEFORE>() else {
+            return Err(self.corrupt(0, "it doesn't begin with a chain"));
+        };
+        Ok(Fence {
+            previous: None,
+            chain: Digest::from_bytes(*chain),
+            holder: Holder::default(),
+        })
+    }
+
     /// The fence that it begins with. It is whole: a segment gets its name only after its fence was synced.
     ///
     /// That it continues the journal isn't checked yet.
@@ -55,7 +79,8 @@ impl Segment {
             None => self.bytes.clone(),
         };
         let mut frames: Vec<Frame> = Vec::new();
-        let (mut at, mut chain) = (0, chain);
+        let whole = end.is_some() || self.is_adopted();
+        let (mut at, mut chain) = (if self.is_adopted() { BEFORE } else { 0 }, chain);
         loop {
             match Frame::parse(&bytes, at, &chain) {
                 Parsed::Frame(frame) => {
@@ -65,7 +90,7 @@ impl Segment {
                     frames.push(frame);
                 }
                 Parsed::End => break,
-                Parsed::Short { reason } | Parsed::Bad { reason } if end.is_some() => {
+                Parsed::Short { reason } | Parsed::Bad { reason } if whole => {
                     return Err(self.corrupt(at, reason));
                 }
                 Parsed::Short { .. } if is_cut(&bytes, at) => break,
@@ -102,6 +127,9 @@ impl Segment {
         let expected = self.name.slot.get().checked_add(index as u64);
         if Some(frame.slot().get()) != expected {
             return Err(self.corrupt(at, format!("slot {} stands out of its order", frame.slot())));
+        }
+        if self.is_adopted() {
+            return Ok(());
         }
         if frame.epoch() != self.name.epoch {
             return Err(self.corrupt(at, format!("a frame of epoch {} is in it", frame.epoch())));

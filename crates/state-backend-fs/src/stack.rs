@@ -41,13 +41,29 @@ impl Stack {
         })
     }
 
+    /// The folder of a stack that may not be there yet, made.
+    pub(crate) fn make(root: &Dir, lineage: Lineage, patience: Duration) -> Result<Self, Failure> {
+        Ok(Self {
+            dir: root.make_child(STACKS)?.make_child(&lineage.to_string())?,
+            root: root.clone(),
+            lineage,
+            patience,
+        })
+    }
+
+    /// Makes the folders of its journal and objects.
+    pub(crate) fn make_folders(&self) -> Result<Dir, Failure> {
+        for kind in ObjectKind::ALL.into_iter().filter(|kind| !is_apart(*kind)) {
+            self.dir.make_child(kind.folder())?;
+        }
+        self.dir.make_child(JOURNAL)
+    }
+
     /// Makes the folders, then the head: a stack without a head was never finished.
     pub(crate) fn create(root: &Dir, head: &Head) -> Result<(), Failure> {
-        let dir = root.make_child(STACKS)?.make_child(&head.lineage.to_string())?;
-        dir.make_child(JOURNAL)?;
-        for kind in ObjectKind::ALL.into_iter().filter(|kind| !is_apart(*kind)) {
-            dir.make_child(kind.folder())?;
-        }
+        let made = Self::make(root, head.lineage, Duration::ZERO)?;
+        made.make_folders()?;
+        let dir = made.dir;
         let meta = Meta {
             lineage: head.lineage,
         };

@@ -1,8 +1,10 @@
 //! The store: [`FsBackend`].
 
+use crate::adoption::{adopt_object, adopt_stack};
 use crate::collection::pieces;
 use crate::counts::{IoCounts, Meter};
 use crate::dir::Dir;
+use crate::examination::examine;
 use crate::failure::{Failure, unreachable};
 use crate::layout::{FORMAT, LAYOUT, Layout, MAX_DOCUMENT, MAX_OBJECT, NAMES, STACKS, lock_file};
 use crate::lock::LockFile;
@@ -16,9 +18,10 @@ use crate::writer::FsWriter;
 use async_trait::async_trait;
 use bytes::Bytes;
 use state_core::backend::{
-    Acquire, Acquired, Capabilities, JournalView, LockStatus, NamePointer, ObjectKind, ObjectName, Piece,
+    Acquire, Acquired, Capabilities, Examination, JournalView, LockStatus, NamePointer, ObjectKind,
+    ObjectName, Piece, Tail,
 };
-use state_core::{Backend, Enveloped, Error, Head, Lineage, Nonce, Result, Slot, StackName};
+use state_core::{Backend, Enveloped, Error, Frame, Head, Lineage, Nonce, Result, Slot, StackName};
 use std::fmt;
 use std::fs;
 use std::io;
@@ -294,6 +297,22 @@ impl Backend for FsBackend {
             })
         })
         .await
+    }
+
+    async fn adopt_object(&self, lineage: Lineage, name: &ObjectName, bytes: Bytes) -> Result<()> {
+        let name = name.clone();
+        self.step(move |root| adopt_object(root, lineage, &name, &bytes))
+            .await
+    }
+
+    async fn adopt_stack(&self, head: &Head, before: Tail, frames: &[Frame]) -> Result<()> {
+        let (head, frames, patience) = (head.clone(), frames.to_vec(), self.patience);
+        self.step(move |root| adopt_stack(root, &head, before, &frames, patience))
+            .await
+    }
+
+    async fn examine(&self) -> Result<Examination> {
+        self.step(examine).await
     }
 
     async fn pieces(&self, lineage: Lineage, before: Slot) -> Result<Vec<Piece>> {

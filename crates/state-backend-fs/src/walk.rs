@@ -9,8 +9,7 @@
 
 use crate::layout::SegmentName;
 use crate::segment::Segment;
-use state_core::backend::Tail;
-use state_core::head::Base;
+use state_core::backend::{Anchors, Tail};
 use state_core::journal::{Fence, Previous, genesis};
 use state_core::{Digest, Epoch, Error, Frame, Head, Result, Slot};
 
@@ -75,9 +74,9 @@ fn nothing(start: &Start<'_>) -> Result<Walked> {
         next: Slot::ZERO,
         chain,
     };
-    let points = Points::new(start);
-    points.pass(tail, start.folder, 0)?;
-    points.finish(tail, start.folder, 0)?;
+    let passed = Anchors::of(start.head).pass(tail);
+    passed.map_err(|reason| Error::corrupt(start.folder, 0, reason))?;
+    finish(start, tail, start.folder, 0)?;
     Ok(Walked {
         frames: Vec::new(),
         tail,
@@ -97,13 +96,13 @@ fn back(
         let Some(segment) = load(name)? else {
             return Err(missing(start, name));
         };
-        let fence = segment.fence()?;
+        let fence = segment.beginning()?;
         let previous = fence.previous.clone();
         let before = match &previous {
             Some(previous) => Some(predecessor(&segment, previous)?),
             None => None,
         };
-        if before.is_none() && name.slot != Slot::ZERO {
+        if before.is_none() && name.slot != Slot::ZERO && !segment.is_adopted() {
             return Err(segment.corrupt(0, "its fence names no segment before it, but it isn't the first"));
         }
         steps.push(Step { segment, fence, end });
@@ -135,7 +134,6 @@ fn missing(start: &Start<'_>, name: SegmentName) -> Error {
 }
 
 fn forward(start: &Start<'_>, steps: Vec<Step>) -> Result<Walked> {
-    let points = Points::new(start);
     let mut walked: Option<Walked> = None;
     for step in steps.into_iter().rev() {
         let Step { segment, fence, end } = step;
@@ -150,7 +148,7 @@ fn forward(start: &Start<'_>, steps: Vec<Step>) -> Result<Walked> {
             return Err(segment.corrupt(0, "its fence doesn't continue the chain of the segment before"));
         }
         let content = segment.content(tail.chain, end.as_ref())?;
-        let (tail, frames) = points.through(start, &segment, tail, content.frames)?;
+        let (tail, frames) = through(start, &segment, tail, content.frames)?;
         let last = Previous {
             segment: segment.name.to_string(),
             length: content.length,
@@ -168,7 +166,12 @@ fn forward(start: &Start<'_>, steps: Vec<Step>) -> Result<Walked> {
         return nothing(start);
     };
     if let Some((name, last)) = &walked.last {
-        points.finish(walked.tail, &format!("{}/{name}", start.folder), last.length)?;
+        finish(
+            start,
+            walked.tail,
+            &format!("{}/{name}", start.folder),
+            last.length,
+        )?;
     }
     Ok(walked)
 }
@@ -182,83 +185,34 @@ fn first_chain(start: &Start<'_>, segment: &Segment, fence: &Fence) -> Result<Di
     Ok(fence.chain)
 }
 
-/// What the head knows of the journal: at these points the chain must be this.
-struct Points<'a> {
-    bases: Vec<(&'static str, &'a Base)>,
-    watermark: Option<(Slot, Digest)>,
+/// Passes all of a segment's points that the head knows; gives back its end and the frames that were asked for.
+fn through(
+    start: &Start<'_>,
+    segment: &Segment,
+    before: Tail,
+    frames: Vec<Frame>,
+) -> Result<(Tail, Vec<Frame>)> {
+    let anchors = Anchors::of(start.head);
+    let (mut tail, mut at) = (before, 0);
+    let pass = |tail, at| anchors.pass(tail).map_err(|reason| segment.corrupt(at, reason));
+    pass(tail, at)?;
+    for frame in &frames {
+        at += frame.bytes().len();
+        tail = Tail {
+            next: frame.slot().next(),
+            chain: *frame.chain(),
+        };
+        pass(tail, at)?;
+    }
+    let mut wanted = frames;
+    wanted.retain(|frame| frame.slot() >= start.from);
+    Ok((tail, wanted))
 }
 
-impl<'a> Points<'a> {
-    fn new(start: &Start<'a>) -> Self {
-        let head = start.head;
-        let base = std::iter::once(("base", &head.base));
-        let rev_base = head.rev_base.iter().map(|base| ("revision's base", base));
-        let floor = head.collection.iter();
-        let floor = floor.map(|collection| ("history's beginning", &collection.base));
-        Self {
-            bases: base.chain(rev_base).chain(floor).collect(),
-            watermark: head.watermark.map(|mark| (mark.slot.next(), mark.chain)),
-        }
-    }
-
-    /// Passes all points of a segment; gives back its end and the frames that were asked for.
-    fn through(
-        &self,
-        start: &Start<'_>,
-        segment: &Segment,
-        before: Tail,
-        frames: Vec<Frame>,
-    ) -> Result<(Tail, Vec<Frame>)> {
-        let (mut tail, mut at) = (before, 0);
-        self.pass(tail, &segment.object, at)?;
-        for frame in &frames {
-            at += frame.bytes().len() as u64;
-            tail = Tail {
-                next: frame.slot().next(),
-                chain: *frame.chain(),
-            };
-            self.pass(tail, &segment.object, at)?;
-        }
-        let mut wanted = frames;
-        wanted.retain(|frame| frame.slot() >= start.from);
-        Ok((tail, wanted))
-    }
-
-    fn pass(&self, tail: Tail, object: &str, at: u64) -> Result<()> {
-        for (what, base) in &self.bases {
-            if base.start == tail.next && base.chain != tail.chain {
-                let reason = format!("the chain at slot {} isn't that of the head's {what}", tail.next);
-                return Err(Error::corrupt(object, at, reason));
-            }
-        }
-        if self
-            .watermark
-            .is_some_and(|(next, chain)| next == tail.next && chain != tail.chain)
-        {
-            let reason = format!(
-                "the chain before slot {} isn't that of the last clean close",
-                tail.next
-            );
-            return Err(Error::corrupt(object, at, reason));
-        }
-        Ok(())
-    }
-
-    /// The journal must reach what the head knows of it.
-    fn finish(&self, tail: Tail, object: &str, at: u64) -> Result<()> {
-        let bases = self.bases.iter().map(|(_, base)| base.start);
-        let known = bases.chain(self.watermark.map(|(next, _)| next)).max();
-        match known {
-            Some(known) if known > tail.next => {
-                let reason = format!(
-                    "the journal ends at slot {} but reached {known}: it was cut",
-                    tail.next
-                );
-                Err(Error::corrupt(object, at, reason))
-            }
-            _ => Ok(()),
-        }
-    }
+/// The journal must reach what the head knows of it.
+fn finish(start: &Start<'_>, tail: Tail, object: &str, at: u64) -> Result<()> {
+    let reached = Anchors::of(start.head).finish(tail);
+    reached.map_err(|reason| Error::corrupt(object, at, reason))
 }
 
 #[cfg(test)]

@@ -147,6 +147,13 @@ pub(crate) enum Command {
     /// Show whom others must add so that you can open their stacks; make an identity.
     Identity(commands::identity::Args),
     Gc(commands::gc::Args),
+    Doctor(commands::doctor::Args),
+    Copy(commands::copy::Args),
+    Login(commands::login::LoginArgs),
+    /// Forget the store that `login` remembered, and the credentials that it keeps for you.
+    Logout,
+    /// Say who a lock would name.
+    Whoami,
     Verify(commands::verify::Args),
     /// Settle what was begun and never ended.
     #[command(subcommand)]

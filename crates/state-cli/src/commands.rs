@@ -4,7 +4,9 @@ pub(crate) mod backends;
 pub(crate) mod blame;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod copy;
 pub(crate) mod diff;
+pub(crate) mod doctor;
 pub(crate) mod encrypt;
 pub(crate) mod export;
 pub(crate) mod find;
@@ -16,6 +18,7 @@ pub(crate) mod import;
 pub(crate) mod init;
 pub(crate) mod list;
 pub(crate) mod lock;
+pub(crate) mod login;
 pub(crate) mod logs;
 pub(crate) mod outputs;
 pub(crate) mod pending;
@@ -39,7 +42,7 @@ use crate::output::Report;
 pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
     match command {
         Command::Backends => backends::run(context),
-        Command::Init(args) => init::run(context, args),
+        Command::Init(args) => init::run(context, args).await,
         Command::Stack(command) => stack::run(context, command).await,
         Command::Import(args) => import::run(context, args).await,
         Command::Export(args) => export::run(context, args).await,
@@ -49,6 +52,11 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::History(args) => history::run(context, args).await,
         Command::Logs(args) => logs::run(context, args).await,
         Command::Diff(args) => diff::run(context, args).await,
+        Command::Copy(args) => copy::run(context, args).await,
+        Command::Login(args) => login::login(context, args).await,
+        Command::Logout => login::logout(context).await,
+        Command::Whoami => login::whoami(context),
+        Command::Doctor(args) => doctor::run(context, args).await,
         Command::Blame(args) => blame::run(context, args).await,
         Command::Find(args) => find::run(context, args).await,
         Command::Graph(args) => graph::run(context, args).await,

@@ -262,14 +262,112 @@ fn read_file(path: &Path) -> Result<File, CliError> {
     })
 }
 
+/// What the user's own file remembers.
+#[derive(Debug)]
+pub(crate) struct Remembered {
+    pub(crate) path: String,
+    /// The store, outside of profiles.
+    pub(crate) backend: Option<String>,
+}
+
+/// The store that the user's own file names.
+pub(crate) fn remembered() -> Result<Remembered, CliError> {
+    let path = user_file()?;
+    let backend = if path.is_file() {
+        read_file(&path)?.document.backend
+    } else {
+        None
+    };
+    Ok(Remembered {
+        path: path.display().to_string(),
+        backend,
+    })
+}
+
+/// Writes a store into the user's own file, or takes it out. Everything else in there stays as it is.
+pub(crate) fn remember(backend: Option<&str>) -> Result<Remembered, CliError> {
+    let path = user_file()?;
+    let name = path.display().to_string();
+    let failed = |source: std::io::Error| CliError::io(name.clone(), &source);
+    let before = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(failed(error)),
+    };
+    let after = with_backend(&before, backend);
+    // What isn't understood afterwards is not written.
+    let understood: Result<Document, _> = toml::from_str(&after);
+    let document = understood
+        .map_err(|error| misuse(name.clone(), error.message()).with_hint("mend the file by hand first"))?;
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    let staged = path.with_extension("toml.new");
+    std::fs::write(&staged, after).map_err(failed)?;
+    std::fs::rename(&staged, &path).map_err(failed)?;
+    Ok(Remembered {
+        path: name,
+        backend: document.backend,
+    })
+}
+
+/// The text with this `backend` before its first table, and no other there.
+fn with_backend(text: &str, backend: Option<&str>) -> String {
+    let table = text.lines().position(|line| line.trim_start().starts_with('['));
+    let is_backend = |line: &str| {
+        let key = line.split_once('=').map(|(key, _)| key.trim());
+        key == Some("backend")
+    };
+    let mut lines: Vec<String> = text
+        .lines()
+        .enumerate()
+        .filter(|(at, line)| table.is_some_and(|table| *at >= table) || !is_backend(line))
+        .map(|(_, line)| line.to_owned())
+        .collect();
+    if let Some(backend) = backend {
+        lines.insert(0, format!("backend = {}", serde_json::Value::from(backend)));
+    }
+    let mut text = lines.join("\n");
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+fn user_file() -> Result<PathBuf, CliError> {
+    let folder = user_folder()
+        .ok_or_else(|| misuse("the user's settings", "neither HOME nor XDG_CONFIG_HOME is set"))?;
+    Ok(folder.join(USER_FILE))
+}
+
+/// A store's URL as it is meant here, from wherever it is read later.
+pub(crate) fn absolute_here(url: &str) -> Result<String, CliError> {
+    let here = std::env::current_dir().map_err(|source| CliError::io("the working folder", &source))?;
+    Ok(absolute(&here, url))
+}
+
 fn misuse(object: impl Into<String>, message: &str) -> CliError {
     CliError::new(ExitCode::Usage, object, message)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::absolute;
+    use super::{absolute, with_backend};
     use std::path::Path;
+
+    #[test]
+    fn one_line_changes_and_the_rest_stays() {
+        let file = "# mine\nprofile = \"dev\"\nbackend = \"file:///old\"\n\n[profiles.dev]\nbackend = \"file:///dev\"\n";
+        let with = with_backend(file, Some("s3://b/c"));
+        assert_eq!(
+            with,
+            "backend = \"s3://b/c\"\n# mine\nprofile = \"dev\"\n\n[profiles.dev]\nbackend = \"file:///dev\"\n"
+        );
+        assert_eq!(with_backend(&with, Some("s3://b/c")), with);
+        assert!(!with_backend(&with, None).contains("s3://"));
+        assert!(with_backend(&with, None).contains("file:///dev"));
+        assert_eq!(with_backend("", None), "");
+    }
 
     #[test]
     fn a_relative_store_is_relative_to_the_file_that_names_it() {

@@ -91,6 +91,7 @@ impl From<Error> for CliError {
         }
         let advice = match &error {
             Error::Collected { .. } => Some(COLLECTED),
+            Error::Denied { .. } if SKEWED.iter().any(|code| message.contains(code)) => Some(SKEW),
             other => hint(other.kind()),
         };
         Self {
@@ -108,6 +109,13 @@ impl From<Error> for CliError {
 
 /// What to do about a revision that is gone.
 pub(crate) const COLLECTED: &str = "`statectl gc` dropped it; `statectl history` lists what is left";
+
+/// What stores call a request whose signature is too old or too new.
+const SKEWED: [&str; 2] = ["RequestTimeTooSkewed", "RequestExpired"];
+
+/// What to do about that.
+const SKEW: &str =
+    "set this machine's clock: the store refuses requests that are signed with another time than its own";
 
 /// What to do about it, where the place of the error knows nothing better.
 fn hint(kind: ErrorKind) -> Option<&'static str> {
@@ -140,7 +148,7 @@ fn hint(kind: ErrorKind) -> Option<&'static str> {
             "ask those who work with the stack what happened; if what is there now is right, say so: \
              `statectl trust --accept`"
         }
-        ErrorKind::Denied => "get access to the store's files, then run it again",
+        ErrorKind::Denied => "get access to the store, its files or its credentials, then run it again",
         ErrorKind::Unavailable => "check that the store is there and answers, then run it again",
         ErrorKind::Closed => "run it again: the stack is opened anew",
         _ => return None,

@@ -66,8 +66,15 @@ pub(crate) fn shown(url: &str) -> String {
     BackendRegistry::default().shown(url)
 }
 
-/// Opens or makes the store at a URL, configured as the command line says.
-pub(crate) fn connect(context: &Context, url: &str, opening: Opening) -> state_core::Result<Stacks> {
+/// Opens or makes the store at a URL, configured as the command line says, and asks it whether it is there.
+pub(crate) async fn connect(context: &Context, url: &str, opening: Opening) -> state_core::Result<Stacks> {
+    let stacks = reach(context, url, opening)?;
+    stacks.ready().await?;
+    Ok(stacks)
+}
+
+/// As [`connect`], but one that is far away isn't asked anything yet.
+pub(crate) fn reach(context: &Context, url: &str, opening: Opening) -> state_core::Result<Stacks> {
     let registry = BackendRegistry::default();
     let mut store = StoreRequest::new(url);
     for config in &context.global.backend_config {
@@ -108,6 +115,16 @@ pub(crate) fn not_opened(error: Error) -> CliError {
     }
 }
 
+/// A store that isn't where a command names it.
+pub(crate) fn not_there(error: Error, url: &str) -> CliError {
+    if error.kind() != ErrorKind::NotFound {
+        return not_opened(error);
+    }
+    let object = format!("store {}", shown(url));
+    CliError::new(ExitCode::NotFound, object, "there is none")
+        .with_hint("make one with `statectl init`, or name another")
+}
+
 fn is_store(folder: &Path) -> bool {
     folder.join("format").is_file()
 }
@@ -124,7 +141,7 @@ fn url_of_folder(folder: &Path) -> Result<String, CliError> {
 ///
 /// # Errors
 /// [`ExitCode::NotFound`] when there is none.
-pub(crate) fn open(context: &Context) -> Result<Stacks, CliError> {
+pub(crate) async fn open(context: &Context) -> Result<Stacks, CliError> {
     let place = place(context)?;
     let missing = |message: &str| {
         CliError::new(
@@ -137,7 +154,7 @@ pub(crate) fn open(context: &Context) -> Result<Stacks, CliError> {
     if place.found == Some(false) {
         return Err(missing("there is none here nor in a parent folder"));
     }
-    match connect(context, &place.url, Opening::Existing) {
+    match connect(context, &place.url, Opening::Existing).await {
         Ok(stacks) => {
             tell(context, &format!("store {}", shown(&place.url)));
             Ok(as_holder(context, stacks))
@@ -160,7 +177,7 @@ pub(crate) fn as_holder(context: &Context, stacks: Stacks) -> Stacks {
 /// # Errors
 /// [`ExitCode::NotFound`] when there is none, [`ExitCode::Usage`] when it isn't clear which.
 pub(crate) async fn open_stack(context: &Context) -> Result<Stack, CliError> {
-    let stacks = open(context)?;
+    let stacks = open(context).await?;
     chosen(context, &stacks).await
 }
 

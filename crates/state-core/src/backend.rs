@@ -16,14 +16,18 @@
 //! - **Honest:** a failed write says whether it had no effect, or that nobody knows.
 //! - **Cancellation:** a future that is dropped leaves the step done or not done, never half done.
 
+mod anchors;
 mod catalogue;
+mod examination;
 mod lock;
 mod memory;
 mod name;
 mod object;
 mod piece;
 
+pub use anchors::Anchors;
 pub use catalogue::{BackendFactory, BackendType, OpenRequest, Opening};
+pub use examination::{Examination, Finding, Verdict};
 pub use lock::{ClientLock, Holder, LockStatus};
 pub use memory::MemoryBackend;
 pub use name::{NamePointer, NameTarget};
@@ -39,6 +43,7 @@ use crate::journal::Frame;
 use crate::name::StackName;
 use async_trait::async_trait;
 use bytes::Bytes;
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -108,6 +113,53 @@ pub trait Backend: fmt::Debug + Send + Sync {
         Err(cannot_delete(self.url()))
     }
 
+    /// Keeps an object of a stack that is about to be [taken in](Backend::adopt_stack). Once more with the same bytes is
+    /// fine.
+    ///
+    /// # Errors
+    /// `Conflict` when it exists with other bytes; `Unsupported` by a store that takes in no stacks, the default.
+    async fn adopt_object(&self, _lineage: Lineage, _name: &ObjectName, _bytes: Bytes) -> Result<()> {
+        Err(cannot_adopt(self.url()))
+    }
+
+    /// Makes the place of a stack that comes from another store, with its journal byte for byte: the first frame follows
+    /// `before`, and each the one before it. The head comes last, so a stack that was taken in half isn't there, and the
+    /// call can be made again. It is found only once a name points to it.
+    ///
+    /// # Errors
+    /// `Conflict` when the stack is there already; `Unsupported` by a store that takes in no stacks, the default.
+    async fn adopt_stack(&self, _head: &Head, _before: Tail, _frames: &[Frame]) -> Result<()> {
+        Err(cannot_adopt(self.url()))
+    }
+
+    /// Tries on the live store, in a place of its own that is gone afterwards, whether it keeps the promises that this
+    /// contract rests on. Takes some seconds.
+    ///
+    /// # Errors
+    /// `Unsupported` by a store that can't be examined, which is the default; `Denied`, `Unavailable`. That it lacks
+    /// something is no error here: [`Examination::require`] makes it one.
+    async fn examine(&self) -> Result<Examination> {
+        Err(Error::Unsupported {
+            object: self.url(),
+            missing: "an examination".to_owned(),
+        })
+    }
+
+    /// Makes sure that the store is there; one that was opened to be made is made. True if it was made just now.
+    ///
+    /// For stores that are far away: to open one asks it nothing. The default has done all that when it was opened.
+    ///
+    /// # Errors
+    /// `NotFound` when there is none and none may be made; `Unsupported` when it can't keep the contract.
+    async fn ready(&self) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// The store as what it is, for those who know its kind. The default hides it.
+    fn as_any(&self) -> Option<&dyn Any> {
+        None
+    }
+
     /// Forgets the credentials that this store keeps for its user (seed 001). The default has none to forget.
     async fn logout(&self) -> Result<()> {
         Ok(())
@@ -151,6 +203,13 @@ fn cannot_delete(object: String) -> Error {
     Error::Unsupported {
         object,
         missing: "deletion, and with it the collection of history,".to_owned(),
+    }
+}
+
+fn cannot_adopt(object: String) -> Error {
+    Error::Unsupported {
+        object,
+        missing: "to take in a stack from another store".to_owned(),
     }
 }
 
@@ -226,7 +285,7 @@ pub trait Writer: fmt::Debug + Send + Sync {
     async fn rotate(&self, tail: Tail, nonce: Nonce) -> Result<Tail>;
 
     /// Swaps the head: reads it afresh, requires the own epoch, applies the change, sets the nonce.
-    /// Epoch, generation, lineage and nonce are the backend's: a change to them is ignored.
+    /// Epoch, generation, lineage, fold and nonce are the backend's: a change to them is ignored.
     ///
     /// # Errors
     /// `Fenced` when the epoch is another's.

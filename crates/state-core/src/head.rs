@@ -58,9 +58,15 @@ pub struct Head {
     /// What the last collection dropped; none while the history is whole.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collection: Option<Collection>,
+    /// Where many frames stand in one object as well, in a store that has an object for each.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fold: Option<Fold>,
     /// The end of the journal at the last clean close: a journal that ends before it was cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watermark: Option<Watermark>,
+    /// The store that it was copied from. It tells where it came from, and nothing rests on it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied_from: Option<String>,
     /// Made with the data key over all that owners change: see [`Head::sign`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tag: Option<Tag>,
@@ -91,7 +97,9 @@ impl Head {
             policy: Policy::Plaintext,
             floor: Slot::ZERO,
             collection: None,
+            fold: None,
             watermark: None,
+            copied_from: None,
             tag: None,
             nonce,
         }
@@ -102,8 +110,8 @@ impl Head {
         from < self.floor && from < self.base.start
     }
 
-    /// Tags the head with the data key. Epoch, generation, removal and nonce aren't covered: a takeover changes them
-    /// without a key, and each frame vouches for its epoch.
+    /// Tags the head with the data key. Epoch, generation, removal, fold, origin and nonce aren't covered: they change
+    /// without a key, and each frame vouches for its epoch and for itself.
     pub fn sign(&mut self, key: &dyn StackKey) {
         self.tag = Some(key.tag(TagDomain::Head, &self.signed_bytes()));
     }
@@ -128,6 +136,8 @@ impl Head {
             epoch: Epoch::ZERO,
             generation: Generation::ZERO,
             removed: false,
+            fold: None,
+            copied_from: None,
             tag: None,
             nonce: Nonce::from_bytes([0; 16]),
             ..self.clone()
@@ -233,6 +243,20 @@ impl SnapshotRef {
     }
 }
 
+/// Frames of a journal, one after the other, in one object. The single ones stay: this only saves requests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub struct Fold {
+    /// The first slot in it.
+    pub start: Slot,
+    /// The slot behind the last one.
+    pub end: Slot,
+    /// BLAKE3 of its bytes.
+    pub digest: Digest,
+    /// How many there are.
+    pub length: u64,
+}
+
 /// A rename under way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -268,8 +292,9 @@ pub struct Watermark {
 
 #[cfg(test)]
 mod tests {
-    use super::Head;
+    use super::{Fold, Head};
     use crate::counter::{Epoch, Generation, Slot};
+    use crate::digest::Digest;
     use crate::id::{Lineage, Nonce};
     use crate::sealing::StackKey;
     use crate::testkit::key::TagKey;
@@ -288,6 +313,13 @@ mod tests {
             epoch: Epoch(7),
             generation: Generation(3),
             nonce: Nonce::from_bytes([2; 16]),
+            fold: Some(Fold {
+                start: Slot(1),
+                end: Slot(2),
+                digest: Digest::of(b""),
+                length: 0,
+            }),
+            copied_from: Some("file:///old".to_owned()),
             ..head.clone()
         };
         assert!(taken_over.authenticate("head", &key).is_ok());

@@ -16,6 +16,7 @@
 //! - [`Witness`]: what a client remembers of the stacks that it saw, so that none is exchanged or put back unnoticed.
 //! - [`Retention`]: how much history [`Session::collect`] keeps.
 //! - [`Session::move_to`]: entries go to another stack that is held too; what is cut short is settled by the next lock.
+//! - [`Stacks::copy_from`]: a stack with its whole history goes to another store.
 //! - [`StateManager`]: a stack's snapshot in memory, refreshed and persisted as a whole (seed 002).
 //! - [`Update`] and [`Mutation`]: one update and its steps. Intent is durable before [`Update::begin`] returns;
 //!   a mutation that is dropped without an end stays on record as pending.
@@ -58,6 +59,7 @@ mod blame;
 mod came_back;
 pub mod client_lock;
 mod collect;
+mod copy;
 mod crossing;
 mod deployments;
 mod document;
@@ -81,6 +83,7 @@ mod scribe;
 mod sealing;
 mod session;
 mod snapshots;
+mod spool;
 mod stack;
 mod stacks;
 mod store_url;
@@ -94,6 +97,7 @@ mod witness;
 
 pub use blame::{Blame, BlameLine};
 pub use collect::{Amount, CollectionReport, Retention, Waiting};
+pub use copy::Copied;
 pub use crossing::CrossedMove;
 pub use environment::{Actor, Environment};
 pub use history::{Revision, RevisionKind};
@@ -105,6 +109,7 @@ pub use registry::{BackendRegistry, StoreRequest};
 pub use revisions::Revisions;
 pub use rotation::{Rekey, Rekeyed};
 pub use session::{MoveDone, MoveSettled, Session};
+pub use spool::{BroughtBack, Spooled};
 pub use stack::{Authenticity, Stack, View};
 pub use stacks::{Removal, StackSummary, Stacks};
 pub use state_core::{Error, ErrorKind, Result};
@@ -115,4 +120,6 @@ pub use witness::{ProcessWitness, Seen, SeenOutputs, Witness};
 
 #[cfg(feature = "fs")]
 pub use state_backend_fs;
+#[cfg(feature = "object-store")]
+pub use state_backend_object_store;
 pub use state_core;

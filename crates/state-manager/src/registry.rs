@@ -85,7 +85,7 @@ impl Default for BackendRegistry {
             state_backend_fs::backend_type(),
         ];
         // Our schemas are sound: the tests of each say so.
-        for kind in ours.into_iter().flatten() {
+        for kind in ours.into_iter().flatten().chain(clouds()) {
             registry.types.insert(kind.name().to_owned(), kind);
         }
         registry
@@ -162,7 +162,9 @@ impl BackendRegistry {
     fn no_such_type(&self, scheme: &str) -> Error {
         let missing = match scheme {
             "file" => "the feature `fs` of state-manager",
-            "s3" | "gs" | "az" | "http" | "https" => "object storage in this build",
+            "s3" => "the feature `aws` of state-manager",
+            "gs" => "the feature `gcp` of state-manager",
+            "az" => "the feature `azure` of state-manager",
             _ => {
                 let known: Vec<_> = self.types.keys().map(|name| format!("{name}://")).collect();
                 let reason = format!("there is no such kind of backend; there is {}", known.join(", "));
@@ -174,6 +176,14 @@ impl BackendRegistry {
             missing: missing.to_owned(),
         }
     }
+}
+
+/// The object stores that this build has.
+fn clouds() -> Vec<BackendType> {
+    #[cfg(any(feature = "aws", feature = "gcp", feature = "azure"))]
+    return state_backend_object_store::backend_types().unwrap_or_default();
+    #[cfg(not(any(feature = "aws", feature = "gcp", feature = "azure")))]
+    Vec::new()
 }
 
 /// Stores in memory, by name: those of one registry, and its clones, are shared.

@@ -20,6 +20,7 @@ use state_core::{
     Address, Backend, Epoch, Error, Head, Lineage, Nonce, Result, RevisionId, Snapshot, SnapshotMeta,
     StackName, State, Timestamp, sealing::StackKey,
 };
+use std::path::Path;
 use std::sync::Arc;
 
 /// A stack of a store. Cheap to clone. Reading takes no lock and never waits for a writer.
@@ -32,6 +33,7 @@ pub struct Stack {
     client_lock: Option<Arc<str>>,
     keyring: Keyring,
     witness: Option<Arc<dyn Witness>>,
+    spool: Option<Arc<Path>>,
 }
 
 impl Stack {
@@ -49,7 +51,17 @@ impl Stack {
             client_lock: None,
             keyring: Keyring::default(),
             witness: None,
+            spool: None,
         }
+    }
+
+    pub(crate) fn set_spool(&mut self, folder: Option<Arc<Path>>) {
+        self.spool = folder;
+    }
+
+    /// Where results go that can't be recorded.
+    pub(crate) fn spool(&self) -> Option<Arc<Path>> {
+        self.spool.clone()
     }
 
     pub(crate) fn set_keyring(&mut self, keyring: Keyring) {

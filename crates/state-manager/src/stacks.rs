@@ -7,13 +7,14 @@ use crate::recovery;
 use crate::session::Session;
 use crate::stack::{Stack, View};
 use crate::witness::{self, Witness};
-use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer, NameTarget};
+use state_core::backend::{ClientLock, Examination, Holder, LockStatus, NamePointer, NameTarget};
 use state_core::crypter::CrypterProvider;
 use state_core::head::{Moving, Policy};
 use state_core::sealing::KeyProvider;
 use state_core::{
     Backend, Error, Head, Invalidation, Lineage, Nonce, Result, RevisionId, StackName, Timestamp,
 };
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// A store of stacks. Cheap to clone.
@@ -24,6 +25,7 @@ pub struct Stacks {
     client_lock: Option<String>,
     keys: Option<Arc<dyn KeyProvider>>,
     witness: Option<Arc<dyn Witness>>,
+    spool: Option<Arc<Path>>,
     pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,
 }
 
@@ -75,6 +77,7 @@ impl Stacks {
             client_lock: None,
             keys: None,
             witness: None,
+            spool: None,
             crypters: None,
         }
     }
@@ -93,6 +96,14 @@ impl Stacks {
         self
     }
 
+    /// Keeps results that came back from the world and can't be recorded, because the store went away, in files of this
+    /// folder: on every stack that it gives out. See [`Spooled`](crate::Spooled).
+    #[must_use]
+    pub fn with_spool(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.spool = Some(folder.into().into());
+        self
+    }
+
     /// Works from now on as the holder of the client lock with this id, on every stack that it gives out: see
     /// [`Stack::with_client_lock`].
     #[must_use]
@@ -101,9 +112,26 @@ impl Stacks {
         self
     }
 
+    /// Asks a store that is far away whether it is there, and makes it if it was opened so. True if it was made just
+    /// now. One that is near has done all that when it was opened.
+    ///
+    /// # Errors
+    /// As [`Backend::ready`].
+    pub async fn ready(&self) -> Result<bool> {
+        self.backend.ready().await
+    }
+
     /// The store's URL.
     pub fn url(&self) -> String {
         self.backend.url()
+    }
+
+    /// Tries on the live store whether it keeps the promises that everything here rests on.
+    ///
+    /// # Errors
+    /// As [`Backend::examine`].
+    pub async fn examine(&self) -> Result<Examination> {
+        self.backend.examine().await
     }
 
     /// Makes an empty stack, whose sensitive values are sealed. Its key is made by the first session that has
@@ -349,6 +377,10 @@ impl Stacks {
         self.witness.as_deref()
     }
 
+    pub(crate) const fn environment(&self) -> &Environment {
+        &self.environment
+    }
+
     pub(crate) fn backend(&self) -> &dyn Backend {
         &*self.backend
     }
@@ -364,6 +396,7 @@ impl Stacks {
         stack.set_client_lock_id(self.client_lock.clone());
         stack.set_keyring(Keyring::new(self.keys.clone()));
         stack.set_witness(self.witness.clone());
+        stack.set_spool(self.spool.clone());
         stack
     }
 

@@ -288,7 +288,8 @@ impl Mutation {
     /// operation, and no entry changed.
     ///
     /// # Errors
-    /// `Fenced`, `NotApplied`, `Indeterminate` or `Closed` when it could not be recorded.
+    /// `Fenced`, `NotApplied`, `Indeterminate` or `Closed` when it could not be recorded. With
+    /// [`Stacks::with_spool`](crate::Stacks::with_spool) it is kept in a file then, which an `Indeterminate` names.
     pub async fn end(
         self,
         outcome: Outcome,
@@ -323,7 +324,11 @@ impl Mutation {
             entry: entry.map(Arc::new),
             reasons,
         };
-        let answer = session.submit(vec![Record::End(end).into()], true).await?;
+        let recorded = session.submit(vec![Record::End(end.clone()).into()], true).await;
+        let answer = match recorded {
+            Ok(answer) => answer,
+            Err(error) => return Err(session.spooled(end, error).await),
+        };
         Ok(violation.into_iter().chain(answer.refused).collect())
     }
 

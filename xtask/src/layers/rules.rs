@@ -38,8 +38,13 @@ pub(super) const NEVER_BUILT: &[(&str, &str)] = &[
     ("state-core", "tokio"),
     ("state-backend-fs", "reqwest"),
     ("state-backend-fs", "age"),
-    ("state-manager", "reqwest"),
     ("state-manager", "age"),
+];
+
+/// Never among them while no feature but the default ones is asked for.
+pub(super) const NEVER_BY_DEFAULT: &[(&str, &str)] = &[
+    ("state-manager", "reqwest"),
+    ("state-backend-object-store", "reqwest"),
 ];
 
 /// For those that stand on top; the edge of a crate to itself is none.

@@ -128,12 +128,17 @@ fn a_runtime_in_the_tests_of_core_is_not_built_by_its_users() {
 
 #[test]
 fn a_network_stack_or_a_cipher_below_the_local_crates_is_found() {
-    for package in ["state-backend-fs", "state-manager"] {
-        for banned in ["reqwest", "age"] {
-            let found = judge(&[package], &[banned], &[normal(package, banned)]);
-            let expected = format!("`{package}` must not build `{banned}`, but does: {package} -> {banned}");
-            assert_eq!(found, [expected]);
-        }
+    for &(package, banned) in NEVER_BUILT {
+        let found = judge(&[package], &[banned], &[normal(package, banned)]);
+        let expected = format!("`{package}` must not build `{banned}`, but does: {package} -> {banned}");
+        assert_eq!(found, [expected]);
+    }
+    for pair in [
+        ("state-backend-fs", "reqwest"),
+        ("state-backend-fs", "age"),
+        ("state-manager", "age"),
+    ] {
+        assert!(NEVER_BUILT.contains(&pair), "{pair:?}");
     }
 }
 
@@ -163,4 +168,13 @@ fn the_table_names_only_crates_that_have_a_layer() {
             );
         }
     }
+}
+
+#[test]
+fn what_only_a_feature_may_bring_is_found_in_a_tree_without_it() {
+    let tree = "state-manager v0.1.0 (crates)\nreqwest-like v1.0.0\nreqwest v0.13.5 (*)\n";
+    assert!(built_by_default(tree, "state-manager", "reqwest").is_some());
+    assert!(built_by_default(tree, "state-manager", "tokio").is_none());
+    let without = "state-manager v0.1.0 (crates)\nreqwest-like v1.0.0\n";
+    assert!(built_by_default(without, "state-manager", "reqwest").is_none());
 }

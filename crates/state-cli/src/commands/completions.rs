@@ -119,7 +119,7 @@ pub(crate) async fn words(context: &Context, args: &WordsArgs) -> Report {
 async fn find(context: &Context, kind: Words) -> Result<Vec<String>, CliError> {
     Ok(match kind {
         Words::Stacks => {
-            let names = store::open(context)?.names().await?;
+            let names = store::open(context).await?.names().await?;
             names.iter().map(StackName::short).collect()
         }
         Words::Addresses => {

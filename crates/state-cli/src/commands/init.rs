@@ -24,15 +24,16 @@ struct Made {
 }
 
 /// Makes the store.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let url = match &context.global.backend {
         Some(backend) => store::url_of(backend),
         None => format!("file://{FOLDER}"),
     };
-    let created = match store::connect(context, &url, Opening::Existing) {
+    let created = match store::connect(context, &url, Opening::Existing).await {
         Ok(_) => false,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            store::connect(context, &url, Opening::Create).map_err(store::not_opened)?;
+            let made = store::connect(context, &url, Opening::Create).await;
+            made.map_err(store::not_opened)?;
             true
         }
         Err(error) => return Err(store::not_opened(error)),

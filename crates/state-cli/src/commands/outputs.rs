@@ -84,7 +84,7 @@ async fn read(context: &Context, at: &At) -> Result<(Standing, Snapshot), CliErr
     if at.at.is_some() || !hidden || context.keys().is_none() {
         return Err(refused);
     }
-    let stacks = store::open(context)?;
+    let stacks = store::open(context).await?;
     let Some(name) = store::choose(context, &stacks).await? else {
         return Err(refused);
     };

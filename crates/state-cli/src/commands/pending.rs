@@ -1,6 +1,7 @@
 //! `pending`: settle what was begun and never ended.
 
 mod moves;
+mod spool;
 
 use crate::context::Context;
 use crate::entry::PendingView;
@@ -15,6 +16,7 @@ use serde::Serialize;
 use state_core::mutation::Resolution;
 use state_core::{Entry, Op, PendingOperation, RevisionId, State, UpdateKind};
 use state_manager::{Session, UpdateRequest};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 #[derive(Debug, clap::Subcommand)]
@@ -31,8 +33,12 @@ pub(crate) enum Command {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Resolve {
     /// The operation's id, or the beginning of it.
-    #[arg(value_name = "OPERATION")]
-    operation: String,
+    #[arg(
+        value_name = "OPERATION",
+        required_unless_present = "from",
+        conflicts_with = "from"
+    )]
+    operation: Option<String>,
     #[command(flatten)]
     answer: Answer,
     /// With `--done`: the id that the provider gave to the object.
@@ -52,6 +58,9 @@ struct Answer {
     /// Take the result that came back and was refused, and is on record.
     #[arg(long)]
     accept: bool,
+    /// Take the result that is kept in this file, because the store was gone when it came back.
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
 }
 
 /// Runs one of them.
@@ -106,15 +115,19 @@ struct Resolved {
 }
 
 async fn resolve(context: &Context, args: &Resolve) -> Result<Report, CliError> {
+    if let Some(file) = &args.answer.from {
+        return spool::resolve(context, file).await;
+    }
+    let wanted = args.operation.as_deref().unwrap_or_default();
     let stack = store::open_stack(context).await?;
     // A first look without the lock: a mistake in the command line needs none.
     let state = stack.tip().await?.state;
-    if let Some(found) = moves::find(&state, &args.operation)? {
+    if let Some(found) = moves::find(&state, wanted)? {
         return moves::resolve(context, &stack, args, found).await;
     }
-    find(&state, &args.operation)?;
+    find(&state, wanted)?;
     let work = async |session: &Session| {
-        let operation = find(&session.state(), &args.operation)?;
+        let operation = find(&session.state(), wanted)?;
         let resolution = resolution(args, &operation)?;
         let request = UpdateRequest::new(UpdateKind::Edit).with_message(format!(
             "pending {} of {}: {}",

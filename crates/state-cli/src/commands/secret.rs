@@ -71,7 +71,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
 
 /// The stack's crypter. A stack that has no key yet gets its first, as with its first writer.
 async fn crypter(context: &Context) -> Result<Arc<dyn Crypter>, CliError> {
-    let stacks = store::open(context)?;
+    let stacks = store::open(context).await?;
     let stack = store::chosen(context, &stacks).await?;
     if stack.policy().await? != state_core::head::Policy::Plaintext && stack.recipients().await?.is_empty() {
         store::lock(context, &stack, "secret").await?.close().await?;

@@ -91,7 +91,7 @@ impl From<StackSummary> for Line {
 }
 
 async fn list(context: &Context) -> Result<Report, CliError> {
-    let stacks = store::open(context)?;
+    let stacks = store::open(context).await?;
     let lines: Vec<Line> = stacks.list().await?.into_iter().map(Line::from).collect();
     let now = context.now();
     Report::new(context, "stack-list", &lines, Vec::new(), |page| {
@@ -139,7 +139,8 @@ struct Made {
 
 async fn new(context: &Context, name: &StackName, sealing: &NewStack) -> Result<Report, CliError> {
     let (policy, warnings) = sealing.prepare(context)?;
-    let stack = store::open(context)?
+    let stack = store::open(context)
+        .await?
         .new_stack_with(name, policy)
         .await
         .map_err(|error| {
@@ -170,7 +171,7 @@ struct Removed {
 }
 
 async fn remove(context: &Context, name: &StackName, force: bool) -> Result<Report, CliError> {
-    let stacks = store::open(context)?;
+    let stacks = store::open(context).await?;
     let stack = store::find(context, &stacks, name).await?;
     let session = store::lock(context, &stack, "stack rm").await?;
     if let Removal::HasResources { count: entries } = stacks.remove_held(session, force).await? {
@@ -199,7 +200,7 @@ struct Renamed {
 }
 
 async fn rename(context: &Context, old: &StackName, new: &StackName) -> Result<Report, CliError> {
-    let stacks = store::open(context)?;
+    let stacks = store::open(context).await?;
     let stack = store::find(context, &stacks, old).await?;
     let session = store::lock(context, &stack, "stack rename").await?;
     stacks.rename_held(session, new).await?;

@@ -47,7 +47,7 @@ struct Found {
 /// Runs it.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let place = store::place(context)?;
-    let stacks = store::open(context)?;
+    let stacks = store::open(context).await?;
     let Some(name) = store::choose(context, &stacks).await? else {
         let object = format!("store {}", store::shown(&place.url));
         return Err(CliError::new(ExitCode::NotFound, object, "it has no stack yet"));

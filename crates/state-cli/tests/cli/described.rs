@@ -2,8 +2,9 @@
 
 use crate::sandbox::{Sandbox, fixture, run};
 use serde_json::Value;
-use state_core::{LogLevel, LogLine, Timestamp, UpdateKind, UpdateResult};
-use state_manager::{Intent, UpdateRequest};
+use state_core::mutation::End;
+use state_core::{Entry, Enveloped, LogLevel, LogLine, Outcome, Timestamp, UpdateKind, UpdateResult};
+use state_manager::{Intent, Spooled, UpdateRequest};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -73,9 +74,30 @@ fn work(sandbox: &Sandbox) {
         let moment = Timestamp::new("2026-01-01T00:00:00Z");
         update.log(&LogLine::new(moment, LogLevel::Info, "hello"));
         drop(update.begin(Intent::delete(entry_key())).await.unwrap());
+        let more = Entry::leaf("terraform_data.more".parse().unwrap(), "terraform_data");
+        drop(update.begin(Intent::create(more)).await.unwrap());
         update.finish(UpdateResult::Failed).await.unwrap();
         session.close().await.unwrap();
     });
+}
+
+/// A result that waits in a file: nothing was made.
+fn spooled(sandbox: &Sandbox, id: &str) -> String {
+    let lineage = sandbox.on_stack(async |stack| stack.lineage());
+    let spooled = Spooled {
+        store: "file://.state".to_owned(),
+        lineage,
+        stack: "default".parse().unwrap(),
+        at: Timestamp::new("2026-01-01T00:00:00Z"),
+        end: End {
+            id: id.parse().unwrap(),
+            outcome: Outcome::Failed,
+            entry: None,
+            reasons: Vec::new(),
+        },
+    };
+    let file = sandbox.write("result.json", spooled.encode());
+    file.to_str().unwrap().to_owned()
 }
 
 fn entry_key() -> state_core::EntryKey {
@@ -98,6 +120,7 @@ fn reading(tour: &mut Tour) {
         &["graph"],
         &["graph", "--around", DATABASE, "--depth", "1"],
         &["verify", "--deep"],
+        &["doctor"],
         &["export"],
         &["export", "--rev", "1", "-o", "out.tfstate"],
         &["pending", "list"],
@@ -113,11 +136,11 @@ fn reading(tour: &mut Tour) {
 }
 
 fn changing(tour: &mut Tour) {
-    let id = tour.go(&["pending", "list"])[0]["id"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    tour.go(&["pending", "resolve", &id, "--not-done"]);
+    let pending = tour.go(&["pending", "list"]);
+    let id = |at: usize| pending[at]["id"].as_str().unwrap().to_owned();
+    tour.go(&["pending", "resolve", &id(0), "--not-done"]);
+    let spooled = spooled(&tour.sandbox, &id(1));
+    tour.go(&["pending", "resolve", "--from", &spooled]);
     tour.go(&["pending", "trust"]);
     tour.go(&["mv", "terraform_data.backup", "terraform_data.spare"]);
     tour.go(&["diff"]);
@@ -134,6 +157,10 @@ fn changing(tour: &mut Tour) {
     tour.go(&["repair"]);
     tour.go(&["repair", "--dry-run"]);
     tour.go(&["rollback", "1"]);
+    tour.go(&["copy", "file://.state", "file://copy"]);
+    tour.go(&["login", "file://copy"]);
+    tour.go(&["whoami"]);
+    tour.go(&["logout"]);
     tour.go(&["gc", "--dry-run"]);
     tour.go(&["gc"]);
     let lock = tour.go(&["lock", "acquire", "-m", "freeze"]);

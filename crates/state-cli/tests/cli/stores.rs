@@ -62,8 +62,22 @@ fn the_backend_can_come_from_the_environment_and_be_a_bare_path() {
     let store = sandbox.path().join(".state");
     let listed = run(other.command(&["list"]).env("STATECTL_BACKEND", &store)).exits(0);
     assert_eq!(listed.stdout.lines().count(), 29);
-    let unsupported = other.run(&["list", "--backend", "s3://bucket"]).exits(15);
-    assert!(unsupported.stderr.contains("object storage"), "{unsupported:?}");
+}
+
+#[test]
+fn a_store_that_does_not_answer_is_told_at_once_and_without_its_secrets() {
+    let sandbox = Sandbox::new();
+    let url = "s3://bucket?endpoint=http://127.0.0.1:1&region=r&access-key-id=k&secret-access-key=CANARY";
+    let begun = std::time::Instant::now();
+    for command in ["list", "init"] {
+        let refused = sandbox.run(&[command, "--backend", url]).exits(19);
+        assert!(refused.stderr.contains("s3://bucket"), "{refused:?}");
+        assert!(!format!("{refused:?}").contains("CANARY"), "{refused:?}");
+    }
+    assert!(begun.elapsed() < std::time::Duration::from_secs(20));
+    let far = "s3://bucket?endpoint=http://10.0.0.1:1&region=r&access-key-id=k&secret-access-key=CANARY";
+    let plain = sandbox.run(&["list", "--backend", far]).exits(2);
+    assert!(plain.stderr.contains("loopback"), "{plain:?}");
 }
 
 #[test]

@@ -11,12 +11,13 @@ mod writer;
 
 use super::{
     Acquire, Acquired, Backend, Capabilities, JournalView, LockStatus, NamePointer, ObjectKind, ObjectName,
-    Piece,
+    Piece, Tail,
 };
 use crate::counter::Slot;
 use crate::error::{Error, Result};
 use crate::head::{Base, Head};
 use crate::id::{Lineage, Nonce};
+use crate::journal::Frame;
 use crate::name::StackName;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -37,6 +38,8 @@ struct Shelf {
     /// By folded name.
     names: BTreeMap<(String, String), NamePointer>,
     stacks: BTreeMap<Lineage, StoredStack>,
+    /// Objects of stacks that are about to be taken in.
+    adopted: BTreeMap<Lineage, BTreeMap<ObjectName, Bytes>>,
 }
 
 impl Shelf {
@@ -167,6 +170,31 @@ impl Backend for MemoryBackend {
     async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus> {
         self.with_stack(lineage, |stack| Ok(stack.lock_status()))
     }
+
+    async fn adopt_object(&self, lineage: Lineage, name: &ObjectName, bytes: Bytes) -> Result<()> {
+        let mut shelf = self.shelf();
+        let objects = shelf.adopted.entry(lineage).or_default();
+        let there = objects.entry(name.clone()).or_insert_with(|| bytes.clone());
+        if *there == bytes {
+            return Ok(());
+        }
+        let object = format!("{name} of stack {lineage}");
+        Err(Error::conflict(object, "it exists with other content"))
+    }
+
+    async fn adopt_stack(&self, head: &Head, before: Tail, frames: &[Frame]) -> Result<()> {
+        let mut shelf = self.shelf();
+        if shelf.stacks.contains_key(&head.lineage) {
+            let object = format!("stack {}", head.lineage);
+            return Err(Error::conflict(object, "it exists already"));
+        }
+        let objects = shelf.adopted.get(&head.lineage).cloned().unwrap_or_default();
+        let stack = StoredStack::adopted(head.clone(), before, frames, objects)?;
+        shelf.adopted.remove(&head.lineage);
+        shelf.stacks.insert(head.lineage, stack);
+        Ok(())
+    }
+
     async fn pieces(&self, lineage: Lineage, before: Slot) -> Result<Vec<Piece>> {
         self.with_stack(lineage, |stack| Ok(stack.pieces(before)))
     }

@@ -227,6 +227,22 @@ impl Frame {
         (bytes.len() >= header.total()).then(|| &bytes[HEADER..HEADER + header.length])
     }
 
+    /// The chain after the frame at the start of `bytes`, by its own word: for who reads on behind it. None when no
+    /// whole frame is there.
+    pub fn unverified_chain(bytes: &[u8]) -> Option<Digest> {
+        let header = Header::read(bytes).ok()?;
+        let body = HEADER + header.length;
+        let chain = bytes.get(body..body + CHAIN)?;
+        Some(Digest::from_bytes(chain.try_into().ok()?))
+    }
+
+    /// Epoch and kind of the frame at the start of `bytes`, of which the header is enough. None when no valid one is
+    /// there.
+    pub fn peek(bytes: &[u8]) -> Option<(Epoch, FrameKind)> {
+        let header = Header::read(bytes).ok()?;
+        Some((header.epoch, header.kind))
+    }
+
     /// How many bytes the frame at the start of `bytes` takes by the word of its header, whether they are there
     /// or not; only the header's own if it isn't a valid one.
     pub fn extent(bytes: &[u8]) -> usize {

@@ -18,12 +18,13 @@ mod writer;
 
 use crate::backend::{
     Acquire, Acquired, Backend, Capabilities, JournalView, LockStatus, NamePointer, ObjectKind, ObjectName,
-    Piece, PieceName,
+    Piece, PieceName, Tail,
 };
 use crate::counter::Slot;
 use crate::error::{Error, Result};
 use crate::head::Head;
 use crate::id::{Lineage, Nonce};
+use crate::journal::Frame;
 use crate::name::StackName;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -78,11 +79,13 @@ pub enum Operation {
     Pieces,
     /// Each piece counts as one: a deletion can end anywhere.
     Delete,
+    AdoptObject,
+    AdoptStack,
 }
 
 impl Operation {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::Names,
         Self::ReadName,
         Self::SwapName,
@@ -102,6 +105,8 @@ impl Operation {
         Self::Release,
         Self::Pieces,
         Self::Delete,
+        Self::AdoptObject,
+        Self::AdoptStack,
     ];
 
     /// Whether it may change something.
@@ -118,6 +123,8 @@ impl Operation {
                 | Self::Create
                 | Self::Release
                 | Self::Delete
+                | Self::AdoptObject
+                | Self::AdoptStack
         )
     }
 }
@@ -313,13 +320,23 @@ macro_rules! lend {
 }
 
 lend! {
-    copied: Lineage, Nonce, Option<Nonce>, Slot, Option<Slot>, ObjectKind, crate::backend::Tail;
-    referred: StackName, NamePointer, Head, ObjectName, Acquire, crate::journal::Frame
+    copied: Lineage, Nonce, Option<Nonce>, Slot, Option<Slot>, ObjectKind, Tail;
+    referred: StackName, NamePointer, Head, ObjectName, Acquire, Frame
 }
 
 impl<'a> Lend<'a, &'a [PieceName]> for PieceName {
     fn borrow(&'a self) -> &'a [Self] {
         std::slice::from_ref(self)
+    }
+}
+
+/// The frames of one call, shared by those that repeat it.
+#[derive(Clone)]
+struct Frames(Arc<[Frame]>);
+
+impl<'a> Lend<'a, &'a [Frame]> for Frames {
+    fn borrow(&'a self) -> &'a [Frame] {
+        &self.0
     }
 }
 
@@ -390,6 +407,15 @@ impl Backend for FaultyBackend {
 
     async fn pieces(&self, lineage: Lineage, before: Slot) -> Result<Vec<Piece>> {
         call!(self.Pieces, inner.pieces(lineage, before))
+    }
+
+    async fn adopt_object(&self, lineage: Lineage, name: &ObjectName, bytes: Bytes) -> Result<()> {
+        call!(self.AdoptObject, inner.adopt_object(lineage, name, bytes))
+    }
+
+    async fn adopt_stack(&self, head: &Head, before: Tail, frames: &[Frame]) -> Result<()> {
+        let frames = Frames(frames.into());
+        call!(self.AdoptStack, inner.adopt_stack(head, before, frames))
     }
 
     async fn logout(&self) -> Result<()> {

@@ -5,6 +5,8 @@
 mod checkpoints;
 mod client_locks;
 mod collecting;
+#[cfg(feature = "fs")]
+mod copying;
 mod crossing;
 mod faults;
 #[cfg(feature = "fs")]
@@ -23,6 +25,8 @@ mod seed_000;
 mod seed_001;
 mod seed_004;
 mod sessions;
+#[cfg(unix)]
+mod spooling;
 mod surgery;
 mod waiting;
 #[cfg(feature = "fs")]

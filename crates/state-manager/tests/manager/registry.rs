@@ -78,7 +78,16 @@ fn what_does_not_fit_the_schema_is_told_with_what_does() {
     );
     let scheme = error(&StoreRequest::new("ftp://x"));
     assert!(scheme.to_string().contains("memory://, picky://"), "{scheme}");
-    assert_eq!(error(&StoreRequest::new("s3://x")).kind(), ErrorKind::Unsupported);
+    for (scheme, feature) in [("file", "fs"), ("s3", "aws"), ("gs", "gcp"), ("az", "azure")] {
+        if registry.get(scheme).is_none() {
+            let off = error(&StoreRequest::new(format!("{scheme}://x")));
+            assert_eq!(off.kind(), ErrorKind::Unsupported);
+            assert!(
+                off.to_string().contains(&format!("the feature `{feature}`")),
+                "{off}"
+            );
+        }
+    }
 }
 
 #[test]

@@ -76,14 +76,14 @@ fn say(line: &Line) {
     line.say().expect("the test listens");
 }
 
-/// The stack in a folder, made where there is none.
+/// The stack in a folder or at a URL, made where there is none.
 async fn open(dir: &str) -> Result<Stack> {
     let actor = Actor {
         who: "worker".to_owned(),
         host: "here".to_owned(),
         pid: std::process::id(),
     };
-    let stacks = Stacks::create(&format!("file://{dir}"), Environment::system(actor))?;
+    let stacks = Stacks::create(&state_tests::url(dir), Environment::system(actor))?;
     let name = STACK.parse()?;
     match stacks.get(&name).await? {
         Some(stack) => Ok(stack),

@@ -26,12 +26,12 @@ impl Target {
     /// Finds or makes store and stack.
     pub(super) async fn prepare(context: &Context, sealing: &NewStack) -> Result<Self, CliError> {
         let url = store::place(context)?.url;
-        let (stacks, created_store) = match store::connect(context, &url, Opening::Existing) {
+        let (stacks, created_store) = match store::connect(context, &url, Opening::Existing).await {
             Ok(stacks) => (store::as_holder(context, stacks), false),
-            Err(error) if error.kind() == ErrorKind::NotFound => (
-                store::connect(context, &url, Opening::Create).map_err(store::not_opened)?,
-                true,
-            ),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let made = store::connect(context, &url, Opening::Create).await;
+                (made.map_err(store::not_opened)?, true)
+            }
             Err(error) => return Err(store::not_opened(error)),
         };
         let url = store::shown(&url);

@@ -49,7 +49,7 @@ struct Side {
 
 /// Moves entries to another stack.
 pub(super) async fn run(context: &Context, request: &Request<'_>) -> Result<Report, CliError> {
-    let stacks = store::open(context)?;
+    let stacks = store::open(context).await?;
     let source = store::chosen(context, &stacks).await?;
     let there = store::find(context, &stacks, request.to).await?;
     if source.lineage() == there.lineage() {

@@ -29,6 +29,32 @@ impl StoredStack {
         }
     }
 
+    /// One from another store.
+    pub(super) fn adopted(
+        head: Head,
+        before: Tail,
+        frames: &[Frame],
+        objects: BTreeMap<ObjectName, Bytes>,
+    ) -> Result<Self> {
+        let mut stack = Self::new(head);
+        stack.objects = objects;
+        let mut tail = before;
+        for frame in frames {
+            let follows = matches!(Frame::parse(frame.bytes(), 0, &tail.chain), Parsed::Frame(_));
+            if !follows || frame.slot() != tail.next {
+                let reason = format!("the frame of slot {} doesn't follow the one before", frame.slot());
+                return Err(Error::invalid(stack.journal(), reason));
+            }
+            tail = Tail {
+                next: frame.slot().next(),
+                chain: *frame.chain(),
+            };
+            stack.frames.insert(frame.slot(), frame.clone());
+        }
+        stack.verify(None)?;
+        Ok(stack)
+    }
+
     pub(super) fn name(&self) -> String {
         format!("stack {}", self.head.lineage)
     }

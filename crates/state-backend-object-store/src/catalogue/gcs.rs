@@ -1,0 +1,56 @@
+//! `gs://bucket/prefix`: Google Cloud Storage. It compares generations, not ETags.
+
+use super::{CONNECT, Kind, TIMEOUT, install_tls, is_plain, retry, text, unbuilt};
+use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::{ClientConfigKey, ObjectStore};
+use state_core::Result;
+use state_core::backend::BackendType;
+use state_core::configuration::{Configuration, FieldKind, FieldType};
+use std::sync::Arc;
+
+pub(super) fn backend_type() -> Result<BackendType> {
+    let string = |name, description| FieldType::new(name, FieldKind::String, description);
+    let kind = Kind {
+        scheme: "gs",
+        description: "A bucket of Google Cloud Storage.",
+        bucket: "bucket",
+        fields: vec![
+            FieldType::new(
+                "service-account",
+                FieldKind::Path,
+                "the file with its key; else GOOGLE_SERVICE_ACCOUNT, or what the machine is given",
+            ),
+            string(
+                "endpoint",
+                "another server's URL, without credentials; plain http for loopback only",
+            ),
+        ],
+        connect,
+    };
+    kind.backend_type()
+}
+
+fn connect(configuration: &Configuration, bucket: &str) -> Result<Arc<dyn ObjectStore>> {
+    install_tls();
+    let object = format!("backend gs://{bucket}");
+    let mut builder = GoogleCloudStorageBuilder::from_env().with_bucket_name(bucket);
+    if let Some(path) = configuration.path("service-account") {
+        builder = builder.with_service_account_path(path.to_string_lossy());
+    }
+    let endpoint = text(configuration, "endpoint");
+    let plain = is_plain(&object, endpoint)?;
+    if let Some(endpoint) = endpoint {
+        builder = builder.with_base_url(endpoint).with_skip_signature(true);
+    }
+    let store = builder
+        .with_config(GoogleConfigKey::Client(ClientConfigKey::ConnectTimeout), CONNECT)
+        .with_config(GoogleConfigKey::Client(ClientConfigKey::Timeout), TIMEOUT)
+        .with_config(
+            GoogleConfigKey::Client(ClientConfigKey::AllowHttp),
+            plain.to_string(),
+        )
+        .with_retry(retry())
+        .build()
+        .map_err(|error| unbuilt(&object, error))?;
+    Ok(Arc::new(store))
+}

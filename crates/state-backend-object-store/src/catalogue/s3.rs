@@ -1,0 +1,85 @@
+//! `s3://bucket/prefix`: Amazon's S3, and what speaks like it.
+
+use super::{CONNECT, Kind, TIMEOUT, install_tls, is_plain, is_set, retry, text, unbuilt};
+use crate::etags::UnquotedEtags;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::{ClientConfigKey, ObjectStore};
+use state_core::Result;
+use state_core::backend::BackendType;
+use state_core::configuration::{Configuration, FieldKind, FieldType};
+use std::sync::Arc;
+
+pub(super) fn backend_type() -> Result<BackendType> {
+    let string = |name, description| FieldType::new(name, FieldKind::String, description);
+    let boolean = |name, description| FieldType::new(name, FieldKind::Boolean, description);
+    let kind = Kind {
+        scheme: "s3",
+        description: "A bucket of Amazon S3, or of a server that speaks its protocol and honours its conditions.",
+        bucket: "bucket",
+        fields: vec![
+            string("region", "its region; else AWS_REGION"),
+            string(
+                "endpoint",
+                "the server's URL; else AWS_ENDPOINT_URL; plain http for loopback only",
+            ),
+            boolean(
+                "path-style",
+                "whether the bucket stands in the path; true where an endpoint is given",
+            ),
+            boolean(
+                "unquoted-etags",
+                "whether the server compares ETags without their quotes, as Ceph's does",
+            ),
+            string(
+                "access-key-id",
+                "else AWS_ACCESS_KEY_ID, or what the machine is given",
+            ),
+            string(
+                "secret-access-key",
+                "else AWS_SECRET_ACCESS_KEY, or what the machine is given",
+            )
+            .secret(),
+            string("session-token", "else AWS_SESSION_TOKEN").secret(),
+        ],
+        connect,
+    };
+    kind.backend_type()
+}
+
+fn connect(configuration: &Configuration, bucket: &str) -> Result<Arc<dyn ObjectStore>> {
+    install_tls();
+    let object = format!("backend s3://{bucket}");
+    let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
+    let given = [
+        ("region", AmazonS3ConfigKey::Region),
+        ("endpoint", AmazonS3ConfigKey::Endpoint),
+        ("access-key-id", AmazonS3ConfigKey::AccessKeyId),
+        ("secret-access-key", AmazonS3ConfigKey::SecretAccessKey),
+        ("session-token", AmazonS3ConfigKey::Token),
+    ];
+    for (field, key) in given {
+        if let Some(value) = text(configuration, field) {
+            builder = builder.with_config(key, value);
+        }
+    }
+    let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
+    let plain = is_plain(&object, endpoint.as_deref())?;
+    if let Some(path_style) = configuration.boolean("path-style") {
+        builder = builder.with_virtual_hosted_style_request(!path_style);
+    }
+    let store = builder
+        .with_config(
+            AmazonS3ConfigKey::Client(ClientConfigKey::ConnectTimeout),
+            CONNECT,
+        )
+        .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::Timeout), TIMEOUT)
+        .with_allow_http(plain)
+        .with_retry(retry())
+        .build()
+        .map_err(|error| unbuilt(&object, error))?;
+    let store: Arc<dyn ObjectStore> = Arc::new(store);
+    if is_set(configuration, "unquoted-etags") {
+        return Ok(Arc::new(UnquotedEtags::new(store)));
+    }
+    Ok(store)
+}

@@ -1,0 +1,85 @@
+//! What can be configured, and what is refused before anything is asked.
+
+use super::*;
+use state_core::ErrorKind;
+use state_core::backend::Opening;
+
+fn kind(scheme: &str) -> BackendType {
+    let kinds = backend_types().unwrap();
+    kinds.into_iter().find(|kind| kind.name() == scheme).unwrap()
+}
+
+#[cfg(feature = "aws")]
+fn s3(given: &[(&str, &str)]) -> Result<Arc<dyn Backend>> {
+    let usual = [
+        ("bucket", "b"),
+        ("region", "r"),
+        ("access-key-id", "k"),
+        ("secret-access-key", "CANARY"),
+    ];
+    kind("s3").open(usual.iter().chain(given).copied(), Opening::Existing, None)
+}
+
+#[cfg(feature = "aws")]
+#[test]
+fn a_store_tells_its_place_and_none_of_its_secrets() {
+    let store = s3(&[("prefix", "deep/er"), ("endpoint", "http://127.0.0.1:1")]).unwrap();
+    assert_eq!(store.url(), "s3://b/deep/er");
+    assert!(!format!("{store:?}").contains("CANARY"));
+    assert_eq!(s3(&[]).unwrap().url(), "s3://b");
+}
+
+#[cfg(feature = "aws")]
+#[test]
+fn plain_http_is_for_loopback_only() {
+    for local in [
+        "http://127.0.0.1:9000",
+        "http://[::1]:9000/x",
+        "http://localhost",
+        "https://s3.example",
+    ] {
+        s3(&[("endpoint", local)]).unwrap();
+    }
+    for far in [
+        "http://10.0.0.1:9000",
+        "http://s3.example/",
+        "http://127.0.0.1@evil.example",
+        "http://localhost.evil",
+    ] {
+        let refused = s3(&[("endpoint", far)]).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Invalid, "{far}");
+        assert!(refused.to_string().contains("loopback"), "{refused}");
+    }
+}
+
+#[cfg(feature = "aws")]
+#[test]
+fn what_cannot_be_is_refused_before_anything_is_asked() {
+    for given in [
+        ("lease", "1"),
+        ("lease", "-60"),
+        ("prefix", "a//b"),
+        ("path-style", "perhaps"),
+    ] {
+        assert_eq!(s3(&[given]).unwrap_err().kind(), ErrorKind::Invalid, "{given:?}");
+    }
+}
+
+#[cfg(all(feature = "aws", feature = "gcp", feature = "azure"))]
+#[test]
+fn every_scheme_has_a_sound_schema() {
+    let kinds = backend_types().unwrap();
+    let names: Vec<_> = kinds.iter().map(BackendType::name).collect();
+    assert_eq!(names, ["s3", "gs", "az"]);
+    let plain = "http://127.0.0.1:1";
+    let gs = [("bucket", "b"), ("endpoint", plain)];
+    assert_eq!(
+        kind("gs").open(gs, Opening::Existing, None).unwrap().url(),
+        "gs://b"
+    );
+    let az = [("container", "c"), ("emulator", "true")];
+    assert_eq!(
+        kind("az").open(az, Opening::Existing, None).unwrap().url(),
+        "az://c"
+    );
+}

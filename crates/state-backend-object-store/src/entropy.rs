@@ -1,0 +1,21 @@
+//! The system's randomness, for the names of places that nobody else uses.
+
+use state_core::Entropy;
+
+/// Asks the operating system.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct SystemEntropy;
+
+impl Entropy for SystemEntropy {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "this is where the system's randomness is injected"
+    )]
+    #[expect(
+        clippy::expect_used,
+        reason = "no place of one's own can be made without the system's randomness"
+    )]
+    fn fill(&self, bytes: &mut [u8]) {
+        getrandom::fill(bytes).expect("the operating system gives random bytes");
+    }
+}

@@ -1,0 +1,109 @@
+//! Many frames in one object: what a reader gets with one request instead of a thousand.
+//!
+//! The single slots stay, and everything that guards the journal rests on them: a fold may be missing. The owner makes
+//! it in the background from the frames that it wrote or read, and lets the head name it. So once in a thousand batches
+//! there are two writes more, in nobody's way.
+
+use crate::layout::JournalName;
+use crate::owner::Owner;
+use crate::upload::create_named_by_digest;
+use bytes::{Bytes, BytesMut};
+use state_core::head::Fold;
+use state_core::{Digest, Frame, Result, Slot};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The most bytes that are kept for a fold. A journal that is longer waits for a checkpoint, which is long due.
+const MOST: usize = 64 << 20;
+
+/// Gathers the frames since the head's base.
+#[derive(Debug, Default)]
+pub(crate) struct Folder {
+    gathered: Mutex<Gathered>,
+}
+
+#[derive(Debug, Default)]
+struct Gathered {
+    frames: VecDeque<Frame>,
+    bytes: usize,
+    /// How many of them, from the first on, need not be looked at again.
+    settled: usize,
+    /// A fold is being made.
+    busy: bool,
+}
+
+impl Folder {
+    /// Takes what is in the journal now, and folds it in the background when there is enough.
+    pub(crate) fn gather(self: &Arc<Self>, owner: &Arc<Owner>, frames: impl IntoIterator<Item = Frame>) {
+        let mut gathered = self.gathered();
+        for frame in frames {
+            gathered.add(frame);
+        }
+        if !gathered.busy && gathered.is_enough(owner) {
+            gathered.busy = true;
+            let (folder, owner) = (Arc::clone(self), Arc::clone(owner));
+            drop(tokio::spawn(async move {
+                // Without a fold readers take longer; that is all.
+                drop(folder.fold(&owner).await);
+                folder.gathered().busy = false;
+            }));
+        }
+    }
+
+    async fn fold(&self, owner: &Owner) -> Result<()> {
+        let base = owner.head().await?.1.base;
+        let Some((fold, bytes)) = self.gathered().begin(owner, base.start) else {
+            return Ok(());
+        };
+        let path = owner.stack.branch.in_journal(&JournalName::of_fold(&fold));
+        create_named_by_digest(&owner.stack, &path, &bytes).await?;
+        owner.set_fold(fold).await
+    }
+
+    fn gathered(&self) -> MutexGuard<'_, Gathered> {
+        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Gathered {
+    fn add(&mut self, frame: Frame) {
+        if self.bytes > MOST {
+            *self = Self {
+                busy: self.busy,
+                ..Self::default()
+            };
+        }
+        self.bytes += frame.bytes().len();
+        self.frames.push_back(frame);
+    }
+
+    fn is_enough(&self, owner: &Owner) -> bool {
+        (self.frames.len() - self.settled) as u64 >= owner.stack.objects.options.fold.max(1)
+    }
+
+    /// The fold of what is there from the base on, if there is enough.
+    fn begin(&mut self, owner: &Owner, base: Slot) -> Option<(Fold, Bytes)> {
+        let passed = self.frames.partition_point(|frame| frame.slot() < base);
+        for frame in self.frames.drain(..passed) {
+            self.bytes -= frame.bytes().len();
+        }
+        self.settled = self.settled.saturating_sub(passed);
+        let is_enough = self.is_enough(owner);
+        let (first, last) = (self.frames.front()?.slot(), self.frames.back()?.slot());
+        if !is_enough || first != base {
+            return None;
+        }
+        self.settled = self.frames.len();
+        let mut bytes = BytesMut::with_capacity(self.bytes);
+        for frame in &self.frames {
+            bytes.extend_from_slice(frame.bytes());
+        }
+        let fold = Fold {
+            start: first,
+            end: last.next(),
+            digest: Digest::of(&bytes),
+            length: bytes.len() as u64,
+        };
+        Some((fold, bytes.freeze()))
+    }
+}

@@ -1,0 +1,202 @@
+//! The probe against stores that keep their promises, and against such that don't.
+
+use super::{Candidate, Effort, Proof, prove};
+use crate::clock::BootClock;
+use async_trait::async_trait;
+use futures_util::stream::BoxStream;
+use futures_util::{StreamExt, TryStreamExt};
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error as StoreError, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result as StoreResult,
+};
+use state_core::backend::Verdict;
+use state_core::{ErrorKind, Nonce, Result};
+use std::fmt;
+use std::sync::Arc;
+
+/// What a store does wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    IgnoresCreate,
+    IgnoresMatch,
+    WantsBareEtags,
+    NeverMatches,
+    HasNoUpdate,
+    ListsNothing,
+    Denies,
+}
+
+/// A store in memory with one fault.
+#[derive(Debug)]
+struct Faulty(InMemory, Fault);
+
+impl fmt::Display for Faulty {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.1)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Faulty {
+    async fn put_opts(
+        &self,
+        path: &Path,
+        payload: PutPayload,
+        mut options: PutOptions,
+    ) -> StoreResult<PutResult> {
+        let refused = || StoreError::Precondition {
+            path: path.to_string(),
+            source: "412".into(),
+        };
+        match (self.1, &mut options.mode) {
+            (Fault::Denies, _) => {
+                return Err(StoreError::PermissionDenied {
+                    path: path.to_string(),
+                    source: "403".into(),
+                });
+            }
+            (Fault::IgnoresCreate, mode @ PutMode::Create)
+            | (Fault::IgnoresMatch, mode @ PutMode::Update(_)) => *mode = PutMode::Overwrite,
+            (Fault::NeverMatches, PutMode::Update(_)) => return Err(refused()),
+            (Fault::HasNoUpdate, PutMode::Update(_)) => {
+                return Err(StoreError::NotImplemented {
+                    operation: "put".to_owned(),
+                    implementer: "it".to_owned(),
+                });
+            }
+            (Fault::WantsBareEtags, PutMode::Update(version)) => {
+                let etag = version.e_tag.take().unwrap_or_default();
+                if etag.starts_with('"') {
+                    return Err(refused());
+                }
+                // What is below wants the quotes.
+                version.e_tag = Some(format!("\"{etag}\""));
+            }
+            _ => {}
+        }
+        // Others get their turn in between, as they do on a network.
+        tokio::task::yield_now().await;
+        self.0.put_opts(path, payload, options).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        path: &Path,
+        options: PutMultipartOptions,
+    ) -> StoreResult<Box<dyn MultipartUpload>> {
+        self.0.put_multipart_opts(path, options).await
+    }
+
+    async fn get_opts(&self, path: &Path, options: GetOptions) -> StoreResult<GetResult> {
+        self.0.get_opts(path, options).await
+    }
+
+    fn delete_stream(
+        &self,
+        paths: BoxStream<'static, StoreResult<Path>>,
+    ) -> BoxStream<'static, StoreResult<Path>> {
+        self.0.delete_stream(paths)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, StoreResult<ObjectMeta>> {
+        if self.1 == Fault::ListsNothing {
+            return futures_util::stream::empty().boxed();
+        }
+        self.0.list(prefix)
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> StoreResult<ListResult> {
+        self.0.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> StoreResult<()> {
+        self.0.copy_opts(from, to, options).await
+    }
+}
+
+async fn proved(store: Arc<dyn ObjectStore>, effort: Effort) -> Result<Proof> {
+    let candidate = Candidate {
+        store,
+        url: "memory://".to_owned(),
+        prefix: Path::from("deep/er"),
+    };
+    prove(&candidate, Nonce::from_bytes([7; 16]), effort, &BootClock).await
+}
+
+#[tokio::test]
+async fn a_store_that_keeps_its_promises_is_sound_and_is_left_empty() {
+    for effort in [Effort::FULL, Effort::SHORT] {
+        let store = Arc::new(InMemory::new());
+        let proof = proved(Arc::clone(&store) as Arc<dyn ObjectStore>, effort)
+            .await
+            .unwrap();
+        assert_eq!(proof.examination.broken().count(), 0, "{proof:#?}");
+        assert!(!proof.unquoted_etags);
+        let left: Vec<ObjectMeta> = store.list(None).try_collect().await.unwrap();
+        assert!(left.is_empty(), "{left:?}");
+    }
+}
+
+#[tokio::test]
+async fn each_promise_that_is_broken_is_found_by_the_short_form_too() {
+    for (fault, check) in [
+        (Fault::IgnoresCreate, "create-if-absent"),
+        (Fault::IgnoresMatch, "conditions"),
+        (Fault::NeverMatches, "conditions"),
+        (Fault::HasNoUpdate, "compare-and-swap"),
+        (Fault::ListsNothing, "lists"),
+    ] {
+        let proof = proved(Arc::new(Faulty(InMemory::new(), fault)), Effort::SHORT)
+            .await
+            .unwrap();
+        let broken: Vec<_> = proof.examination.broken().map(|finding| finding.check).collect();
+        assert!(broken.contains(&check), "{fault:?}: {proof:#?}");
+        let refused = proof.examination.require("memory://").unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unsupported);
+    }
+}
+
+#[tokio::test]
+async fn lost_updates_are_counted_where_conditions_are_ignored() {
+    let proof = proved(
+        Arc::new(Faulty(InMemory::new(), Fault::IgnoresMatch)),
+        Effort::FULL,
+    )
+    .await
+    .unwrap();
+    let swaps = proof
+        .examination
+        .findings
+        .iter()
+        .find(|finding| finding.check == "compare-and-swap");
+    assert_eq!(swaps.unwrap().verdict, Verdict::Broken, "{proof:#?}");
+}
+
+#[tokio::test]
+async fn an_endpoint_that_wants_bare_etags_is_sound_and_the_quirk_is_told() {
+    let proof = proved(
+        Arc::new(Faulty(InMemory::new(), Fault::WantsBareEtags)),
+        Effort::FULL,
+    )
+    .await
+    .unwrap();
+    assert_eq!(proof.examination.broken().count(), 0, "{proof:#?}");
+    assert!(proof.unquoted_etags);
+    assert!(
+        proof
+            .examination
+            .findings
+            .iter()
+            .any(|finding| finding.check == "etags")
+    );
+}
+
+#[tokio::test]
+async fn who_may_not_write_hears_that_and_nothing_of_missing_guarantees() {
+    let error = proved(Arc::new(Faulty(InMemory::new(), Fault::Denies)), Effort::SHORT)
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Denied);
+}

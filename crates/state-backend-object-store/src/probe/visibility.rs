@@ -1,0 +1,115 @@
+//! Reads and lists see at once what was written.
+
+use super::place::{Answer, Ended, Place};
+use state_core::backend::Finding;
+use std::collections::BTreeSet;
+
+pub(super) async fn reads(place: &Place, objects: usize) -> Result<Finding, Ended> {
+    const CHECK: &str = "reads";
+    let stale = |found: String| {
+        Finding::broken(
+            CHECK,
+            found,
+            "a new owner may not see what was acknowledged before it took over",
+        )
+    };
+    for number in 0..objects {
+        let path = place.path(&format!("reads/{number}"));
+        // A store may remember that there was nothing.
+        let nothing = place.read(&path).await?;
+        if nothing.is_some() {
+            return Ok(stale("something was there that nobody wrote".to_owned()));
+        }
+        for content in ["first", "second"] {
+            place.put(&path, content).await?;
+            let seen = place.read(&path).await?;
+            if seen.is_none_or(|seen| seen.bytes != content) {
+                return Ok(stale(format!("a read behind the {content} write didn't see it")));
+            }
+        }
+        place.delete(&path).await?;
+        if place.read(&path).await?.is_some() {
+            return Ok(stale("a read behind a deletion didn't see it".to_owned()));
+        }
+    }
+    let found = format!(
+        "{} writes and {objects} deletions, each seen at once",
+        2 * objects
+    );
+    Ok(Finding::holds(CHECK, found))
+}
+
+pub(super) async fn lists(place: &Place, objects: usize) -> Result<Vec<Finding>, Ended> {
+    const CHECK: &str = "lists";
+    let folder = place.path("lists");
+    let name = |number: usize| format!("{number:020}");
+    let mut expected = BTreeSet::new();
+    let mut sorted = true;
+    let stale = |found: String| {
+        let meaning = "the end of a journal may be missed, and with it what was acknowledged";
+        Ok(vec![Finding::broken(CHECK, found, meaning)])
+    };
+    // Backwards, so that the order of the list isn't that of the writes.
+    for number in (0..objects).rev() {
+        let path = place.path(&format!("lists/{}", name(number)));
+        if !matches!(place.create(&path, "x").await?, Answer::Done) && place.read(&path).await?.is_none() {
+            return stale(format!("object {number} could not be made"));
+        }
+        expected.insert(path);
+        let listed = place.list(&folder).await?;
+        let listed: Vec<_> = listed.into_iter().map(|meta| meta.location).collect();
+        sorted &= listed.is_sorted();
+        if listed.into_iter().collect::<BTreeSet<_>>() != expected {
+            let made = expected.len();
+            return stale(format!(
+                "a list behind write {made} doesn't show just what is there"
+            ));
+        }
+    }
+    if let Some(first) = expected.pop_first() {
+        place.delete(&first).await?;
+        let listed: BTreeSet<_> = place
+            .list(&folder)
+            .await?
+            .into_iter()
+            .map(|meta| meta.location)
+            .collect();
+        if listed != expected {
+            return stale("a list behind a deletion still shows what is gone".to_owned());
+        }
+    }
+    if let Some(middle) = expected.iter().nth(expected.len() / 2) {
+        let behind = place.list_behind(&folder, middle).await?;
+        let behind: BTreeSet<_> = behind.into_iter().map(|meta| meta.location).collect();
+        if behind != expected.range(middle.clone()..).skip(1).cloned().collect() {
+            return stale("a list that begins behind a name doesn't show just what is behind it".to_owned());
+        }
+    }
+    let mut findings = vec![Finding::holds(
+        CHECK,
+        format!("{objects} writes and a deletion, each seen at once"),
+    )];
+    if !sorted {
+        let meaning = "they are sorted here, which costs nothing that matters";
+        findings.push(Finding::noted("order", "lists come unsorted", meaning));
+    }
+    Ok(findings)
+}
+
+/// The store's own times tell how old a lease is.
+pub(super) async fn times(place: &Place) -> Result<Finding, Ended> {
+    const CHECK: &str = "times";
+    let mut before = None;
+    for number in 0..3 {
+        let path = place.path(&format!("times/{number}"));
+        place.put(&path, "x").await?;
+        let now = place.head(&path).await?.last_modified;
+        if before.is_some_and(|before| now < before) {
+            let meaning =
+                "whether a silent writer is dead is judged by watching it, which takes a lease's time";
+            return Ok(Finding::noted(CHECK, "the store's clock went backwards", meaning));
+        }
+        before = Some(now);
+    }
+    Ok(Finding::holds(CHECK, "the store's clock goes forward"))
+}

@@ -1,0 +1,293 @@
+//! The store: [`ObjectBackend`].
+
+use crate::adoption::adopt_stack;
+use crate::collection::pieces;
+use crate::etags::UnquotedEtags;
+use crate::layout::{LAYOUT, Layout, MAX_DOCUMENT, MAX_OBJECT, Proved, Tree};
+use crate::names;
+use crate::objects::{Created, Found, Objects};
+use crate::options::Options;
+use crate::owner::Owner;
+use crate::probe::{Candidate, Effort, Proof, prove};
+use crate::reader::read_journal;
+use crate::stack::Stack;
+use crate::takeover::{newest, take_over};
+use crate::upload::create_object;
+use crate::watch::Watch;
+use crate::writer::ObjectWriter;
+use async_trait::async_trait;
+use bytes::Bytes;
+use object_store::ObjectStore;
+use state_core::backend::{
+    Acquire, Acquired, Capabilities, Examination, JournalView, LockStatus, NamePointer, ObjectKind,
+    ObjectName, Opening, Piece, Tail,
+};
+use state_core::{Backend, Enveloped, Error, Frame, Head, Lineage, Nonce, Result, Slot, StackName, Writer};
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+use tokio::sync::OnceCell;
+
+/// A store of stacks on an object store.
+///
+/// Needs a tokio runtime: a writer renews its lease in the background.
+///
+/// # Cancellation
+/// What writes runs to its end in a task of its own, whether or not its future is still polled. A lock that nobody
+/// waits for any more is given back.
+#[derive(Clone)]
+pub struct ObjectBackend {
+    /// As its endpoint is.
+    objects: Objects,
+    tree: Tree,
+    opening: Opening,
+    /// Empty until the store was looked for.
+    found: Arc<OnceCell<Known>>,
+    watch: Watch,
+}
+
+/// A store that is there.
+#[derive(Debug)]
+struct Known {
+    /// With what its endpoint needs around it.
+    objects: Objects,
+    /// Whether it was made by this handle.
+    made: bool,
+}
+
+impl ObjectBackend {
+    /// A store of stacks under the prefix that the options name. Nothing is asked before it is first used: then it must
+    /// be there, or is made. Before it is made it is tried: one that can't keep the contract is refused.
+    pub fn new(store: Arc<dyn ObjectStore>, options: Options, opening: Opening) -> Self {
+        Self {
+            tree: Tree::of(&options),
+            objects: Objects::new(store, options),
+            opening,
+            found: Arc::default(),
+            watch: Watch::default(),
+        }
+    }
+
+    /// What it stands on.
+    pub const fn object_store(&self) -> &Arc<dyn ObjectStore> {
+        self.objects.store()
+    }
+
+    /// How it is used.
+    pub fn options(&self) -> &Options {
+        &self.objects.options
+    }
+
+    /// Finds the store or makes it, once.
+    async fn find(&self) -> Result<&Known> {
+        self.found.get_or_try_init(|| self.find_or_make()).await
+    }
+
+    async fn find_or_make(&self) -> Result<Known> {
+        let path = self.tree.format();
+        if let Some(found) = self.objects.impatient().read(&path, MAX_DOCUMENT).await? {
+            return Ok(self.known(&self.layout(&found)?, false));
+        }
+        if self.opening == Opening::Existing {
+            return Err(Error::not_found(format!("state store {}", self.url())));
+        }
+        let layout = Layout {
+            layout: LAYOUT,
+            proved: self.prove().await?,
+        };
+        match self.objects.create(&path, &layout.encode().into()).await? {
+            Created::Ours(_) => Ok(self.known(&layout, true)),
+            Created::Taken(found) => Ok(self.known(&self.layout(&found)?, false)),
+        }
+    }
+
+    fn known(&self, layout: &Layout, made: bool) -> Known {
+        let objects = match layout.proved {
+            Some(Proved { unquoted_etags: true }) => {
+                self.objects.over(|store| Arc::new(UnquotedEtags::new(store)))
+            }
+            _ => self.objects.clone(),
+        };
+        Known { objects, made }
+    }
+
+    /// Tries the store before the first write to it.
+    async fn prove(&self) -> Result<Option<Proved>> {
+        let Some(effort) = self.options().proof else {
+            return Ok(None);
+        };
+        let proof = self.try_out(effort).await?;
+        proof.examination.require(&self.url())?;
+        Ok(Some(Proved {
+            unquoted_etags: proof.unquoted_etags,
+        }))
+    }
+
+    async fn try_out(&self, effort: Effort) -> Result<Proof> {
+        let options = self.options();
+        let candidate = Candidate {
+            store: Arc::clone(self.objects.store()),
+            url: self.url(),
+            prefix: options.prefix.clone(),
+        };
+        prove(
+            &candidate,
+            Nonce::random(&*options.entropy),
+            effort,
+            &*options.clock,
+        )
+        .await
+    }
+
+    fn layout(&self, found: &Found) -> Result<Layout> {
+        let object = self.objects.shown(&self.tree.format());
+        let layout = Layout::decode(&object, &found.bytes)?;
+        if layout.layout == LAYOUT {
+            return Ok(layout);
+        }
+        Err(Error::Format {
+            object,
+            found: layout.layout,
+            supported: LAYOUT,
+        })
+    }
+
+    async fn stack(&self, lineage: Lineage) -> Result<Stack> {
+        let objects = self.find().await?.objects.clone();
+        Ok(Stack::new(objects, &self.tree, lineage))
+    }
+}
+
+impl fmt::Debug for ObjectBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ObjectBackend")
+            .field("url", &self.options().url)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl Backend for ObjectBackend {
+    fn url(&self) -> String {
+        self.options().url.clone()
+    }
+
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new(true, true, false).with_collection()
+    }
+
+    async fn names(&self) -> Result<Vec<NamePointer>> {
+        names::list(&self.find().await?.objects, &self.tree).await
+    }
+
+    async fn read_name(&self, name: &StackName) -> Result<Option<NamePointer>> {
+        names::read(&self.find().await?.objects, &self.tree, name).await
+    }
+
+    async fn swap_name(
+        &self,
+        name: &StackName,
+        expected: Option<Nonce>,
+        pointer: &NamePointer,
+    ) -> Result<()> {
+        names::swap(&self.find().await?.objects, &self.tree, name, expected, pointer).await
+    }
+
+    async fn create_stack(&self, head: &Head) -> Result<()> {
+        self.stack(head.lineage).await?.create(head).await
+    }
+
+    async fn read_head(&self, lineage: Lineage) -> Result<Head> {
+        Ok(self.stack(lineage).await?.head().await?.head)
+    }
+
+    async fn read(&self, lineage: Lineage, name: &ObjectName) -> Result<Bytes> {
+        let stack = self.stack(lineage).await?;
+        let path = stack.branch.object(name);
+        match stack.objects.read(&path, MAX_OBJECT).await? {
+            Some(found) => Ok(found.bytes),
+            None => Err(Error::not_found(self.objects.shown(&path))),
+        }
+    }
+
+    async fn list(&self, lineage: Lineage, kind: ObjectKind) -> Result<Vec<ObjectName>> {
+        let stack = self.stack(lineage).await?;
+        let listed = stack.objects.list(&stack.branch.folder(kind), None).await?;
+        let mut names: Vec<_> = listed
+            .iter()
+            .filter_map(|listed| ObjectName::from_file_name(kind, listed.file()))
+            .collect();
+        names.sort();
+        Ok(names)
+    }
+
+    async fn read_journal(&self, lineage: Lineage, from: Option<Slot>) -> Result<JournalView> {
+        read_journal(&self.stack(lineage).await?, from).await
+    }
+
+    async fn acquire(&self, lineage: Lineage, request: &Acquire) -> Result<Acquired> {
+        let stack = self.stack(lineage).await?;
+        let (watch, request) = (self.watch.clone(), request.clone());
+        let (send, receive) = tokio::sync::oneshot::channel();
+        let step = stack.clone();
+        drop(tokio::spawn(async move {
+            if let Err(Ok(acquired)) = send.send(acquire(step, &watch, &request).await) {
+                let acquired: Acquired = acquired;
+                // Whoever wanted the lock has gone.
+                drop(acquired.writer.release().await);
+            }
+        }));
+        receive.await.unwrap_or_else(|_| Err(stack.lost()))
+    }
+
+    async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus> {
+        let stack = self.stack(lineage).await?;
+        let head = stack.head().await?.head;
+        let lease = stack.lease().await?.map(|(lease, _)| lease);
+        Ok(LockStatus {
+            epoch: newest(&head, lease.as_ref()),
+            holder: lease
+                .filter(|lease| !lease.released && lease.epoch >= head.epoch)
+                .map(|lease| lease.holder),
+            client_lock: head.client_lock,
+        })
+    }
+
+    async fn pieces(&self, lineage: Lineage, before: Slot) -> Result<Vec<Piece>> {
+        pieces(&self.stack(lineage).await?, before).await
+    }
+
+    async fn adopt_object(&self, lineage: Lineage, name: &ObjectName, bytes: Bytes) -> Result<()> {
+        create_object(&self.stack(lineage).await?, name, &bytes).await
+    }
+
+    async fn adopt_stack(&self, head: &Head, before: Tail, frames: &[Frame]) -> Result<()> {
+        adopt_stack(&self.stack(head.lineage).await?, head, before, frames).await
+    }
+
+    async fn examine(&self) -> Result<Examination> {
+        Ok(self.try_out(Effort::FULL).await?.examination)
+    }
+
+    async fn ready(&self) -> Result<bool> {
+        Ok(self.find().await?.made)
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+}
+
+async fn acquire(stack: Stack, watch: &Watch, request: &Acquire) -> Result<Acquired> {
+    let mut taken = take_over(&stack, watch, request).await?;
+    let head = taken.seen.head.clone();
+    let (frames, tail) = (std::mem::take(&mut taken.frames), taken.tail);
+    let writer = ObjectWriter::new(Owner::new(stack, taken), &frames);
+    let writer: Arc<dyn Writer> = Arc::new(writer);
+    Ok(Acquired {
+        head,
+        frames,
+        tail,
+        writer,
+    })
+}

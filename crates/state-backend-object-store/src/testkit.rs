@@ -1,0 +1,19 @@
+//! For tests (feature `testkit`): a store that fails as planned and counts what it is asked, and a clock of tokio's
+//! virtual time.
+//!
+//! ```
+//! use object_store::memory::InMemory;
+//! use state_backend_object_store::testkit::{FaultyStore, StoreFault};
+//! use state_backend_object_store::object_store;
+//! use std::sync::Arc;
+//!
+//! let store = FaultyStore::new(Arc::new(InMemory::new()));
+//! store.fail(2, StoreFault::After); // the third request from now takes effect, and its answer is lost
+//! assert_eq!(store.counts().all(), 0);
+//! ```
+
+mod clock;
+mod faulty;
+
+pub use clock::VirtualClock;
+pub use faulty::{FaultyStore, RequestCounts, StoreFault};

@@ -1,0 +1,36 @@
+//! Time that passes when everybody waits: on a runtime whose clock is paused.
+
+use async_trait::async_trait;
+use state_core::{Clock, Timestamp};
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// tokio's own time: virtual while it is paused (`start_paused`), real otherwise.
+#[derive(Clone, Copy, Debug)]
+pub struct VirtualClock {
+    start: Instant,
+}
+
+impl VirtualClock {
+    /// Begins now. Needs a tokio runtime.
+    pub fn start() -> Self {
+        Self {
+            start: Instant::now(),
+        }
+    }
+}
+
+#[async_trait]
+impl Clock for VirtualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::new("2026-01-01T00:00:00Z")
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
+    async fn sleep(&self, duration: Duration) {
+        tokio::time::sleep(duration).await;
+    }
+}

@@ -1,0 +1,393 @@
+//! A store between its user and another one: it loses requests and answers, delays, repeats, and lies in the ways that
+//! object stores do.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, pending};
+use futures_util::stream::{self, BoxStream};
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, Error, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use tokio::sync::watch;
+
+/// How many of the last writes a stale list leaves out.
+const STALE: usize = 3;
+
+/// How a request fails.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum StoreFault {
+    /// Nothing happens: a connection refused, a 5xx or a 429 of a server that is too busy.
+    Before,
+    /// It happens, and the answer is lost or a 5xx.
+    After,
+    /// The answer is lost, and it happens when so many more requests were made: a packet that was under way.
+    Late(usize),
+    /// It happens twice, and the second answer counts: a client that tries again by itself.
+    Twice,
+    /// Nothing happens, and the store says that a condition wasn't met: S3's 409.
+    Conflict,
+    /// It happens, and the store says that a condition wasn't met.
+    ConflictAfter,
+    /// Nothing happens, and there is never an answer.
+    Silent,
+    /// It happens, and there is never an answer.
+    SilentAfter,
+    /// What is read ends too early.
+    Truncated,
+    /// A list lacks what was written last.
+    StaleList,
+}
+
+impl StoreFault {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::Before,
+        Self::After,
+        Self::Late(1),
+        Self::Late(7),
+        Self::Twice,
+        Self::Conflict,
+        Self::ConflictAfter,
+        Self::Silent,
+        Self::SilentAfter,
+        Self::Truncated,
+        Self::StaleList,
+    ];
+}
+
+/// How many requests there were.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RequestCounts {
+    /// Writes of whole objects.
+    pub puts: usize,
+    /// Reads, those of the head of an object included.
+    pub gets: usize,
+    /// Lists, however long.
+    pub lists: usize,
+    /// Deletions.
+    pub deletes: usize,
+    /// Uploads in parts.
+    pub uploads: usize,
+}
+
+impl RequestCounts {
+    /// All together.
+    pub const fn all(&self) -> usize {
+        self.puts + self.gets + self.lists + self.deletes + self.uploads
+    }
+}
+
+/// A store that fails when it is told to. Clones share the plan.
+#[derive(Clone)]
+pub struct FaultyStore {
+    inner: Arc<dyn ObjectStore>,
+    plan: Arc<Mutex<Plan>>,
+    paused: watch::Sender<bool>,
+}
+
+#[derive(Default)]
+struct Plan {
+    asked: usize,
+    counts: RequestCounts,
+    /// By the request that is to fail, counted from the first.
+    faults: BTreeMap<usize, StoreFault>,
+    late: Vec<(usize, BoxFuture<'static, ()>)>,
+    written: Vec<Path>,
+    /// Seeds how often others run before a request does.
+    interleaving: Option<u64>,
+}
+
+impl Plan {
+    /// How often others run first.
+    fn yields(&mut self) -> u64 {
+        let Some(state) = &mut self.interleaving else {
+            return 0;
+        };
+        // A step of a linear congruential generator: good enough to mix up an order.
+        *state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (*state >> 60) % 8
+    }
+}
+
+impl FaultyStore {
+    /// A store that doesn't fail until it is told to.
+    pub fn new(inner: Arc<dyn ObjectStore>) -> Self {
+        Self {
+            inner,
+            plan: Arc::default(),
+            paused: watch::Sender::new(false),
+        }
+    }
+
+    /// Makes a request fail: the next one, after so many that don't.
+    pub fn fail(&self, after: usize, fault: StoreFault) {
+        let mut plan = self.plan();
+        let next = plan.asked + after;
+        plan.faults.insert(next, fault);
+    }
+
+    /// Lets others run before each request, sometimes more of them: the same seed gives the same order.
+    pub fn interleave(&self, seed: u64) {
+        self.plan().interleaving = Some(seed);
+    }
+
+    /// Forgets the faults that are still to come.
+    pub fn heal(&self) {
+        self.plan().faults.clear();
+    }
+
+    /// Holds all requests back until [`FaultyStore::resume`]: a network, or a process, that stands still.
+    pub fn pause(&self) {
+        self.paused.send_replace(true);
+    }
+
+    /// Lets requests go on.
+    pub fn resume(&self) {
+        self.paused.send_replace(false);
+    }
+
+    /// Lets all that is late happen.
+    pub async fn deliver(&self) {
+        let late = std::mem::take(&mut self.plan().late);
+        for (_, request) in late {
+            request.await;
+        }
+    }
+
+    /// How many requests there were.
+    pub fn counts(&self) -> RequestCounts {
+        self.plan().counts
+    }
+
+    fn plan(&self) -> MutexGuard<'_, Plan> {
+        self.plan.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a request; how it is to fail.
+    async fn next(&self, count: impl FnOnce(&mut RequestCounts) + Send) -> Option<StoreFault> {
+        // The sender lives as long as this store.
+        drop(self.paused.subscribe().wait_for(|paused| !paused).await);
+        let yields = self.plan().yields();
+        for _ in 0..yields {
+            tokio::task::yield_now().await;
+        }
+        let (due, fault) = {
+            let mut plan = self.plan();
+            let this = plan.asked;
+            plan.asked += 1;
+            count(&mut plan.counts);
+            let (due, late) = std::mem::take(&mut plan.late)
+                .into_iter()
+                .partition(|(at, _)| *at <= this);
+            plan.late = late;
+            let due: Vec<(usize, BoxFuture<'static, ()>)> = due;
+            (due, plan.faults.remove(&this))
+        };
+        for (_, request) in due {
+            request.await;
+        }
+        fault
+    }
+
+    /// Runs a request that changes something.
+    async fn write<T: Send + 'static>(
+        &self,
+        path: &Path,
+        count: impl FnOnce(&mut RequestCounts) + Send,
+        request: impl Fn(Arc<dyn ObjectStore>) -> BoxFuture<'static, Result<T>> + Send,
+    ) -> Result<T> {
+        let fault = self.next(count).await;
+        self.plan().written.push(path.clone());
+        let run = || request(Arc::clone(&self.inner));
+        match fault {
+            None | Some(StoreFault::Truncated | StoreFault::StaleList) => run().await,
+            Some(StoreFault::Before) => Err(failed("503 Service Unavailable")),
+            Some(StoreFault::After) => run().await.and(Err(failed("502 Bad Gateway"))),
+            Some(StoreFault::Late(after)) => {
+                let late = run().map(drop).boxed();
+                let mut plan = self.plan();
+                let due = plan.asked + after;
+                plan.late.push((due, late));
+                Err(failed("connection reset"))
+            }
+            Some(StoreFault::Twice) => {
+                drop(run().await);
+                run().await
+            }
+            Some(StoreFault::Conflict) => Err(contested(path)),
+            Some(StoreFault::ConflictAfter) => run().await.and(Err(contested(path))),
+            Some(StoreFault::Silent) => pending().await,
+            Some(StoreFault::SilentAfter) => {
+                drop(run().await);
+                pending().await
+            }
+        }
+    }
+
+    async fn read(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        match self.next(|counts| counts.gets += 1).await {
+            Some(StoreFault::Truncated) => truncated(self.inner.get_opts(path, options).await?).await,
+            Some(StoreFault::Silent | StoreFault::SilentAfter) => pending().await,
+            None | Some(StoreFault::Twice | StoreFault::StaleList) => {
+                self.inner.get_opts(path, options).await
+            }
+            Some(_) => Err(failed("500 Internal Server Error")),
+        }
+    }
+
+    fn listed(&self, list: BoxStream<'static, Result<ObjectMeta>>) -> BoxStream<'static, Result<ObjectMeta>> {
+        let this = self.clone();
+        let listing = async move {
+            match this.next(|counts| counts.lists += 1).await {
+                Some(StoreFault::StaleList) => {
+                    let written = this.plan().written.clone();
+                    let hidden = written[written.len().saturating_sub(STALE)..].to_vec();
+                    let is_old = move |meta: &ObjectMeta| {
+                        let is_old = !hidden.contains(&meta.location);
+                        async move { is_old }
+                    };
+                    list.try_filter(is_old).boxed()
+                }
+                Some(StoreFault::Silent | StoreFault::SilentAfter) => stream::pending().boxed(),
+                // A list in another order is a list.
+                None | Some(StoreFault::Twice | StoreFault::Truncated) => {
+                    let mut all: Vec<_> = list.collect().await;
+                    all.reverse();
+                    stream::iter(all).boxed()
+                }
+                Some(_) => stream::once(async { Err(failed("503 Slow Down")) }).boxed(),
+            }
+        };
+        stream::once(listing).flatten().boxed()
+    }
+}
+
+fn failed(what: &'static str) -> Error {
+    Error::Generic {
+        store: "faulty",
+        source: format!("an injected fault: {what}").into(),
+    }
+}
+
+fn contested(path: &Path) -> Error {
+    Error::AlreadyExists {
+        path: path.to_string(),
+        source: "an injected fault: 409 Conflict".into(),
+    }
+}
+
+/// The same answer, whose body ends half way.
+async fn truncated(answer: GetResult) -> Result<GetResult> {
+    let (meta, range, attributes) = (
+        answer.meta.clone(),
+        answer.range.clone(),
+        answer.attributes.clone(),
+    );
+    let bytes: Bytes = answer.bytes().await?;
+    let half = bytes.slice(..bytes.len() / 2);
+    Ok(GetResult {
+        payload: GetResultPayload::Stream(stream::once(async { Ok(half) }).boxed()),
+        meta,
+        range,
+        attributes,
+        extensions: Default::default(),
+    })
+}
+
+impl fmt::Debug for FaultyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FaultyStore")
+            .field("faults", &self.plan().faults)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Display for FaultyStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "FaultyStore({})", self.inner)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for FaultyStore {
+    async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
+        let target = path.clone();
+        let request = move |inner: Arc<dyn ObjectStore>| {
+            let (path, payload, options) = (target.clone(), payload.clone(), options.clone());
+            async move {
+                let is_update = matches!(options.mode, PutMode::Update(_));
+                match inner.put_opts(&path, payload, options).await {
+                    // What S3 says of an object that isn't there.
+                    Err(Error::NotFound { path, source }) if is_update => {
+                        Err(Error::Precondition { path, source })
+                    }
+                    other => other,
+                }
+            }
+            .boxed()
+        };
+        self.write(path, |counts| counts.puts += 1, request).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        path: &Path,
+        options: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
+        match self.next(|counts| counts.uploads += 1).await {
+            None => self.inner.put_multipart_opts(path, options).await,
+            Some(_) => Err(failed("503 Service Unavailable")),
+        }
+    }
+
+    async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        self.read(path, options).await
+    }
+
+    fn delete_stream(&self, paths: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        let this = self.clone();
+        let delete = move |path: Result<Path>| {
+            let this = this.clone();
+            async move {
+                let path = path?;
+                let target = path.clone();
+                let request = move |inner: Arc<dyn ObjectStore>| {
+                    let path = target.clone();
+                    async move { inner.delete(&path).await }.boxed()
+                };
+                this.write(&path, |counts| counts.deletes += 1, request).await?;
+                Ok(path)
+            }
+        };
+        paths.then(delete).boxed()
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.listed(self.inner.list(prefix))
+    }
+
+    fn list_with_offset(
+        &self,
+        prefix: Option<&Path>,
+        offset: &Path,
+    ) -> BoxStream<'static, Result<ObjectMeta>> {
+        self.listed(self.inner.list_with_offset(prefix, offset))
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+}

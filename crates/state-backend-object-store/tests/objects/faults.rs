@@ -1,0 +1,76 @@
+//! One fault at every place of a run of thirty operations: with patience, nobody notices.
+
+use super::*;
+use model::{Actor, Fate, Oracle, new_stack};
+use state_backend_object_store::testkit::StoreFault;
+use state_core::testkit::clock::SeededEntropy;
+use state_core::{Backend, ErrorKind, Lineage, Result};
+
+/// Thirty operations of two writers, of which the second takes over from the first twice. All must come out as they
+/// would without the fault.
+async fn thirty(store: &FaultyStore) -> Result<(Arc<Oracle>, Lineage)> {
+    let (entropy, oracle) = (Arc::new(SeededEntropy::new(7)), Arc::<Oracle>::default());
+    let (one, other) = (backend(store), backend(store));
+    one.ready().await?;
+    other.ready().await?;
+    let lineage = new_stack(&one, &entropy).await?;
+    let mut anna = Actor::new("anna", one, lineage, &entropy, &oracle);
+    let mut bert = Actor::new("bert", other, lineage, &entropy, &oracle);
+    anna.rename().await?;
+    anna.acquire(None).await?;
+    for _ in 0..3 {
+        anna.append().await?;
+    }
+    anna.freeze().await?;
+    bert.look().await?;
+    anna.checkpoint().await?;
+    anna.append().await?;
+    let locked = bert.acquire(None).await.unwrap_err();
+    assert_eq!(locked.kind(), ErrorKind::Locked, "{locked}");
+    anna.append().await?;
+    anna.release().await?;
+    bert.acquire(None).await?;
+    bert.append().await?;
+    bert.freeze().await?;
+    bert.rename().await?;
+    bert.append().await?;
+    anna.break_lock().await?;
+    let fenced = bert.append().await.unwrap_err();
+    assert_eq!(fenced.kind(), ErrorKind::Fenced, "{fenced}");
+    anna.append().await?;
+    anna.checkpoint().await?;
+    anna.append().await?;
+    anna.collect().await?;
+    bert.look().await?;
+    anna.append().await?;
+    bert.break_lock().await?;
+    bert.append().await?;
+    bert.collect().await?;
+    bert.append().await?;
+    bert.freeze().await?;
+    bert.release().await?;
+    anna.look().await?;
+    Ok((oracle, lineage))
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_fault_anywhere_in_thirty_operations_is_noticed_by_nobody() {
+    let clean = faulty();
+    thirty(&clean).await.unwrap();
+    let requests = clean.counts().all();
+    assert!((80..400).contains(&requests), "{requests}");
+    for fault in StoreFault::ALL {
+        for at in 0..requests {
+            let store = faulty();
+            store.fail(at, fault);
+            let run = thirty(&store).await;
+            let (oracle, lineage) =
+                run.unwrap_or_else(|error| panic!("{fault:?} at request {at}: {error:?}"));
+            store.heal();
+            store.deliver().await;
+            oracle.judge_store(&backend(&store), lineage).await;
+            assert_eq!(oracle.count(Fate::Acknowledged), 12, "{fault:?} at request {at}");
+            assert_eq!(oracle.count(Fate::Unknown), 0, "{fault:?} at request {at}");
+        }
+    }
+}

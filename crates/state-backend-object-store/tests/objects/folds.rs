@@ -1,0 +1,157 @@
+//! A long journal in one object.
+
+use super::*;
+use model::{Actor, Oracle, new_stack};
+use object_store::ObjectStoreExt;
+use state_core::testkit::clock::SeededEntropy;
+use state_core::{Backend, ErrorKind, Lineage, Slot};
+use std::time::Duration;
+
+const FOLD: u64 = 10;
+
+struct Long {
+    store: FaultyStore,
+    anna: Actor,
+    lineage: Lineage,
+    oracle: Arc<Oracle>,
+}
+
+fn folding(store: &FaultyStore) -> ObjectBackend {
+    let mut options = options();
+    options.fold = FOLD;
+    ObjectBackend::new(Arc::new(store.clone()), options, Opening::Create)
+}
+
+/// A stack with a fence and so many frames.
+async fn long(frames: usize) -> Long {
+    let store = faulty();
+    let (entropy, oracle) = (Arc::new(SeededEntropy::new(5)), Arc::<Oracle>::default());
+    let backend = folding(&store);
+    let lineage = new_stack(&backend, &entropy).await.unwrap();
+    let mut anna = Actor::new("anna", backend, lineage, &entropy, &oracle);
+    anna.acquire(None).await.unwrap();
+    for _ in 0..frames {
+        anna.append().await.unwrap();
+        // Folds are made in the background.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    Long {
+        store,
+        anna,
+        lineage,
+        oracle,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_journal_is_read_with_a_few_requests() {
+    let Long {
+        store,
+        anna,
+        lineage,
+        oracle,
+    } = long(35).await;
+    let head = anna.backend.read_head(lineage).await.unwrap();
+    let fold = head.fold.unwrap();
+    assert_eq!((fold.start, fold.end), (Slot(0), Slot(30)));
+    let before = store.counts();
+    let view = anna.backend.read_journal(lineage, None).await.unwrap();
+    assert_eq!(view.frames.len(), 36);
+    let gets = store.counts().gets - before.gets;
+    // Head, fold, six slots, and the one behind them that isn't there.
+    assert_eq!(gets, 9);
+    oracle.judge_store(&anna.backend, lineage).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fold_says_what_the_slots_say_and_nothing_rests_on_it() {
+    let Long {
+        store, anna, lineage, ..
+    } = long(35).await;
+    let folded = anna.backend.read_journal(lineage, None).await.unwrap();
+    let names: Vec<_> = files(&store)
+        .await
+        .into_iter()
+        .filter(|path| is_fold(path))
+        .collect();
+    assert_eq!(names.len(), 3, "one every ten frames: {names:?}");
+    let newest = names.last().unwrap();
+    store.put(newest, "something else".into()).await.unwrap();
+    let damaged = anna.backend.read_journal(lineage, None).await.unwrap_err();
+    assert_eq!(damaged.kind(), ErrorKind::Corrupt, "{damaged}");
+    for name in &names {
+        store.delete(name).await.unwrap();
+    }
+    let single = anna.backend.read_journal(lineage, None).await.unwrap();
+    assert_eq!(single.frames, folded.frames);
+    assert_eq!(single.tail, folded.tail);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_checkpoint_begins_another_fold_and_a_collection_takes_the_old_ones() {
+    let Long {
+        store,
+        mut anna,
+        lineage,
+        oracle,
+    } = long(25).await;
+    anna.checkpoint().await.unwrap();
+    assert_eq!(anna.backend.read_head(lineage).await.unwrap().fold, None);
+    for _ in 0..25 {
+        anna.append().await.unwrap();
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    let head = anna.backend.read_head(lineage).await.unwrap();
+    let fold = head.fold.unwrap();
+    assert_eq!(fold.start, head.base.start);
+    assert!(fold.end > fold.start);
+    anna.collect().await.unwrap();
+    let left = files(&store).await;
+    let folds = left.iter().filter(|path| is_fold(path)).count();
+    assert!(folds <= 2, "{left:?}");
+    // Of the slots before the floor only the fence is left.
+    let slot_zero = left
+        .iter()
+        .filter(|path| path.as_ref().contains("journal/0000000000000000000"))
+        .count();
+    assert!(slot_zero >= 1, "{left:?}");
+    oracle.judge_store(&anna.backend, lineage).await;
+    let anew = folding(&store);
+    oracle.judge_store(&anew, lineage).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_takes_over_a_long_journal_folds_it() {
+    let Long {
+        store,
+        anna,
+        lineage,
+        oracle,
+    } = long(9).await;
+    let epoch = anna.backend.lock_status(lineage).await.unwrap().epoch;
+    let entropy = Arc::new(SeededEntropy::new(6));
+    let mut bert = Actor::new("bert", folding(&store), lineage, &entropy, &oracle);
+    bert.acquire(Some(epoch)).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let fold = bert.backend.read_head(lineage).await.unwrap().fold.unwrap();
+    assert_eq!(fold.end, Slot(11), "a fence, nine frames, and a fence");
+    bert.append().await.unwrap();
+    oracle.judge_store(&bert.backend, lineage).await;
+}
+
+fn is_fold(path: &Path) -> bool {
+    path.as_ref().contains("journal/") && path.filename().is_some_and(|file| file.contains('-'))
+}
+
+async fn files(store: &FaultyStore) -> Vec<Path> {
+    use futures_util::TryStreamExt;
+    use object_store::ObjectStore;
+    let mut files: Vec<_> = store
+        .list(None)
+        .map_ok(|meta| meta.location)
+        .try_collect()
+        .await
+        .unwrap();
+    files.sort();
+    files
+}

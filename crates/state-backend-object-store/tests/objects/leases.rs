@@ -1,0 +1,205 @@
+//! Leases: how long they last, and what becomes of who lost one.
+
+use super::*;
+use model::{Actor, Fate, Oracle, new_stack};
+use state_core::backend::Acquire;
+use state_core::testkit::clock::SeededEntropy;
+use state_core::{Backend, Error, ErrorKind, Lineage};
+use std::time::Duration;
+
+struct Pair {
+    anna: Actor,
+    bert: Actor,
+    /// What stands between anna and the store.
+    line: FaultyStore,
+    lineage: Lineage,
+    oracle: Arc<Oracle>,
+}
+
+async fn pair() -> Pair {
+    let store: Arc<InMemory> = Arc::default();
+    let (line, direct) = (FaultyStore::new(store.clone()), FaultyStore::new(store));
+    let (entropy, oracle) = (Arc::new(SeededEntropy::new(3)), Arc::<Oracle>::default());
+    let lineage = new_stack(&backend(&line), &entropy).await.unwrap();
+    let actor = |who, line| Actor::new(who, backend(line), lineage, &entropy, &oracle);
+    Pair {
+        anna: actor("anna", &line),
+        bert: actor("bert", &direct),
+        line,
+        lineage,
+        oracle,
+    }
+}
+
+/// Asks again every second, as `--lock-timeout` does; how long it took.
+async fn wait_for_lock(actor: &mut Actor, most: u64) -> Option<u64> {
+    for second in 0..most {
+        match actor.acquire(None).await {
+            Ok(()) => return Some(second),
+            Err(error) => assert_eq!(error.kind(), ErrorKind::Locked, "{error}"),
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    None
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_lives_keeps_its_lease_for_ever_without_being_asked() {
+    let Pair {
+        mut anna,
+        mut bert,
+        line,
+        ..
+    } = pair().await;
+    anna.acquire(None).await.unwrap();
+    let before = line.counts();
+    assert_eq!(wait_for_lock(&mut bert, 600).await, None);
+    let renewals = line.counts().all() - before.all();
+    assert!(
+        (38..=42).contains(&renewals),
+        "one request every 15 seconds: {renewals}"
+    );
+    anna.append().await.unwrap();
+    anna.release().await.unwrap();
+    assert_eq!(wait_for_lock(&mut bert, 1).await, Some(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_that_is_cut_off_is_fenced_when_it_comes_back() {
+    let Pair {
+        mut anna,
+        mut bert,
+        line,
+        lineage,
+        oracle,
+    } = pair().await;
+    anna.acquire(None).await.unwrap();
+    anna.append().await.unwrap();
+    line.pause();
+    let waited = wait_for_lock(&mut bert, 200).await.unwrap();
+    assert!((55..=75).contains(&waited), "the lease and a margin: {waited} s");
+    bert.append().await.unwrap();
+    line.resume();
+    // What it holds is stale by now, and it may write before it has heard of that.
+    match anna.append().await.unwrap_err() {
+        Error::Fenced { indeterminate, .. } => assert!(!indeterminate),
+        other => panic!("{other:?}"),
+    }
+    bert.append().await.unwrap();
+    oracle.judge_store(&bert.backend, lineage).await;
+    assert_eq!(oracle.count(Fate::Acknowledged), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_append_that_stood_still_through_a_takeover_is_not_acknowledged() {
+    let Pair {
+        mut anna,
+        mut bert,
+        line,
+        lineage,
+        oracle,
+    } = pair().await;
+    anna.acquire(None).await.unwrap();
+    anna.append().await.unwrap();
+    line.pause();
+    let standing = async {
+        let error = anna.append().await.unwrap_err();
+        (anna, error)
+    };
+    let meanwhile = async {
+        wait_for_lock(&mut bert, 200).await.unwrap();
+        bert.append().await.unwrap();
+        line.resume();
+    };
+    let ((anna, error), ()) = futures_util::join!(standing, meanwhile);
+    assert!(
+        matches!(error.kind(), ErrorKind::Fenced | ErrorKind::Indeterminate),
+        "{error:?}"
+    );
+    drop(anna);
+    oracle.judge_store(&bert.backend, lineage).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_ran_out_with_nobody_else_there_is_renewed_before_the_next_append() {
+    let Pair {
+        mut anna,
+        line,
+        lineage,
+        oracle,
+        ..
+    } = pair().await;
+    anna.acquire(None).await.unwrap();
+    line.pause();
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    line.resume();
+    anna.append().await.unwrap();
+    oracle.judge_store(&anna.backend, lineage).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_cannot_reach_the_store_and_has_no_lease_any_more_writes_nothing() {
+    let Pair {
+        mut anna,
+        mut bert,
+        line,
+        lineage,
+        oracle,
+    } = pair().await;
+    anna.acquire(None).await.unwrap();
+    line.pause();
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    let error = anna.append().await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotApplied, "{error}");
+    assert_eq!(wait_for_lock(&mut bert, 200).await.map(|_| ()), Some(()));
+    line.resume();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    oracle.judge_store(&bert.backend, lineage).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_that_nobody_waits_for_any_more_is_given_back() {
+    let Pair {
+        mut bert,
+        line,
+        lineage,
+        ..
+    } = pair().await;
+    let store = backend(&line);
+    store.ready().await.unwrap();
+    line.interleave(1);
+    let entropy = SeededEntropy::new(9);
+    let request = Acquire {
+        holder: state_core::backend::Holder::new("carl", "host", 1, "test", None),
+        break_epoch: None,
+        head_nonce: state_core::Nonce::random(&entropy),
+        fence_nonce: state_core::Nonce::random(&entropy),
+    };
+    {
+        let mut waiting = store.acquire(lineage, &request);
+        for _ in 0..10 {
+            assert!(futures_util::poll!(&mut waiting).is_pending());
+            tokio::task::yield_now().await;
+        }
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(wait_for_lock(&mut bert, 1).await, Some(0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_waits_is_told_for_whom() {
+    let Pair {
+        mut anna,
+        bert,
+        lineage,
+        ..
+    } = pair().await;
+    anna.acquire(None).await.unwrap();
+    let status = bert.backend.lock_status(lineage).await.unwrap();
+    assert_eq!(status.holder.unwrap().who, "anna");
+    let mut bert = bert;
+    match bert.acquire(None).await.unwrap_err() {
+        Error::Locked { holder, .. } => assert_eq!(holder.who, "anna"),
+        other => panic!("{other:?}"),
+    }
+}

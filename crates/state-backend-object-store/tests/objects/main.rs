@@ -1,0 +1,33 @@
+//! What stacks on object stores promise, on a store in memory that fails as planned, in virtual time.
+
+#![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
+
+mod conformance;
+mod faults;
+mod folds;
+mod leases;
+mod model;
+mod schedules;
+
+use object_store::memory::InMemory;
+use object_store::path::Path;
+use state_backend_object_store::testkit::{FaultyStore, VirtualClock};
+use state_backend_object_store::{ObjectBackend, Options, object_store};
+use state_core::backend::Opening;
+use std::sync::Arc;
+
+/// The usual ones, in virtual time.
+fn options() -> Options {
+    let mut options = Options::new("s3://bucket/a/prefix", Path::from("a/prefix"));
+    // It is known, and its requests are counted here.
+    options.proof = None;
+    options.with_clock(Arc::new(VirtualClock::start()))
+}
+
+fn backend(store: &FaultyStore) -> ObjectBackend {
+    ObjectBackend::new(Arc::new(store.clone()), options(), Opening::Create)
+}
+
+fn faulty() -> FaultyStore {
+    FaultyStore::new(Arc::new(InMemory::new()))
+}

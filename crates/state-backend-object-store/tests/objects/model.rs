@@ -1,0 +1,353 @@
+//! Writers on one stack, and an oracle that knows only what they were told.
+
+use super::*;
+use bytes::Bytes;
+use state_core::backend::{
+    Acquire, ClientLock, Holder, NamePointer, NameTarget, ObjectName, PieceName, Tail,
+};
+use state_core::head::{Base, Collection, SnapshotRef};
+use state_core::journal::FrameKind;
+use state_core::testkit::clock::SeededEntropy;
+use state_core::{
+    Backend, Digest, Epoch, Error, Frame, Head, Lineage, Nonce, Result, Serial, Slot, StackName, Timestamp,
+    Writer,
+};
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+
+/// What became of a frame, by the word of the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Acknowledged,
+    /// Certainly without effect.
+    NotApplied,
+    Unknown,
+}
+
+/// A frame that somebody tried to append.
+#[derive(Clone, Debug)]
+struct Tried {
+    who: String,
+    slot: Slot,
+    payload: Vec<u8>,
+    fate: Fate,
+}
+
+/// What all writers together were told.
+#[derive(Debug, Default)]
+pub(crate) struct Oracle {
+    tried: Mutex<Vec<Tried>>,
+    /// Ids of client locks whose swap was acknowledged, and of those that may have taken effect.
+    locks: Mutex<Vec<(String, Fate)>>,
+    pointers: Mutex<Vec<(NamePointer, Fate)>>,
+}
+
+pub(crate) fn fate<T>(result: &Result<T>) -> Fate {
+    match result {
+        Ok(_) => Fate::Acknowledged,
+        Err(
+            Error::Indeterminate { .. }
+            | Error::Fenced {
+                indeterminate: true, ..
+            },
+        ) => Fate::Unknown,
+        Err(error) => {
+            assert!(
+                !matches!(error, Error::Corrupt { .. } | Error::Malformed { .. }),
+                "{error:?}"
+            );
+            Fate::NotApplied
+        }
+    }
+}
+
+/// One process: its handle to the store, and the lock if it holds it.
+pub(crate) struct Actor {
+    pub(crate) who: String,
+    pub(crate) backend: ObjectBackend,
+    lineage: Lineage,
+    entropy: Arc<SeededEntropy>,
+    oracle: Arc<Oracle>,
+    pub(crate) held: Option<(Arc<dyn Writer>, Tail)>,
+    count: u64,
+}
+
+impl Actor {
+    pub(crate) fn new(
+        who: &str,
+        backend: ObjectBackend,
+        lineage: Lineage,
+        entropy: &Arc<SeededEntropy>,
+        oracle: &Arc<Oracle>,
+    ) -> Self {
+        Self {
+            who: who.to_owned(),
+            backend,
+            lineage,
+            entropy: Arc::clone(entropy),
+            oracle: Arc::clone(oracle),
+            held: None,
+            count: 0,
+        }
+    }
+
+    fn nonce(&self) -> Nonce {
+        Nonce::random(&*self.entropy)
+    }
+
+    pub(crate) async fn acquire(&mut self, break_epoch: Option<Epoch>) -> Result<()> {
+        let request = Acquire {
+            holder: Holder::new(&self.who, "host", 1, "test", None),
+            break_epoch,
+            head_nonce: self.nonce(),
+            fence_nonce: self.nonce(),
+        };
+        let acquired = self.backend.acquire(self.lineage, &request).await;
+        fate(&acquired);
+        let acquired = acquired?;
+        self.held = Some((acquired.writer, acquired.tail));
+        Ok(())
+    }
+
+    pub(crate) async fn break_lock(&mut self) -> Result<()> {
+        let epoch = self.backend.lock_status(self.lineage).await?.epoch;
+        self.acquire(Some(epoch)).await
+    }
+
+    /// Appends one frame, and notes what was said of it.
+    pub(crate) async fn append(&mut self) -> Result<()> {
+        let Some((writer, tail)) = self.held.clone() else {
+            return Ok(());
+        };
+        self.count += 1;
+        let payload = format!("\"{} {}\"\n", self.who, self.count).into_bytes();
+        let frame = Frame::new(
+            FrameKind::Data,
+            writer.epoch(),
+            tail.next,
+            self.nonce(),
+            &payload,
+            &tail.chain,
+        )?;
+        let result = writer.append(&frame).await;
+        self.oracle.tried.lock().unwrap().push(Tried {
+            who: self.who.clone(),
+            slot: tail.next,
+            payload,
+            fate: fate(&result),
+        });
+        self.held = result.is_ok().then(|| {
+            let tail = Tail {
+                next: frame.slot().next(),
+                chain: *frame.chain(),
+            };
+            (writer, tail)
+        });
+        result
+    }
+
+    /// Changes the head, and notes what was said of it.
+    pub(crate) async fn freeze(&mut self) -> Result<()> {
+        let Some((writer, _)) = self.held.clone() else {
+            return Ok(());
+        };
+        self.count += 1;
+        let id = format!("{} {}", self.who, self.count);
+        let lock = ClientLock {
+            id: id.clone(),
+            holder: Holder::default(),
+            message: String::new(),
+            expires: None,
+        };
+        let change = |head: &mut Head| head.client_lock = Some(lock.clone());
+        let result = writer.swap_head(self.nonce(), &change).await;
+        self.oracle.locks.lock().unwrap().push((id, fate(&result)));
+        result.map(drop)
+    }
+
+    /// A snapshot, and a head whose base is behind it.
+    pub(crate) async fn checkpoint(&mut self) -> Result<()> {
+        let Some((writer, tail)) = self.held.clone() else {
+            return Ok(());
+        };
+        let tail = writer.rotate(tail, self.nonce()).await?;
+        let content = format!("{}", tail.next);
+        let reference = SnapshotRef {
+            slot: tail.next,
+            digest: Digest::of(content.as_bytes()),
+            length: content.len() as u64,
+        };
+        writer.create(&reference.object(), Bytes::from(content)).await?;
+        let base = Base {
+            snapshot: Some(reference),
+            start: tail.next,
+            chain: tail.chain,
+        };
+        let result = writer
+            .swap_head(self.nonce(), &|head| head.base = base.clone())
+            .await;
+        fate(&result);
+        result.map(drop)
+    }
+
+    /// Drops all before the base, and deletes it at once.
+    pub(crate) async fn collect(&mut self) -> Result<()> {
+        let Some((writer, _)) = self.held.clone() else {
+            return Ok(());
+        };
+        let change = |head: &mut Head| {
+            head.floor = head.base.start;
+            head.collection = Some(Collection {
+                base: head.base.clone(),
+                serial: Serial(1),
+                since: Timestamp::new("2026-01-01T00:00:00Z"),
+                forgotten: BTreeSet::new(),
+            });
+        };
+        let swapped = writer.swap_head(self.nonce(), &change).await;
+        fate(&swapped);
+        let head = swapped?;
+        let pieces = self.backend.pieces(self.lineage, head.floor).await?;
+        let doomed: Vec<PieceName> = pieces
+            .into_iter()
+            .map(|piece| piece.name)
+            .filter(|name| match name {
+                PieceName::Journal(_) => true,
+                PieceName::Object(ObjectName::Snapshot { slot, .. }) => *slot < head.floor,
+                PieceName::Object(_) => false,
+            })
+            .collect();
+        let deleted = writer.delete(&doomed).await;
+        fate(&deleted);
+        deleted
+    }
+
+    /// Points the stack's name to itself once more, from whatever pointer is there.
+    pub(crate) async fn rename(&mut self) -> Result<()> {
+        let name = name();
+        let there = self.backend.read_name(&name).await?;
+        let pointer = NamePointer {
+            name: name.clone(),
+            target: NameTarget::Lineage(self.lineage),
+            nonce: self.nonce(),
+        };
+        let expected = there.map(|there| there.nonce);
+        let result = self.backend.swap_name(&name, expected, &pointer).await;
+        self.oracle
+            .pointers
+            .lock()
+            .unwrap()
+            .push((pointer, fate(&result)));
+        result
+    }
+
+    pub(crate) async fn release(&mut self) -> Result<()> {
+        let Some((writer, _)) = self.held.take() else {
+            return Ok(());
+        };
+        let result = writer.release().await;
+        fate(&result);
+        result
+    }
+
+    /// What a reader sees must fit what was said until now, whatever else fails.
+    pub(crate) async fn look(&self) -> Result<()> {
+        let view = self.backend.read_journal(self.lineage, None).await;
+        fate(&view);
+        self.oracle.judge(&view?.frames, Slot::ZERO, false);
+        Ok(())
+    }
+}
+
+fn name() -> StackName {
+    StackName::new("shop", "production").unwrap()
+}
+
+/// Makes the stack that all of it is about.
+pub(crate) async fn new_stack(backend: &ObjectBackend, entropy: &SeededEntropy) -> Result<Lineage> {
+    let lineage = Lineage::random(entropy);
+    backend
+        .create_stack(&Head::new(lineage, name(), Nonce::random(entropy)))
+        .await?;
+    Ok(lineage)
+}
+
+impl Oracle {
+    /// Everything that can be read in the end, by a reader that nothing fails.
+    pub(crate) async fn judge_store(&self, backend: &ObjectBackend, lineage: Lineage) {
+        let head = backend.read_head(lineage).await.unwrap();
+        let view = backend.read_journal(lineage, Some(head.floor)).await.unwrap();
+        self.judge(&view.frames, head.floor, true);
+        backend.read_journal(lineage, None).await.unwrap();
+        let lock = head.client_lock.map(|lock| lock.id);
+        let locks = self.locks.lock().unwrap();
+        check_last(&locks, lock.as_ref());
+        let pointer = backend.read_name(&name()).await.unwrap();
+        check_last(&self.pointers.lock().unwrap(), pointer.as_ref());
+    }
+
+    /// Each acknowledged frame is there once, in its slot and in order; none that was refused is there at all.
+    fn judge(&self, frames: &[Frame], floor: Slot, whole: bool) {
+        let tried = self.tried.lock().unwrap();
+        let mut seen = BTreeSet::new();
+        let mut epoch = Epoch::ZERO;
+        for frame in frames {
+            assert!(
+                frame.epoch() >= epoch,
+                "an older owner's frame behind a newer one's"
+            );
+            epoch = frame.epoch();
+            if frame.kind() == FrameKind::Fence {
+                continue;
+            }
+            assert!(seen.insert(frame.payload().to_vec()), "a frame is there twice");
+            let known = tried.iter().find(|tried| tried.payload == frame.payload());
+            // A reader may be quicker than the answer to the writer.
+            let Some(known) = known else {
+                assert!(!whole, "a frame that nobody wrote");
+                continue;
+            };
+            assert_ne!(
+                known.fate,
+                Fate::NotApplied,
+                "a refused frame is visible: {known:?}"
+            );
+            assert_eq!(known.slot, frame.slot(), "{known:?}");
+        }
+        for tried in tried.iter().filter(|_| whole) {
+            let is_lost =
+                tried.fate == Fate::Acknowledged && tried.slot >= floor && !seen.contains(&tried.payload);
+            assert!(
+                !is_lost,
+                "an acknowledged frame is lost: {tried:?} of {tried:#?}",
+                tried = tried.who
+            );
+        }
+    }
+
+    pub(crate) fn count(&self, fate: Fate) -> usize {
+        self.tried
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|tried| tried.fate == fate)
+            .count()
+    }
+}
+
+/// What stands there is the last that was acknowledged, or something later that may have taken effect. What wasn't
+/// certain may come late, but nothing that was refused, and nothing older once something newer was acknowledged.
+fn check_last<T: PartialEq + std::fmt::Debug>(said: &[(T, Fate)], there: Option<&T>) {
+    let last = said.iter().rposition(|(_, fate)| *fate == Fate::Acknowledged);
+    let Some(there) = there else {
+        assert_eq!(last, None, "what was acknowledged isn't there: {said:?}");
+        return;
+    };
+    let found = said.iter().position(|(value, _)| value == there);
+    let found = found.unwrap_or_else(|| panic!("{there:?} was never written: {said:?}"));
+    assert_ne!(said[found].1, Fate::NotApplied, "{there:?} was refused: {said:?}");
+    assert!(
+        last.is_none_or(|last| found >= last),
+        "{there:?} is older than what was acknowledged: {said:?}"
+    );
+}

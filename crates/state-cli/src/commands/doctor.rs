@@ -1,0 +1,74 @@
+//! `doctor`: does the store keep the promises that everything here rests on?
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::output::Report;
+use crate::render::page::{Page, Style};
+use crate::store;
+use serde::Serialize;
+use state_core::backend::{Examination, Finding, Opening, Verdict};
+
+/// Try on the live store whether it keeps the promises that state needs: creation and replacement with exactly one
+/// winner, reads and lists that see what was written. Works in a place of its own and leaves nothing.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The store; else the one that `--backend` and the settings name.
+    #[arg(value_name = "URL")]
+    url: Option<String>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "kebab-case")]
+struct Examined {
+    backend: String,
+    sound: bool,
+    findings: Vec<Finding>,
+}
+
+/// Examines.
+pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let url = match &args.url {
+        None => store::place(context)?.url,
+        Some(url) => store::url_of(url),
+    };
+    // It need not be there yet: what is tried is the place.
+    let stacks =
+        store::reach(context, &url, Opening::Existing).map_err(|error| store::not_there(error, &url))?;
+    let Examination { findings } = stacks.examine().await?;
+    let examined = Examined {
+        backend: stacks.url(),
+        sound: findings.iter().all(|finding| finding.verdict != Verdict::Broken),
+        findings,
+    };
+    let report = Report::new(context, "doctor", &examined, Vec::new(), |page| {
+        page.line(format_args!("examined the store {}", examined.backend));
+        for finding in &examined.findings {
+            print(page, finding);
+        }
+        if examined.sound {
+            page.styled(Style::Good, "state is safe there");
+        } else {
+            page.styled(Style::Bad, "state is not safe there: use another store");
+        }
+        page.space("\n");
+    })?;
+    Ok(if examined.sound {
+        report
+    } else {
+        report.with_code(ExitCode::Unsupported)
+    })
+}
+
+fn print(page: &mut Page, finding: &Finding) {
+    let (style, word) = match finding.verdict {
+        Verdict::Holds => (Style::Good, "ok"),
+        Verdict::Broken => (Style::Bad, "FAILS"),
+        _ => (Style::Warn, "note"),
+    };
+    page.styled(style, &format!("  {word:<6}"));
+    page.line(format_args!("{:<18}{}", finding.check, finding.found));
+    if let Some(meaning) = &finding.meaning {
+        page.line(format_args!("        {:<18}{meaning}", ""));
+    }
+}

@@ -1,0 +1,45 @@
+//! `copy`: the whole history goes to another store.
+
+use crate::sandbox::Sandbox;
+
+#[test]
+fn a_copy_has_the_whole_history_and_says_so_twice() {
+    let sandbox = Sandbox::with_shop();
+    sandbox.import("successor.tfstate").exits(0);
+    let copied = sandbox.run(&["copy", ".state", "file://there"]).exits(0);
+    assert!(copied.stdout.contains("copied"), "{copied:?}");
+    let history = |store: &str| {
+        sandbox
+            .run(&["history", "--json", "--backend", store])
+            .exits(0)
+            .stdout
+    };
+    assert_eq!(history("file://there"), history(".state"));
+    sandbox
+        .run(&["verify", "--deep", "--backend", "file://there"])
+        .exits(0);
+    let again = sandbox
+        .run(&["copy", ".state", "file://there", "--json"])
+        .exits(0);
+    assert_eq!(again.data("copy")["stacks"][0]["was-there"], true);
+
+    sandbox
+        .run(&["rollback", "1", "--yes", "--backend", "file://there"])
+        .exits(0);
+    let diverged = sandbox.run(&["copy", ".state", "file://there"]).exits(13);
+    assert!(diverged.stderr.contains("different ways"), "{diverged:?}");
+}
+
+#[test]
+fn what_is_not_there_is_not_copied_and_no_store_is_made_for_it() {
+    let sandbox = Sandbox::with_shop();
+    sandbox.run(&["copy", "file://nowhere", "file://there"]).exits(10);
+    sandbox
+        .run(&["copy", ".state", "file://there", "--stack", "other"])
+        .exits(10);
+    assert!(!sandbox.path().join("there").exists());
+    let empty = Sandbox::new();
+    empty.run(&["init"]).exits(0);
+    empty.run(&["copy", ".state", "file://there"]).exits(10);
+    assert!(!empty.path().join("there").exists());
+}

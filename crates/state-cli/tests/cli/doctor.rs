@@ -1,0 +1,35 @@
+//! `doctor`: what it says of a store, and that it leaves nothing there.
+
+use crate::sandbox::Sandbox;
+
+#[test]
+fn a_local_store_is_sound_and_nothing_stays_behind() {
+    let sandbox = Sandbox::with_shop();
+    let files = || {
+        let found = std::fs::read_dir(sandbox.path().join(".state")).unwrap();
+        let mut names: Vec<_> = found.map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    let before = files();
+    let report = sandbox.run(&["doctor"]).exits(0);
+    for part in ["create-if-absent", "locks", "replacements", "state is safe there"] {
+        assert!(report.stdout.contains(part), "{report:?}");
+    }
+    let data = sandbox
+        .run(&["doctor", ".state", "--json"])
+        .exits(0)
+        .data("doctor");
+    assert_eq!(data["sound"], true);
+    assert_eq!(before, files());
+}
+
+#[test]
+fn where_no_store_is_there_is_nothing_to_examine() {
+    let sandbox = Sandbox::new();
+    let missing = sandbox.run(&["doctor", "file://nowhere"]).exits(10);
+    assert!(missing.stderr.contains("statectl init"), "{missing:?}");
+    assert!(!sandbox.path().join("nowhere").exists());
+    sandbox.run(&["doctor"]).exits(10);
+    sandbox.run(&["doctor", "nonsense://x"]).exits(2);
+}

@@ -1,0 +1,42 @@
+//! `login`, `logout`, `whoami`.
+
+use crate::sandbox::{Sandbox, run};
+
+#[test]
+fn a_store_is_remembered_until_it_is_forgotten() {
+    let sandbox = Sandbox::with_shop();
+    let config = sandbox.path().join("user-config/statectl/config.toml");
+    std::fs::create_dir_all(config.parent().unwrap()).unwrap();
+    std::fs::write(&config, "# mine\n[profiles.dev]\nstack = \"shop\"\n").unwrap();
+    sandbox.run(&["login", ".state"]).exits(0);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let listed = run(sandbox.command(&["list"]).current_dir(elsewhere.path())).exits(0);
+    assert_eq!(listed.stdout.lines().count(), 29);
+    let who = run(sandbox
+        .command(&["whoami", "--json"])
+        .current_dir(elsewhere.path())
+        .env("USER", "ana"));
+    let who = who.exits(0).data("whoami");
+    assert_eq!(who["who"], "ana");
+    assert!(who["backend"].as_str().unwrap().ends_with("/.state"), "{who}");
+
+    let forgotten = sandbox.run(&["logout"]).exits(0);
+    assert!(forgotten.stdout.contains("is forgotten"), "{forgotten:?}");
+    run(sandbox.command(&["list"]).current_dir(elsewhere.path())).exits(10);
+    let kept = std::fs::read_to_string(&config).unwrap();
+    assert_eq!(kept, "# mine\n[profiles.dev]\nstack = \"shop\"\n");
+    assert!(
+        sandbox
+            .run(&["logout"])
+            .exits(0)
+            .stdout
+            .contains("nothing was remembered")
+    );
+}
+
+#[test]
+fn a_store_that_is_not_there_is_not_remembered() {
+    let sandbox = Sandbox::new();
+    sandbox.run(&["login", "file://nowhere"]).exits(10);
+    assert!(!sandbox.path().join("user-config/statectl/config.toml").exists());
+}

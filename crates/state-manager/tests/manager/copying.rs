@@ -1,0 +1,202 @@
+//! Copies between stores: the same stack, byte for byte, wherever the copy is cut short.
+
+use super::*;
+use state_core::testkit::fault::{Fault, FaultPlan, FaultyBackend, Operation};
+use state_core::{Backend, ErrorKind, Json, Properties, RevisionId};
+use state_encrypt::generate_identity;
+use state_manager::Authenticity;
+use state_manager::state_backend_fs::FsBackend;
+
+fn over(backend: Arc<dyn Backend>, seed: u64) -> Stacks {
+    Stacks::new(backend, environment(seed))
+}
+
+fn folder() -> (tempfile::TempDir, Stacks) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = FsBackend::create(folder.path().join("states")).unwrap();
+    (folder, over(Arc::new(store), 50))
+}
+
+/// All that can be read of a stack.
+async fn all_of(stack: &Stack) -> (Vec<RevisionId>, Vec<state_core::Snapshot>, Vec<String>) {
+    let revisions = stack.list().await.unwrap();
+    let mut snapshots = Vec::new();
+    for revision in &revisions {
+        snapshots.push(stack.get(revision).await.unwrap());
+    }
+    (revisions, snapshots, names(stack).await)
+}
+
+async fn copied(to: &Stacks, from: &Stack) -> Stack {
+    let copied = to.copy_from(from).await.unwrap();
+    assert_eq!(copied.lineage, from.lineage());
+    to.get(from.name()).await.unwrap().unwrap()
+}
+
+/// Updates, a pending operation, a stored revision and a rollback.
+async fn lived_in() -> (MemoryBackend, Stack) {
+    let (backend, stack) = new_stack().await;
+    deploy(&stack, &["a", "b"]).await;
+    deploy(&stack, &["c"]).await;
+    let session = stack.lock("work").await.unwrap();
+    session.write(stack.current().await.unwrap()).await.unwrap();
+    let first = stack.list().await.unwrap()[0].clone();
+    session
+        .rollback(UpdateRequest::new(UpdateKind::Rollback), &first)
+        .await
+        .unwrap();
+    let update = start(&session).await;
+    drop(update.begin(Intent::create(entry("d", &[]))).await.unwrap());
+    session.close().await.unwrap();
+    (backend, stack)
+}
+
+#[tokio::test]
+async fn a_copy_is_the_same_stack_and_goes_on_in_any_store() {
+    let (_backend, stack) = lived_in().await;
+    let (_folder, files) = folder();
+    let memory = over(Arc::new(MemoryBackend::new()), 60);
+    let on_files = copied(&files, &stack).await;
+    assert_eq!(all_of(&on_files).await, all_of(&stack).await);
+    assert!(on_files.verify(true).await.unwrap().report.is_valid());
+    assert_eq!(
+        on_files.tip().await.unwrap().head.copied_from.as_deref(),
+        Some("memory:")
+    );
+
+    // It goes on there: who locks it finds what was pending, and its revisions are its own.
+    deploy(&on_files, &["e"]).await;
+    assert_eq!(on_files.tip().await.unwrap().state.pending().count(), 1);
+    let in_memory = copied(&memory, &on_files).await;
+    assert_eq!(all_of(&in_memory).await, all_of(&on_files).await);
+    deploy(&in_memory, &["f"]).await;
+    assert!(in_memory.verify(true).await.unwrap().report.is_valid());
+
+    let (_other, back) = folder();
+    let back = copied(&back, &in_memory).await;
+    assert_eq!(all_of(&back).await, all_of(&in_memory).await);
+    assert!(back.verify(true).await.unwrap().report.is_valid());
+}
+
+#[tokio::test]
+async fn every_prefix_of_a_journal_copies_to_what_it_is() {
+    let (_backend, stack) = new_stack().await;
+    for round in 0..6 {
+        let session = stack.lock("work").await.unwrap();
+        let update = start(&session).await;
+        create(&update, entry(&format!("e{round}"), &[])).await;
+        // In the middle of an update, too.
+        for at in ["open", "closed"] {
+            let (_folder, files) = folder();
+            let memory = over(Arc::new(MemoryBackend::new()), 70);
+            for to in [files, memory] {
+                let copy = copied(&to, &stack).await;
+                assert_eq!(all_of(&copy).await, all_of(&stack).await, "{at} in round {round}");
+                assert_eq!(copy.tip().await.unwrap().state, stack.tip().await.unwrap().state);
+            }
+            if at == "open" {
+                update.clone().finish(UpdateResult::Succeeded).await.unwrap();
+            }
+        }
+        session.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_copy_that_is_cut_short_anywhere_is_finished_by_making_it_again() {
+    let (_backend, stack) = lived_in().await;
+    let operations = [
+        Operation::ReadName,
+        Operation::ReadHead,
+        Operation::AdoptObject,
+        Operation::AdoptStack,
+        Operation::ReadJournal,
+        Operation::Read,
+        Operation::List,
+        Operation::SwapName,
+    ];
+    let mut failed = 0;
+    for (operation, fault, call) in operations
+        .into_iter()
+        .flat_map(|operation| Fault::ALL.map(|fault| (operation, fault)))
+        .flat_map(|(operation, fault)| (0..3).map(move |call| (operation, fault, call)))
+    {
+        let (_folder, _) = folder();
+        let files = FsBackend::create(_folder.path().join("states")).unwrap();
+        let memory = MemoryBackend::new();
+        for plain in [Arc::new(files) as Arc<dyn Backend>, Arc::new(memory)] {
+            let wrapped = FaultyBackend::new(Arc::clone(&plain));
+            let plan: FaultPlan = wrapped.plan();
+            plan.fail(operation, call, fault);
+            let first = over(Arc::new(wrapped), 80).copy_from(&stack).await;
+            failed += usize::from(first.is_err());
+            let to = over(plain, 81);
+            let between = to.get(stack.name()).await.unwrap();
+            if let Some(between) = between {
+                assert_eq!(all_of(&between).await, all_of(&stack).await);
+            }
+            let again = copied(&to, &stack).await;
+            plan.deliver().await;
+            assert_eq!(
+                all_of(&again).await,
+                all_of(&stack).await,
+                "{operation:?} {fault:?} {call}"
+            );
+            assert!(again.verify(true).await.unwrap().report.is_valid());
+        }
+    }
+    assert!(failed > 30, "the faults struck: {failed}");
+}
+
+#[tokio::test]
+async fn what_went_another_way_is_not_overwritten() {
+    let (backend, stack) = lived_in().await;
+    let here = stacks(&backend, 5);
+    assert!(here.copy_from(&stack).await.unwrap().was_there, "the same store");
+
+    let (_folder, files) = folder();
+    let copy = copied(&files, &stack).await;
+    assert!(files.copy_from(&stack).await.unwrap().was_there);
+    deploy(&copy, &["only-there"]).await;
+    let refused = files.copy_from(&stack).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+    assert_eq!(names(&copy).await.last().unwrap(), "only-there");
+
+    let (_other, other) = folder();
+    other.new_stack(stack.name()).await.unwrap();
+    let taken = other.copy_from(&stack).await.unwrap_err();
+    assert_eq!(taken.kind(), ErrorKind::Conflict, "{taken}");
+}
+
+#[tokio::test]
+async fn a_sealed_stack_is_copied_without_a_key_and_opens_with_its_own() {
+    const CANARY: &str = "correct-horse-battery";
+    let identity = generate_identity();
+    let memory = MemoryBackend::new();
+    let sealed = over(Arc::new(memory.clone()), 90).with_keys(keys(1, &identity));
+    let stack = sealed.new_stack(&"shop".parse().unwrap()).await.unwrap();
+    let session = stack.lock("work").await.unwrap();
+    let update = start(&session).await;
+    let secret = Json::parse(&format!(r#"{{"password":"{CANARY}"}}"#)).unwrap();
+    let made = Entry {
+        outputs: Properties::new(secret),
+        sensitive_outputs: vec!["password".to_owned()],
+        ..entry("a", &[])
+    };
+    create(&update, made).await;
+    update.finish(UpdateResult::Succeeded).await.unwrap();
+    session.close().await.unwrap();
+
+    let keyless = stacks(&memory, 91).get(stack.name()).await.unwrap().unwrap();
+    let (folder, files) = folder();
+    let copy = copied(&files, &keyless).await;
+    assert_eq!(copy.tip().await.unwrap().authenticity, Authenticity::Unchecked);
+    let opening = files.with_keys(keys(2, &identity));
+    let copy = opening.get(stack.name()).await.unwrap().unwrap();
+    assert_eq!(copy.tip().await.unwrap().authenticity, Authenticity::Checked);
+    let open = copy.reveal(copy.current().await.unwrap()).await.unwrap();
+    assert!(format!("{:?}", open.entries[0].outputs).contains(CANARY));
+    deploy(&copy, &["more"]).await;
+    assert!(copy.verify(true).await.unwrap().report.is_valid());
+    drop(folder);
+}

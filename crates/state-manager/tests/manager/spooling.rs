@@ -1,0 +1,193 @@
+//! Results that the store couldn't take: kept in a file, sealed where the stack is, and brought back.
+
+use super::*;
+use state_core::testkit::fault::{Fault, FaultPlan, FaultyBackend, Operation};
+use state_core::{Backend, ErrorKind, Json, Outcome, Properties};
+use state_encrypt::generate_identity;
+use state_manager::{BroughtBack, Error, Mutation, Spooled};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+const CANARY: &str = "correct-horse-battery";
+
+fn made(name: &str) -> Entry {
+    let outputs = Json::parse(&format!(r#"{{"password":"{CANARY}"}}"#)).unwrap();
+    Entry {
+        id: Some("i-17".to_owned()),
+        outputs: Properties::new(outputs),
+        sensitive_outputs: vec!["password".to_owned()],
+        ..entry(name, &[])
+    }
+}
+
+/// A step that was begun on a store with a plan; its result will be kept in the folder.
+async fn begun(stacks: Stacks, plan: &FaultPlan, fault: Fault) -> (Session, Mutation) {
+    let stack = stacks
+        .get(&"shop/production".parse().unwrap())
+        .await
+        .unwrap()
+        .unwrap();
+    let session = stack.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    let step = update.begin(Intent::create(made("a"))).await.unwrap();
+    plan.fail(Operation::Append, 0, fault);
+    (session, step)
+}
+
+fn file_in(folder: &std::path::Path) -> PathBuf {
+    let files: Vec<_> = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path())
+        .collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    files[0].clone()
+}
+
+fn request() -> UpdateRequest {
+    UpdateRequest::new(UpdateKind::Edit)
+}
+
+async fn taken_over(stacks: &Stacks) -> Session {
+    let stack = stacks
+        .get(&"shop/production".parse().unwrap())
+        .await
+        .unwrap()
+        .unwrap();
+    let seen = stack.lock_status().await.unwrap().epoch;
+    stack.break_lock("next", seen).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_result_that_the_store_did_not_take_is_kept_and_brought_back() {
+    for (fault, outcome, known) in [
+        (Fault::BeforeEffect, Outcome::Succeeded, false),
+        (Fault::BeforeEffect, Outcome::Partial, false),
+        (Fault::BeforeEffect, Outcome::Failed, false),
+        (Fault::AfterEffect, Outcome::Succeeded, true),
+    ] {
+        let (backend, _stack) = new_stack().await;
+        let folder = tempfile::tempdir().unwrap();
+        let wrapped = FaultyBackend::new(Arc::new(backend.clone()));
+        let plan = wrapped.plan();
+        let spool = folder.path().join("spool");
+        let gone = Stacks::new(Arc::new(wrapped), environment(2)).with_spool(&spool);
+        let (session, step) = begun(gone, &plan, fault).await;
+        let id = step.id();
+        let entry = (outcome != Outcome::Failed).then(|| made("a"));
+        let error = step.end(outcome, entry, Vec::new()).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Indeterminate);
+        assert!(matches!(&error, Error::Indeterminate { mutations, .. } if *mutations == [id]));
+        let file = file_in(&spool);
+        assert!(error.to_string().contains(&*file.to_string_lossy()), "{error}");
+        let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        session.close().await.unwrap_err();
+
+        let next = taken_over(&stacks(&backend, 3)).await;
+        let spooled = Spooled::read(&file).unwrap();
+        let back = next.bring_back(request(), &spooled).await.unwrap();
+        assert_eq!(matches!(back, BroughtBack::Known), known, "{fault:?} {outcome:?}");
+        assert_eq!(next.state().pending().count(), 0);
+        let entry = next.state().entry(&key("a")).cloned();
+        let id = entry.and_then(|entry| entry.id.clone());
+        assert_eq!(id.as_deref(), (outcome != Outcome::Failed).then_some("i-17"));
+        assert_eq!(
+            next.bring_back(request(), &spooled).await.unwrap(),
+            BroughtBack::Known,
+            "twice"
+        );
+        next.close().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn without_a_place_for_it_the_error_is_the_stores() {
+    let (backend, _stack) = new_stack().await;
+    let wrapped = FaultyBackend::new(Arc::new(backend));
+    let plan = wrapped.plan();
+    let (_session, step) = begun(
+        Stacks::new(Arc::new(wrapped), environment(2)),
+        &plan,
+        Fault::BeforeEffect,
+    )
+    .await;
+    let error = step.succeed(Some(made("a"))).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotApplied);
+}
+
+#[tokio::test]
+async fn of_a_sealed_stack_nothing_plain_is_kept_and_it_comes_back_sealed() {
+    let identity = generate_identity();
+    let memory: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
+    let name = "shop/production".parse().unwrap();
+    let plain = Stacks::new(Arc::clone(&memory), environment(1)).with_keys(keys(1, &identity));
+    plain.new_stack(&name).await.unwrap();
+    let wrapped = FaultyBackend::new(Arc::clone(&memory));
+    let plan = wrapped.plan();
+    let folder = tempfile::tempdir().unwrap();
+    let gone = Stacks::new(Arc::new(wrapped), environment(2))
+        .with_keys(keys(2, &identity))
+        .with_spool(folder.path());
+    let (session, step) = begun(gone, &plan, Fault::BeforeEffect).await;
+    let reasons = vec![format!("the server said {CANARY}")];
+    let error = step
+        .end(Outcome::Partial, Some(made("a")), reasons)
+        .await
+        .unwrap_err();
+    let file = file_in(folder.path());
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(
+        !text.contains(CANARY) && !format!("{error:?}").contains(CANARY),
+        "{text}"
+    );
+    drop(session);
+
+    // The key may have changed in between.
+    let next = taken_over(&plain).await;
+    next.close().await.unwrap();
+    let stack = plain.get(&name).await.unwrap().unwrap();
+    stack
+        .rekey("rekey", state_manager::Rekey::default())
+        .await
+        .unwrap();
+    let next = stack.lock("next").await.unwrap();
+    let spooled = Spooled::read(&file).unwrap();
+    next.bring_back(request(), &spooled).await.unwrap();
+    next.close().await.unwrap();
+    let stored = stack.current().await.unwrap();
+    assert!(!format!("{stored:?}").contains(CANARY));
+    let open = stack.reveal(stored).await.unwrap();
+    assert!(format!("{:?}", open.entries[0].outputs).contains(CANARY));
+    assert!(stack.verify(true).await.unwrap().report.is_valid());
+}
+
+#[tokio::test]
+async fn what_is_damaged_or_of_another_stack_is_refused() {
+    let (backend, _stack) = new_stack().await;
+    let folder = tempfile::tempdir().unwrap();
+    let wrapped = FaultyBackend::new(Arc::new(backend));
+    let plan = wrapped.plan();
+    let gone = Stacks::new(Arc::new(wrapped), environment(2)).with_spool(folder.path());
+    let (_session, step) = begun(gone, &plan, Fault::BeforeEffect).await;
+    step.succeed(Some(made("a"))).await.unwrap_err();
+    let file = file_in(folder.path());
+    let spooled = Spooled::read(&file).unwrap();
+
+    let other = MemoryBackend::default();
+    let other = stacks(&other, 7)
+        .new_stack_with(&"other".parse().unwrap(), Policy::Plaintext)
+        .await
+        .unwrap();
+    let session = other.lock("work").await.unwrap();
+    let refused = session.bring_back(request(), &spooled).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Conflict);
+
+    let mut bytes = std::fs::read(&file).unwrap();
+    bytes[40] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    assert_eq!(Spooled::read(&file).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(
+        Spooled::read(&folder.path().join("none")).unwrap_err().kind(),
+        ErrorKind::NotFound
+    );
+}

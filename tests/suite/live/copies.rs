@@ -1,0 +1,71 @@
+//! The main job on an object store, and a stack that goes from files to one store, to the other, and back.
+
+use super::{place, run, servers, statectl};
+use std::path::{Path, PathBuf};
+
+fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}
+
+#[test]
+fn the_main_job_needs_one_changed_argument() {
+    for server in servers() {
+        let url = place(&server);
+        let on = |arguments: &[&str]| run(&mut statectl(&[&["--backend", &url], arguments].concat()));
+        let shop = fixture("shop.tfstate");
+        let newer = fixture("successor.tfstate");
+        on(&["import", shop.to_str().expect("UTF-8")]).exits(0);
+        assert_eq!(on(&["list"]).exits(0).out.lines().count(), 29);
+        on(&["import", newer.to_str().expect("UTF-8")]).exits(0);
+        assert_eq!(on(&["history", "--json"]).exits(0).out.lines().count(), 2);
+        on(&["diff"]).exits(0);
+        on(&["rollback", "1", "--yes"]).exits(0);
+        on(&["verify", "--deep"]).exits(0);
+        let lock = on(&["lock", "status"]).exits(0);
+        assert!(!lock.out.contains("held by"), "{lock:?}");
+        let exported = on(&["export"]).exits(0).out;
+        assert!(exported.contains("terraform_data"), "{exported}");
+    }
+}
+
+#[test]
+fn a_stack_goes_from_files_to_each_store_and_back_the_same() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let files = format!("file://{}", folder.path().join("first").display());
+    let shop = fixture("shop.tfstate");
+    run(&mut statectl(&[
+        "--backend",
+        &files,
+        "import",
+        shop.to_str().expect("UTF-8"),
+    ]))
+    .exits(0);
+    let newer = fixture("successor.tfstate");
+    run(&mut statectl(&[
+        "--backend",
+        &files,
+        "import",
+        newer.to_str().expect("UTF-8"),
+    ]))
+    .exits(0);
+    let history = |url: &str| {
+        run(&mut statectl(&["--backend", url, "history", "--json"]))
+            .exits(0)
+            .out
+    };
+    let begun = history(&files);
+    let mut at = files;
+    for server in servers() {
+        let next = place(&server);
+        run(&mut statectl(&["copy", &at, &next])).exits(0);
+        assert_eq!(history(&next), begun);
+        let again = run(&mut statectl(&["copy", &at, &next])).exits(0);
+        assert!(again.out.contains("was there already"), "{again:?}");
+        at = next;
+    }
+    let back = format!("file://{}", folder.path().join("back").display());
+    run(&mut statectl(&["copy", &at, &back])).exits(0);
+    assert_eq!(history(&back), begun);
+    run(&mut statectl(&["--backend", &back, "verify", "--deep"])).exits(0);
+    run(&mut statectl(&["--backend", &back, "rollback", "1", "--yes"])).exits(0);
+}

@@ -1,0 +1,65 @@
+//! What `doctor` finds out about real servers, and that a store which ignores conditions is refused.
+
+use super::gcs_mock::Mock;
+use super::{place, run, server, servers, statectl};
+
+/// The keys that s3rver comes with.
+const S3RVER: &str = "S3RVER";
+
+fn examined(url: &str) -> serde_json::Value {
+    let ran = run(&mut statectl(&["doctor", url, "--json"])).exits(0);
+    let document: serde_json::Value = serde_json::from_str(&ran.out).expect("it is JSON");
+    assert_eq!(document["data"]["sound"], true, "{document:#}");
+    document["data"]["findings"].clone()
+}
+
+#[test]
+fn servers_that_keep_their_promises_are_sound() {
+    for server in servers() {
+        let findings = examined(&place(&server));
+        let checks: Vec<&str> = findings
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(|finding| finding["check"].as_str())
+            .collect();
+        for check in [
+            "reads",
+            "create-if-absent",
+            "conditions",
+            "compare-and-swap",
+            "lists",
+        ] {
+            assert!(checks.contains(&check), "{findings:#}");
+        }
+        // Ceph's radosgw wants ETags without their quotes; nobody has to know.
+        assert_eq!(
+            checks.contains(&"etags"),
+            server.starts_with("s3:"),
+            "{findings:#}"
+        );
+        assert!(!checks.contains(&"clean-up"), "{findings:#}");
+    }
+}
+
+#[test]
+fn the_mock_of_gcs_is_sound() {
+    let mock = Mock::start();
+    examined(&mock.url("states"));
+    assert_eq!(mock.objects(), 0, "nothing stays");
+}
+
+#[test]
+fn a_store_that_ignores_conditions_is_refused() {
+    let Some(server) = server("STATE_TEST_S3RVER_URL") else {
+        return;
+    };
+    let url = place(&server);
+    let keys = [("AWS_ACCESS_KEY_ID", S3RVER), ("AWS_SECRET_ACCESS_KEY", S3RVER)];
+    let report = run(statectl(&["doctor", &url]).envs(keys)).exits(15);
+    for part in ["FAILS", "create-if-absent", "not safe"] {
+        assert!(report.out.contains(part), "{report:?}");
+    }
+    let first_write = run(statectl(&["init", "--backend", &url]).envs(keys)).exits(15);
+    assert!(first_write.err.contains("create-if-absent"), "{first_write:?}");
+}

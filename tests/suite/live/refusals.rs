@@ -1,0 +1,148 @@
+//! What goes wrong on the way to a store: each is a typed error with a hint and an exit code, soon, and tells no secret.
+
+use super::{Ran, place, run, server, statectl};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+/// How long a refusal may take.
+const LIMIT: Duration = Duration::from_secs(30);
+
+const CANARY: &str = "hunter22-canary";
+
+#[track_caller]
+fn refused(command: &mut Command, code: i32, told: &str) -> Ran {
+    let begun = Instant::now();
+    let ran = run(command).exits(code);
+    assert!(begun.elapsed() < LIMIT, "it took {:?}", begun.elapsed());
+    assert!(ran.err.contains(told), "{told}: {ran:?}");
+    assert!(ran.err.contains("hint"), "{ran:?}");
+    assert!(!format!("{ran:?}").contains(CANARY), "{ran:?}");
+    ran
+}
+
+/// The same server under another scheme and host.
+fn elsewhere(server: &str, endpoint: &str) -> String {
+    let bucket = server.split('?').next().unwrap_or(server);
+    format!("{bucket}?endpoint={endpoint}")
+}
+
+#[test]
+fn wrong_credentials_are_denied() {
+    let Some(server) = server("STATE_TEST_S3_URL") else {
+        return;
+    };
+    let url = place(&server);
+    for variable in ["AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"] {
+        for command in ["list", "init"] {
+            let mut command = statectl(&["--backend", &url, command]);
+            refused(command.env(variable, CANARY), 19, "access denied");
+        }
+    }
+}
+
+#[test]
+fn a_bucket_that_is_missing_is_not_found() {
+    let Some(server) = server("STATE_TEST_S3_URL") else {
+        return;
+    };
+    let missing = server.replacen("s3://states", "s3://no-such-bucket", 1);
+    for command in ["list", "init"] {
+        refused(&mut statectl(&["--backend", &missing, command]), 10, "");
+    }
+}
+
+#[test]
+fn credentials_that_only_read_read_and_are_denied_to_write() {
+    let (Some(server), Some(key), Some(secret)) = (
+        server("STATE_TEST_S3_URL"),
+        server("STATE_TEST_S3_READER_KEY"),
+        server("STATE_TEST_S3_READER_SECRET"),
+    ) else {
+        return;
+    };
+    let url = place(&server);
+    run(&mut statectl(&["--backend", &url, "init"])).exits(0);
+    run(&mut statectl(&["--backend", &url, "stack", "new", "shop"])).exits(0);
+    let reader = |arguments: &[&str]| {
+        let mut command = statectl(&[&["--backend", &url], arguments].concat());
+        command
+            .env("AWS_ACCESS_KEY_ID", &key)
+            .env("AWS_SECRET_ACCESS_KEY", &secret);
+        command
+    };
+    run(&mut reader(&["stack", "ls"])).exits(0);
+    run(&mut reader(&["list"])).exits(0);
+    refused(&mut reader(&["stack", "new", "other"]), 19, "access denied");
+    refused(&mut reader(&["lock", "break", "--yes"]), 19, "access denied");
+}
+
+#[test]
+fn a_server_that_does_not_answer_or_speaks_no_tls_is_unreachable() {
+    let nobody = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = nobody.local_addr().expect("it has one").port();
+    drop(nobody);
+    let keys = [
+        ("AWS_ACCESS_KEY_ID", "k"),
+        ("AWS_SECRET_ACCESS_KEY", CANARY),
+        ("AWS_REGION", "r"),
+    ];
+    for scheme in ["http", "https"] {
+        let url = elsewhere("s3://states", &format!("{scheme}://127.0.0.1:{port}"));
+        refused(
+            statectl(&["--backend", &url, "list"]).envs(keys),
+            19,
+            "can't be reached",
+        );
+    }
+    let plain = answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    let url = elsewhere("s3://states", &format!("https://127.0.0.1:{plain}"));
+    refused(
+        statectl(&["--backend", &url, "list"]).envs(keys),
+        19,
+        "can't be reached",
+    );
+}
+
+/// The store compares the times that requests are signed with to its own.
+#[test]
+fn a_clock_that_is_wrong_is_named_in_the_hint() {
+    let body = "<?xml version=\"1.0\"?><Error><Code>RequestTimeTooSkewed</Code><Message>The difference between the \
+                request time and the current time is too large.</Message></Error>";
+    let answer = format!(
+        "HTTP/1.1 403 Forbidden\r\ncontent-type: application/xml\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    let port = answering(&answer);
+    let url = elsewhere("s3://states", &format!("http://127.0.0.1:{port}"));
+    let keys = [
+        ("AWS_ACCESS_KEY_ID", "k"),
+        ("AWS_SECRET_ACCESS_KEY", CANARY),
+        ("AWS_REGION", "r"),
+    ];
+    let ran = refused(
+        statectl(&["--backend", &url, "list"]).envs(keys),
+        19,
+        "RequestTimeTooSkewed",
+    );
+    assert!(ran.err.contains("clock"), "{ran:?}");
+}
+
+/// A server that says the same to everybody, for as long as the test runs.
+fn answering(answer: &str) -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("it has one").port();
+    let answer = answer.to_owned();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let mut stream = stream;
+            let mut request = [0; 4096];
+            if stream.read(&mut request).is_ok() {
+                // Whoever hung up hears nothing.
+                drop(stream.write_all(answer.as_bytes()));
+            }
+        }
+    });
+    port
+}

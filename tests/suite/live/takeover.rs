@@ -1,0 +1,50 @@
+//! P2 on a real object store: a process that was stopped past its lease wakes up, and is fenced.
+
+use super::{place, server};
+use crate::crash::Model;
+use crate::race::{Steps, hold, write};
+use crate::store::{block_on, content, stack, verify};
+use state_tests::line::Line;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// The shortest that there is, in seconds.
+const LEASE: u32 = 8;
+
+#[test]
+fn a_process_that_slept_past_its_lease_is_fenced_and_its_last_batch_is_told_truly() {
+    let Some(server) = server("STATE_TEST_S3_URL") else {
+        return;
+    };
+    let url = format!("{}&lease={LEASE}", place(&server));
+    let path = PathBuf::from(&url);
+    block_on(async {
+        stack(&path).await.expect("a new stack");
+        let worker = hold(&path, 7);
+        let (mut model, mut steps) = (Model::default(), Steps::default());
+        let first = worker.hear_until(|line| matches!(line, Line::Acked(_)));
+        worker.stop();
+        for line in first.into_iter().chain(worker.heard_by_now()) {
+            model.hear(&line);
+            steps.hear(&line);
+        }
+        let stack = stack(&path).await.expect("it opens");
+        stack.lock("second").await.expect_err("its lease isn't over");
+        let waited = stack.lock_within("second", Duration::from_secs(60)).await;
+        let session = waited.expect("a lease that isn't renewed ends");
+        let taken_over = session.state();
+        model.settle(&taken_over, &url);
+        write(&session, "before").await;
+        let before = content(&session.state());
+
+        worker.wake();
+        let (well, late) = worker.end();
+        assert!(!well, "a fenced writer fails");
+        steps.judge(&late, &taken_over, &url);
+        let tip = stack.tip().await.expect("it reads");
+        assert!(content(&tip.state) == before, "what it wrote late is not visible");
+        write(&session, "after").await;
+        session.close().await.expect("it closes");
+        verify(&stack).await;
+    });
+}

@@ -1,0 +1,241 @@
+//! The folder of one server: its data, its logs, its processes and its port.
+
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use std::os::unix::process::CommandExt as _;
+
+use crate::process::{Failure, probe, target};
+
+/// Where a server lives. What was installed survives `stop`, in `tools` beside it; the rest doesn't.
+pub(crate) struct Home {
+    folder: PathBuf,
+    tools: PathBuf,
+}
+
+/// Its presence says that the start came to its end.
+const READY: &str = "ready";
+
+impl Home {
+    pub(crate) fn of(name: &str) -> Self {
+        let servers = target().join("servers");
+        Self {
+            folder: servers.join(name),
+            tools: servers.join("tools").join(name),
+        }
+    }
+
+    /// Something in it.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// Where what npm installs for it goes.
+    pub(crate) fn tools(&self) -> &Path {
+        &self.tools
+    }
+
+    /// Makes it, with folders for data and process ids.
+    pub(crate) fn prepare(&self) -> Result<(), Failure> {
+        ["data", "run"].iter().try_for_each(|name| self.make(name))
+    }
+
+    pub(crate) fn make(&self, name: &str) -> Result<(), Failure> {
+        let path = self.path(name);
+        fs::create_dir_all(&path).map_err(|error| failed(&path, &error))
+    }
+
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<PathBuf, Failure> {
+        let path = self.path(name);
+        fs::write(&path, text).map_err(|error| failed(&path, &error))?;
+        Ok(path)
+    }
+
+    pub(crate) fn mark_running(&self) -> Result<(), Failure> {
+        self.write(READY, "").map(drop)
+    }
+
+    /// Whether it was started to the end, and all its processes live.
+    pub(crate) fn is_running(&self) -> bool {
+        let processes = self.processes();
+        self.path(READY).exists() && !processes.is_empty() && processes.iter().all(|id| self.owns(*id))
+    }
+
+    /// Takes a port that nobody uses, and remembers it under a name.
+    pub(crate) fn take_port(&self, name: &str) -> Result<u16, Failure> {
+        let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
+        let port = free
+            .map_err(|error| Failure(format!("no free port: {error}")))?
+            .port();
+        self.write(name, &port.to_string())?;
+        Ok(port)
+    }
+
+    /// A port that was taken before.
+    pub(crate) fn port(&self, name: &str) -> Result<u16, Failure> {
+        let path = self.path(name);
+        let text = fs::read_to_string(&path).map_err(|error| failed(&path, &error))?;
+        text.parse().map_err(|_| {
+            Failure(format!(
+                "{} holds no port: `stop` and `start` again",
+                path.display()
+            ))
+        })
+    }
+
+    /// Starts a process that outlives this one, with its output in a log.
+    pub(crate) fn spawn(&self, name: &str, command: &mut Command) -> Result<(), Failure> {
+        let path = self.path(&format!("run/{name}.log"));
+        let log = File::create(&path).map_err(|error| failed(&path, &error))?;
+        let errors = log.try_clone().map_err(|error| failed(&path, &error))?;
+        let child = command
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(errors)
+            .process_group(0)
+            .spawn()
+            .map_err(|error| Failure(format!("{name} did not start: {error}")))?;
+        self.write(&format!("run/{name}.pid"), &child.id().to_string())?;
+        Ok(())
+    }
+
+    /// Ends its processes and removes all that it wrote. Whether there was something.
+    pub(crate) fn stop(&self) -> Result<bool, Failure> {
+        let owned = |home: &Self| -> Vec<u32> {
+            let ids = home.processes().into_iter();
+            ids.filter(|id| home.owns(*id)).collect()
+        };
+        for signal in ["-TERM", "-KILL"] {
+            let ids = owned(self);
+            if ids.is_empty() {
+                break;
+            }
+            let mut kill = Command::new("kill");
+            kill.arg(signal).args(ids.iter().map(u32::to_string));
+            // One that ended meanwhile is fine: who is still there is asked again.
+            let _answer = probe(&mut kill);
+            wait(Duration::from_secs(3), || owned(self).is_empty());
+        }
+        let left = owned(self);
+        if !left.is_empty() {
+            return Err(Failure(format!("processes {left:?} don't end")));
+        }
+        match fs::remove_dir_all(&self.folder) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(failed(&self.folder, &error)),
+        }
+    }
+
+    /// The ends of its logs, for who has to find out why it didn't start.
+    pub(crate) fn last_words(&self) -> String {
+        let mut text = String::new();
+        for path in self.files("log") {
+            let log = fs::read(&path).unwrap_or_default();
+            let log = String::from_utf8_lossy(&log);
+            let lines: Vec<&str> = log.lines().collect();
+            let tail = &lines[lines.len().saturating_sub(8)..];
+            text += &format!("\n--- {}\n{}", path.display(), tail.join("\n"));
+        }
+        text
+    }
+
+    fn processes(&self) -> Vec<u32> {
+        let read = |path: PathBuf| fs::read_to_string(path).ok()?.trim().parse().ok();
+        self.files("pid").into_iter().filter_map(read).collect()
+    }
+
+    fn files(&self, extension: &str) -> Vec<PathBuf> {
+        let found = fs::read_dir(self.path("run")).into_iter().flatten().flatten();
+        let mut files: Vec<PathBuf> = found
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|found| found == extension))
+            .collect();
+        files.sort();
+        files
+    }
+
+    /// Whether a process is one of this server's: a number may belong to somebody else by now.
+    fn owns(&self, id: u32) -> bool {
+        let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line);
+        [&self.folder, &self.tools]
+            .iter()
+            .any(|folder| line.contains(&*folder.to_string_lossy()))
+    }
+}
+
+/// Waits until a port answers.
+pub(crate) fn wait_for_port(port: u16, patience: Duration) -> Result<(), Failure> {
+    if wait(patience, || TcpStream::connect(("127.0.0.1", port)).is_ok()) {
+        return Ok(());
+    }
+    Err(Failure(format!(
+        "nothing answers at 127.0.0.1:{port} after {patience:?}"
+    )))
+}
+
+/// Waits until something is so. Whether it is.
+pub(crate) fn wait(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+    let pause = Duration::from_millis(100);
+    let mut waited = Duration::ZERO;
+    while waited < patience {
+        if is_so() {
+            return true;
+        }
+        thread::sleep(pause);
+        waited += pause;
+    }
+    is_so()
+}
+
+fn failed(path: &Path, error: &std::io::Error) -> Failure {
+    Failure(format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Home, wait};
+    use std::process::Command;
+    use std::time::Duration;
+
+    fn home(name: &str) -> Home {
+        let home = Home::of(&format!("test-{name}-{}", std::process::id()));
+        home.prepare().unwrap();
+        home
+    }
+
+    #[test]
+    fn a_process_that_is_not_the_servers_is_left_alone() {
+        let home = home("stranger");
+        let mut stranger = Command::new("sleep").arg("60").spawn().unwrap();
+        home.write("run/stale.pid", &stranger.id().to_string()).unwrap();
+        home.mark_running().unwrap();
+        assert!(!home.is_running());
+        assert!(home.stop().unwrap(), "there was a folder");
+        assert!(stranger.try_wait().unwrap().is_none(), "it lives");
+        stranger.kill().unwrap();
+        stranger.wait().unwrap();
+    }
+
+    #[test]
+    fn what_was_spawned_runs_until_it_is_stopped_and_leaves_nothing() {
+        let home = home("own");
+        // Its command line names the folder, as those of servers do.
+        let folder = home.path("data");
+        let mut command = Command::new("sh");
+        command.args(["-c", "while sleep 0.1; do :; done"]).arg(&folder);
+        home.spawn("loop", &mut command).unwrap();
+        assert!(!home.is_running(), "the start isn't done");
+        home.mark_running().unwrap();
+        assert!(wait(Duration::from_secs(5), || home.is_running()));
+        assert!(home.stop().unwrap());
+        assert!(!home.is_running() && !folder.exists());
+        assert!(!home.stop().unwrap(), "twice is fine");
+    }
+}

@@ -1,0 +1,91 @@
+//! Programs and packages that servers need: from Debian by apt, from npm into the target folder.
+
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+
+use super::home::Home;
+use crate::process::{Failure, probe, run_aside};
+
+/// Whether a server can be started here.
+pub(crate) enum Readiness {
+    Ready,
+    /// It can't, and this is why.
+    Skipped(String),
+}
+
+/// A program, and the package of Debian that has it.
+pub(crate) type Tool = (&'static str, &'static str);
+
+/// apt takes one at a time.
+static APT: Mutex<()> = Mutex::new(());
+
+/// Installs those that are missing. A failed installation is a failure; only who can't install skips.
+pub(crate) fn from_debian(tools: &[Tool]) -> Result<Readiness, Failure> {
+    let _alone = APT.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut missing: Vec<&str> = tools
+        .iter()
+        .filter(|(program, _)| !is_there(program))
+        .map(|(_, package)| *package)
+        .collect();
+    missing.dedup();
+    if missing.is_empty() {
+        return Ok(Readiness::Ready);
+    }
+    let packages = missing.join(" ");
+    if !is_there("apt-get") {
+        return Ok(Readiness::Skipped(format!(
+            "{packages} are missing, and there is no apt-get"
+        )));
+    }
+    if !is_root() {
+        return Ok(Readiness::Skipped(format!(
+            "only root can install {packages}: apt-get install {packages}"
+        )));
+    }
+    run_aside(Command::new("apt-get").arg("update"))?;
+    let mut install = Command::new("apt-get");
+    install
+        .args(["install", "-y", "--no-install-recommends"])
+        .args(&missing)
+        .env("DEBIAN_FRONTEND", "noninteractive");
+    run_aside(&mut install)?;
+    Ok(Readiness::Ready)
+}
+
+/// Installs a package of npm beside the server's home; it stays there for the next start.
+pub(crate) fn from_npm(home: &Home, package: &str, program: &str) -> Result<Readiness, Failure> {
+    let tools: [Tool; 2] = [("node", "nodejs"), ("npm", "npm")];
+    if let Readiness::Skipped(why) = from_debian(&tools)? {
+        return Ok(Readiness::Skipped(why));
+    }
+    if !program_of(home, program).exists() {
+        let mut install = Command::new("npm");
+        install
+            .args([
+                "install",
+                "--no-audit",
+                "--no-fund",
+                "--loglevel=error",
+                "--prefix",
+            ])
+            .arg(home.tools())
+            .arg(package);
+        run_aside(&mut install)?;
+    }
+    Ok(Readiness::Ready)
+}
+
+/// A program that npm installed.
+pub(crate) fn program_of(home: &Home, program: &str) -> PathBuf {
+    home.tools().join("node_modules/.bin").join(program)
+}
+
+fn is_there(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+fn is_root() -> bool {
+    probe(Command::new("id").arg("-u")).is_some_and(|output| output.stdout.trim_ascii() == b"0")
+}
