@@ -26,7 +26,7 @@ pub enum Error {
         what: String,
     },
     /// A state in a version that this build doesn't read.
-    #[error("the state has format version {found}: {reason}; this build reads version 4")]
+    #[error("the state has format version {found}: {reason}; this build reads versions 1 to 4")]
     Version {
         /// The version that it says it has.
         found: u64,

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::{terraform, unobin};
+use state_core::json::View;
 use std::fmt;
 use std::str::FromStr;
 
@@ -78,7 +79,10 @@ pub fn detect(bytes: &[u8]) -> Result<Format> {
         };
         return Err(Error::Unrecognised { reason });
     }
-    terraform::check_version(&document)?;
+    let version = terraform::check_version(&document)?;
+    if version < 4 {
+        return detect_old(&root, version);
+    }
     if root.get("terraform_version").is_none() && root.get("lineage").is_none() {
         let reason = "`version` is 4, but there is neither `terraform_version` nor `lineage`";
         return Err(Error::Unrecognised {
@@ -86,4 +90,16 @@ pub fn detect(bytes: &[u8]) -> Result<Format> {
         });
     }
     Ok(Format::Terraform)
+}
+
+/// What Terraform up to 0.11 wrote has modules, Pulumi's checkpoints have the same versions and none.
+fn detect_old(root: &View<'_>, version: u64) -> Result<Format> {
+    if root.get("modules").is_some() {
+        return Ok(Format::Terraform);
+    }
+    Err(Error::Unrecognised {
+        reason: format!(
+            "`version` is {version}, but there are no `modules`, as Terraform's states of that version have"
+        ),
+    })
 }

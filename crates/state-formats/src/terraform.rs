@@ -1,6 +1,7 @@
-//! Terraform's and OpenTofu's state file, version 4.
+//! Terraform's and OpenTofu's state file: version 4, and versions 1 to 3 as far as reading goes.
 //!
-//! Reading: `version` says what the document is, `parse` takes it apart, `dependencies` settles what stands after what.
+//! Reading: `version` says what the document is, `legacy` brings it to version 4 where it is older, `parse` takes it
+//! apart, `dependencies` settles what stands after what.
 //! Writing: `render` builds the text, `original` lays it out.
 
 mod address;
@@ -11,6 +12,7 @@ mod draft;
 mod extension;
 mod fields;
 mod instance;
+mod legacy;
 mod order;
 mod original;
 mod parse;
@@ -30,7 +32,7 @@ use original::Kept;
 use parse::Parsed;
 use render::Header;
 use state_core::digest::{Digest, Digester};
-use state_core::json::Style;
+use state_core::json::{Document, Style};
 use state_core::snapshot::ForeignSerial;
 use state_core::{Clock, FactoryInfo, Serial, Snapshot};
 use std::collections::BTreeSet;
@@ -38,7 +40,10 @@ use std::collections::BTreeSet;
 /// Reads a state, and uses its text up on the way.
 pub(crate) fn import(bytes: Vec<u8>, clock: &dyn Clock) -> Result<Imported> {
     let document = document(&bytes)?;
-    check_version(&document)?;
+    let version = check_version(&document)?;
+    if version < 4 {
+        return import_upgraded(document, version, clock);
+    }
     let parsed = parse::read(document)?;
     let kept = Kept::of(document.text())?;
     // It was read as a document just now.
@@ -58,6 +63,14 @@ pub(crate) fn import(bytes: Vec<u8>, clock: &dyn Clock) -> Result<Imported> {
         foreign: Some(foreign),
         notes,
     })
+}
+
+/// Reads a state of an older version.
+fn import_upgraded(document: Document<'_>, version: u64, clock: &dyn Clock) -> Result<Imported> {
+    let upgraded = legacy::upgrade(document, version)?;
+    let mut imported = import(upgraded.text.into_bytes(), clock)?;
+    imported.notes.splice(0..0, upgraded.notes);
+    Ok(imported)
 }
 
 fn assemble(parsed: Parsed, drafts: Vec<Draft>, clock: &dyn Clock) -> Result<(Snapshot, StateFacts)> {

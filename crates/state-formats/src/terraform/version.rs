@@ -1,4 +1,4 @@
-//! What a document is, before anything of it is read: every form that is no version 4 state has its own sentence.
+//! What a document is, before anything of it is read: every form that is no state has its own sentence.
 
 use crate::error::{Error, Result};
 use state_core::json::{Document, Limits, View};
@@ -26,8 +26,8 @@ pub(crate) fn document(bytes: &[u8]) -> Result<Document<'_>> {
     Document::parse(bytes, &limits).map_err(Error::malformed)
 }
 
-/// Refuses whatever isn't a version 4 state.
-pub(crate) fn check_version(document: &Document<'_>) -> Result<()> {
+/// The version of a state that can be read: 1 to 4. Refuses whatever is none.
+pub(crate) fn check_version(document: &Document<'_>) -> Result<u64> {
     let root = document.root();
     if root.members().is_none() {
         let message = format!("a state is an object, found {}", root.kind());
@@ -49,7 +49,7 @@ pub(crate) fn check_version(document: &Document<'_>) -> Result<()> {
         return Err(Error::at(document, &version, message));
     };
     if number == 4 {
-        return Ok(());
+        return Ok(number);
     }
     let is_pointer = root.get("backend").or_else(|| root.get("state_store")).is_some();
     if number == 3 && is_pointer && root.get("modules").is_none() {
@@ -57,6 +57,9 @@ pub(crate) fn check_version(document: &Document<'_>) -> Result<()> {
             "this is the backend pointer of a working directory (.terraform/terraform.tfstate); \
              the state itself is where that backend keeps it: use `terraform state pull`",
         );
+    }
+    if matches!(number, 1..=3) {
+        return Ok(number);
     }
     Err(Error::Version {
         found: number,
@@ -86,7 +89,6 @@ fn not_a_state<T>(what: &str) -> Result<T> {
 fn reason(number: u64, root: &View<'_>) -> String {
     match number {
         0 => "such a version never existed".to_owned(),
-        1..=3 => "it is of Terraform 0.11 or older; let Terraform 1 read and write it once".to_owned(),
         _ => match root.get("terraform_version").and_then(|version| version.as_str()) {
             Some(version) if is_version(&version) => format!("it was written by Terraform {version}"),
             _ => "it was written by a newer Terraform".to_owned(),

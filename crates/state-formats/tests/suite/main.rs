@@ -3,6 +3,7 @@
 mod edits;
 mod fixtures;
 mod given;
+mod legacy;
 mod properties;
 mod refusals;
 mod unobin;

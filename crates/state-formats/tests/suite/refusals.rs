@@ -69,11 +69,9 @@ fn a_version_other_than_4_is_refused_each_for_what_it_is() {
         "{\"version\": 0}",
         "format version 0: such a version never existed",
     );
-    refused("{\"version\": 1}", "Terraform 0.11 or older");
-    refused("{\"version\": 3, \"modules\": []}", "Terraform 0.11 or older");
     refused(
         "{\"version\": 5, \"terraform_version\": \"2.0.0\"}",
-        "it was written by Terraform 2.0.0; this build reads version 4",
+        "it was written by Terraform 2.0.0; this build reads versions 1 to 4",
     );
     let error = try_import("{\"version\": 5}").map(|_| ()).expect_err("newer");
     assert_eq!(error.kind(), ErrorKind::Format);
