@@ -19,7 +19,7 @@ pub(crate) fn doc() -> Result<(), Failure> {
 
 /// A package alone, without its features: what a workspace build, which unites features, can't see.
 pub(crate) fn features() -> Result<(), Failure> {
-    ["state-core", "state-encrypt", "state-manager"]
+    ["state-core", "state-encrypt", "state-formats", "state-manager"]
         .iter()
         .try_for_each(|package| run(&mut cargo(["check", "-p", package, "--no-default-features"])))
 }
@@ -27,5 +27,12 @@ pub(crate) fn features() -> Result<(), Failure> {
 pub(crate) fn test() -> Result<(), Failure> {
     run(&mut cargo(["test", "--workspace"]))?;
     // Its features are off in the run above, or some are.
-    run(&mut cargo(["test", "-p", "state-encrypt", "--all-features"]))
+    run(&mut cargo([
+        "test",
+        "-p",
+        "state-encrypt",
+        "-p",
+        "state-formats",
+        "--all-features",
+    ]))
 }

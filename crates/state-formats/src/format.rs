@@ -64,6 +64,7 @@ impl FromStr for Format {
 pub fn detect(bytes: &[u8]) -> Result<Format> {
     let document = terraform::document(bytes)?;
     let root = document.root();
+    terraform::check_neighbours(&root)?;
     if root.get("format-version").is_some() {
         return Ok(if unobin::is_it(&document) {
             Format::Unobin
@@ -90,6 +91,38 @@ pub fn detect(bytes: &[u8]) -> Result<Format> {
         });
     }
     Ok(Format::Terraform)
+}
+
+/// What a document of that format says of itself, for people: its version, and who wrote it. Bounded, and without values.
+///
+/// Made for what [`detect`] found: of another document it says less.
+pub fn describe(bytes: &[u8], format: Format) -> String {
+    let Ok(document) = terraform::document(bytes) else {
+        return format!("a {format} document");
+    };
+    let root = document.root();
+    let number = |key: &str| root.get(key).and_then(|view| view.as_u64()).unwrap_or_default();
+    match format {
+        Format::Native => format!(
+            "a snapshot of statectl, format version {}",
+            number("format-version")
+        ),
+        Format::Unobin => format!(
+            "a snapshot of unobin, format version {}",
+            number("format-version")
+        ),
+        Format::Terraform => {
+            let version = root.get("terraform_version").and_then(|view| view.as_str());
+            let writer = version.filter(|text| terraform::is_version(text));
+            let writer = writer
+                .map(|version| format!(", written by {version}"))
+                .unwrap_or_default();
+            format!(
+                "a state of Terraform or OpenTofu, format version {}{writer}",
+                number("version")
+            )
+        }
+    }
 }
 
 /// What Terraform up to 0.11 wrote has modules, Pulumi's checkpoints have the same versions and none.

@@ -9,8 +9,10 @@
 //! | function | does |
 //! |---|---|
 //! | [`detect`] | says by content which format some bytes have, or why they have none |
+//! | [`describe`] | what a document of a format says of itself, for people |
 //! | [`import`] | bytes to snapshot, every refusal with line, column and path |
 //! | [`export`] | snapshot to bytes, deterministic |
+//! | [`open_encrypted`] | what OpenTofu encrypted with a passphrase, as plain text (feature `opentofu-encryption`) |
 //! | [`check_import`] | Terraform's rules of what may replace what: lineage and serial |
 //!
 //! # Secrets
@@ -23,13 +25,15 @@
 mod error;
 mod format;
 mod imported;
+mod opentofu;
 mod terraform;
 mod unobin;
 mod verdict;
 
 pub use error::{Error, Result};
-pub use format::{Format, detect};
+pub use format::{Format, describe, detect};
 pub use imported::{ForeignMeta, Imported};
+pub use opentofu::open_encrypted;
 pub use verdict::{ImportVerdict, Refusal, check_import};
 
 use state_core::{Clock, Snapshot, codec};

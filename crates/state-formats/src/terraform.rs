@@ -21,7 +21,7 @@ mod render;
 mod sensitive;
 mod version;
 
-pub(crate) use version::{check_version, document};
+pub(crate) use version::{check_neighbours, check_version, document, is_version};
 
 use crate::TERRAFORM;
 use crate::error::{Error, Result};

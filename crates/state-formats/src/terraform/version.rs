@@ -1,6 +1,7 @@
 //! What a document is, before anything of it is read: every form that is no state has its own sentence.
 
 use crate::error::{Error, Result};
+use crate::opentofu;
 use state_core::json::{Document, Limits, View};
 
 /// What Terraform 0.1 and 0.2 wrote begins with these bytes.
@@ -68,11 +69,9 @@ pub(crate) fn check_version(document: &Document<'_>) -> Result<u64> {
 }
 
 /// Documents of other kinds that people mistake for a state.
-fn check_neighbours(root: &View<'_>) -> Result<()> {
-    if root.get("encrypted_data").is_some() && root.get("encryption_version").is_some() {
-        return not_a_state(
-            "this is OpenTofu's encryption envelope; decrypt it first: `tofu state pull` with its key prints the state",
-        );
+pub(crate) fn check_neighbours(root: &View<'_>) -> Result<()> {
+    if opentofu::is_envelope(root) {
+        return Err(opentofu::refusal(root));
     }
     if root.get("deployment").is_some() || root.get("checkpoint").is_some() {
         return not_a_state("this is a Pulumi deployment, not a Terraform state");
@@ -97,7 +96,7 @@ fn reason(number: u64, root: &View<'_>) -> String {
 }
 
 /// Whether a text is a version as Terraform understands it: numbers with dots, perhaps `-pre` and `+build`.
-pub(super) fn is_version(text: &str) -> bool {
+pub(crate) fn is_version(text: &str) -> bool {
     let text = text.strip_prefix('v').unwrap_or(text);
     let end = text.find(['-', '+', '~']).unwrap_or(text.len());
     let (numbers, suffix) = text.split_at(end);

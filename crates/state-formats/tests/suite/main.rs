@@ -1,6 +1,7 @@
 //! The laws of foreign states, seen from outside.
 
 mod edits;
+mod encrypted;
 mod fixtures;
 mod given;
 mod legacy;

@@ -83,10 +83,6 @@ fn well_known_files_that_are_no_states_are_named() {
         r#"{"version": 3, "terraform_version": "1.11.4", "backend": {"type": "s3", "config": {"secret": "hunter2"}}}"#,
         "backend pointer",
     );
-    refused(
-        r#"{"serial": 1, "lineage": "l", "meta": {}, "encrypted_data": "hunter2", "encryption_version": "v0"}"#,
-        "OpenTofu's encryption envelope",
-    );
     refused("tfstate\u{1}", "binary format");
     refused(r#"{"version": 3, "deployment": {}}"#, "Pulumi");
 }
