@@ -37,6 +37,7 @@ pub use opentofu::open_encrypted;
 pub use verdict::{ImportVerdict, Refusal, check_import};
 
 use state_core::{Clock, Snapshot, codec};
+use terraform::Integrity;
 
 /// The key of Terraform's part in `extensions` and `foreign_serials`.
 pub const TERRAFORM: &str = "terraform";
@@ -74,19 +75,20 @@ pub fn import(bytes: &[u8], format: Format, clock: &dyn Clock) -> Result<Importe
 /// As [`import`].
 pub fn import_owned(bytes: Vec<u8>, format: Format, clock: &dyn Clock) -> Result<Imported> {
     match format {
-        Format::Terraform => terraform::import(bytes, clock),
+        Format::Terraform => terraform::import(bytes, Integrity::Kept, clock),
         other => import(&bytes, other, clock),
     }
 }
 
-/// [`import`] of a state that is to be [repaired](state_core::repair): entries of a native snapshot may have one key.
+/// [`import`] of a state that is to be [repaired](state_core::repair): entries may have one key, or depend on each
+/// other in a circle.
 ///
 /// # Errors
 /// As [`import`].
 pub fn import_broken(bytes: &[u8], format: Format, clock: &dyn Clock) -> Result<Imported> {
     match format {
         Format::Native => native(bytes, codec::decode_broken),
-        Format::Terraform => terraform::import(bytes.to_vec(), clock),
+        Format::Terraform => terraform::import(bytes.to_vec(), Integrity::Broken, clock),
         Format::Unobin => unobin::import_broken(bytes),
     }
 }

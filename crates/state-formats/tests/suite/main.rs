@@ -7,5 +7,6 @@ mod given;
 mod legacy;
 mod properties;
 mod refusals;
+mod repairs;
 mod unobin;
 mod verdicts;
