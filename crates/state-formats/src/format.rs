@@ -14,7 +14,7 @@ pub enum Format {
     Native,
     /// Terraform's and OpenTofu's state file, version 4.
     Terraform,
-    /// unobin's snapshot, as its release 0.4.0 writes it.
+    /// unobin's snapshot, as its release 0.4.0 writes it and as later ones do, if they don't encrypt it.
     Unobin,
 }
 
@@ -65,12 +65,11 @@ pub fn detect(bytes: &[u8]) -> Result<Format> {
     let document = terraform::document(bytes)?;
     let root = document.root();
     terraform::check_neighbours(&root)?;
+    if unobin::is_it(&document) {
+        return Ok(Format::Unobin);
+    }
     if root.get("format-version").is_some() {
-        return Ok(if unobin::is_it(&document) {
-            Format::Unobin
-        } else {
-            Format::Native
-        });
+        return Ok(Format::Native);
     }
     if root.get("version").is_none() {
         let reason = if root.members().is_none() {

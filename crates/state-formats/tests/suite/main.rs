@@ -9,4 +9,5 @@ mod properties;
 mod refusals;
 mod repairs;
 mod unobin;
+mod unobin_later;
 mod verdicts;
