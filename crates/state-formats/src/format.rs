@@ -22,6 +22,56 @@ impl Format {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Native, Self::Terraform, Self::Unobin];
 
+    /// What is read in this format, for people.
+    pub const fn reads(self) -> &'static str {
+        match self {
+            Self::Native => "our own snapshots, as they are stored and as they are exported",
+            Self::Terraform => {
+                "Terraform's and OpenTofu's states of version 4; versions 1 to 3, brought to version 4; OpenTofu's \
+                 encrypted states with a passphrase (`pbkdf2`, `aes_gcm`; feature `opentofu-encryption`)"
+            }
+            Self::Unobin => {
+                "snapshots of release 0.4.0 and of later ones to 0.11, these also in their envelope, unless it is encrypted"
+            }
+        }
+    }
+
+    /// What is written, for people.
+    pub const fn writes(self) -> &'static str {
+        match self {
+            Self::Native => "any stack, indented",
+            Self::Terraform => {
+                "what came from Terraform: byte for byte until it changes, then as Terraform 1.11 writes version 4"
+            }
+            Self::Unobin => {
+                "as the release that wrote it, its envelope included; any stack that 0.4.0 can say"
+            }
+        }
+    }
+
+    /// What is known and refused, each in a sentence that says what it is.
+    pub const fn refuses(self) -> &'static str {
+        match self {
+            Self::Native => "other format versions",
+            Self::Terraform => {
+                "version 0; the backend pointer of a working directory; encrypted states whose key is elsewhere; keys that \
+                 stand twice"
+            }
+            Self::Unobin => "plans; what `env-key`, `kms` or `gcp-kms` encrypted",
+        }
+    }
+
+    /// All formats as a table in Markdown: what the README shows.
+    pub fn table() -> String {
+        let mut table =
+            String::from("| `--format` | reads | writes | refuses by name |\n|---|---|---|---|\n");
+        for format in Self::ALL {
+            let (reads, writes, refuses) = (format.reads(), format.writes(), format.refuses());
+            table.push_str(&format!("| `{format}` | {reads} | {writes} | {refuses} |\n"));
+        }
+        table
+    }
+
     /// The name on a command line.
     pub const fn name(self) -> &'static str {
         match self {

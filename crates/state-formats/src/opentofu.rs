@@ -193,7 +193,12 @@ fn open(envelope: &Envelope, passphrase: &str) -> Result<Vec<u8>> {
 }
 
 #[cfg(not(feature = "opentofu-encryption"))]
-fn open(_: &Envelope, _: &str) -> Result<Vec<u8>> {
+fn open(envelope: &Envelope, _: &str) -> Result<Vec<u8>> {
+    let Envelope {
+        derivations: _,
+        data: _,
+        ..
+    } = envelope;
     Err(Error::Core(state_core::Error::Unsupported {
         object: OBJECT.to_owned(),
         missing: "the feature `opentofu-encryption`, which opens it,".to_owned(),

@@ -17,7 +17,7 @@ use document::Wanted;
 use opening::Opening;
 use state_core::head::Policy;
 use state_core::repair::{self, Repaired};
-use state_core::{FactoryInfo, RevisionId, Snapshot, State, UpdateKind};
+use state_core::{Error, FactoryInfo, RevisionId, Snapshot, State, UpdateKind};
 use state_formats::{ImportVerdict, Imported, check_import};
 use state_manager::{Session, UpdateRequest};
 use std::path::PathBuf;
@@ -50,6 +50,9 @@ pub(crate) struct Args {
     message: Option<String>,
 }
 
+/// What to do about a document that is well formed and breaks rules.
+const REPAIR: &str = "nothing was written; `statectl import --repair` shows how it would be mended, and asks";
+
 /// What became of it.
 enum Outcome {
     Unchanged(Option<RevisionId>),
@@ -58,7 +61,7 @@ enum Outcome {
 
 /// Imports.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let mut source = document::read(context, &args.file, args.format, &args.opening, args.repair)?;
+    let mut source = document::read(context, args).await?;
     let repaired = if args.repair {
         Some(repair(context, &mut source)?)
     } else {
@@ -133,7 +136,11 @@ async fn apply(
     let nothing = Snapshot::new(FactoryInfo::default(), "", context.now());
     let snapshot = std::mem::replace(&mut new.snapshot, nothing);
     drop((state, existing));
-    let revision = session.import(request, snapshot, foreign).await?;
+    let imported = session.import(request, snapshot, foreign).await;
+    let revision = imported.map_err(|error| match error {
+        Error::Integrity { .. } => CliError::from(error).with_hint(REPAIR),
+        other => other.into(),
+    })?;
     Ok(Outcome::Made { revision, forced })
 }
 

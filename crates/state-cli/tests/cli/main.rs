@@ -9,6 +9,7 @@ mod completions;
 mod config;
 mod described;
 mod exits;
+mod foreign;
 mod gc;
 mod import;
 mod inspect;

@@ -1,11 +1,14 @@
 //! The laws of foreign states, seen from outside.
 
+mod differential;
 mod edits;
 mod encrypted;
 mod fixtures;
 mod given;
 mod legacy;
+mod malformed;
 mod properties;
+mod readme;
 mod refusals;
 mod repairs;
 mod unobin;

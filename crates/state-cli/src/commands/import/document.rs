@@ -1,16 +1,18 @@
 //! The document that is imported.
 
 use super::opening::Opening;
+use super::{Args, REPAIR};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
 use crate::mask::MASKED;
-use state_core::ErrorKind;
+use state_core::{Clock, ErrorKind};
 use state_formats::{Format, Imported, describe, detect, import_broken, import_owned};
 use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 
 /// Which format is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +43,20 @@ pub(super) struct Source {
 }
 
 /// Reads and understands a file, or stdin. An encrypted one is opened with the passphrase, if there is one.
-pub(super) fn read(
-    context: &Context,
+///
+/// As a task, on the thread on which the stack's state is loaded as well: that needs what this frees.
+pub(super) async fn read(context: &Context, args: &Args) -> Result<Source, CliError> {
+    let clock = Arc::clone(&context.environment.clock);
+    let (file, wanted, opening, repair) = (args.file.clone(), args.format, args.opening.clone(), args.repair);
+    let reading = tokio::spawn(async move { understand(&*clock, &file, wanted, &opening, repair) });
+    match reading.await {
+        Ok(read) => read,
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    }
+}
+
+fn understand(
+    clock: &dyn Clock,
     file: &Path,
     wanted: Wanted,
     opening: &Opening,
@@ -65,7 +79,6 @@ pub(super) fn read(
         Wanted::Auto => detect(&bytes).map_err(|error| failed(&name, error))?,
     };
     let found = (wanted == Wanted::Auto).then(|| describe(&bytes, format));
-    let clock = &*context.environment.clock;
     let imported = if repair {
         import_broken(&bytes, format, clock)
     } else {
@@ -139,9 +152,7 @@ pub(super) fn failed(object: &str, error: state_formats::Error) -> CliError {
         other if other.kind() == ErrorKind::Sealed => {
             Some("nothing was written; check the passphrase, or decrypt the file first")
         }
-        other if other.kind() == ErrorKind::Integrity => {
-            Some("nothing was written; `statectl import --repair` shows how it would be mended, and asks")
-        }
+        other if other.kind() == ErrorKind::Integrity => Some(REPAIR),
         other if other.kind() == ErrorKind::Invalid => {
             Some("nothing was written; mend the file and import it again")
         }

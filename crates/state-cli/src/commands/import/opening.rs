@@ -10,7 +10,7 @@ use std::path::PathBuf;
 const VARIABLE: &str = "STATECTL_IMPORT_PASSPHRASE";
 
 /// Where the passphrase of an encrypted file is. Never on the command line, which everybody can read.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(super) struct Opening {
     /// A file with the passphrase of an encrypted state (OpenTofu's key provider `pbkdf2`); a newline at its end doesn't
     /// count. Default: the environment variable STATECTL_IMPORT_PASSPHRASE.
