@@ -25,9 +25,9 @@ impl Clock for Still {
 
 /// Terraform's states of all versions, and OpenTofu's envelope.
 pub fn terraform(bytes: &[u8]) {
-    let _ = state_formats::detect(bytes).map(|format| state_formats::describe(bytes, format));
+    drop(state_formats::detect(bytes).map(|format| state_formats::describe(bytes, format)));
     if !claims_much_work(bytes) {
-        let _ = state_formats::open_encrypted(bytes, "a passphrase");
+        drop(state_formats::open_encrypted(bytes, "a passphrase"));
     }
     foreign(bytes, Format::Terraform);
 }
@@ -46,20 +46,32 @@ fn foreign(bytes: &[u8], format: Format) {
     let strict = state_formats::import(bytes, format, &Still);
     let broken = state_formats::import_broken(bytes, format, &Still);
     if let Ok(imported) = &strict {
-        let broken = broken.as_ref().expect("what is sound is read as well when it may be broken");
+        let broken = broken
+            .as_ref()
+            .expect("what is sound is read as well when it may be broken");
         assert!(broken.snapshot == imported.snapshot, "and as the same");
-        let again = written(&imported.snapshot, format).map(|bytes| state_formats::import(&bytes, format, &Still));
+        let again =
+            written(&imported.snapshot, format).map(|bytes| state_formats::import(&bytes, format, &Still));
         if let Some(again) = again {
             let again = again.expect("what we write is read");
-            assert!(again.snapshot.entries == imported.snapshot.entries, "the entries come back");
-            assert!(again.snapshot.outputs == imported.snapshot.outputs, "the outputs come back");
+            assert!(
+                again.snapshot.entries == imported.snapshot.entries,
+                "the entries come back"
+            );
+            assert!(
+                again.snapshot.outputs == imported.snapshot.outputs,
+                "the outputs come back"
+            );
         }
     }
     if let Ok(imported) = broken {
         let repaired = repair::repair(&imported.snapshot);
         if repaired.is_valid() {
             assert!(verify::verify(&repaired.snapshot).is_valid());
-            assert!(repair::repair(&repaired.snapshot).steps.is_empty(), "once is enough");
+            assert!(
+                repair::repair(&repaired.snapshot).steps.is_empty(),
+                "once is enough"
+            );
         }
     }
 }
@@ -77,7 +89,7 @@ pub fn snapshot(bytes: &[u8]) {
     let Ok(read) = codec::decode_broken("snapshot", bytes) else {
         return;
     };
-    let _ = verify::verify(&read);
+    drop(verify::verify(&read));
     if let Ok(read) = codec::decode("snapshot", bytes) {
         let stored = codec::encode_stored(&read);
         let again = codec::decode("snapshot", &stored).expect("our own form is read");
@@ -94,19 +106,26 @@ pub fn frame(bytes: &[u8]) {
     let previous = Digest::of(b"before");
     let shared = Bytes::copy_from_slice(bytes);
     for offset in [0, bytes.len() / 2, bytes.len() + 1] {
-        let _ = Frame::parse(&shared, offset, &previous);
+        drop(Frame::parse(&shared, offset, &previous));
     }
-    let _ = Frame::unverified_payload(bytes);
-    let _ = Frame::extent(bytes);
-    let _ = Frame::header_anywhere(bytes);
-    let _ = Frame::is_header_prefix(bytes);
-    let _ = Fence::decode("fence", bytes);
+    let _payload = Frame::unverified_payload(bytes);
+    let _extent = Frame::extent(bytes);
+    let _is_there = Frame::header_anywhere(bytes);
+    let _is_prefix = Frame::is_header_prefix(bytes);
+    drop(Fence::decode("fence", bytes));
     if let Ok(records) = decode_records("frame", bytes) {
         let written = encode_records(&records);
         let again = decode_records("frame", &written).expect("our own records are read");
         assert!(again == records, "the same records");
     }
-    let made = Frame::new(FrameKind::Data, Epoch(1), Slot(1), Nonce::from_bits([7; 16]), bytes, &previous);
+    let made = Frame::new(
+        FrameKind::Data,
+        Epoch(1),
+        Slot(1),
+        Nonce::from_bits([7; 16]),
+        bytes,
+        &previous,
+    );
     let made = made.expect("the fuzzer's inputs are small");
     match Frame::parse(&Bytes::copy_from_slice(made.bytes()), 0, &previous) {
         Parsed::Frame(parsed) => assert!(parsed == made, "the same frame"),
@@ -116,7 +135,7 @@ pub fn frame(bytes: &[u8]) {
 
 /// The head of a stack.
 pub fn head(bytes: &[u8]) {
-    let _ = Head::decode("head", bytes);
+    drop(Head::decode("head", bytes));
     // Without the digest, which a fuzzer can't guess.
     if let Ok(head) = serde_json::from_slice::<Head>(bytes) {
         let written = head.encode();

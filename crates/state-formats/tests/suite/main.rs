@@ -3,6 +3,7 @@
 mod differential;
 mod edits;
 mod encrypted;
+mod fields;
 mod fixtures;
 mod given;
 mod legacy;
