@@ -24,7 +24,7 @@ impl Clock for Still {
 }
 
 /// Terraform's states of all versions, and OpenTofu's envelope.
-pub fn terraform(bytes: &[u8]) {
+pub(crate) fn terraform(bytes: &[u8]) {
     drop(state_formats::detect(bytes).map(|format| state_formats::describe(bytes, format)));
     if !claims_much_work(bytes) {
         drop(state_formats::open_encrypted(bytes, "a passphrase"));
@@ -38,7 +38,7 @@ fn claims_much_work(bytes: &[u8]) -> bool {
 }
 
 /// unobin's snapshots, in both words, with and without envelope.
-pub fn unobin(bytes: &[u8]) {
+pub(crate) fn unobin(bytes: &[u8]) {
     foreign(bytes, Format::Unobin);
 }
 
@@ -85,7 +85,7 @@ fn written(snapshot: &Snapshot, format: Format) -> Option<Vec<u8>> {
 }
 
 /// Our own snapshots, in both forms.
-pub fn snapshot(bytes: &[u8]) {
+pub(crate) fn snapshot(bytes: &[u8]) {
     let Ok(read) = codec::decode_broken("snapshot", bytes) else {
         return;
     };
@@ -102,7 +102,7 @@ pub fn snapshot(bytes: &[u8]) {
 }
 
 /// Frames of the journal, and what is in them.
-pub fn frame(bytes: &[u8]) {
+pub(crate) fn frame(bytes: &[u8]) {
     let previous = Digest::of(b"before");
     let shared = Bytes::copy_from_slice(bytes);
     for offset in [0, bytes.len() / 2, bytes.len() + 1] {
@@ -134,7 +134,7 @@ pub fn frame(bytes: &[u8]) {
 }
 
 /// The head of a stack.
-pub fn head(bytes: &[u8]) {
+pub(crate) fn head(bytes: &[u8]) {
     drop(Head::decode("head", bytes));
     // Without the digest, which a fuzzer can't guess.
     if let Ok(head) = serde_json::from_slice::<Head>(bytes) {

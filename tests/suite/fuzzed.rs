@@ -5,9 +5,12 @@ mod decoders;
 
 use std::path::PathBuf;
 
+/// Takes any bytes.
+type Decoder = fn(&[u8]);
+
 #[test]
 fn every_decoder_survives_its_corpus() {
-    let decoders: [(&str, fn(&[u8])); 5] = [
+    let decoders: [(&str, Decoder); 5] = [
         ("terraform", decoders::terraform),
         ("unobin", decoders::unobin),
         ("snapshot", decoders::snapshot),

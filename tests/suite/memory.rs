@@ -24,10 +24,6 @@ fn import_open_list_and_verify_of_100_000_entries_need_at_most_2_5_times_the_sto
 }
 
 #[test]
-#[expect(
-    clippy::print_stdout,
-    reason = "a test tells what it measured, or why it did not"
-)]
 fn an_import_needs_at_most_twice_the_size_of_its_file() {
     for shape in [Shape::Counted, Shape::Separate] {
         let folder = tempfile::tempdir().expect("a folder");

@@ -146,6 +146,7 @@ fn terraform_upgrades_old_states_to_what_we_make_of_them() {
 }
 
 /// The real Terraform; none, loudly, where it isn't on the PATH.
+#[expect(clippy::print_stderr, reason = "a test that skips says so")]
 fn terraform() -> Option<cli::Terraform> {
     let found = cli::Terraform::find();
     if found.is_none() {

@@ -57,45 +57,71 @@ pub(super) fn to_old(document: &Document<'_>) -> Result<String> {
     Ok(text)
 }
 
-fn old_entry(document: &Document<'_>, view: View<'_>, out: &mut ArrayWriter<'_>) -> Result<()> {
-    let error = |view: &View<'_>, message: &str| Error::Core(malformed(document, view, message));
-    let Some(members) = view.members() else {
-        return Err(error(&view, "an entry must be an object"));
-    };
-    let text = |key: &str| {
-        let value = view.get(key);
-        value
-            .and_then(|value| value.as_str())
-            .ok_or_else(|| error(&value.unwrap_or(view), &format!("an entry has a string `{key}`")))
-    };
-    let (kind, category) = (text("entry-kind")?, text("category")?);
-    let is_fit = match &*kind {
-        "leaf" => category == "resource",
-        "action" | "data-source" => category == kind,
-        "library-call" => CATEGORIES.contains(&&*category),
-        _ => {
-            let view = view.get("entry-kind").unwrap_or(view);
-            return Err(error(&view, "an unknown `entry-kind`"));
+/// What an entry is, in later words.
+struct Kinds {
+    kind: String,
+    category: String,
+    alias: String,
+    bound: String,
+}
+
+impl Kinds {
+    fn of(document: &Document<'_>, view: View<'_>) -> Result<Self> {
+        let error = |view: &View<'_>, message: &str| Error::Core(malformed(document, view, message));
+        let text = |key: &str| {
+            let value = view.get(key);
+            let text = value.and_then(|value| Some(value.as_str()?.into_owned()));
+            text.ok_or_else(|| error(&value.unwrap_or(view), &format!("an entry has a string `{key}`")))
+        };
+        let (kind, category) = (text("entry-kind")?, text("category")?);
+        let is_fit = match &*kind {
+            "leaf" => category == "resource",
+            "action" | "data-source" => category == kind,
+            "library-call" => CATEGORIES.contains(&&*category),
+            _ => {
+                let view = view.get("entry-kind").unwrap_or(view);
+                return Err(error(&view, "an unknown `entry-kind`"));
+            }
+        };
+        if !is_fit {
+            let view = view.get("category").unwrap_or(view);
+            return Err(error(&view, "the `category` doesn't fit the `entry-kind`"));
         }
-    };
-    if !is_fit {
-        let view = view.get("category").unwrap_or(view);
-        return Err(error(&view, "the `category` doesn't fit the `entry-kind`"));
-    }
-    let binding = view.get("binding").unwrap_or(view);
-    let part = |key: &str| {
-        let part = binding
-            .get(key)
-            .and_then(|value| value.as_str())
-            .filter(|text| !text.is_empty());
-        part.ok_or_else(|| {
-            error(
-                &binding,
-                &format!("an entry has a `binding` with a string `{key}`"),
-            )
+        let binding = view.get("binding").unwrap_or(view);
+        let part = |key: &str| {
+            let part = binding
+                .get(key)
+                .and_then(|value| Some(value.as_str()?.into_owned()));
+            part.filter(|text| !text.is_empty()).ok_or_else(|| {
+                error(
+                    &binding,
+                    &format!("an entry has a `binding` with a string `{key}`"),
+                )
+            })
+        };
+        Ok(Self {
+            kind,
+            category,
+            alias: part("alias")?,
+            bound: part("kind")?,
         })
+    }
+}
+
+fn old_entry(document: &Document<'_>, view: View<'_>, out: &mut ArrayWriter<'_>) -> Result<()> {
+    let Some(members) = view.members() else {
+        return Err(Error::Core(malformed(
+            document,
+            &view,
+            "an entry must be an object",
+        )));
     };
-    let (alias, bound) = (part("alias")?, part("kind")?);
+    let Kinds {
+        kind,
+        category,
+        alias,
+        bound,
+    } = Kinds::of(document, view)?;
     let mut object = out.object();
     object.string("type", if kind == "data-source" { "leaf" } else { &kind });
     if kind == "library-call" {
@@ -108,7 +134,8 @@ fn old_entry(document: &Document<'_>, view: View<'_>, out: &mut ArrayWriter<'_>)
     }
     let mut extensions = object.object("extensions");
     let mut kept = extensions.object(UNOBIN);
-    kept.raw("binding", binding.text()).string("category", &category);
+    let binding = view.get("binding").map_or("{}", |binding| binding.text());
+    kept.raw("binding", binding).string("category", &category);
     kept.finish();
     extensions.finish();
     for (key, value) in members {

@@ -34,9 +34,8 @@ fn every_corruption_is_found_and_told() {
     for seed in 0..HALF {
         let (corruption, text) = corrupt(seed);
         *seen.entry(corruption).or_insert(0) += 1;
-        let error = match try_import(&text) {
-            Ok(_) => panic!("{corruption:?} of seed {seed} is accepted:\n{text}"),
-            Err(error) => error,
+        let Err(error) = try_import(&text) else {
+            panic!("{corruption:?} of seed {seed} is accepted:\n{text}");
         };
         let told = error.to_string();
         match corruption.expected() {
