@@ -65,6 +65,10 @@ fn shown(name: &str) -> String {
 
 /// An encrypted state, taken apart.
 #[derive(Debug)]
+#[cfg_attr(
+    not(feature = "opentofu-encryption"),
+    expect(dead_code, reason = "who opens nothing reads no ciphertext")
+)]
 struct Envelope {
     serial: Option<u64>,
     lineage: Option<String>,
@@ -193,12 +197,7 @@ fn open(envelope: &Envelope, passphrase: &str) -> Result<Vec<u8>> {
 }
 
 #[cfg(not(feature = "opentofu-encryption"))]
-fn open(envelope: &Envelope, _: &str) -> Result<Vec<u8>> {
-    let Envelope {
-        derivations: _,
-        data: _,
-        ..
-    } = envelope;
+fn open(_: &Envelope, _: &str) -> Result<Vec<u8>> {
     Err(Error::Core(state_core::Error::Unsupported {
         object: OBJECT.to_owned(),
         missing: "the feature `opentofu-encryption`, which opens it,".to_owned(),
