@@ -109,8 +109,8 @@ impl FromStr for Format {
 /// Says by content which format some bytes have.
 ///
 /// # Errors
-/// [`Error::NoState`] for 0 bytes, [`Error::NotAState`] and [`Error::Version`] for what is known and refused (each says
-/// what it is), [`Error::Core`] for bytes that are no JSON, and [`Error::Unrecognised`] for JSON of another kind.
+/// [`Error::NoState`] for 0 bytes, [`Error::NotAState`], [`Error::Version`] and [`Error::Encrypted`] for what is known and
+/// refused (each says what it is), [`Error::Core`] for bytes that are no JSON, and [`Error::Unrecognised`] for JSON of another kind.
 pub fn detect(bytes: &[u8]) -> Result<Format> {
     let document = terraform::document(bytes)?;
     let root = document.root();

@@ -4,7 +4,11 @@
 //! that came from such a state back into its bytes. What the model has no field for rides in the `extensions` of the
 //! snapshot and its entries under the system's name, so that nothing is lost: a state that nobody changed is exported
 //! byte for byte as it came in (unobin's in the layout that unobin writes); after a change it is written as the system
-//! itself writes it.
+//! itself writes it. States of Terraform's versions 1 to 3 come in and go out as version 4; what OpenTofu encrypted has to be
+//! opened first, and goes out plain.
+//!
+//! What is malformed is refused with line, column and path. What is well formed and breaks rules of integrity is refused
+//! with all of them, and [`import_broken`] reads it for a [repair](state_core::repair).
 //!
 //! | function | does |
 //! |---|---|

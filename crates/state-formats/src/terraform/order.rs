@@ -8,8 +8,8 @@ use std::sync::Arc;
 /// So many circles are told; what else goes round stays in the order in which it was given.
 const MAX_CYCLES: usize = 100;
 
-/// The positions of entries, each after what it depends on, and the circles in which they depend on each other. What
-/// stands in a circle stands next to each other, so that breaking it moves little.
+/// The positions of entries, each after what it depends on, and the circles in which they depend on each other. Members
+/// of a circle stand as if they didn't depend on each other, so that breaking it moves little.
 pub(super) fn topological(entries: &[SharedEntry]) -> (Vec<usize>, Vec<Cycle>) {
     let mut cycles = Vec::new();
     let mut work: Option<Vec<SharedEntry>> = None;

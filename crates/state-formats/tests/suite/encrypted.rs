@@ -45,7 +45,14 @@ fn an_encrypted_state_is_refused_by_the_name_of_its_key_provider() {
 #[test]
 fn what_is_not_encrypted_is_left_alone() {
     let plain = include_bytes!("../fixtures/opentofu/plain.tfstate");
-    assert_eq!(open_encrypted(plain, PASSPHRASE).expect("no envelope"), None);
+    for bytes in [
+        plain.as_slice(),
+        b"",
+        b"\x1f\x8b\x08",
+        &FAST.as_bytes()[..FAST.len() - 3],
+    ] {
+        assert_eq!(open_encrypted(bytes, PASSPHRASE).expect("no envelope"), None);
+    }
 }
 
 #[test]
@@ -60,7 +67,6 @@ fn a_broken_envelope_is_refused_with_its_place() {
             FAST.replace("pbkdf2.main\":\"", "pbkdf2.main\":\"!"),
             "($.meta[\"key_provider.pbkdf2.main\"])",
         ),
-        (FAST[..FAST.len() - 3].to_owned(), "at line 1, column"),
     ] {
         let error = open_encrypted(text.as_bytes(), PASSPHRASE)
             .expect_err("broken")

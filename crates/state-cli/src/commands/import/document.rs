@@ -51,6 +51,7 @@ pub(super) async fn read(context: &Context, args: &Args) -> Result<Source, CliEr
     let reading = tokio::spawn(async move { understand(&*clock, &file, wanted, &opening, repair) });
     match reading.await {
         Ok(read) => read,
+        // Nobody cancels it.
         Err(panic) => std::panic::resume_unwind(panic.into_panic()),
     }
 }
