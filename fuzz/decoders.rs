@@ -42,6 +42,13 @@ pub(crate) fn unobin(bytes: &[u8]) {
     foreign(bytes, Format::Unobin);
 }
 
+/// Pulumi's checkpoints and deployments, in a build that reads them.
+pub(crate) fn pulumi(bytes: &[u8]) {
+    if let Ok(format) = "pulumi".parse() {
+        foreign(bytes, format);
+    }
+}
+
 fn foreign(bytes: &[u8], format: Format) {
     let strict = state_formats::import(bytes, format, &Still);
     let broken = state_formats::import_broken(bytes, format, &Still);

@@ -10,9 +10,10 @@ type Decoder = fn(&[u8]);
 
 #[test]
 fn every_decoder_survives_its_corpus() {
-    let decoders: [(&str, Decoder); 5] = [
+    let decoders: [(&str, Decoder); 6] = [
         ("terraform", decoders::terraform),
         ("unobin", decoders::unobin),
+        ("pulumi", decoders::pulumi),
         ("snapshot", decoders::snapshot),
         ("frame", decoders::frame),
         ("head", decoders::head),
