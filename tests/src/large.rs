@@ -5,6 +5,9 @@ use std::fmt::Write;
 /// How many instances a module has: enough for a resource of each kind that depends on the one before.
 const IN_MODULE: usize = 100;
 
+/// How many instances a resource has, or how many there are of it.
+const COUNT: usize = IN_MODULE / RESOURCES.len();
+
 /// The resources of a module in Terraform's order, each with a fifth of its instances, and after all that follow here.
 const RESOURCES: [(&str, &str); 5] = [
     ("aws_instance", "server"),
@@ -14,9 +17,24 @@ const RESOURCES: [(&str, &str); 5] = [
     ("aws_vpc", "net"),
 ];
 
+/// How the instances of a module come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// Twenty to a resource, by `count`.
+    Counted,
+    /// Each is a resource of its own.
+    Separate,
+}
+
 /// A state with so many instances (a multiple of 100), about 1 KB each as it is laid out.
 #[must_use]
 pub fn terraform_state(instances: usize) -> String {
+    terraform_state_of(Shape::Counted, instances)
+}
+
+/// The same in a shape.
+#[must_use]
+pub fn terraform_state_of(shape: Shape, instances: usize) -> String {
     let mut text = String::from(concat!(
         "{\n  \"version\": 4,\n  \"terraform_version\": \"1.11.4\",\n  \"serial\": 7,\n",
         "  \"lineage\": \"0b6ad5c4-4d6c-7d1f-9f0b-6a3a5b1f2c33\",\n  \"outputs\": {},\n  \"resources\": [\n",
@@ -24,8 +42,11 @@ pub fn terraform_state(instances: usize) -> String {
     let modules = instances / IN_MODULE;
     for module in 0..modules {
         for place in 0..RESOURCES.len() {
-            resource(&mut text, module, place);
             let is_last = module + 1 == modules && place + 1 == RESOURCES.len();
+            match shape {
+                Shape::Counted => resource(&mut text, module, place, None),
+                Shape::Separate => separate(&mut text, module, place),
+            }
             text.push_str(if is_last { "\n" } else { ",\n" });
         }
     }
@@ -33,8 +54,18 @@ pub fn terraform_state(instances: usize) -> String {
     text
 }
 
-fn resource(text: &mut String, module: usize, place: usize) {
+/// The instances of a resource, each as one of its own.
+fn separate(text: &mut String, module: usize, place: usize) {
+    for index in 0..COUNT {
+        resource(text, module, place, Some(index));
+        text.push_str(if index + 1 == COUNT { "" } else { ",\n" });
+    }
+}
+
+/// All instances of a resource, or the resource that this one alone makes.
+fn resource(text: &mut String, module: usize, place: usize, alone: Option<usize>) {
     let (kind, name) = RESOURCES[place];
+    let name = name.to_owned() + &alone.map(|index| format!("_{index:02}")).unwrap_or_default();
     push(
         text,
         format_args!(
@@ -48,21 +79,32 @@ fn resource(text: &mut String, module: usize, place: usize) {
             name = name,
         ),
     );
-    let count = IN_MODULE / RESOURCES.len();
-    for index in 0..count {
-        instance(text, module, place, index);
-        text.push_str(if index + 1 == count { "\n" } else { ",\n" });
+    match alone {
+        Some(index) => {
+            instance(text, module, place, index, true);
+            text.push('\n');
+        }
+        None => {
+            for index in 0..COUNT {
+                instance(text, module, place, index, false);
+                text.push_str(if index + 1 == COUNT { "\n" } else { ",\n" });
+            }
+        }
     }
     text.push_str("      ]\n    }");
 }
 
-fn instance(text: &mut String, module: usize, place: usize, index: usize) {
+fn instance(text: &mut String, module: usize, place: usize, index: usize, is_alone: bool) {
     let id = format!("{:08x}", module * 1_000 + place * 100 + index);
+    let key = match is_alone {
+        true => String::new(),
+        false => format!("          \"index_key\": {index},\n"),
+    };
     push(
         text,
         format_args!(
             concat!(
-                "        {{\n          \"index_key\": {index},\n          \"schema_version\": 1,\n          \"attributes\": {{\n",
+                "        {{\n{key}          \"schema_version\": 1,\n          \"attributes\": {{\n",
                 "            \"arn\": \"arn:aws:ec2:eu-central-1:123456789012:{name}/{id}\",\n",
                 "            \"cidr_block\": \"10.{a}.{b}.0/24\",\n",
                 "            \"enabled\": true,\n",
@@ -78,6 +120,7 @@ fn instance(text: &mut String, module: usize, place: usize, index: usize) {
                 "          }},\n          \"sensitive_attributes\": [],\n",
                 "          \"private\": \"eyJzY2hlbWFfdmVyc2lvbiI6IjEifQ==\"",
             ),
+            key = key,
             index = index,
             name = RESOURCES[place].1,
             id = id,
@@ -90,7 +133,10 @@ fn instance(text: &mut String, module: usize, place: usize, index: usize) {
         text.push_str(",\n          \"dependencies\": [\n");
         let mut names: Vec<String> = RESOURCES[place + 1..]
             .iter()
-            .map(|(kind, name)| format!("module.service_{module:05}.{kind}.{name}"))
+            .map(|(kind, name)| match is_alone {
+                true => format!("module.service_{module:05}.{kind}.{name}_{index:02}"),
+                false => format!("module.service_{module:05}.{kind}.{name}"),
+            })
             .collect();
         names.sort();
         for (at, name) in names.iter().enumerate() {

@@ -3,6 +3,7 @@
 mod corruption;
 mod cost;
 mod crash;
+mod fuzzed;
 mod golden;
 mod laws;
 mod live;

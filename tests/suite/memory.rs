@@ -6,7 +6,7 @@
 use crate::process::WORKER;
 use state_core::codec;
 use state_manager::{Actor, Environment, Stacks, file_url};
-use state_tests::large::terraform_state;
+use state_tests::large::{Shape, terraform_state, terraform_state_of};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -20,6 +20,25 @@ const TENTHS: u64 = 25;
 fn import_open_list_and_verify_of_100_000_entries_need_at_most_2_5_times_the_stored_size() {
     for policy in ["plaintext", "sensitive"] {
         judge(policy);
+    }
+}
+
+#[test]
+fn an_import_needs_at_most_twice_the_size_of_its_file() {
+    for shape in [Shape::Counted, Shape::Separate] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let text = terraform_state_of(shape, ENTRIES);
+        std::fs::write(folder.path().join("large.tfstate"), &text).expect("a file");
+        let Some(peak) = peak(folder.path(), "plaintext", &["import", "large.tfstate"]) else {
+            println!("SKIP: this system doesn't tell how much memory an import needed");
+            return;
+        };
+        let size = text.len() as u64;
+        println!("import of {size} bytes, {shape:?}: {peak} bytes");
+        assert!(
+            peak <= 2 * size,
+            "an import of {size} bytes ({shape:?}) needs {peak}"
+        );
     }
 }
 

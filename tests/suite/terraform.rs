@@ -75,10 +75,7 @@ fn after_a_rollback_the_old_revision_is_byte_for_byte_and_the_current_one_has_a_
 
 #[test]
 fn terraform_reads_our_exports_and_accepts_the_rollback() {
-    let Some(terraform) = cli::Terraform::find() else {
-        eprintln!("SKIP: no terraform on the PATH, nothing else reads our exports");
-        return;
-    };
+    let Some(terraform) = terraform() else { return };
     let dir = tempfile::tempdir().expect("a folder");
     let (exported, entries) = block_on(async {
         let Scenario { stack, .. } = Scenario::play(dir.path()).await;
@@ -112,6 +109,50 @@ fn terraform_reads_our_exports_and_accepts_the_rollback() {
     let (pushed, exported) = (facts(&pushed), facts(&exported));
     assert_eq!(pushed.resources, exported.resources, "and holds it afterwards");
     assert_eq!(pushed.lineage, exported.lineage);
+}
+
+#[test]
+fn terraform_plans_no_change_on_an_exported_state() {
+    let Some(terraform) = terraform() else { return };
+    let dir = tempfile::tempdir().expect("a folder");
+    let exported = block_on(async {
+        let Scenario { stack, .. } = Scenario::play(dir.path()).await;
+        export(&stack.current().await.expect("the current revision"))
+    });
+    assert!(exported != fixture("shop"), "it has another serial at least");
+    let configuration = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/shop-config");
+    let (is_unchanged, told) = terraform.plan(&configuration, &exported);
+    assert!(is_unchanged, "{told}");
+    let (is_unchanged, told) = terraform.plan(&configuration, &fixture("basic"));
+    assert!(
+        !is_unchanged,
+        "a plan over another state changes something: {told}"
+    );
+}
+
+#[test]
+fn terraform_upgrades_old_states_to_what_we_make_of_them() {
+    let Some(terraform) = terraform() else { return };
+    for name in ["v1", "v2", "v3"] {
+        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!(
+            "../crates/state-formats/tests/fixtures/legacy/{name}.tfstate"
+        ));
+        let old = std::fs::read(path).expect("a fixture");
+        let ours: serde_json::Value = serde_json::from_slice(&export(&read(&old).snapshot)).expect("JSON");
+        let mut theirs: serde_json::Value = serde_json::from_slice(&terraform.pull(&old)).expect("JSON");
+        theirs["terraform_version"] = ours["terraform_version"].clone();
+        assert_eq!(ours, theirs, "{name}");
+    }
+}
+
+/// The real Terraform; none, loudly, where it isn't on the PATH.
+#[expect(clippy::print_stderr, reason = "a test that skips says so")]
+fn terraform() -> Option<cli::Terraform> {
+    let found = cli::Terraform::find();
+    if found.is_none() {
+        eprintln!("SKIP: no terraform on the PATH, nothing else reads our exports");
+    }
+    found
 }
 
 /// The shop, then its successor, then back to the shop.

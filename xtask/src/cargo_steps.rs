@@ -19,9 +19,10 @@ pub(crate) fn doc() -> Result<(), Failure> {
 }
 
 /// What must build by itself.
-const FEATURES: [(&str, &str); 9] = [
+const FEATURES: [(&str, &str); 10] = [
     ("state-core", ""),
     ("state-encrypt", ""),
+    ("state-formats", ""),
     ("state-manager", ""),
     ("state-manager", "object-store"),
     ("state-backend-object-store", ""),
@@ -44,5 +45,12 @@ pub(crate) fn test() -> Result<(), Failure> {
     let servers = servers::for_tests()?;
     run(cargo(["test", "--workspace"]).envs(servers.exports.iter().cloned()))?;
     // Its features are off in the run above, or some are.
-    run(&mut cargo(["test", "-p", "state-encrypt", "--all-features"]))
+    run(&mut cargo([
+        "test",
+        "-p",
+        "state-encrypt",
+        "-p",
+        "state-formats",
+        "--all-features",
+    ]))
 }

@@ -66,7 +66,9 @@ pub fn run(arguments: Vec<OsString>) -> ExitCode {
     }
     // One thread for the store's work beside this one: more would only hold more memory.
     let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
+        // One: what it frees after an import it can use again, while memory that another thread freed stays that one's.
+        // Long work goes to threads of its own.
+        .worker_threads(1)
         .enable_all()
         .build();
     let runtime = match runtime {

@@ -25,8 +25,16 @@ pub enum Error {
         /// What it is, and what to do about it.
         what: String,
     },
+    /// A state that OpenTofu encrypted, and nobody opened.
+    #[error("an encrypted state of OpenTofu, its key provider is {key_providers}: {}", way_out(*needs_passphrase))]
+    Encrypted {
+        /// Whose keys it takes: type and name of each.
+        key_providers: String,
+        /// Whether a passphrase may open it.
+        needs_passphrase: bool,
+    },
     /// A state in a version that this build doesn't read.
-    #[error("the state has format version {found}: {reason}; this build reads version 4")]
+    #[error("the state has format version {found}: {reason}; this build reads versions 1 to 4")]
     Version {
         /// The version that it says it has.
         found: u64,
@@ -51,6 +59,14 @@ pub enum Error {
     },
 }
 
+const fn way_out(needs_passphrase: bool) -> &'static str {
+    if needs_passphrase {
+        "give its passphrase, or decrypt it first: `tofu state pull` prints the state"
+    } else {
+        "only that gives the key, so decrypt it first: `tofu state pull` prints the state"
+    }
+}
+
 impl Error {
     /// What to do about it.
     pub const fn kind(&self) -> ErrorKind {
@@ -58,6 +74,7 @@ impl Error {
             Self::Core(error) => error.kind(),
             Self::NoState | Self::NotAState { .. } | Self::Unrecognised { .. } => ErrorKind::Invalid,
             Self::Version { .. } => ErrorKind::Format,
+            Self::Encrypted { .. } => ErrorKind::Sealed,
             Self::NotExportable { .. } => ErrorKind::Unsupported,
         }
     }

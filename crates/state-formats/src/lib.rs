@@ -4,13 +4,19 @@
 //! that came from such a state back into its bytes. What the model has no field for rides in the `extensions` of the
 //! snapshot and its entries under the system's name, so that nothing is lost: a state that nobody changed is exported
 //! byte for byte as it came in (unobin's in the layout that unobin writes); after a change it is written as the system
-//! itself writes it.
+//! itself writes it. States of Terraform's versions 1 to 3 come in and go out as version 4; what OpenTofu encrypted has to be
+//! opened first, and goes out plain.
+//!
+//! What is malformed is refused with line, column and path. What is well formed and breaks rules of integrity is refused
+//! with all of them, and [`import_broken`] reads it for a [repair](state_core::repair).
 //!
 //! | function | does |
 //! |---|---|
 //! | [`detect`] | says by content which format some bytes have, or why they have none |
+//! | [`describe`] | what a document of a format says of itself, for people |
 //! | [`import`] | bytes to snapshot, every refusal with line, column and path |
 //! | [`export`] | snapshot to bytes, deterministic |
+//! | [`open_encrypted`] | what OpenTofu encrypted with a passphrase, as plain text (feature `opentofu-encryption`) |
 //! | [`check_import`] | Terraform's rules of what may replace what: lineage and serial |
 //!
 //! # Secrets
@@ -23,16 +29,19 @@
 mod error;
 mod format;
 mod imported;
+mod opentofu;
 mod terraform;
 mod unobin;
 mod verdict;
 
 pub use error::{Error, Result};
-pub use format::{Format, detect};
+pub use format::{Format, describe, detect};
 pub use imported::{ForeignMeta, Imported};
+pub use opentofu::open_encrypted;
 pub use verdict::{ImportVerdict, Refusal, check_import};
 
 use state_core::{Clock, Snapshot, codec};
+use terraform::Integrity;
 
 /// The key of Terraform's part in `extensions` and `foreign_serials`.
 pub const TERRAFORM: &str = "terraform";
@@ -70,19 +79,20 @@ pub fn import(bytes: &[u8], format: Format, clock: &dyn Clock) -> Result<Importe
 /// As [`import`].
 pub fn import_owned(bytes: Vec<u8>, format: Format, clock: &dyn Clock) -> Result<Imported> {
     match format {
-        Format::Terraform => terraform::import(bytes, clock),
+        Format::Terraform => terraform::import(bytes, Integrity::Kept, clock),
         other => import(&bytes, other, clock),
     }
 }
 
-/// [`import`] of a state that is to be [repaired](state_core::repair): entries of a native snapshot may have one key.
+/// [`import`] of a state that is to be [repaired](state_core::repair): entries may have one key, or depend on each
+/// other in a circle.
 ///
 /// # Errors
 /// As [`import`].
 pub fn import_broken(bytes: &[u8], format: Format, clock: &dyn Clock) -> Result<Imported> {
     match format {
         Format::Native => native(bytes, codec::decode_broken),
-        Format::Terraform => terraform::import(bytes.to_vec(), clock),
+        Format::Terraform => terraform::import(bytes.to_vec(), Integrity::Broken, clock),
         Format::Unobin => unobin::import_broken(bytes),
     }
 }

@@ -1,6 +1,7 @@
-//! Terraform's and OpenTofu's state file, version 4.
+//! Terraform's and OpenTofu's state file: version 4, and versions 1 to 3 as far as reading goes.
 //!
-//! Reading: `version` says what the document is, `parse` takes it apart, `dependencies` settles what stands after what.
+//! Reading: `version` says what the document is, `legacy` brings it to version 4 where it is older, `parse` takes it
+//! apart, `dependencies` settles what stands after what.
 //! Writing: `render` builds the text, `original` lays it out.
 
 mod address;
@@ -11,6 +12,7 @@ mod draft;
 mod extension;
 mod fields;
 mod instance;
+mod legacy;
 mod order;
 mod original;
 mod parse;
@@ -19,7 +21,7 @@ mod render;
 mod sensitive;
 mod version;
 
-pub(crate) use version::{check_version, document};
+pub(crate) use version::{check_neighbours, check_version, document, is_version};
 
 use crate::TERRAFORM;
 use crate::error::{Error, Result};
@@ -29,17 +31,31 @@ use extension::StateFacts;
 use original::Kept;
 use parse::Parsed;
 use render::Header;
+use state_core::dag::Cycle;
 use state_core::digest::{Digest, Digester};
-use state_core::json::Style;
+use state_core::json::{Document, Style};
 use state_core::snapshot::ForeignSerial;
+use state_core::verify::Violation;
 use state_core::{Clock, FactoryInfo, Serial, Snapshot};
 use std::collections::BTreeSet;
 
+/// Whether a state that breaks rules of integrity is read: one that is to be repaired.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Integrity {
+    /// It isn't.
+    Kept,
+    /// Instances may be there twice, or depend on each other in a circle.
+    Broken,
+}
+
 /// Reads a state, and uses its text up on the way.
-pub(crate) fn import(bytes: Vec<u8>, clock: &dyn Clock) -> Result<Imported> {
+pub(crate) fn import(bytes: Vec<u8>, integrity: Integrity, clock: &dyn Clock) -> Result<Imported> {
     let document = document(&bytes)?;
-    check_version(&document)?;
-    let parsed = parse::read(document)?;
+    let version = check_version(&document)?;
+    if version < 4 {
+        return import_upgraded(document, version, integrity, clock);
+    }
+    let mut parsed = parse::read(document)?;
     let kept = Kept::of(document.text())?;
     // It was read as a document just now.
     let text = String::from_utf8(bytes).unwrap_or_default();
@@ -51,7 +67,15 @@ pub(crate) fn import(bytes: Vec<u8>, clock: &dyn Clock) -> Result<Imported> {
         lineage: parsed.facts.lineage.clone(),
         serial: parsed.serial,
     };
-    let (mut snapshot, facts) = assemble(parsed, drafts, clock)?;
+    let mut violations = std::mem::take(&mut parsed.twins);
+    let (mut snapshot, facts, cycles) = assemble(parsed, drafts, clock);
+    violations.extend(cycles.into_iter().map(Violation::from));
+    if integrity == Integrity::Kept && !violations.is_empty() {
+        return Err(Error::Core(state_core::Error::Integrity {
+            object: "Terraform state".to_owned(),
+            violations,
+        }));
+    }
     original::remember(&mut snapshot, facts, &kept)?;
     Ok(Imported {
         snapshot,
@@ -60,7 +84,20 @@ pub(crate) fn import(bytes: Vec<u8>, clock: &dyn Clock) -> Result<Imported> {
     })
 }
 
-fn assemble(parsed: Parsed, drafts: Vec<Draft>, clock: &dyn Clock) -> Result<(Snapshot, StateFacts)> {
+/// Reads a state of an older version.
+fn import_upgraded(
+    document: Document<'_>,
+    version: u64,
+    integrity: Integrity,
+    clock: &dyn Clock,
+) -> Result<Imported> {
+    let upgraded = legacy::upgrade(document, version)?;
+    let mut imported = import(upgraded.text.into_bytes(), integrity, clock)?;
+    imported.notes.splice(0..0, upgraded.notes);
+    Ok(imported)
+}
+
+fn assemble(parsed: Parsed, drafts: Vec<Draft>, clock: &dyn Clock) -> (Snapshot, StateFacts, Vec<Cycle>) {
     let factory = FactoryInfo {
         name: TERRAFORM.to_owned(),
         version: parsed.facts.terraform_version.clone(),
@@ -68,12 +105,13 @@ fn assemble(parsed: Parsed, drafts: Vec<Draft>, clock: &dyn Clock) -> Result<(Sn
     };
     let mut snapshot = Snapshot::new(factory, "", clock.now());
     let entries: Vec<_> = drafts.into_iter().map(|draft| draft.entry).collect();
-    snapshot.entries = order::topological(&entries)?;
+    let (order, cycles) = order::topological(&entries);
+    snapshot.entries = order.into_iter().map(|at| entries[at].clone()).collect();
     snapshot.outputs = parsed.outputs;
     snapshot.sensitive_outputs = parsed.sensitive_outputs;
     let serial = ForeignSerial::after_import(None, parsed.serial, Serial::ZERO);
     snapshot.foreign_serials.insert(TERRAFORM.to_owned(), serial);
-    Ok((snapshot, parsed.facts))
+    (snapshot, parsed.facts, cycles)
 }
 
 /// What a person should know.

@@ -1,4 +1,4 @@
-//! unobin's snapshot, version 1, as its release 0.4.0 writes it.
+//! unobin's snapshot, version 1: as its release 0.4.0 writes it, and as later ones do (`newer`, `envelope`).
 //!
 //! Our own snapshot grew out of it, so our decoder reads it as it is: nothing is verified but what the decoder must
 //! know. What differs is kept in `extensions["unobin"]`: the stack's name and the moment there, the order of the
@@ -7,6 +7,9 @@
 //!
 //! unobin counts no serial, so a state is the one that was imported as long as the stack's serial says that nothing
 //! happened since.
+
+mod envelope;
+mod newer;
 
 use crate::UNOBIN;
 use crate::error::{Error, Result};
@@ -30,6 +33,9 @@ const OURS: [&str; 9] = [
     "continuation",
 ];
 
+/// What errors are about.
+const OBJECT: &str = "unobin snapshot";
+
 /// What our snapshot has no field for.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -43,39 +49,116 @@ struct Facts {
     /// The addresses as they stood, where they had to move.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     order: Vec<Address>,
+    /// What it was written by, if that was a later release.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    later: Option<Later>,
 }
 
-/// Whether a document with `format-version` is unobin's and not ours.
+/// How a later release wrote it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Later {
+    /// What stood around it; a snapshot may also come without.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    envelope: Option<envelope::Envelope>,
+    /// Whether what stood inside was in the words of 0.4.0 all the same.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    in_old_words: bool,
+}
+
+/// Whether a document is unobin's and not ours.
 pub(crate) fn is_it(document: &Document<'_>) -> bool {
     let root = document.root();
+    if envelope::is_it(&root) || newer::is_it(&root) {
+        return true;
+    }
     root.get("deployment-id").is_some() && OURS.iter().all(|key| root.get(key).is_none())
 }
 
 /// Reads a snapshot.
 pub(crate) fn import(bytes: &[u8]) -> Result<Imported> {
-    let snapshot = codec::decode("unobin snapshot", non_empty(bytes)?)?;
+    let source = Source::of(bytes)?;
+    let snapshot = codec::decode(OBJECT, source.bytes(bytes))?;
     let order = order_of(&snapshot.entries).map_err(|cycle| state_core::Error::Integrity {
-        object: "unobin snapshot".to_owned(),
+        object: OBJECT.to_owned(),
         violations: vec![cycle.into()],
     })?;
-    imported(bytes, snapshot, order)
+    imported(source.bytes(bytes), snapshot, order, source.later.clone())
 }
 
 /// Reads a snapshot that is to be repaired: entries may have one key, or refer to each other in a circle.
 pub(crate) fn import_broken(bytes: &[u8]) -> Result<Imported> {
-    let snapshot = codec::decode_broken("unobin snapshot", non_empty(bytes)?)?;
+    let source = Source::of(bytes)?;
+    let snapshot = codec::decode_broken(OBJECT, source.bytes(bytes))?;
     let order = order_of(&snapshot.entries).unwrap_or_default();
-    imported(bytes, snapshot, order)
+    imported(source.bytes(bytes), snapshot, order, source.later.clone())
 }
 
-const fn non_empty(bytes: &[u8]) -> Result<&[u8]> {
-    if bytes.is_empty() {
-        return Err(Error::NoState);
+/// A document on its way to what our decoder reads.
+#[derive(Default)]
+struct Source {
+    /// The snapshot in the words of 0.4.0; none if it came so.
+    text: Option<Vec<u8>>,
+    later: Option<Later>,
+}
+
+impl Source {
+    fn of(bytes: &[u8]) -> Result<Self> {
+        if bytes.is_empty() {
+            return Err(Error::NoState);
+        }
+        let outer = document(bytes)?;
+        if !envelope::is_it(&outer.root()) {
+            return Self::without_envelope(&outer);
+        }
+        let (inside, envelope) = envelope::open(&outer)?;
+        let mut source = Self::without_envelope(&document(&inside)?)?;
+        source.later = Some(Later {
+            in_old_words: source.later.is_none(),
+            envelope: Some(envelope),
+        });
+        source.text.get_or_insert(inside);
+        Ok(source)
     }
-    Ok(bytes)
+
+    fn without_envelope(document: &Document<'_>) -> Result<Self> {
+        if !newer::is_it(&document.root()) {
+            return Ok(Self::default());
+        }
+        Ok(Self {
+            text: Some(newer::to_old(document)?.into_bytes()),
+            later: Some(Later {
+                envelope: None,
+                in_old_words: false,
+            }),
+        })
+    }
+
+    fn bytes<'a>(&'a self, given: &'a [u8]) -> &'a [u8] {
+        self.text.as_deref().unwrap_or(given)
+    }
 }
 
-fn imported(bytes: &[u8], mut snapshot: Snapshot, order: Option<Vec<usize>>) -> Result<Imported> {
+fn document(bytes: &[u8]) -> Result<Document<'_>> {
+    let limits = Limits {
+        max_bytes: usize::MAX,
+        max_string_bytes: usize::MAX,
+        ..Limits::default()
+    };
+    Document::parse(bytes, &limits).map_err(|source| {
+        Error::Core(state_core::Error::Malformed {
+            object: OBJECT.to_owned(),
+            source,
+        })
+    })
+}
+
+fn imported(
+    bytes: &[u8],
+    mut snapshot: Snapshot,
+    order: Option<Vec<usize>>,
+    later: Option<Later>,
+) -> Result<Imported> {
     if snapshot.lineage.is_some() || snapshot.serial.is_some() {
         return Err(Error::NotAState {
             what: "it has a lineage or a serial, which unobin doesn't: import it as `native`".to_owned(),
@@ -86,6 +169,7 @@ fn imported(bytes: &[u8], mut snapshot: Snapshot, order: Option<Vec<usize>>) -> 
         generated_at: snapshot.generated_at.clone(),
         null_entries: snapshot.entries.is_empty() && has_null_entries(bytes),
         order: sort(&mut snapshot, order),
+        later,
     };
     let mut notes = dangling(&snapshot.entries);
     if snapshot.entries.is_empty() && snapshot.outputs.is_empty() {
@@ -108,7 +192,7 @@ fn imported(bytes: &[u8], mut snapshot: Snapshot, order: Option<Vec<usize>>) -> 
 
 /// The snapshot was decoded from these bytes, so they are a document.
 fn has_null_entries(bytes: &[u8]) -> bool {
-    Document::parse(bytes, &Limits::default()).is_ok_and(|document| {
+    document(bytes).is_ok_and(|document| {
         document
             .root()
             .get("entries")
@@ -185,10 +269,14 @@ pub(crate) fn export(snapshot: &Snapshot) -> Result<String> {
     );
     out.outputs.clone_from(&snapshot.outputs);
     out.unknown.clone_from(&snapshot.unknown);
+    let in_new_words = facts
+        .as_ref()
+        .and_then(|facts| facts.later.as_ref())
+        .is_some_and(|later| !later.in_old_words);
     out.entries = snapshot
         .entries
         .iter()
-        .map(|entry| told(entry))
+        .map(|entry| told(entry, in_new_words))
         .collect::<Result<_>>()?;
     let Some(facts) = facts else {
         return Ok(codec::encode_pretty(&out));
@@ -200,16 +288,35 @@ pub(crate) fn export(snapshot: &Snapshot) -> Result<String> {
     let places: BTreeMap<&Address, usize> = facts.order.iter().zip(0..).collect();
     out.entries
         .sort_by_key(|entry| places.get(&entry.address).copied().unwrap_or(usize::MAX));
-    let text = codec::encode_pretty(&out);
+    let mut text = codec::encode_pretty(&out);
     if facts.null_entries && out.entries.is_empty() {
         // No string holds a raw newline: only the field itself stands on such a line.
-        return Ok(text.replacen("\n  \"entries\": []", "\n  \"entries\": null", 1));
+        text = text.replacen("\n  \"entries\": []", "\n  \"entries\": null", 1);
     }
-    Ok(text)
+    match facts.later {
+        Some(later) => later.write(text),
+        None => Ok(text),
+    }
+}
+
+impl Later {
+    fn write(&self, old: String) -> Result<String> {
+        let text = if self.in_old_words {
+            old
+        } else {
+            newer::to_new(&old)?
+        };
+        match &self.envelope {
+            Some(envelope) => envelope.around(&text),
+            None => Ok(text),
+        }
+    }
 }
 
 /// The entry with the fields that unobin has.
-fn told(entry: &Entry) -> Result<SharedEntry> {
+///
+/// Later releases know data sources, which are external here, and what we keep of their bindings.
+fn told(entry: &Entry, in_new_words: bool) -> Result<SharedEntry> {
     let refuse = |reason: &str| {
         Err(Error::NotExportable {
             object: entry.key().to_string(),
@@ -241,6 +348,12 @@ fn told(entry: &Entry) -> Result<SharedEntry> {
     told.outputs.clone_from(&entry.outputs);
     told.depends_on.clone_from(&entry.depends_on);
     told.unknown.clone_from(&entry.unknown);
+    if in_new_words {
+        told.external = entry.external;
+        if let Some(kept) = entry.extensions.get(UNOBIN) {
+            told.extensions.insert(UNOBIN, kept.clone());
+        }
+    }
     Ok(told.into())
 }
 

@@ -51,6 +51,26 @@ impl Terraform {
         Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
+    /// Plans a configuration over a state: whether nothing would change, and what it printed.
+    pub(super) fn plan(&self, configuration: &Path, state: &[u8]) -> (bool, String) {
+        let dir = in_folder("terraform.tfstate", state);
+        copy(configuration, dir.path());
+        ok(self.run(dir.path(), &["init", "-input=false", "-no-color"]));
+        let arguments = ["plan", "-input=false", "-no-color", "-detailed-exitcode"];
+        let output = self.run(dir.path(), &arguments);
+        let told = [output.stdout, output.stderr].concat();
+        (
+            output.status.code() == Some(0),
+            String::from_utf8_lossy(&told).into_owned(),
+        )
+    }
+
+    /// What Terraform makes of a state: the one that it would write.
+    pub(super) fn pull(&self, state: &[u8]) -> Vec<u8> {
+        let dir = in_folder("terraform.tfstate", state);
+        ok(self.run(dir.path(), &["state", "pull"]))
+    }
+
     fn run(&self, dir: &Path, arguments: &[&str]) -> Output {
         self.command(dir).args(arguments).output().expect("it runs")
     }
@@ -73,6 +93,19 @@ fn in_folder(name: &str, state: &[u8]) -> TempDir {
     let dir = tempfile::tempdir().expect("a folder");
     std::fs::write(dir.path().join(name), state).expect("a file is written");
     dir
+}
+
+fn copy(from: &Path, to: &Path) {
+    for found in std::fs::read_dir(from).expect("a folder") {
+        let path = found.expect("a folder that can be listed").path();
+        let target = to.join(path.file_name().expect("a name"));
+        if path.is_dir() {
+            std::fs::create_dir(&target).expect("a new folder");
+            copy(&path, &target);
+        } else {
+            std::fs::copy(&path, &target).expect("a file is copied");
+        }
+    }
 }
 
 fn ok(output: Output) -> Vec<u8> {

@@ -1,6 +1,7 @@
 //! `import`: take over a state from a file.
 
 mod document;
+mod opening;
 mod summary;
 mod target;
 
@@ -12,10 +13,12 @@ use crate::marks::count;
 use crate::output::Report;
 use crate::prompt::confirm;
 use crate::{mending, store};
+use document::Wanted;
+use opening::Opening;
 use state_core::head::Policy;
 use state_core::repair::{self, Repaired};
-use state_core::{FactoryInfo, RevisionId, Snapshot, State, UpdateKind};
-use state_formats::{Format, ImportVerdict, Imported, check_import};
+use state_core::{Error, FactoryInfo, RevisionId, Snapshot, State, UpdateKind};
+use state_formats::{ImportVerdict, Imported, check_import};
 use state_manager::{Session, UpdateRequest};
 use std::path::PathBuf;
 use summary::{Content, Summary};
@@ -29,9 +32,11 @@ use target::Target;
 pub(crate) struct Args {
     /// The file; `-` reads from stdin.
     file: PathBuf,
-    /// The file's format: `terraform`, `unobin` or `native`. Told from the content by default.
-    #[arg(long)]
-    format: Option<Format>,
+    /// The file's format: `terraform`, `unobin`, `native`, or `auto`: told from the content.
+    #[arg(long, default_value = "auto")]
+    format: Wanted,
+    #[command(flatten)]
+    opening: Opening,
     /// Take it even if lineage or serial don't fit, or operations are pending. The history says that it was forced.
     #[arg(long)]
     force: bool,
@@ -45,6 +50,9 @@ pub(crate) struct Args {
     message: Option<String>,
 }
 
+/// What to do about a document that is well formed and breaks rules.
+const REPAIR: &str = "nothing was written; `statectl import --repair` shows how it would be mended, and asks";
+
 /// What became of it.
 enum Outcome {
     Unchanged(Option<RevisionId>),
@@ -53,7 +61,7 @@ enum Outcome {
 
 /// Imports.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let mut source = document::read(context, &args.file, args.format, args.repair)?;
+    let mut source = document::read(context, args).await?;
     let repaired = if args.repair {
         Some(repair(context, &mut source)?)
     } else {
@@ -128,7 +136,11 @@ async fn apply(
     let nothing = Snapshot::new(FactoryInfo::default(), "", context.now());
     let snapshot = std::mem::replace(&mut new.snapshot, nothing);
     drop((state, existing));
-    let revision = session.import(request, snapshot, foreign).await?;
+    let imported = session.import(request, snapshot, foreign).await;
+    let revision = imported.map_err(|error| match error {
+        Error::Integrity { .. } => CliError::from(error).with_hint(REPAIR),
+        other => other.into(),
+    })?;
     Ok(Outcome::Made { revision, forced })
 }
 

@@ -12,6 +12,7 @@ mod copies;
 mod described;
 mod doctor;
 mod exits;
+mod foreign;
 mod gc;
 mod import;
 mod inspect;

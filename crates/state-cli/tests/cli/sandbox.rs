@@ -99,6 +99,7 @@ impl Sandbox {
             "STATECTL_STACK",
             "STATECTL_IDENTITY",
             "STATECTL_PASSPHRASE",
+            "STATECTL_IMPORT_PASSPHRASE",
             "STATECTL_LOCK_ID",
             "STATECTL_PROFILE",
             "STATECTL_LOCK_TIMEOUT",

@@ -119,3 +119,30 @@ pub(super) fn write_type_of(value: &View<'_>, out: &mut String) {
         }
     }
 }
+
+/// The type of a value of a Terraform that knew lists and maps only: tuples and objects whose members have one type.
+pub(super) fn collection_type_of(value: &View<'_>) -> String {
+    let (name, members): (_, Vec<View<'_>>) = match value.kind() {
+        Kind::Array => ("list", value.elements().into_iter().flatten().collect()),
+        Kind::Object => {
+            let members = value.members().into_iter().flatten();
+            ("map", members.map(|(_, member)| member).collect())
+        }
+        _ => ("", Vec::new()),
+    };
+    let mut own = String::new();
+    write_type_of(value, &mut own);
+    let Some((first, others)) = members.split_first() else {
+        return own;
+    };
+    let exact = |member: &View<'_>| {
+        let mut text = String::new();
+        write_type_of(member, &mut text);
+        text
+    };
+    let of_first = exact(first);
+    if others.iter().any(|other| exact(other) != of_first) {
+        return own;
+    }
+    format!("[\"{name}\",{}]", collection_type_of(first))
+}

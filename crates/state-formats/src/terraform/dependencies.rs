@@ -258,11 +258,13 @@ impl Walk {
 
 /// Puts back what reduction took: all ancestors of an entry, by group.
 pub(super) struct Expansion<'a> {
-    /// What the live members of each group depend on.
-    edges: HashMap<&'a Address, BTreeSet<&'a Address>>,
-    /// The group of each entry.
+    /// What the live members of each group depend on, sorted.
+    edges: HashMap<&'a Address, Vec<&'a Address>>,
+    /// The group of each entry; empty if no entry depends on another but by its group.
     groups: HashMap<&'a Address, &'a Address>,
-    done: HashMap<(Option<&'a Address>, &'a [Dependency]), Vec<&'a Address>>,
+    /// The lists of one group: entries are asked for group by group.
+    done: HashMap<&'a [Dependency], Vec<&'a Address>>,
+    done_of: Option<&'a Address>,
 }
 
 impl<'a> Expansion<'a> {
@@ -272,19 +274,24 @@ impl<'a> Expansion<'a> {
             edges: HashMap::new(),
             groups: HashMap::new(),
             done: HashMap::new(),
+            done_of: None,
         };
         let grouped = || {
             entries
                 .iter()
                 .filter_map(|entry| Some((entry, entry.group.as_ref()?)))
         };
-        for (entry, group) in grouped() {
-            expansion.groups.insert(&entry.address, group);
+        let all = || entries.iter().flat_map(|entry| &entry.depends_on);
+        if all().any(|to| matches!(to, Dependency::Entry(_))) {
+            for (entry, group) in grouped() {
+                expansion.groups.insert(&entry.address, group);
+            }
         }
-        for (entry, group) in grouped().filter(|(entry, _)| entry.is_live()) {
+        for (entry, group) in grouped().filter(|(entry, _)| entry.is_live() && !entry.depends_on.is_empty()) {
+            let known = expansion.edges.remove(group).unwrap_or_default();
             let targets = entry.depends_on.iter().map(|to| expansion.group_of(to));
-            let targets: Vec<_> = targets.collect();
-            expansion.edges.entry(group).or_default().extend(targets);
+            let targets = with(known, targets);
+            expansion.edges.insert(group, targets);
         }
         expansion
     }
@@ -298,8 +305,12 @@ impl<'a> Expansion<'a> {
 
     /// The groups that an entry comes after, sorted, without its own.
     pub(super) fn of(&mut self, entry: &'a Entry) -> &[&'a Address] {
-        let key = (entry.group.as_ref(), entry.depends_on.as_slice());
-        if !self.done.contains_key(&key) {
+        if self.done_of != entry.group.as_ref() {
+            self.done_of = entry.group.as_ref();
+            self.done.clear();
+        }
+        let key = entry.depends_on.as_slice();
+        if !self.done.contains_key(key) {
             let mut open: Vec<_> = entry.depends_on.iter().map(|to| self.group_of(to)).collect();
             let mut reached = BTreeSet::new();
             while let Some(group) = open.pop() {
@@ -309,6 +320,17 @@ impl<'a> Expansion<'a> {
             }
             self.done.insert(key, reached.into_iter().collect());
         }
-        self.done.get(&key).map_or(&[], Vec::as_slice)
+        self.done.get(key).map_or(&[], Vec::as_slice)
     }
+}
+
+/// A sorted list with a few more in it, each once; no larger than it must be.
+fn with<'a>(mut known: Vec<&'a Address>, more: impl Iterator<Item = &'a Address>) -> Vec<&'a Address> {
+    for address in more {
+        if let Err(at) = known.binary_search(&address) {
+            known.reserve_exact(1);
+            known.insert(at, address);
+        }
+    }
+    known
 }

@@ -89,6 +89,11 @@ impl<'a> Fields<'a> {
         Ok(array.and_then(|array| array.elements()).into_iter().flatten())
     }
 
+    /// What nobody took.
+    pub(super) fn left(&self) -> impl Iterator<Item = (&str, View<'a>)> {
+        self.members.iter().map(|(name, value)| (&**name, *value))
+    }
+
     /// What nobody took, as an object; None if nothing is left.
     pub(super) fn rest(self) -> Result<Option<Json>> {
         if self.members.is_empty() {

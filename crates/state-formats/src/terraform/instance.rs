@@ -28,7 +28,7 @@ pub(super) struct Resource {
 #[derive(Debug, Default)]
 pub(super) struct Shared {
     /// Addresses of groups: many lists hold them.
-    names: HashMap<String, Address>,
+    names: HashMap<Arc<str>, Address>,
     /// Lists of dependencies.
     lists: HashSet<Arc<[Address]>>,
     /// Extensions.
@@ -41,8 +41,9 @@ impl Shared {
         if let Some(address) = self.names.get(name) {
             return Ok(address.clone());
         }
-        let address = Address::new(name)?;
-        self.names.insert(name.to_owned(), address.clone());
+        let text: Arc<str> = name.into();
+        let address = Address::new(Arc::clone(&text))?;
+        self.names.insert(text, address.clone());
         Ok(address)
     }
 

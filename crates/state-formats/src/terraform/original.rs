@@ -12,7 +12,7 @@ use state_core::json::Style;
 use state_core::{Digest, Snapshot};
 
 /// How Terraform's encoder writes.
-const INDENTED: Style = Style {
+pub(super) const INDENTED: Style = Style {
     indent: Some("  "),
     escape_html: true,
 };

@@ -11,9 +11,10 @@ use super::fields::Fields;
 use super::instance::{self, Resource, Shared};
 use super::provider;
 use super::version::{self, is_version};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use state_core::Address;
 use state_core::json::{Document, Json, Kind, View};
+use state_core::verify::{Rule, Violation};
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
 
@@ -26,6 +27,8 @@ pub(super) struct Parsed {
     pub(super) sensitive_outputs: Vec<String>,
     /// Where the resources with instances stand in the text, in order.
     pub(super) resources: Vec<Range<usize>>,
+    /// The instances that were there before.
+    pub(super) twins: Vec<Violation>,
 }
 
 /// Reads all of it but for the instances, which are only looked at.
@@ -55,10 +58,13 @@ pub(super) fn read(document: Document<'_>) -> Result<Parsed> {
             let draft = instance::read(document, view, &resource, &mut shared)?;
             let key = draft.entry.key();
             if keys.contains(&key) {
-                let message = format!("a duplicate instance: {key} stands in the state twice");
-                return Err(Error::at(&document, &view, message));
+                let twin = document.error_at(&view, "a duplicate instance");
+                parsed
+                    .twins
+                    .push(Violation::of(Rule::UniqueKey, key, twin.to_string()));
+            } else {
+                keys.insert(key);
             }
-            keys.insert(key);
             is_empty = false;
         }
         if is_empty {

@@ -10,6 +10,20 @@ pub(super) fn is_reference(text: &str) -> bool {
     provider_part(text).is_some_and(|rest| rest.is_empty())
 }
 
+/// Module path with its last dot, name and alias of a reference that has no source, if it is one.
+pub(super) fn split_legacy(text: &str) -> Option<(&str, &str, Option<&str>)> {
+    let at = match text.starts_with("provider.") {
+        true => 0,
+        false => text.find(".provider.")? + 1,
+    };
+    let (module, rest) = text.split_at(at);
+    let named = rest.strip_prefix("provider.")?.trim_start_matches(' ');
+    Some(match named.split_once('.') {
+        Some((name, alias)) => (module, name, Some(alias.trim_start_matches(' '))),
+        None => (module, named, None),
+    })
+}
+
 /// What follows the reference.
 fn provider_part(text: &str) -> Option<&str> {
     let mut rest = text;

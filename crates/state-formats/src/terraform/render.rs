@@ -3,7 +3,7 @@
 mod checks;
 mod instance;
 
-use super::address::{InstanceAddress, Key, ResourceAddress};
+use super::address::{InstanceAddress, Key, Mode, ResourceAddress};
 use super::attributes::push_token;
 use super::cty;
 use super::dependencies::Expansion;
@@ -12,7 +12,6 @@ use super::parse::sensitive_name;
 use crate::error::{Error, Result};
 use state_core::json::{self, Document, Json, Limits, ObjectWriter, Style};
 use state_core::{Entry, EntryType, Snapshot};
-use std::collections::BTreeMap;
 
 /// What stands at the top of a state.
 pub(super) struct Header<'a> {
@@ -143,31 +142,29 @@ struct Member<'a> {
 }
 
 /// A resource on its way out.
-#[derive(Default)]
 struct Resource<'a> {
-    /// In the order of the snapshot.
-    members: Vec<(Option<Key>, &'a Entry)>,
+    address: ResourceAddress,
+    members: Vec<&'a Entry>,
     /// What was kept of it when it had none.
     empty: Option<&'a ResourceFacts>,
 }
 
 fn write_resources(snapshot: &Snapshot, facts: &StateFacts, style: &Style, out: &mut Sink<'_>) -> Result<()> {
     let mut expansion = Expansion::over(&snapshot.entries);
+    let parts = sorted_parts(snapshot, facts)?;
     let (mut compact, mut text) = (String::new(), String::from("["));
-    let mut is_first = true;
-    for (address, resource) in resources_of(snapshot, facts)? {
+    for (index, parts) in parts.chunk_by(Part::is_of_one_resource).enumerate() {
         compact.clear();
-        write_resource(&address, resource, &mut expansion, &mut compact)?;
-        if !is_first {
+        write_resource(Resource::of(parts)?, &mut expansion, &mut compact)?;
+        if index > 0 {
             text.push(',');
         }
-        is_first = false;
         break_line(&mut text, style, 2);
         json::write_at(reparsed(&compact)?.root(), style, 2, &mut text);
         out(&text);
         text.clear();
     }
-    if !is_first {
+    if !parts.is_empty() {
         break_line(&mut text, style, 1);
     }
     text.push(']');
@@ -175,18 +172,19 @@ fn write_resources(snapshot: &Snapshot, facts: &StateFacts, style: &Style, out: 
     Ok(())
 }
 
-fn write_resource<'a>(
-    address: &ResourceAddress,
-    resource: Resource<'a>,
-    expansion: &mut Expansion<'a>,
-    out: &mut String,
-) -> Result<()> {
-    let Resource { members, empty } = resource;
-    let members = members.into_iter().map(|(key, entry)| {
+fn write_resource<'a>(resource: Resource<'a>, expansion: &mut Expansion<'a>, out: &mut String) -> Result<()> {
+    let Resource {
+        address,
+        members,
+        empty,
+    } = resource;
+    let members = members.into_iter().map(|entry| {
+        let key = address_of(entry)?.key;
         let facts = extension::of_entry(entry)?;
         Ok(Member { key, entry, facts })
     });
     let mut members = members.collect::<Result<Vec<_>>>()?;
+    members.sort_by(|a, b| (&a.key, &a.entry.deposed).cmp(&(&b.key, &b.entry.deposed)));
     let known = || members.iter().filter_map(|member| member.facts.as_ref());
     if let (Some(first), None, None) = (members.first(), known().next(), empty) {
         return Err(Error::not_exportable(
@@ -209,7 +207,6 @@ fn write_resource<'a>(
     if let Some(provider) = &provider {
         object.string("provider", provider);
     }
-    members.sort_by(|a, b| (&a.key, &a.entry.deposed).cmp(&(&b.key, &b.entry.deposed)));
     let mut instances = object.array("instances");
     for member in &members {
         let dependencies = expansion.of(member.entry);
@@ -221,22 +218,94 @@ fn write_resource<'a>(
     Ok(())
 }
 
-/// The resources in Terraform's order.
-fn resources_of<'a>(
-    snapshot: &'a Snapshot,
-    facts: &'a StateFacts,
-) -> Result<BTreeMap<ResourceAddress, Resource<'a>>> {
-    let mut resources: BTreeMap<_, Resource<'_>> = BTreeMap::new();
+/// An entry, or what was kept of a resource without any, with what Terraform sorts resources by. Small: there are as many
+/// as entries.
+struct Part<'a> {
+    module: &'a str,
+    mode: Mode,
+    kind: &'a str,
+    name: &'a str,
+    item: Item<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Item<'a> {
+    Entry(&'a Entry),
+    Empty(&'a ResourceFacts),
+}
+
+impl<'a> Part<'a> {
+    fn key(&self) -> (&'a str, Mode, &'a str, &'a str) {
+        (self.module, self.mode, self.kind, self.name)
+    }
+
+    fn is_of_one_resource(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+/// All of them in Terraform's order; those of one resource in any.
+fn sorted_parts<'a>(snapshot: &'a Snapshot, facts: &'a StateFacts) -> Result<Vec<Part<'a>>> {
+    let mut parts = Vec::with_capacity(snapshot.entries.len() + facts.resources.len());
     for entry in &snapshot.entries {
         let address = address_of(entry)?;
-        let resource = resources.entry(address.resource).or_default();
-        resource.members.push((address.key, entry));
+        let text = entry.address.as_str();
+        // The address is canonical: what it was read from is what its parts are written as.
+        let (module, rest) = match address.resource.module.len() {
+            0 => ("", text),
+            end => (&text[..end], &text[end + 1..]),
+        };
+        let rest = match address.resource.mode {
+            Mode::Data => rest.strip_prefix("data.").unwrap_or(rest),
+            Mode::Managed => rest,
+        };
+        let (kind, rest) = rest.split_once('.').unwrap_or((rest, ""));
+        parts.push(Part {
+            module,
+            mode: address.resource.mode,
+            kind,
+            name: rest.split('[').next().unwrap_or_default(),
+            item: Item::Entry(entry),
+        });
     }
     for empty in &facts.resources {
-        let resource = resources.entry(instance::resource_address(empty)?).or_default();
-        resource.empty = Some(empty);
+        parts.push(Part {
+            module: &empty.module,
+            mode: instance::resource_address(empty)?.mode,
+            kind: &empty.kind,
+            name: &empty.name,
+            item: Item::Empty(empty),
+        });
     }
-    Ok(resources)
+    parts.sort_unstable_by_key(Part::key);
+    Ok(parts)
+}
+
+impl<'a> Resource<'a> {
+    /// Of its parts.
+    fn of(parts: &[Part<'a>]) -> Result<Self> {
+        let (mut members, mut empty, mut address) = (Vec::with_capacity(parts.len()), None, None);
+        for part in parts {
+            match part.item {
+                Item::Entry(entry) => members.push(entry),
+                Item::Empty(facts) => empty = Some(facts),
+            }
+            if address.is_none() {
+                address = Some(ResourceAddress {
+                    module: part.module.to_owned(),
+                    mode: part.mode,
+                    kind: part.kind.to_owned(),
+                    name: part.name.to_owned(),
+                });
+            }
+        }
+        let address = address.ok_or_else(|| Error::not_exportable("the snapshot", "a resource is empty"))?;
+        Ok(Self {
+            address,
+            members,
+            empty,
+        })
+    }
 }
 
 fn address_of(entry: &Entry) -> Result<InstanceAddress> {

@@ -1,6 +1,7 @@
-//! What a document is, before anything of it is read: every form that is no version 4 state has its own sentence.
+//! What a document is, before anything of it is read: every form that is no state has its own sentence.
 
 use crate::error::{Error, Result};
+use crate::opentofu;
 use state_core::json::{Document, Limits, View};
 
 /// What Terraform 0.1 and 0.2 wrote begins with these bytes.
@@ -26,8 +27,8 @@ pub(crate) fn document(bytes: &[u8]) -> Result<Document<'_>> {
     Document::parse(bytes, &limits).map_err(Error::malformed)
 }
 
-/// Refuses whatever isn't a version 4 state.
-pub(crate) fn check_version(document: &Document<'_>) -> Result<()> {
+/// The version of a state that can be read: 1 to 4. Refuses whatever is none.
+pub(crate) fn check_version(document: &Document<'_>) -> Result<u64> {
     let root = document.root();
     if root.members().is_none() {
         let message = format!("a state is an object, found {}", root.kind());
@@ -49,7 +50,7 @@ pub(crate) fn check_version(document: &Document<'_>) -> Result<()> {
         return Err(Error::at(document, &version, message));
     };
     if number == 4 {
-        return Ok(());
+        return Ok(number);
     }
     let is_pointer = root.get("backend").or_else(|| root.get("state_store")).is_some();
     if number == 3 && is_pointer && root.get("modules").is_none() {
@@ -58,6 +59,9 @@ pub(crate) fn check_version(document: &Document<'_>) -> Result<()> {
              the state itself is where that backend keeps it: use `terraform state pull`",
         );
     }
+    if matches!(number, 1..=3) {
+        return Ok(number);
+    }
     Err(Error::Version {
         found: number,
         reason: reason(number, &root),
@@ -65,11 +69,9 @@ pub(crate) fn check_version(document: &Document<'_>) -> Result<()> {
 }
 
 /// Documents of other kinds that people mistake for a state.
-fn check_neighbours(root: &View<'_>) -> Result<()> {
-    if root.get("encrypted_data").is_some() && root.get("encryption_version").is_some() {
-        return not_a_state(
-            "this is OpenTofu's encryption envelope; decrypt it first: `tofu state pull` with its key prints the state",
-        );
+pub(crate) fn check_neighbours(root: &View<'_>) -> Result<()> {
+    if opentofu::is_envelope(root) {
+        return Err(opentofu::refusal(root));
     }
     if root.get("deployment").is_some() || root.get("checkpoint").is_some() {
         return not_a_state("this is a Pulumi deployment, not a Terraform state");
@@ -86,7 +88,6 @@ fn not_a_state<T>(what: &str) -> Result<T> {
 fn reason(number: u64, root: &View<'_>) -> String {
     match number {
         0 => "such a version never existed".to_owned(),
-        1..=3 => "it is of Terraform 0.11 or older; let Terraform 1 read and write it once".to_owned(),
         _ => match root.get("terraform_version").and_then(|version| version.as_str()) {
             Some(version) if is_version(&version) => format!("it was written by Terraform {version}"),
             _ => "it was written by a newer Terraform".to_owned(),
@@ -95,7 +96,7 @@ fn reason(number: u64, root: &View<'_>) -> String {
 }
 
 /// Whether a text is a version as Terraform understands it: numbers with dots, perhaps `-pre` and `+build`.
-pub(super) fn is_version(text: &str) -> bool {
+pub(crate) fn is_version(text: &str) -> bool {
     let text = text.strip_prefix('v').unwrap_or(text);
     let end = text.find(['-', '+', '~']).unwrap_or(text.len());
     let (numbers, suffix) = text.split_at(end);

@@ -27,22 +27,38 @@ fn a_state_of_terraform_comes_back_byte_for_byte_from_the_model_alone() {
 }
 
 #[test]
-fn a_state_of_opentofu_comes_back_byte_for_byte_unless_it_has_duplicate_keys() {
+fn a_state_of_opentofu_comes_back_byte_for_byte_once_no_key_stands_twice() {
     for (path, text) in shared_states("opentofu").unwrap_or_default() {
-        // Four of the fixtures hold `dependencies` twice in one instance, which strict JSON refuses.
-        if path.to_string_lossy().contains("modules") {
-            let error = try_import(&text).expect_err("duplicate keys").to_string();
-            assert!(error.contains("duplicate key"), "{error}");
-            assert!(
-                error.contains("$.resources[2].instances[0].dependencies"),
-                "{error}"
-            );
-            continue;
-        }
+        let text = if path.to_string_lossy().contains("modules") {
+            refuse_for_its_duplicate_key(&text);
+            without_the_first_list(&text)
+        } else {
+            text
+        };
         let imported = import(&text);
         assert!(export(&stored(&imported.snapshot)) == text, "{}", path.display());
         assert_topological(&imported.snapshot);
     }
+}
+
+/// Four of the fixtures hold `dependencies` twice in one instance. No program wrote that: an encoder of Go can't, somebody
+/// edited them by hand. Go's decoder would take the last and lose the first without a word. We refuse: which of the two
+/// holds nobody can know.
+fn refuse_for_its_duplicate_key(text: &str) {
+    let error = try_import(text).expect_err("duplicate keys").to_string();
+    assert!(error.contains("duplicate key at line "), "{error}");
+    assert!(
+        error.contains("($.resources[2].instances[0].dependencies)"),
+        "{error}"
+    );
+}
+
+/// What a person would make of them, and Go does.
+fn without_the_first_list(text: &str) -> String {
+    let second = text.rfind("\"dependencies\"").expect("the second list");
+    let first = text[..second].rfind("\"dependencies\"").expect("the first list");
+    let (before, after) = (&text[..first], &text[second..]);
+    format!("{before}{after}")
 }
 
 #[test]

@@ -26,6 +26,12 @@ pub(crate) fn try_import_as(bytes: &[u8], format: Format) -> Result<Imported, Er
     state_formats::import(bytes, format, &Still)
 }
 
+/// Reads a state that breaks rules.
+pub(crate) fn import_broken(text: &str) -> Imported {
+    state_formats::import_broken(text.as_bytes(), Format::Terraform, &Still)
+        .unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
 pub(crate) fn import(text: &str) -> Imported {
     try_import(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }

@@ -1,9 +1,17 @@
 //! The laws of foreign states, seen from outside.
 
+mod differential;
 mod edits;
+mod encrypted;
+mod fields;
 mod fixtures;
 mod given;
+mod legacy;
+mod malformed;
 mod properties;
+mod readme;
 mod refusals;
+mod repairs;
 mod unobin;
+mod unobin_later;
 mod verdicts;

@@ -1,26 +1,66 @@
 //! The document that is imported.
 
+use super::opening::Opening;
+use super::{Args, REPAIR};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
 use crate::mask::MASKED;
-use state_core::ErrorKind;
-use state_formats::{Format, Imported, detect, import_broken, import_owned};
+use state_core::{Clock, ErrorKind};
+use state_formats::{Format, Imported, describe, detect, import_broken, import_owned};
 use std::io::Read;
 use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+
+/// Which format is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wanted {
+    /// Whichever the content has.
+    Auto,
+    /// This one.
+    Named(Format),
+}
+
+impl FromStr for Wanted {
+    type Err = state_formats::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            other => other.parse().map(Self::Named),
+        }
+    }
+}
 
 /// A document that was understood.
 pub(super) struct Source {
     pub(super) format: Format,
+    /// What the content was found to be; none if the format was named.
+    pub(super) found: Option<String>,
     pub(super) imported: Imported,
 }
 
-/// Reads and understands a file, or stdin.
-pub(super) fn read(
-    context: &Context,
+/// Reads and understands a file, or stdin. An encrypted one is opened with the passphrase, if there is one.
+///
+/// As a task, on the thread on which the stack's state is loaded as well: that needs what this frees.
+pub(super) async fn read(context: &Context, args: &Args) -> Result<Source, CliError> {
+    let clock = Arc::clone(&context.environment.clock);
+    let (file, wanted, opening, repair) = (args.file.clone(), args.format, args.opening.clone(), args.repair);
+    let reading = tokio::spawn(async move { understand(&*clock, &file, wanted, &opening, repair) });
+    match reading.await {
+        Ok(read) => read,
+        // Nobody cancels it.
+        Err(panic) => std::panic::resume_unwind(panic.into_panic()),
+    }
+}
+
+fn understand(
+    clock: &dyn Clock,
     file: &Path,
-    format: Option<Format>,
+    wanted: Wanted,
+    opening: &Opening,
     repair: bool,
 ) -> Result<Source, CliError> {
     let name = if file == Path::new("-") {
@@ -28,21 +68,31 @@ pub(super) fn read(
     } else {
         file.display().to_string()
     };
-    let bytes = bytes(file).map_err(|source| {
+    let mut bytes = bytes(file).map_err(|source| {
         CliError::io(name.clone(), &source).with_hint("name a file that can be read, or `-` for stdin")
     })?;
+    let opened = opening.open(&name, &bytes)?;
+    let was_encrypted = opened.is_some();
+    bytes = opened.unwrap_or(bytes);
     refuse_masked(&name, &bytes)?;
-    let format = match format {
-        Some(format) => format,
-        None => detect(&bytes).map_err(|error| failed(&name, error))?,
+    let format = match wanted {
+        Wanted::Named(format) => format,
+        Wanted::Auto => detect(&bytes).map_err(|error| failed(&name, error))?,
     };
-    let clock = &*context.environment.clock;
+    let found = (wanted == Wanted::Auto).then(|| describe(&bytes, format));
     let imported = if repair {
         import_broken(&bytes, format, clock)
     } else {
         import_owned(bytes, format, clock)
     };
     let mut imported = imported.map_err(|error| failed(&name, error))?;
+    if was_encrypted {
+        imported.notes.push(
+            "OpenTofu encrypted the file; here its values are stored by the policy of the stack, and an export \
+             isn't encrypted"
+                .to_owned(),
+        );
+    }
     let pending = imported.snapshot.pending_operations.len();
     if pending > 0 {
         let what = count(
@@ -60,7 +110,11 @@ pub(super) fn read(
                 .to_owned(),
         );
     }
-    Ok(Source { format, imported })
+    Ok(Source {
+        format,
+        found,
+        imported,
+    })
 }
 
 /// A masked export says so at its beginning: taken back, it would put placeholders in the place of secrets.
@@ -92,6 +146,14 @@ pub(super) fn failed(object: &str, error: state_formats::Error) -> CliError {
         state_formats::Error::Unrecognised { .. } => {
             Some("name the format: `--format terraform`, `--format unobin` or `--format native`")
         }
+        state_formats::Error::Encrypted {
+            needs_passphrase: true,
+            ..
+        } => Some("give the passphrase in STATECTL_IMPORT_PASSPHRASE or with `--passphrase-file FILE`"),
+        other if other.kind() == ErrorKind::Sealed => {
+            Some("nothing was written; check the passphrase, or decrypt the file first")
+        }
+        other if other.kind() == ErrorKind::Integrity => Some(REPAIR),
         other if other.kind() == ErrorKind::Invalid => {
             Some("nothing was written; mend the file and import it again")
         }

@@ -22,6 +22,9 @@ pub(super) struct Summary<'a> {
     changed: bool,
     revision: Option<RevisionId>,
     format: &'static str,
+    /// What the content was found to be; none if the format was named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    found: Option<&'a str>,
     entries: usize,
     outputs: usize,
     sensitive_values: usize,
@@ -74,6 +77,7 @@ impl<'a> Summary<'a> {
             changed,
             revision,
             format: source.format.name(),
+            found: source.found.as_deref(),
             entries: content.entries,
             outputs: content.outputs,
             sensitive_values: content.sensitive_values,
@@ -132,7 +136,10 @@ impl<'a> Summary<'a> {
         if !self.repaired.is_empty() {
             page.field("repaired", count(self.repaired.len(), "step", "steps"));
         }
-        page.field("format", self.format);
+        match self.found {
+            Some(found) => page.field("format", format_args!("{}, by its content: {found}", self.format)),
+            None => page.field("format", self.format),
+        };
         if let (Some(lineage), Some(serial)) = (self.foreign_lineage, self.foreign_serial) {
             page.field("their serial", serial);
             page.field("their lineage", if lineage.is_empty() { "none" } else { lineage });

@@ -1,0 +1,159 @@
+//! States of other systems at the command line: found out, opened, upgraded, mended or refused, and nothing written of what is.
+
+use crate::sandbox::{Ran, Sandbox, run};
+use std::path::Path;
+
+/// A fixture of the crate that reads formats.
+fn format_fixture(name: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../state-formats/tests/fixtures")
+        .join(name);
+    path.to_str().unwrap().to_owned()
+}
+
+fn assert_nothing_written(sandbox: &Sandbox) {
+    assert!(!sandbox.path().join(".state").exists(), "something was made");
+}
+
+#[test]
+fn an_encrypted_state_is_opened_by_its_passphrase_and_refused_without() {
+    let sandbox = Sandbox::new();
+    let file = format_fixture("opentofu/sha256-16.tfstate");
+    let refused = sandbox.run(&["import", &file]).exits(12);
+    for part in ["pbkdf2.main", "STATECTL_IMPORT_PASSPHRASE", "--passphrase-file"] {
+        assert!(refused.stderr.contains(part), "{refused:?}");
+    }
+    let with = |passphrase: &str| -> Ran {
+        run(sandbox
+            .command(&["import", &file])
+            .env("STATECTL_IMPORT_PASSPHRASE", passphrase))
+    };
+    let wrong = with("another one, not right").exits(12);
+    assert!(wrong.stderr.contains("it doesn't open"), "{wrong:?}");
+    assert_nothing_written(&sandbox);
+    let done = with("correct horse battery staple").exits(0);
+    assert!(done.stderr.contains("OpenTofu encrypted the file"), "{done:?}");
+    let plain = std::fs::read_to_string(format_fixture("opentofu/plain.tfstate")).unwrap();
+    assert_eq!(sandbox.run(&["export"]).exits(0).stdout, plain);
+
+    let other = Sandbox::new();
+    let secret = other.write("passphrase", "correct horse battery staple\n");
+    other
+        .run(&["import", &file, "--passphrase-file", secret.to_str().unwrap()])
+        .exits(0);
+    assert_eq!(other.run(&["export"]).exits(0).stdout, plain);
+}
+
+#[test]
+fn auto_says_what_it_found_or_why_it_cannot() {
+    for (name, found) in [
+        (
+            "legacy/v1.tfstate",
+            "a state of Terraform or OpenTofu, format version 1",
+        ),
+        (
+            "legacy/v3.tfstate",
+            "a state of Terraform or OpenTofu, format version 3, written by 0.11.14",
+        ),
+    ] {
+        let sandbox = Sandbox::new();
+        let file = format_fixture(name);
+        let told = sandbox.run(&["import", &file, "--format", "auto"]).exits(0);
+        assert!(told.stdout.contains(found), "{told:?}");
+        assert!(told.stderr.contains("to version 4"), "{told:?}");
+        let again = sandbox.run(&["import", &file, "--json"]).data("import");
+        assert_eq!(again["found"], found);
+        let named = sandbox.run(&["import", &file, "--format", "terraform", "--json"]);
+        assert!(named.data("import").get("found").is_none());
+        let upgraded = file.replace(".tfstate", ".upgraded.tfstate");
+        let upgraded = std::fs::read_to_string(upgraded).unwrap();
+        assert_eq!(sandbox.run(&["export"]).exits(0).stdout, upgraded);
+    }
+    let sandbox = Sandbox::new();
+    let file = sandbox.write("what.json", r#"{"version": 4}"#);
+    let refused = sandbox.run(&["import", file.to_str().unwrap()]).exits(1);
+    for part in [
+        "the format can't be told",
+        "neither `terraform_version` nor `lineage`",
+        "--format terraform",
+    ] {
+        assert!(refused.stderr.contains(part), "{refused:?}");
+    }
+    let unknown = sandbox.run(&["import", "x", "--format", "yaml"]).exits(2);
+    assert!(unknown.stderr.contains("the formats are: "), "{unknown:?}");
+    assert_nothing_written(&sandbox);
+}
+
+/// A state of Terraform with a circle and an instance that stands twice.
+fn broken() -> String {
+    let resource = |name: &str, to: &str| {
+        format!(
+            r#"{{"mode": "managed", "type": "t", "name": "{name}", "provider": "provider.t", "instances": [{{"attributes": {{"secret": "hunter2"}}, "dependencies": [{to}]}}]}}"#
+        )
+    };
+    format!(
+        r#"{{"version": 4, "terraform_version": "1.11.4", "serial": 7, "lineage": "l", "outputs": {{}}, "resources": [{}, {}, {}, {}], "check_results": null}}"#,
+        resource("a", r#""t.b""#),
+        resource("b", r#""t.a""#),
+        resource("c", ""),
+        resource("c", ""),
+    )
+}
+
+#[test]
+fn a_terraform_state_with_a_circle_and_twins_is_mended_on_request() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.write("broken.tfstate", broken());
+    let file = file.to_str().unwrap();
+    let refused = sandbox.run(&["import", file]).exits(14);
+    for part in [
+        "t.a -> t.b -> t.a",
+        "t.c: a duplicate instance at line 1, column",
+        "import --repair",
+    ] {
+        assert!(refused.stderr.contains(part), "{part}: {refused:?}");
+    }
+    let listed = sandbox.run(&["import", file, "--json"]).exits(14);
+    let error: serde_json::Value = serde_json::from_str(&listed.stdout).unwrap();
+    assert_eq!(
+        error["error"]["violations"].as_array().map(Vec::len),
+        Some(2),
+        "{error}"
+    );
+    let asked = sandbox.run(&["import", file, "--repair"]).exits(4);
+    for step in [
+        "t.c: make the later one deposed as repair01",
+        "drop depends-on group t.",
+    ] {
+        assert!(asked.stderr.contains(step), "{step}: {asked:?}");
+    }
+    assert!(!asked.stderr.contains("hunter2"), "{asked:?}");
+    assert_nothing_written(&sandbox);
+    sandbox.run(&["import", file, "--repair", "--yes"]).exits(0);
+    sandbox.run(&["verify"]).exits(0);
+    let exported = sandbox.run(&["export"]).exits(0).stdout;
+    let clean = Sandbox::new();
+    let file = clean.write("mended.tfstate", exported);
+    clean.run(&["import", file.to_str().unwrap()]).exits(0);
+}
+
+#[test]
+fn a_document_that_breaks_rules_points_to_the_repair() {
+    let sandbox = Sandbox::new();
+    let document = r#"{"format-version":1,"stack":{"name":"f"},"deployment-id":"x","generated-at":"2026-01-01T00:00:00Z",
+        "entries":[{"address":"a","type":"leaf","kind":"k","depends-on":["gone"]}]}"#;
+    let file = sandbox.write("dangling.json", document);
+    let refused = sandbox.run(&["import", file.to_str().unwrap()]).exits(14);
+    assert!(refused.stderr.contains("import --repair"), "{refused:?}");
+}
+
+#[test]
+fn a_terraform_state_goes_out_as_our_own_snapshot_and_as_nothing_else() {
+    let sandbox = Sandbox::with_shop();
+    sandbox.run(&["export", "--format", "native"]).exits(0);
+    let refused = sandbox.run(&["export", "--format", "unobin"]).exits(1);
+    assert!(
+        refused.stderr.contains("can't be written as a unobin state"),
+        "{refused:?}"
+    );
+}

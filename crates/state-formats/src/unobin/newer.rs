@@ -1,0 +1,269 @@
+//! The snapshot that later releases of unobin write (to 0.11), told in the words of 0.4.0 and back.
+//!
+//! | 0.4.0 | later |
+//! |---|---|
+//! | `stack`, `deployment-id` | `factory`, `stack` |
+//! | `type` | `entry-kind`; there are data sources too: entries that we don't manage |
+//! | `kind`, or `library` and `library-type` | `category`, and `binding` with `alias` and `kind` |
+//!
+//! Category and binding are kept in the entry's `extensions["unobin"]` as they were; an entry that was made here gets
+//! them from its kind, `alias.kind`.
+
+use super::{OBJECT, document};
+use crate::UNOBIN;
+use crate::error::{Error, Result};
+use state_core::json::{self, ArrayWriter, Document, Json, Kind, ObjectWriter, Style, View};
+
+/// The categories of a composite.
+const CATEGORIES: [&str; 3] = ["resource", "data-source", "action"];
+
+/// The fields of an entry of 0.4.0 that later ones say in other words.
+const REPLACED: [&str; 6] = [
+    "type",
+    "kind",
+    "library",
+    "library-type",
+    "external",
+    "extensions",
+];
+
+/// Whether a document is of a later release.
+pub(super) fn is_it(root: &View<'_>) -> bool {
+    let is = |key: &str, kind: Kind| root.get(key).is_some_and(|view| view.kind() == kind);
+    is("factory", Kind::Object) && is("stack", Kind::String)
+}
+
+/// The same in the words of 0.4.0.
+pub(super) fn to_old(document: &Document<'_>) -> Result<String> {
+    let root = document.root();
+    let mut text = String::new();
+    let mut object = ObjectWriter::new(&mut text);
+    for (key, value) in root.members().into_iter().flatten() {
+        match &*key {
+            "factory" => _ = object.raw("stack", value.text()),
+            "stack" => _ = object.raw("deployment-id", value.text()),
+            "deployment-id" => return Err(unknown(document, &value)),
+            "entries" if value.kind() == Kind::Array => {
+                let mut entries = object.array("entries");
+                for entry in value.elements().into_iter().flatten() {
+                    old_entry(document, entry, &mut entries)?;
+                }
+                entries.finish();
+            }
+            _ => _ = object.raw(&key, value.text()),
+        }
+    }
+    object.finish();
+    Ok(text)
+}
+
+/// What an entry is, in later words.
+struct Kinds {
+    kind: String,
+    category: String,
+    alias: String,
+    bound: String,
+}
+
+impl Kinds {
+    fn of(document: &Document<'_>, view: View<'_>) -> Result<Self> {
+        let error = |view: &View<'_>, message: &str| Error::Core(malformed(document, view, message));
+        let text = |key: &str| {
+            let value = view.get(key);
+            let text = value.and_then(|value| Some(value.as_str()?.into_owned()));
+            text.ok_or_else(|| error(&value.unwrap_or(view), &format!("an entry has a string `{key}`")))
+        };
+        let (kind, category) = (text("entry-kind")?, text("category")?);
+        let is_fit = match &*kind {
+            "leaf" => category == "resource",
+            "action" | "data-source" => category == kind,
+            "library-call" => CATEGORIES.contains(&&*category),
+            _ => {
+                let view = view.get("entry-kind").unwrap_or(view);
+                return Err(error(&view, "an unknown `entry-kind`"));
+            }
+        };
+        if !is_fit {
+            let view = view.get("category").unwrap_or(view);
+            return Err(error(&view, "the `category` doesn't fit the `entry-kind`"));
+        }
+        let binding = view.get("binding").unwrap_or(view);
+        let part = |key: &str| {
+            let part = binding
+                .get(key)
+                .and_then(|value| Some(value.as_str()?.into_owned()));
+            part.filter(|text| !text.is_empty()).ok_or_else(|| {
+                error(
+                    &binding,
+                    &format!("an entry has a `binding` with a string `{key}`"),
+                )
+            })
+        };
+        Ok(Self {
+            kind,
+            category,
+            alias: part("alias")?,
+            bound: part("kind")?,
+        })
+    }
+}
+
+fn old_entry(document: &Document<'_>, view: View<'_>, out: &mut ArrayWriter<'_>) -> Result<()> {
+    let Some(members) = view.members() else {
+        return Err(Error::Core(malformed(
+            document,
+            &view,
+            "an entry must be an object",
+        )));
+    };
+    let Kinds {
+        kind,
+        category,
+        alias,
+        bound,
+    } = Kinds::of(document, view)?;
+    let mut object = out.object();
+    object.string("type", if kind == "data-source" { "leaf" } else { &kind });
+    if kind == "library-call" {
+        object.string("library", &alias).string("library-type", &bound);
+    } else {
+        object.string("kind", &format!("{alias}.{bound}"));
+    }
+    if kind == "data-source" {
+        object.bool("external", true);
+    }
+    let mut extensions = object.object("extensions");
+    let mut kept = extensions.object(UNOBIN);
+    let binding = view.get("binding").map_or("{}", |binding| binding.text());
+    kept.raw("binding", binding).string("category", &category);
+    kept.finish();
+    extensions.finish();
+    for (key, value) in members {
+        match &*key {
+            "entry-kind" | "category" | "binding" => {}
+            replaced if REPLACED.contains(&replaced) => return Err(unknown(document, &value)),
+            _ => _ = object.raw(&key, value.text()),
+        }
+    }
+    object.finish();
+    Ok(())
+}
+
+fn unknown(document: &Document<'_>, view: &View<'_>) -> Error {
+    Error::Core(malformed(
+        document,
+        view,
+        "a field of another release of unobin than the rest",
+    ))
+}
+
+fn malformed(document: &Document<'_>, view: &View<'_>, message: &str) -> state_core::Error {
+    state_core::Error::Malformed {
+        object: OBJECT.to_owned(),
+        source: document.error_at(view, message),
+    }
+}
+
+/// What 0.4.0 would write, as later releases write it.
+pub(super) fn to_new(old: &str) -> Result<String> {
+    let document = document(old.as_bytes())?;
+    let mut compact = String::new();
+    let mut object = ObjectWriter::new(&mut compact);
+    for (key, value) in document.root().members().into_iter().flatten() {
+        match &*key {
+            "stack" => _ = object.raw("factory", value.text()),
+            "deployment-id" => _ = object.raw("stack", value.text()),
+            "entries" if value.kind() == Kind::Array => {
+                let mut entries = object.array("entries");
+                for entry in value.elements().into_iter().flatten() {
+                    new_entry(entry, entries.object())?;
+                }
+                entries.finish();
+            }
+            _ => _ = object.raw(&key, value.text()),
+        }
+    }
+    object.finish();
+    laid_out(&compact)
+}
+
+/// As Go lays out.
+pub(super) fn laid_out(compact: &str) -> Result<String> {
+    const STYLE: Style = Style {
+        indent: Some("  "),
+        escape_html: true,
+    };
+    let document = document(compact.as_bytes())?;
+    let mut text = String::with_capacity(compact.len() * 2);
+    json::write(document.root(), &STYLE, &mut text);
+    text.push('\n');
+    Ok(text)
+}
+
+fn new_entry(view: View<'_>, mut object: ObjectWriter<'_>) -> Result<()> {
+    let text = |key: &str| view.get(key).and_then(|value| value.as_str());
+    let address = text("address").unwrap_or_default();
+    let entry_type = text("type").unwrap_or_default();
+    let refuse = |reason: &str| {
+        Err(Error::NotExportable {
+            object: address.to_string(),
+            format: crate::Format::Unobin,
+            reason: reason.to_owned(),
+        })
+    };
+    let (alias, bound) = match (text("library"), text("library-type"), text("kind")) {
+        (Some(library), Some(name), _) => (library.into_owned(), name.into_owned()),
+        (_, _, Some(kind)) => match kind.split_once('.') {
+            Some((alias, bound)) => (alias.to_owned(), bound.to_owned()),
+            None => return refuse("its kind isn't of the form `alias.kind`"),
+        },
+        _ => return refuse("it has neither a kind nor a library"),
+    };
+    if view.get("configuration").is_some() {
+        return refuse("it names a library configuration, which later releases of unobin don't record");
+    }
+    let kept = view.pointer("/extensions/unobin");
+    let category = kept.and_then(|kept| kept.get("category")?.as_str().map(std::borrow::Cow::into_owned));
+    let is_data_source = view.get("external").and_then(|view| view.as_bool()) == Some(true);
+    let kind = if is_data_source {
+        "data-source"
+    } else {
+        &*entry_type
+    };
+    let category = category.unwrap_or_else(|| match kind {
+        "leaf" | "library-call" => "resource".to_owned(),
+        kind => kind.to_owned(),
+    });
+    object
+        .string("address", &address)
+        .string("entry-kind", kind)
+        .string("category", &category);
+    write_binding(
+        kept.and_then(|kept| kept.get("binding")),
+        &alias,
+        &bound,
+        object.object("binding"),
+    );
+    for (key, value) in view.members().into_iter().flatten() {
+        if key != "address" && !REPLACED.contains(&&*key) {
+            object.raw(&key, value.text());
+        }
+    }
+    object.finish();
+    Ok(())
+}
+
+/// Alias, path and kind, in this order; then whatever else was there.
+fn write_binding(kept: Option<View<'_>>, alias: &str, bound: &str, mut object: ObjectWriter<'_>) {
+    object.string("alias", alias);
+    if let Some(path) = kept.and_then(|kept| kept.get("library-path")) {
+        object.raw("library-path", path.text());
+    }
+    object.string("kind", bound);
+    for (key, value) in kept.and_then(|kept| kept.members()).into_iter().flatten() {
+        if !["alias", "library-path", "kind"].contains(&&*key) {
+            object.raw(&key, Json::from_view(value).as_str());
+        }
+    }
+    object.finish();
+}

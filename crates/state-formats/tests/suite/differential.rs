@@ -1,0 +1,140 @@
+//! A corpus of generated states, half of them corrupt in a way that is known, judged by what the generator knows and by oracles
+//! that don't look at the code under test. The same on every run.
+
+mod corruption;
+mod plan;
+
+use crate::given::{assert_topological, export, import, import_broken, stored, try_import};
+use corruption::{Corruption, Expected};
+use plan::{Dice, Plan};
+use state_core::repair;
+use state_core::verify;
+use state_core::{Error as Core, Snapshot};
+use state_formats::Error;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// So many states are sound, and as many are corrupt.
+const HALF: u64 = 180;
+
+#[test]
+fn sound_states_are_read_reduced_and_written_as_they_were() {
+    for seed in 0..HALF {
+        let plan = Plan::make(&mut Dice::new(seed));
+        let text = plan.text();
+        let snapshot = import(&text).snapshot;
+        assert_topological(&snapshot);
+        assert_reduced(&plan, &snapshot);
+        assert_eq!(export(&stored(&snapshot)), text, "seed {seed}");
+    }
+}
+
+#[test]
+fn every_corruption_is_found_and_told() {
+    let mut seen = BTreeMap::new();
+    for seed in 0..HALF {
+        let (corruption, text) = corrupt(seed);
+        *seen.entry(corruption).or_insert(0) += 1;
+        let Err(error) = try_import(&text) else {
+            panic!("{corruption:?} of seed {seed} is accepted:\n{text}");
+        };
+        let told = error.to_string();
+        match corruption.expected() {
+            Expected::Malformed(part) => {
+                assert!(told.contains(part), "{corruption:?} of seed {seed}: {told}");
+                assert!(
+                    told.contains("at line ") && told.contains("($"),
+                    "{corruption:?}: {told}"
+                );
+            }
+            Expected::Violation(rule) => {
+                let Error::Core(Core::Integrity { violations, .. }) = error else {
+                    panic!("{corruption:?} of seed {seed}: {told}");
+                };
+                assert!(
+                    violations.iter().any(|found| found.rule == rule),
+                    "{corruption:?}: {told}"
+                );
+            }
+        }
+        assert!(!told.contains("hunter2"), "{told}");
+    }
+    let all: BTreeSet<_> = Corruption::ALL.into_iter().collect();
+    assert_eq!(seen.keys().copied().collect::<BTreeSet<_>>(), all);
+    assert!(seen.values().all(|count| *count >= 5), "{seen:?}");
+}
+
+#[test]
+fn a_repair_mends_what_is_well_formed_once_and_the_same_way_each_time() {
+    let mut count = 0;
+    for seed in 0..HALF {
+        let (corruption, text) = corrupt(seed);
+        if !matches!(corruption.expected(), Expected::Violation(_)) {
+            continue;
+        }
+        count += 1;
+        let broken = import_broken(&text).snapshot;
+        let repaired = repair::repair(&broken);
+        assert!(
+            repaired.is_valid(),
+            "{corruption:?} of seed {seed}: {:?}",
+            repaired.remaining
+        );
+        assert!(!repaired.steps.is_empty(), "{corruption:?} of seed {seed}");
+        assert!(verify::verify(&repaired.snapshot).is_valid());
+        assert!(is_in_order(&repaired.snapshot));
+        assert_eq!(repair::repair(&repaired.snapshot).steps, []);
+        assert_eq!(repair::repair(&import_broken(&text).snapshot), repaired);
+        assert_eq!(
+            repaired.snapshot.entries.len(),
+            broken.entries.len(),
+            "no object goes"
+        );
+        assert_topological(&import(&export(&repaired.snapshot)).snapshot);
+    }
+    assert!(count >= 20, "{count}");
+}
+
+fn corrupt(seed: u64) -> (Corruption, String) {
+    let mut dice = Dice::new(seed + 10_000);
+    let plan = Plan::make(&mut dice);
+    let corruption = Corruption::ALL[seed as usize % Corruption::ALL.len()];
+    (corruption, corruption.apply(&plan, &mut dice))
+}
+
+/// Whether no entry stands before one that it depends on, found by looking at all pairs.
+fn is_in_order(snapshot: &Snapshot) -> bool {
+    let entries = &snapshot.entries;
+    (0..entries.len()).all(|at| {
+        entries[at].depends_on.iter().all(|to| {
+            entries[at..]
+                .iter()
+                .all(|later| !later.is_live() || later.group.as_ref() != Some(to.address()))
+        })
+    })
+}
+
+/// What each resource keeps is the fewest of its ancestors that say the rest: found by trying all.
+fn assert_reduced(plan: &Plan, snapshot: &Snapshot) {
+    for entry in &snapshot.entries {
+        let Some(node) = plan.named(entry.group.as_ref().map_or("", |group| group.as_str())) else {
+            panic!("{} is of no resource", entry.key());
+        };
+        let kept: BTreeSet<_> = entry
+            .depends_on
+            .iter()
+            .map(|to| to.address().as_str().to_owned())
+            .collect();
+        let ancestors = plan.ancestors(node);
+        let reached_by_others = |name: &usize| {
+            ancestors
+                .iter()
+                .any(|other| plan.ancestors(*other).contains(name))
+        };
+        let fewest: BTreeSet<_> = ancestors
+            .iter()
+            .filter(|name| !reached_by_others(name))
+            .map(|at| plan.address(*at))
+            .collect();
+        assert_eq!(kept, fewest, "{}", entry.key());
+    }
+}

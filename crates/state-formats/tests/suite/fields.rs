@@ -1,0 +1,171 @@
+//! Each field that Terraform 1.11, a newer one or OpenTofu writes, one by one: it comes back untouched, and after the state
+//! was changed elsewhere.
+
+use crate::given::{export, import, stored};
+use state_core::{Json, Serial};
+
+const PROVIDER: &str = r#""provider": "provider[\"registry.terraform.io/hashicorp/aws\"]""#;
+
+fn state(top: &str, output: &str, resource: &str, instance: &str) -> String {
+    format!(
+        r#"{{"version": 4, "terraform_version": "1.11.4", "serial": 7, "lineage": "l",
+        "outputs": {{"o": {{"value": 1.50, "type": "number"{output}}}}},
+        "resources": [{{"mode": "managed", "type": "t", "name": "n"{resource}, "instances": [{{"schema_version": 0{instance}}}]}}]{top}}}"#
+    )
+}
+
+/// Whether a state says the same once its serial went up.
+#[track_caller]
+fn survives(text: &str, pointer: &str) {
+    let mut snapshot = stored(&import(text).snapshot);
+    assert_eq!(export(&snapshot), text);
+    snapshot.serial = Some(Serial(1));
+    let changed = Json::parse(&export(&snapshot)).expect("JSON");
+    let expected = Json::parse(&text.replace("\"serial\": 7", "\"serial\": 8")).expect("JSON");
+    assert_eq!(changed.pretty(), expected.pretty());
+    let there = expected
+        .view()
+        .pointer(pointer)
+        .map(|view| view.text().to_owned());
+    assert!(there.is_some(), "the test says nothing: no {pointer} in {text}");
+}
+
+#[test]
+fn fields_at_the_top() {
+    for (field, name) in [
+        (r#""check_results": null"#, "check_results"),
+        (r#""check_results": []"#, "check_results"),
+        (
+            r#""check_results": [{"object_kind": "var", "config_addr": "var.a", "status": "unknown", "objects": null}]"#,
+            "check_results",
+        ),
+        (
+            r#""check_results": [{"object_kind": "output", "config_addr": "output.o", "status": "error",
+                "objects": [{"object_addr": "output.o", "status": "error", "failure_messages": ["a", "b"]}]}]"#,
+            "check_results",
+        ),
+        (r#""some_day": {"n": 123456789012345678901234567890}"#, "some_day"),
+    ] {
+        let text = state(&format!(", {field}"), "", &format!(", {PROVIDER}"), "");
+        survives(&text, &format!("/{name}"));
+    }
+}
+
+#[test]
+fn fields_of_an_output() {
+    for (field, name) in [
+        (r#""sensitive": true"#, "sensitive"),
+        (r#""deprecated": "use p""#, "deprecated"),
+        (r#""ephemeral": false"#, "ephemeral"),
+    ] {
+        survives(
+            &state("", &format!(", {field}"), &format!(", {PROVIDER}"), ""),
+            &format!("/outputs/o/{name}"),
+        );
+    }
+}
+
+#[test]
+fn types_of_outputs() {
+    for (value, kind) in [
+        (r#""a""#, r#""string""#),
+        ("true", r#""bool""#),
+        ("null", r#""dynamic""#),
+        ("[]", r#"["list", "string"]"#),
+        (r#"["a"]"#, r#"["set", "string"]"#),
+        (r#"{"a": 1}"#, r#"["map", "number"]"#),
+        (r#"{"a": null}"#, r#"["object", {"a": "string"}]"#),
+        (
+            r#"[null, {"a": []}]"#,
+            r#"["tuple", ["dynamic", ["object", {"a": ["list", "bool"]}]]]"#,
+        ),
+    ] {
+        let text = state("", "", &format!(", {PROVIDER}"), "");
+        let text = text.replace(
+            r#""value": 1.50, "type": "number""#,
+            &format!(r#""value": {value}, "type": {kind}"#),
+        );
+        survives(&text, "/outputs/o/type");
+    }
+}
+
+#[test]
+fn fields_of_a_resource() {
+    for field in [
+        PROVIDER,
+        r#""provider": "provider[\"registry.terraform.io/hashicorp/aws\"].west""#,
+        r#""provider": "module.a.module.b.provider[\"registry.terraform.io/hashicorp/aws\"].west""#,
+        r#""provider": "provider.null""#,
+        r#""provider": "module.x.provider.null.alias""#,
+        r#""provider": "provider[\"registry.terraform.io/-/null\"]""#,
+    ] {
+        survives(&state("", "", &format!(", {field}"), ""), "/resources/0/provider");
+    }
+    for (field, name) in [
+        (r#""module": "module.m[\"z\"].module.n[0]""#, "module"),
+        (r#""each": "map""#, "each"),
+        (r#""some_day": [1.0]"#, "some_day"),
+    ] {
+        let text = state("", "", &format!(", {field}, {PROVIDER}"), "");
+        survives(&text, &format!("/resources/0/{name}"));
+    }
+    let data = state("", "", &format!(", {PROVIDER}"), "").replace("managed", "data");
+    survives(&data, "/resources/0/mode");
+    let empty = state("", "", &format!(", {PROVIDER}"), "").replace(r#"{"schema_version": 0}"#, "");
+    survives(&empty, "/resources/0/instances");
+}
+
+#[test]
+fn fields_of_an_instance() {
+    for (field, name) in [
+        (r#""index_key": 0"#, "index_key"),
+        (r#""index_key": -1"#, "index_key"),
+        (r#""index_key": "a\"[${b}""#, "index_key"),
+        (r#""status": "tainted""#, "status"),
+        (r#""deposed": "0a1B2c3d""#, "deposed"),
+        (r#""attributes": {"a": [{"b": 1e400}], "id": null}"#, "attributes"),
+        (r#""attributes_flat": {"a.%": "0", "id": "i"}"#, "attributes_flat"),
+        (r#""sensitive_attributes": []"#, "sensitive_attributes"),
+        (
+            r#""attributes": {"a": {"b": ["c"]}}, "sensitive_attributes": [[{"type": "get_attr", "value": "a"},
+                {"type": "index", "value": {"value": "b", "type": "string"}}, {"type": "index", "value": {"value": 0, "type": "number"}}]]"#,
+            "sensitive_attributes",
+        ),
+        (r#""private": "bnVsbA==""#, "private"),
+        (
+            r#""dependencies": ["a.b", "data.c.d", "module.m.e.f"]"#,
+            "dependencies",
+        ),
+        (r#""create_before_destroy": true"#, "create_before_destroy"),
+        (r#""create_before_destroy": false"#, "create_before_destroy"),
+        (r#""identity_schema_version": 0"#, "identity_schema_version"),
+        (
+            r#""identity_schema_version": 1, "identity": {"id": "i", "n": 1.0}"#,
+            "identity",
+        ),
+        (r#""skip_destroy": true"#, "skip_destroy"),
+        (
+            r#""provider": "provider[\"registry.opentofu.org/hashicorp/aws\"].by_region[\"eu\"]""#,
+            "provider",
+        ),
+        (r#""depends_on": ["t.a[0]"]"#, "depends_on"),
+        (r#""some_day": {"b": 1, "a": 2}"#, "some_day"),
+    ] {
+        // OpenTofu names the provider on each instance instead.
+        let resource = if name == "provider" {
+            String::new()
+        } else {
+            format!(", {PROVIDER}")
+        };
+        let text = state("", "", &resource, &format!(", {field}"));
+        survives(&text, &format!("/resources/0/instances/0/{name}"));
+    }
+}
+
+#[test]
+fn a_terraform_version_may_be_missing_empty_or_newer() {
+    for version in ["", "1.99.0-beta1+build"] {
+        let text = state("", "", &format!(", {PROVIDER}"), "").replace("1.11.4", version);
+        survives(&text, "/terraform_version");
+    }
+}

@@ -1,0 +1,132 @@
+//! States of Terraform that are well formed and break rules: all that is broken is told, and a repair mends it.
+
+use crate::given::{assert_topological, export, import, import_broken, try_import, with_resources};
+use state_core::repair::{self, Repaired};
+use state_core::verify::{Rule, Violation};
+use state_core::{Error as Core, Json};
+use state_formats::Error;
+
+/// A resource with so many instances that depend on others.
+fn resource(name: &str, instances: usize, to: &[&str]) -> String {
+    let to: Vec<_> = to.iter().map(|to| format!("\"t.{to}\"")).collect();
+    let one = |index| format!(r#"{{"index_key": {index}, "dependencies": [{}]}}"#, to.join(", "));
+    let all: Vec<_> = (0..instances).map(one).collect();
+    format!(
+        r#"{{"mode": "managed", "type": "t", "name": "{name}", "provider": "provider.t", "instances": [{}]}}"#,
+        all.join(", ")
+    )
+}
+
+fn state(resources: &[String]) -> String {
+    with_resources(&format!("[{}]", resources.join(",\n")))
+}
+
+fn violations(text: &str) -> Vec<Violation> {
+    match try_import(text) {
+        Err(Error::Core(Core::Integrity { violations, .. })) => violations,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn repaired(text: &str) -> Repaired {
+    let repaired = repair::repair(&import_broken(text).snapshot);
+    assert!(repaired.is_valid(), "{:?}", repaired.remaining);
+    assert_topological(&repaired.snapshot);
+    repaired
+}
+
+fn steps(repaired: &Repaired) -> Vec<String> {
+    repaired.steps.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn every_circle_and_every_twin_is_told_with_its_place() {
+    let text = state(&[
+        resource("a", 1, &["b"]),
+        resource("b", 1, &["a"]),
+        resource("c", 1, &["d"]),
+        resource("d", 1, &["e"]),
+        resource("e", 1, &["c", "a"]),
+        resource("f", 1, &[]),
+        resource("f", 1, &[]),
+    ]);
+    let violations = violations(&text);
+    let rules: Vec<_> = violations.iter().map(|violation| violation.rule).collect();
+    assert_eq!(rules, [Rule::UniqueKey, Rule::Acyclic, Rule::Acyclic]);
+    let told: Vec<_> = violations.iter().map(ToString::to_string).collect();
+    assert!(
+        told[0].contains("t.f[0]: a duplicate instance at line 7, column "),
+        "{told:?}"
+    );
+    assert!(told[0].contains("($.resources[6].instances[0])"), "{told:?}");
+    assert!(told[1].contains("t.a[0] -> t.b[0] -> t.a[0]"), "{told:?}");
+    assert!(
+        told[2].contains("t.c[0] -> t.d[0] -> t.e[0] -> t.c[0]"),
+        "{told:?}"
+    );
+}
+
+#[test]
+fn a_repair_drops_one_dependency_of_a_circle_and_moves_nothing_else() {
+    let text = state(&[
+        resource("a", 1, &["z"]),
+        resource("b", 1, &["c"]),
+        resource("c", 1, &["b"]),
+        resource("z", 1, &[]),
+    ]);
+    let mended = repaired(&text);
+    assert_eq!(
+        steps(&mended),
+        ["t.b[0]: drop depends-on group t.c, which closes the circle t.b[0] -> t.c[0] -> t.b[0]"]
+    );
+    let exported = export(&mended.snapshot);
+    let value = Json::parse(&exported).expect("JSON");
+    let listed = |at: usize| {
+        let pointer = format!("/resources/{at}/instances/0/dependencies");
+        value
+            .view()
+            .pointer(&pointer)
+            .map(|list| Json::from_view(list).as_str().to_owned())
+    };
+    assert_eq!(
+        [listed(0), listed(1), listed(2)],
+        [Some("[\"t.z\"]".into()), None, Some("[\"t.b\"]".into())]
+    );
+    assert_topological(&import(&exported).snapshot);
+}
+
+#[test]
+fn a_circle_of_groups_is_broken_for_all_their_members() {
+    let mended = repaired(&state(&[resource("a", 20, &["b"]), resource("b", 30, &["a"])]));
+    assert_eq!(mended.steps.len(), 20, "{:?}", steps(&mended));
+    assert_topological(&import(&export(&mended.snapshot)).snapshot);
+}
+
+#[test]
+fn an_instance_that_stands_twice_becomes_deposed_and_comes_out_so() {
+    let mended = repaired(&state(&[resource("a", 1, &[]), resource("a", 1, &[])]));
+    assert_eq!(
+        steps(&mended),
+        ["t.a[0]: make the later one deposed as repair01, for the key is taken"]
+    );
+    let again = import(&export(&mended.snapshot)).snapshot;
+    assert_eq!(again.entries.len(), 2);
+}
+
+#[test]
+fn a_state_that_breaks_nothing_is_read_the_same_when_it_is_to_be_repaired() {
+    let text = state(&[resource("a", 3, &["b"]), resource("b", 2, &["gone"])]);
+    let imported = import_broken(&text);
+    assert_eq!(imported, import(&text));
+    assert_eq!(repaired(&text).steps, []);
+}
+
+#[test]
+fn a_tangle_of_circles_ends() {
+    let names: Vec<_> = (0..40).map(|index| format!("r{index:02}")).collect();
+    let all: Vec<_> = names.iter().map(String::as_str).collect();
+    let tangle: Vec<_> = names.iter().map(|name| resource(name, 3, &all)).collect();
+    let text = state(&tangle);
+    assert!(violations(&text).len() >= 20);
+    repaired(&text);
+}
