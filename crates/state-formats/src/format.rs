@@ -1,7 +1,7 @@
 //! The formats, and which one some bytes have.
 
 use crate::error::{Error, Result};
-use crate::{terraform, unobin};
+use crate::{compression, pulumi, terraform, unobin};
 use std::fmt;
 use std::str::FromStr;
 
@@ -13,19 +13,22 @@ pub enum Format {
     Native,
     /// Terraform's and OpenTofu's state file, version 4.
     Terraform,
+    /// Pulumi's checkpoint or deployment, versions 0 to 4.
+    Pulumi,
     /// unobin's snapshot, as its release 0.4.0 writes it.
     Unobin,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Native, Self::Terraform, Self::Unobin];
+    pub const ALL: [Self; 4] = [Self::Native, Self::Terraform, Self::Pulumi, Self::Unobin];
 
     /// The name on a command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Native => "native",
             Self::Terraform => "terraform",
+            Self::Pulumi => "pulumi",
             Self::Unobin => "unobin",
         }
     }
@@ -61,6 +64,9 @@ impl FromStr for Format {
 /// [`Error::NoState`] for 0 bytes, [`Error::NotAState`] and [`Error::Version`] for what is known and refused (each says
 /// what it is), [`Error::Core`] for bytes that are no JSON, and [`Error::Unrecognised`] for JSON of another kind.
 pub fn detect(bytes: &[u8]) -> Result<Format> {
+    if compression::Packing::of(bytes).is_some() {
+        return detect(&compression::unpack(bytes.to_vec())?);
+    }
     let document = terraform::document(bytes)?;
     let root = document.root();
     if root.get("format-version").is_some() {
@@ -69,6 +75,9 @@ pub fn detect(bytes: &[u8]) -> Result<Format> {
         } else {
             Format::Native
         });
+    }
+    if pulumi::is_it(&document) {
+        return Ok(Format::Pulumi);
     }
     if root.get("version").is_none() {
         let reason = if root.members().is_none() {

@@ -19,6 +19,9 @@ mod render;
 mod sensitive;
 mod version;
 
+pub(crate) use attributes::push_token;
+pub(crate) use extension::Original;
+pub(crate) use original::{Kept, choose, pieces};
 pub(crate) use version::{check_version, document};
 
 use crate::TERRAFORM;
@@ -26,7 +29,6 @@ use crate::error::{Error, Result};
 use crate::imported::{ForeignMeta, Imported};
 use draft::Draft;
 use extension::StateFacts;
-use original::Kept;
 use parse::Parsed;
 use render::Header;
 use state_core::digest::{Digest, Digester};

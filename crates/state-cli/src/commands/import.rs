@@ -1,6 +1,7 @@
 //! `import`: take over a state from a file.
 
 mod document;
+mod secrets;
 mod summary;
 mod target;
 
@@ -29,7 +30,7 @@ use target::Target;
 pub(crate) struct Args {
     /// The file; `-` reads from stdin.
     file: PathBuf,
-    /// The file's format: `terraform`, `unobin` or `native`. Told from the content by default.
+    /// The file's format: `terraform`, `pulumi`, `unobin` or `native`. Told from the content by default.
     #[arg(long)]
     format: Option<Format>,
     /// Take it even if lineage or serial don't fit, or operations are pending. The history says that it was forced.
@@ -39,10 +40,24 @@ pub(crate) struct Args {
     #[arg(long)]
     repair: bool,
     #[command(flatten)]
+    secrets: Secrets,
+    #[command(flatten)]
     sealing: NewStack,
     /// What to remember in the history.
     #[arg(long, short)]
     message: Option<String>,
+}
+
+/// What becomes of secrets that another system encrypted.
+#[derive(Debug, clap::Args)]
+struct Secrets {
+    /// Open the secrets that Pulumi encrypted with a passphrase: the stack's own policy seals them from then on. They go
+    /// out as they came in, until they change. The passphrase is in PULUMI_CONFIG_PASSPHRASE, or in a file.
+    #[arg(long)]
+    open_secrets: bool,
+    /// With `--open-secrets`: the file that holds the passphrase. Default: PULUMI_CONFIG_PASSPHRASE_FILE.
+    #[arg(long, value_name = "FILE", requires = "open_secrets")]
+    secrets_passphrase_file: Option<PathBuf>,
 }
 
 /// What became of it.
@@ -53,7 +68,7 @@ enum Outcome {
 
 /// Imports.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let mut source = document::read(context, &args.file, args.format, args.repair)?;
+    let mut source = document::read(context, args)?;
     let repaired = if args.repair {
         Some(repair(context, &mut source)?)
     } else {

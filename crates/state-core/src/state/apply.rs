@@ -173,6 +173,11 @@ impl State {
                 }
             }
         }
+        for operation in &rebase.pending {
+            if next.pending.iter().all(|known| known.id != operation.id) {
+                next.pending.push_back(Arc::new(operation.clone()));
+            }
+        }
         next.recent.push(rebase.id, true);
         *self = next;
         Ok(())

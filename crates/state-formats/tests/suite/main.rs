@@ -4,6 +4,7 @@ mod edits;
 mod fixtures;
 mod given;
 mod properties;
+mod pulumi;
 mod refusals;
 mod unobin;
 mod verdicts;

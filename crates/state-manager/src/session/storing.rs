@@ -3,9 +3,10 @@
 use super::Session;
 use crate::queue::Published;
 use crate::snapshots;
+use crate::update::check_size;
 use state_core::repair;
 use state_core::verify::{self, Violation};
-use state_core::{Entropy, Entry, Error, Result, Snapshot, SnapshotRef, Uid};
+use state_core::{Entropy, Entry, Error, Op, PendingOperation, Result, Snapshot, SnapshotRef, Uid};
 use std::sync::Arc;
 
 /// Says what becomes of a snapshot that may break rules; the words name it in errors.
@@ -24,6 +25,32 @@ impl Session {
         snapshot: Snapshot,
     ) -> Result<(SnapshotRef, Arc<Snapshot>, Vec<Violation>)> {
         self.store_as(snapshot, mend).await
+    }
+
+    /// What is pending in a snapshot from another system, as it is stored here: under the uids of the entries that it is
+    /// about.
+    pub(super) fn adopted(
+        &self,
+        mut pending: Vec<PendingOperation>,
+        snapshot: &Snapshot,
+    ) -> Result<Vec<PendingOperation>> {
+        let entropy = &*self.stack.environment().entropy;
+        for operation in &mut pending {
+            let Some(entry) = &mut operation.entry else {
+                continue;
+            };
+            let same = snapshot
+                .entries
+                .iter()
+                .find(|known| known.key() == operation.target);
+            let known = same.filter(|_| matches!(operation.op, Op::Update | Op::Read));
+            let uid = known.and_then(|known| known.uid);
+            let mut open = Entry::clone(entry);
+            open.uid = uid.or(open.uid).or_else(|| Some(Uid::random(entropy)));
+            *entry = self.seal.entry(open)?.into();
+            check_size(entry)?;
+        }
+        Ok(pending)
     }
 
     async fn store_as(

@@ -182,10 +182,20 @@ impl Bench {
     }
 
     fn rebase(&mut self, snapshot: &Arc<Snapshot>, cause: RebaseCause) -> Checked {
-        let snapshot = self.store(snapshot);
+        let reference = self.store(snapshot);
+        // Only what comes from another system brings its pending operations along.
+        let pending = match cause {
+            RebaseCause::Import { foreign: Some(_) } => snapshot.pending_operations.clone(),
+            _ => Vec::new(),
+        };
         let id = self.mutation();
-        self.apply(Record::Rebase(Rebase { id, snapshot, cause }))
-            .map(drop)
+        let rebase = Rebase {
+            id,
+            snapshot: reference,
+            cause,
+            pending,
+        };
+        self.apply(Record::Rebase(rebase)).map(drop)
     }
 
     fn store(&mut self, snapshot: &Arc<Snapshot>) -> SnapshotRef {

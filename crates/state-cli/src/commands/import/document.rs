@@ -1,12 +1,13 @@
 //! The document that is imported.
 
+use super::{Args, secrets};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
 use crate::mask::MASKED;
-use state_core::ErrorKind;
-use state_formats::{Format, Imported, detect, import_broken, import_owned};
+use state_core::{ErrorKind, verify};
+use state_formats::{Format, Imported, Packing, detect, import_broken, import_owned, unpack};
 use std::io::Read;
 use std::path::Path;
 
@@ -16,13 +17,10 @@ pub(super) struct Source {
     pub(super) imported: Imported,
 }
 
-/// Reads and understands a file, or stdin.
-pub(super) fn read(
-    context: &Context,
-    file: &Path,
-    format: Option<Format>,
-    repair: bool,
-) -> Result<Source, CliError> {
+/// Reads and understands a file, or stdin. What breaks integrity is refused before anything is made, unless it is to be
+/// repaired.
+pub(super) fn read(context: &Context, args: &Args) -> Result<Source, CliError> {
+    let file = &*args.file;
     let name = if file == Path::new("-") {
         "stdin".to_owned()
     } else {
@@ -31,20 +29,37 @@ pub(super) fn read(
     let bytes = bytes(file).map_err(|source| {
         CliError::io(name.clone(), &source).with_hint("name a file that can be read, or `-` for stdin")
     })?;
+    let packing = Packing::of(&bytes);
+    let bytes = unpack(bytes).map_err(|error| failed(&name, error))?;
     refuse_masked(&name, &bytes)?;
-    let format = match format {
+    let format = match args.format {
         Some(format) => format,
         None => detect(&bytes).map_err(|error| failed(&name, error))?,
     };
     let clock = &*context.environment.clock;
-    let imported = if repair {
+    let imported = if args.repair {
         import_broken(&bytes, format, clock)
     } else {
         import_owned(bytes, format, clock)
     };
     let mut imported = imported.map_err(|error| failed(&name, error))?;
+    if !args.repair {
+        verify::check(&*name, &imported.snapshot).map_err(broken)?;
+    }
+    if args.secrets.open_secrets {
+        secrets::open(&name, &args.secrets, &mut imported)?;
+    }
+    if let Some(packing) = packing {
+        let note = format!("the file was packed with {packing}; `statectl export` prints it unpacked");
+        imported.notes.push(note);
+    }
     let pending = imported.snapshot.pending_operations.len();
-    if pending > 0 {
+    if pending > 0 && imported.foreign.is_some() {
+        let what = count(pending, "operation of the file is", "operations of the file are");
+        imported
+            .notes
+            .push(format!("{what} pending here as well: `statectl pending list`"));
+    } else if pending > 0 {
         let what = count(
             pending,
             "pending operation of the file isn't",
@@ -61,6 +76,13 @@ pub(super) fn read(
         );
     }
     Ok(Source { format, imported })
+}
+
+/// That a state is understood and breaks rules.
+fn broken(error: state_core::Error) -> CliError {
+    CliError::from(error).with_hint(
+        "nothing was written; `statectl import --repair FILE` shows what it would mend, and asks before it does",
+    )
 }
 
 /// A masked export says so at its beginning: taken back, it would put placeholders in the place of secrets.
@@ -89,9 +111,9 @@ fn bytes(file: &Path) -> std::io::Result<Vec<u8>> {
 /// An error of the formats, told about a file.
 pub(super) fn failed(object: &str, error: state_formats::Error) -> CliError {
     let hint = match &error {
-        state_formats::Error::Unrecognised { .. } => {
-            Some("name the format: `--format terraform`, `--format unobin` or `--format native`")
-        }
+        state_formats::Error::Unrecognised { .. } => Some(
+            "name the format: `--format terraform`, `--format pulumi`, `--format unobin` or `--format native`",
+        ),
         other if other.kind() == ErrorKind::Invalid => {
             Some("nothing was written; mend the file and import it again")
         }
