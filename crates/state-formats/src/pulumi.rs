@@ -122,7 +122,7 @@ fn import_as(bytes: Vec<u8>, clock: &dyn Clock, mode: Mode) -> Result<Imported> 
         lineage: facts.identity.clone(),
         serial: 0,
     };
-    remember(&mut snapshot, facts, &kept)?;
+    remember(&mut snapshot, facts, &kept, parsed.is_mended)?;
     Ok(Imported {
         snapshot,
         foreign: Some(foreign),
@@ -130,13 +130,14 @@ fn import_as(bytes: Vec<u8>, clock: &dyn Clock, mode: Mode) -> Result<Imported> 
     })
 }
 
-/// Puts into a snapshot's extension whatever makes its export give the text again.
-fn remember(snapshot: &mut Snapshot, mut facts: StateFacts, text: &Kept) -> Result<()> {
+/// Puts into a snapshot's extension whatever makes its export give the text again; of a header that was mended, the text
+/// doesn't hold any more.
+fn remember(snapshot: &mut Snapshot, mut facts: StateFacts, text: &Kept, is_mended: bool) -> Result<()> {
     facts.store(snapshot)?;
     let mut digester = Digester::default();
     write(snapshot, &facts, &mut |piece| digester.add(piece.as_bytes()))?;
     let rendering = digester.finish();
-    if rendering == text.digest {
+    if rendering == text.digest || is_mended {
         return Ok(());
     }
     facts.original = Some(Original {

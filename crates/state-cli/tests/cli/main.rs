@@ -15,6 +15,7 @@ mod inspect;
 mod json;
 mod locks;
 mod logs;
+mod pulumi;
 mod reading;
 mod sandbox;
 mod schemas;

@@ -20,6 +20,8 @@ pub(super) struct Parsed {
     /// The version of Pulumi that wrote it.
     pub(super) engine: String,
     pub(super) notes: Vec<String>,
+    /// Whether the header isn't what the text says any more.
+    pub(super) is_mended: bool,
 }
 
 /// Reads a document, and checks all of it.
@@ -35,6 +37,7 @@ pub(super) fn read(document: Document<'_>, mode: Mode) -> Result<Parsed> {
         pending: Vec::new(),
         engine: String::new(),
         notes: Vec::new(),
+        is_mended: false,
     };
     let mut magic = None;
     if let Some(deployment) = envelope.deployment {
@@ -55,6 +58,7 @@ pub(super) fn read(document: Document<'_>, mode: Mode) -> Result<Parsed> {
             .map_or(&*name, |(_, rest)| rest);
         parsed.facts.identity = name.to_owned();
     }
+    parsed.is_mended = magic.is_some();
     parsed.facts.frame = Some(frame::make(document.root(), &envelope, magic.as_deref()));
     parsed.facts.features = envelope.features;
     Ok(parsed)

@@ -26,6 +26,10 @@ pub(crate) fn try_import_as(bytes: &[u8], format: Format) -> Result<Imported, Er
     state_formats::import(bytes, format, &Still)
 }
 
+pub(crate) fn try_import_broken(bytes: &[u8], format: Format) -> Result<Imported, Error> {
+    state_formats::import_broken(bytes, format, &Still)
+}
+
 pub(crate) fn import(text: &str) -> Imported {
     try_import(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }

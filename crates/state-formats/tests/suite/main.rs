@@ -3,7 +3,7 @@
 mod edits;
 mod fixtures;
 mod given;
-mod properties;
+pub(crate) mod properties;
 mod pulumi;
 mod refusals;
 mod unobin;

@@ -1,5 +1,6 @@
 //! Deployments to start from.
 
+use super::text::exported;
 use crate::given::try_import_as;
 use serde_json::{Value, json};
 use state_core::{Snapshot, repair};
@@ -11,7 +12,6 @@ pub(crate) const AWS: &str = "urn:pulumi:dev::shop::pulumi:providers:aws::west";
 pub(crate) const AWS_ID: &str = "5f1b1f8e-6b2c-4b1d-9a39-0b6a3f6f0a01";
 pub(crate) const SIGNATURE: &str = "4dabf18193072939515e22adb298388d";
 pub(crate) const SECRET: &str = "1b47061264138c4ac30d75fd1eb44270";
-pub(crate) const MAGIC_3_1: &str = "2c2ba4ee1f4f5a2f0ce60a3a6bd8e7c6dd7b4f9a1d53a5a2d79e4bd3bdbf2b4b";
 
 /// The URN of a resource of this type and name.
 pub(crate) fn urn(kind: &str, name: &str) -> String {
@@ -63,19 +63,6 @@ pub(crate) fn deployment(resources: &[Value]) -> Value {
     })
 }
 
-/// As `pulumi stack export` prints it: in the order of the keys, indented by four spaces.
-pub(crate) fn exported(document: &Value) -> String {
-    let mut bytes = Vec::new();
-    let formatter = serde_json::ser::PrettyFormatter::with_indent(b"    ");
-    let mut serializer = serde_json::Serializer::with_formatter(&mut bytes, formatter);
-    serde::Serialize::serialize(document, &mut serializer).expect("a value");
-    let text = String::from_utf8(bytes).expect("JSON is UTF-8");
-    text.replace('<', "\\u003c")
-        .replace('>', "\\u003e")
-        .replace('&', "\\u0026")
-        + "\n"
-}
-
 pub(crate) fn try_import(text: &str) -> Result<Imported, Error> {
     try_import_as(text.as_bytes(), Format::Pulumi)
 }
@@ -87,6 +74,11 @@ pub(crate) fn import(text: &str) -> Imported {
 pub(crate) fn export(snapshot: &Snapshot) -> String {
     let bytes = state_formats::export(snapshot, Format::Pulumi).unwrap_or_else(|error| panic!("{error}"));
     String::from_utf8(bytes).expect("a state is UTF-8")
+}
+
+/// A deployment of these resources as `pulumi stack export` prints it.
+pub(crate) fn text_of(resources: &[Value]) -> String {
+    exported(&deployment(resources))
 }
 
 pub(crate) fn value(text: &str) -> Value {
