@@ -154,6 +154,10 @@ fn a_field_of_the_wrong_type_is_refused_with_its_path() {
             &format!(".{key}"),
         );
     }
+}
+
+#[test]
+fn a_name_that_names_nothing_is_refused_with_its_path() {
     field_refused(
         "propertyDependencies",
         json!({"a": [7]}),

@@ -3,7 +3,7 @@
 use super::given::{AWS, AWS_ID, SECRET, SIGNATURE, STACK, export, import, shop, text_of, urn, value};
 use super::text::{compact, exported};
 use crate::given::{entry, stored, try_import_as, with_resources};
-use serde_json::{Value, json};
+use serde_json::json;
 use state_core::entry::Provider;
 use state_core::{Dependency, EntryType, Json, Snapshot};
 use state_formats::{Error, Format, ImportVerdict, Refusal, check_import};
@@ -11,14 +11,6 @@ use std::sync::Arc;
 
 fn database() -> String {
     urn("aws:rds/instance:Instance", "db")
-}
-
-fn lists(snapshot: &Snapshot) -> Vec<Value> {
-    let document = value(&export(snapshot));
-    document["deployment"]["resources"]
-        .as_array()
-        .expect("a list")
-        .clone()
 }
 
 #[test]
@@ -63,7 +55,7 @@ fn a_state_is_mapped_field_by_field() {
     };
     assert_eq!(entry.provider, Some(provider));
     let net = Dependency::Entry(urn("aws:ec2/vpc:Vpc", "net").parse().expect("an address"));
-    assert_eq!(entry.depends_on, [net.clone()]);
+    assert_eq!(entry.depends_on, std::slice::from_ref(&net));
     assert_eq!(entry.property_dependencies["password"], []);
     assert_eq!(entry.property_dependencies["size"], [net]);
     assert_eq!(entry.sensitive_inputs, ["/password"]);

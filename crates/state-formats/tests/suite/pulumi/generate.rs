@@ -69,8 +69,9 @@ fn properties(choices: &mut Choices, depth: usize) -> Value {
 
 /// A list of some of these, perhaps with one twice.
 fn some(choices: &mut Choices, pool: &[String]) -> Vec<String> {
-    (0..choices.below(3))
-        .filter_map(|_| (!pool.is_empty()).then(|| pool[choices.below(pool.len())].clone()))
+    let count = if pool.is_empty() { 0 } else { choices.below(3) };
+    (0..count)
+        .map(|_| pool[choices.below(pool.len())].clone())
         .collect()
 }
 
@@ -273,13 +274,13 @@ pub(crate) fn document(choices: &mut Choices) -> Value {
             json!({"type": "cloud", "state": {"url": "awskms://k", "encryptedkey": "AAAA"}}),
         );
     }
-    if let (false, Some(resource)) = (resources.is_empty(), resources.last()) {
-        if yes(choices) {
-            let operations: Vec<Value> = (0..=choices.below(2))
-                .map(|_| json!({"resource": resource, "type": of(choices, &OPERATIONS)}))
-                .collect();
-            set("pending_operations", operations.into());
-        }
+    if let Some(resource) = resources.last()
+        && yes(choices)
+    {
+        let operations: Vec<Value> = (0..=choices.below(2))
+            .map(|_| json!({"resource": resource, "type": of(choices, &OPERATIONS)}))
+            .collect();
+        set("pending_operations", operations.into());
     }
     if !resources.is_empty() || yes(choices) {
         set("resources", resources.into());
