@@ -1,6 +1,6 @@
 //! Reads one resource into an entry.
 
-use super::facts::{self, EntryFacts, Kept, Side};
+use super::facts::{self, EntryFacts, Kept};
 use super::field::{self, Home};
 use super::{digest_id, urn, value};
 use crate::PULUMI;
@@ -375,14 +375,4 @@ fn order(members: &Members<'_>) -> Vec<String> {
         return Vec::new();
     }
     members.iter().map(|(key, _)| key.to_string()).collect()
-}
-
-impl Side {
-    /// What an entry has there.
-    pub(super) fn of(self, entry: &Entry) -> Option<&Properties> {
-        match self {
-            Self::Inputs => entry.inputs.as_ref(),
-            Self::Outputs => entry.outputs.as_ref(),
-        }
-    }
 }

@@ -6,7 +6,7 @@
 
 use super::facts::{self, EntryFacts, Opened, Side, StateFacts};
 use super::settle;
-use super::value::{self, Envelope};
+use super::value;
 use super::wrap::replaced;
 use crate::PULUMI;
 use crate::error::{Error, Result};
@@ -176,15 +176,13 @@ impl Opener {
         }
         let mut stretches = Vec::new();
         for (pointer, view) in found {
-            let envelope = value::envelope(view).map_err(|(_, message)| refuse(message))?;
-            let (ciphertext, plaintext) = match envelope {
-                Envelope::Plaintext(text) => (None, text.as_str().unwrap_or_default().into_owned()),
-                Envelope::Ciphertext(text) => {
-                    let ciphertext = text.as_str().unwrap_or_default().into_owned();
-                    let plain = self
-                        .decrypt(&ciphertext)
-                        .and_then(|plain| String::from_utf8(plain.to_vec()).ok());
-                    let Some(plain) = plain else {
+            // The envelope was checked just now: it has exactly one of the two.
+            let text = |key| view.get(key).and_then(|text| text.as_str().map(String::from));
+            let (ciphertext, plaintext) = match text("ciphertext") {
+                None => (None, text("plaintext").unwrap_or_default()),
+                Some(ciphertext) => {
+                    let plain = self.decrypt(&ciphertext);
+                    let Some(plain) = plain.and_then(|plain| String::from_utf8(plain.to_vec()).ok()) else {
                         return Err(refuse(format!(
                             "the secret at {pointer} doesn't open: it was changed"
                         )));
@@ -218,6 +216,16 @@ fn of_entry(entry: &Entry, error: Error) -> Error {
     match error {
         Error::Secrets { reason } => refuse(format!("{}: {reason}", entry.key())),
         other => other,
+    }
+}
+
+impl Side {
+    /// What an entry has there.
+    fn of(self, entry: &Entry) -> Option<&Properties> {
+        match self {
+            Self::Inputs => entry.inputs.as_ref(),
+            Self::Outputs => entry.outputs.as_ref(),
+        }
     }
 }
 

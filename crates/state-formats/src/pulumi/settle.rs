@@ -21,8 +21,10 @@ pub(super) fn settle(snapshot: &mut Snapshot) -> Result<()> {
             Arc::make_mut(entry).deposed = Some(key);
             taken.insert(entry.key());
         }
-        let provider = entry.provider.as_ref().filter(|_| entry.pending_replacement);
-        if provider.is_some_and(|provider| !seen.contains(&provider.address)) {
+        let is_external = entry.external && awaits_replacement(entry)?;
+        let provider = entry.provider.as_ref();
+        let is_unmet = provider.is_some_and(|provider| is_external || !seen.contains(&provider.address));
+        if is_unmet && (is_external || entry.pending_replacement) {
             forget_provider(entry)?;
         }
         seen.insert(entry.address.clone());
@@ -46,6 +48,16 @@ fn free_key(entry: &Entry, taken: &HashSet<EntryKey>) -> Result<DeposedKey> {
         number += 1;
     }
     Ok(key)
+}
+
+/// Whether an external resource awaits its replacement: a mark that the model doesn't have there.
+fn awaits_replacement(entry: &Entry) -> Result<bool> {
+    let known = facts::of_entry(entry)?;
+    let mark = known
+        .kept
+        .get("pendingReplacement")
+        .and_then(|kept| kept.was.as_ref());
+    Ok(mark.is_some_and(|mark| mark.as_str() == "true"))
 }
 
 /// What awaits its replacement may name a provider that is gone: legal there, so it is kept and not judged.

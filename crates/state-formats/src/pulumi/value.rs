@@ -18,14 +18,6 @@ const FLOAT: &str = "8ad145fe-0d11-4827-bfd7-1abcbf086f5c";
 /// What is wrong, and where.
 pub(super) type Refused<'a> = (View<'a>, String);
 
-/// What a secret envelope holds.
-pub(super) enum Envelope<'a> {
-    /// Encrypted by the stack's secrets provider.
-    Ciphertext(View<'a>),
-    /// The value's JSON text as a string.
-    Plaintext(View<'a>),
-}
-
 /// Checks all special values in one, and gives the pointers of the outermost secrets to `found`.
 pub(super) fn check<'a>(
     view: View<'a>,
@@ -66,7 +58,7 @@ fn check_special<'a>(view: View<'a>, signature: View<'a>) -> Result<Special, Ref
     let text = |key: &str| view.get(key).and_then(|value| value.as_str());
     match signature.as_str().as_deref() {
         Some(SECRET) => {
-            envelope(view)?;
+            check_envelope(view)?;
             return Ok(Special::Secret);
         }
         Some(ASSET | ARCHIVE) => {}
@@ -94,13 +86,13 @@ fn is_base64(text: &str) -> bool {
     text.len().is_multiple_of(4) && text.len() - digits.len() <= 2 && digits.bytes().all(is_digit)
 }
 
-/// What is in a secret envelope: exactly one of the two.
-pub(super) fn envelope(view: View<'_>) -> Result<Envelope<'_>, Refused<'_>> {
+/// A secret has exactly one of the two: the ciphertext, or the JSON text of its value.
+fn check_envelope(view: View<'_>) -> Result<(), Refused<'_>> {
     let refuse = |at, message: &str| Err((at, message.to_owned()));
     match (view.get("ciphertext"), view.get("plaintext")) {
-        (Some(ciphertext), None) if ciphertext.kind() == Kind::String => Ok(Envelope::Ciphertext(ciphertext)),
+        (Some(ciphertext), None) if ciphertext.kind() == Kind::String => Ok(()),
         (None, Some(plaintext)) => match plaintext.as_str() {
-            Some(text) if Json::parse(&text).is_ok() => Ok(Envelope::Plaintext(plaintext)),
+            Some(text) if Json::parse(&text).is_ok() => Ok(()),
             Some(_) => refuse(
                 plaintext,
                 "the `plaintext` of a secret is the JSON text of its value",

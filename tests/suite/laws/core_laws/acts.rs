@@ -183,11 +183,13 @@ impl Bench {
 
     fn rebase(&mut self, snapshot: &Arc<Snapshot>, cause: RebaseCause) -> Checked {
         let reference = self.store(snapshot);
-        // Only what comes from another system brings its pending operations along.
-        let pending = match cause {
+        // Only what comes from another system brings its pending operations along. None has come back with a result of
+        // ours.
+        let mut pending = match cause {
             RebaseCause::Import { foreign: Some(_) } => snapshot.pending_operations.clone(),
             _ => Vec::new(),
         };
+        pending.iter_mut().for_each(|operation| operation.result = None);
         let id = self.mutation();
         let rebase = Rebase {
             id,

@@ -144,9 +144,14 @@ fn what_awaits_its_replacement_may_name_a_provider_that_is_gone() {
     let broken = import(&text_of(&list)).snapshot;
     assert!(!state_core::verify::verify(&broken).is_valid());
     list[1]["pendingReplacement"] = true.into();
-    let snapshot = import(&text_of(&list)).snapshot;
-    assert!(state_core::verify::verify(&snapshot).is_valid());
-    assert_eq!(export(&stored(&snapshot)), text_of(&list));
+    for external in [false, true] {
+        if external {
+            list[1]["external"] = true.into();
+        }
+        let snapshot = import(&text_of(&list)).snapshot;
+        assert!(state_core::verify::verify(&snapshot).is_valid());
+        assert_eq!(export(&stored(&snapshot)), text_of(&list));
+    }
 }
 
 #[test]
