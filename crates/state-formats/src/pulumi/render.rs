@@ -9,7 +9,7 @@ use crate::error::Result;
 use state_core::json::write_string;
 use state_core::{Dependency, Entry, EntryType, Json, Properties, Snapshot};
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 
 /// Takes the text, piece by piece.
 type Sink<'o> = dyn FnMut(&str) + 'o;
@@ -160,11 +160,11 @@ pub(super) fn resource(entry: &Entry, outputs: Option<Properties>, out: &mut Str
     members.out.push('{');
     let unknown = members.unknown();
     let standard = FIELDS.iter().map(|(key, _)| *key).chain(unknown);
-    let in_order = |key: &str| facts.order.iter().any(|known| known == key);
+    let in_order: HashSet<&str> = facts.order.iter().map(String::as_str).collect();
     for key in &facts.order {
         members.write(key)?;
     }
-    for key in standard.filter(|key| !in_order(key)) {
+    for key in standard.filter(|key| !in_order.contains(key)) {
         members.write(key)?;
     }
     members.out.push('}');

@@ -291,7 +291,7 @@ impl<'a> Reader<'a, '_> {
 }
 
 /// The deposed key of what has this id.
-pub(super) fn deposed_key(id: &str) -> state_core::Result<DeposedKey> {
+fn deposed_key(id: &str) -> state_core::Result<DeposedKey> {
     let mut key = digest_id(&["deposed", id]).to_string();
     key.truncate(8);
     DeposedKey::new(key)
@@ -344,17 +344,26 @@ fn mark_secrets(entry: &mut Entry, members: &Members<'_>) {
     entry.sensitive_outputs = secrets(entry.outputs.as_ref());
     let Some(outputs) = &entry.outputs else { return };
     let named = member(members, "additionalSecretOutputs").and_then(|names| names.elements());
-    for name in named.into_iter().flatten().filter_map(|name| name.as_str()) {
+    let named: HashSet<_> = named
+        .into_iter()
+        .flatten()
+        .filter_map(|name| name.as_str())
+        .collect();
+    if named.is_empty() {
+        return;
+    }
+    let known: HashSet<String> = entry.sensitive_outputs.iter().cloned().collect();
+    for (name, _) in outputs.view().members().into_iter().flatten() {
         let mut pointer = String::new();
         crate::terraform::push_token(&mut pointer, &name);
-        if outputs.get(&name).is_some() && !entry.sensitive_outputs.contains(&pointer) {
+        if named.contains(&name) && !known.contains(&pointer) {
             entry.sensitive_outputs.push(pointer);
         }
     }
 }
 
 /// The pointers of the secrets in one side.
-pub(super) fn secrets(side: Option<&Properties>) -> Vec<String> {
+fn secrets(side: Option<&Properties>) -> Vec<String> {
     let mut pointers = Vec::new();
     if let Some(side) = side
         && side.json().as_str().contains(value::SIGNATURE)

@@ -2,24 +2,28 @@
 //! replacement, the outputs of the stack.
 
 use super::facts::{self, Kept};
-use super::resource::deposed_key;
 use super::{field, urn};
 use crate::PULUMI;
 use crate::error::Result;
 use state_core::json::{Json, ObjectWriter, Properties};
 use state_core::{DeposedKey, Entry, EntryKey, SharedEntry, Snapshot};
-use std::collections::{BTreeSet, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Settles the keys and references of all entries.
 pub(super) fn settle(snapshot: &mut Snapshot) -> Result<()> {
-    let mut taken: HashSet<EntryKey> = HashSet::new();
+    // How many have the same URN and id already.
+    let mut taken: HashMap<EntryKey, usize> = HashMap::new();
     let mut seen = HashSet::new();
     for entry in &mut snapshot.entries {
         if entry.deposed.is_some() {
-            let key = free_key(entry, &taken)?;
-            Arc::make_mut(entry).deposed = Some(key);
-            taken.insert(entry.key());
+            // The key depends on nothing but the object's id, as long as ids differ.
+            let count = taken.entry(entry.key()).or_default();
+            *count += 1;
+            if let (2.., Some(first)) = (*count, &entry.deposed) {
+                let key = DeposedKey::new(format!("{first}-{count}"))?;
+                Arc::make_mut(entry).deposed = Some(key);
+            }
         }
         let is_external = entry.external && awaits_replacement(entry)?;
         let provider = entry.provider.as_ref();
@@ -30,24 +34,6 @@ pub(super) fn settle(snapshot: &mut Snapshot) -> Result<()> {
         seen.insert(entry.address.clone());
     }
     Ok(())
-}
-
-/// A key that depends on nothing but the object's id, as long as ids differ.
-fn free_key(entry: &Entry, taken: &HashSet<EntryKey>) -> Result<DeposedKey> {
-    let first = deposed_key(entry.id.as_deref().unwrap_or_default())?;
-    let is_free = |key: &DeposedKey| {
-        !taken.contains(&EntryKey {
-            address: entry.address.clone(),
-            deposed: Some(key.clone()),
-        })
-    };
-    let mut key = first.clone();
-    let mut number = 2;
-    while !is_free(&key) {
-        key = DeposedKey::new(format!("{first}-{number}"))?;
-        number += 1;
-    }
-    Ok(key)
 }
 
 /// Whether an external resource awaits its replacement: a mark that the model doesn't have there.

@@ -6,7 +6,8 @@ use crate::snapshots;
 use crate::update::check_size;
 use state_core::repair;
 use state_core::verify::{self, Violation};
-use state_core::{Entropy, Entry, Error, Op, PendingOperation, Result, Snapshot, SnapshotRef, Uid};
+use state_core::{Entropy, Entry, EntryKey, Error, Op, PendingOperation, Result, Snapshot, SnapshotRef, Uid};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Says what becomes of a snapshot that may break rules; the words name it in errors.
@@ -34,17 +35,21 @@ impl Session {
         mut pending: Vec<PendingOperation>,
         snapshot: &Snapshot,
     ) -> Result<Vec<PendingOperation>> {
+        if pending.is_empty() {
+            return Ok(pending);
+        }
         let entropy = &*self.stack.environment().entropy;
+        let uids: HashMap<EntryKey, Uid> = snapshot
+            .entries
+            .iter()
+            .filter_map(|entry| Some((entry.key(), entry.uid?)))
+            .collect();
         for operation in &mut pending {
             let Some(entry) = &mut operation.entry else {
                 continue;
             };
-            let same = snapshot
-                .entries
-                .iter()
-                .find(|known| known.key() == operation.target);
-            let known = same.filter(|_| matches!(operation.op, Op::Update | Op::Read));
-            let uid = known.and_then(|known| known.uid);
+            let is_same = matches!(operation.op, Op::Update | Op::Read);
+            let uid = uids.get(&operation.target).copied().filter(|_| is_same);
             let mut open = Entry::clone(entry);
             open.uid = uid.or(open.uid).or_else(|| Some(Uid::random(entropy)));
             *entry = self.seal.entry(open)?.into();
