@@ -7,7 +7,9 @@ use crate::exit::ExitCode;
 use clap::ValueEnum;
 use state_core::head::Policy;
 use state_encrypt::{AgeKeys, Identities, Passphrase, Recipients, generate_identity};
-use state_formats::{OPAQUE_IN_ENTRY, OPAQUE_IN_SNAPSHOT, TERRAFORM};
+use state_formats::{
+    OPAQUE_IN_ENTRY, OPAQUE_IN_SNAPSHOT, PULUMI, PULUMI_OPAQUE_IN_ENTRY, PULUMI_OPAQUE_IN_SNAPSHOT, TERRAFORM,
+};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -21,7 +23,7 @@ const USER_FILE: &str = "statectl/identity.txt";
 const PASSPHRASE: &str = "STATECTL_PASSPHRASE";
 
 /// How the values of a new stack are stored.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct NewStack {
     /// What is sealed in a new stack: what is marked as sensitive, all values, or nothing.
     #[arg(long, env = "STATECTL_POLICY", value_enum, default_value_t = Sealing::Sensitive, value_name = "POLICY")]
@@ -145,11 +147,10 @@ pub(crate) fn keys(context: &Context) -> Result<Option<Arc<AgeKeys>>, CliError> 
         recipients.add_passphrase(passphrase);
     }
     let keys = AgeKeys::new(identities, recipients, entropy);
-    Ok(Some(Arc::new(keys.with_opaque(
-        TERRAFORM,
-        &OPAQUE_IN_ENTRY,
-        &OPAQUE_IN_SNAPSHOT,
-    ))))
+    let keys = keys
+        .with_opaque(TERRAFORM, &OPAQUE_IN_ENTRY, &OPAQUE_IN_SNAPSHOT)
+        .with_opaque(PULUMI, &PULUMI_OPAQUE_IN_ENTRY, &PULUMI_OPAQUE_IN_SNAPSHOT);
+    Ok(Some(Arc::new(keys)))
 }
 
 /// Makes the user's identity if none is at hand; from then on it is.

@@ -4,7 +4,7 @@ use state_core::diff::Value;
 use state_core::json::{JsonMap, ObjectWriter};
 use state_core::sensitive::{SecretStrings, covered_pointers, mask_entry, mask_outputs};
 use state_core::{Entry, Json, Properties, Snapshot, sealed};
-use state_formats::{OPAQUE_IN_ENTRY, OPAQUE_IN_SNAPSHOT};
+use state_formats::{OPAQUE_IN_ENTRY, OPAQUE_IN_SNAPSHOT, PULUMI_OPAQUE_IN_ENTRY, PULUMI_OPAQUE_IN_SNAPSHOT};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -68,7 +68,10 @@ pub(crate) fn snapshot(snapshot: &Snapshot) -> Snapshot {
             inputs: hide(inputs),
             outputs: hide(outputs),
             init_errors: entry.init_errors.iter().map(|text| shown_text(text)).collect(),
-            extensions: without(&entry.extensions, &OPAQUE_IN_ENTRY),
+            extensions: without(
+                &entry.extensions,
+                &[OPAQUE_IN_ENTRY, PULUMI_OPAQUE_IN_ENTRY].concat(),
+            ),
             unknown: JsonMap::new(),
             ..Entry::clone(entry)
         })
@@ -81,7 +84,10 @@ pub(crate) fn snapshot(snapshot: &Snapshot) -> Snapshot {
             .map(|(name, value)| (name, sealed::hidden(&value, HIDDEN)))
             .collect(),
         pending_operations: Vec::new(),
-        extensions: without(&snapshot.extensions, &OPAQUE_IN_SNAPSHOT),
+        extensions: without(
+            &snapshot.extensions,
+            &[OPAQUE_IN_SNAPSHOT, PULUMI_OPAQUE_IN_SNAPSHOT].concat(),
+        ),
         unknown: JsonMap::new(),
         ..snapshot.clone()
     }

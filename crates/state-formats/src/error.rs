@@ -41,10 +41,22 @@ pub enum Error {
         /// What is known about that version.
         reason: String,
     },
+    /// A state that is newer or older than what this build reads, or needs what it doesn't know.
+    #[error("{what}")]
+    Unreadable {
+        /// What it is, and what is missing.
+        what: String,
+    },
     /// The content doesn't say which format it has.
     #[error("the format can't be told: {reason}; name it")]
     Unrecognised {
         /// What is missing.
+        reason: String,
+    },
+    /// Secrets that can't be opened. Names no value.
+    #[error("the secrets of the state can't be opened: {reason}")]
+    Secrets {
+        /// Why.
         reason: String,
     },
     /// The snapshot holds what the foreign format can't say.
@@ -73,8 +85,8 @@ impl Error {
         match self {
             Self::Core(error) => error.kind(),
             Self::NoState | Self::NotAState { .. } | Self::Unrecognised { .. } => ErrorKind::Invalid,
-            Self::Version { .. } => ErrorKind::Format,
-            Self::Encrypted { .. } => ErrorKind::Sealed,
+            Self::Version { .. } | Self::Unreadable { .. } => ErrorKind::Format,
+            Self::Encrypted { .. } | Self::Secrets { .. } => ErrorKind::Sealed,
             Self::NotExportable { .. } => ErrorKind::Unsupported,
         }
     }
@@ -89,6 +101,22 @@ impl Error {
             object: "Terraform state".to_owned(),
             source,
         })
+    }
+
+    /// The same about a document of another kind.
+    pub(crate) fn about(self, document: &str) -> Self {
+        match self {
+            Self::Core(state_core::Error::Malformed { source, .. }) => {
+                Self::Core(state_core::Error::Malformed {
+                    object: document.to_owned(),
+                    source,
+                })
+            }
+            Self::NoState => Self::NotAState {
+                what: "the file has 0 bytes; restore its .bak file or a backup".to_owned(),
+            },
+            other => other,
+        }
     }
 
     pub(crate) fn not_exportable(object: impl Into<String>, reason: impl Into<String>) -> Self {

@@ -1,7 +1,7 @@
 //! The formats, and which one some bytes have.
 
 use crate::error::{Error, Result};
-use crate::{terraform, unobin};
+use crate::{compression, pulumi, terraform, unobin};
 use state_core::json::View;
 use std::fmt;
 use std::str::FromStr;
@@ -14,13 +14,15 @@ pub enum Format {
     Native,
     /// Terraform's and OpenTofu's state file, version 4.
     Terraform,
+    /// Pulumi's checkpoint or deployment, versions 0 to 4.
+    Pulumi,
     /// unobin's snapshot, as its release 0.4.0 writes it and as later ones do, if they don't encrypt it.
     Unobin,
 }
 
 impl Format {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Native, Self::Terraform, Self::Unobin];
+    pub const ALL: [Self; 4] = [Self::Native, Self::Terraform, Self::Pulumi, Self::Unobin];
 
     /// What is read in this format, for people.
     pub const fn reads(self) -> &'static str {
@@ -29,6 +31,10 @@ impl Format {
             Self::Terraform => {
                 "Terraform's and OpenTofu's states of version 4; versions 1 to 3, brought to version 4; OpenTofu's \
                  encrypted states with a passphrase (`pbkdf2`, `aes_gcm`; feature `opentofu-encryption`)"
+            }
+            Self::Pulumi => {
+                "checkpoints of versions 0 (bare) to 4 and `stack export` deployments, plain, gzip or zstd; secrets under a \
+                 passphrase on request (feature `pulumi-secrets`)"
             }
             Self::Unobin => {
                 "snapshots of release 0.4.0 and of later ones to 0.11, these also in their envelope, unless it is encrypted"
@@ -42,6 +48,9 @@ impl Format {
             Self::Native => "any stack, indented",
             Self::Terraform => {
                 "what came from Terraform: byte for byte until it changes, then as Terraform 1.11 writes version 4"
+            }
+            Self::Pulumi => {
+                "what came from Pulumi: byte for byte until it changes, then as Pulumi writes it; unpacked"
             }
             Self::Unobin => {
                 "as the release that wrote it, its envelope included; any stack that 0.4.0 can say"
@@ -57,6 +66,7 @@ impl Format {
                 "version 0; the backend pointer of a working directory; encrypted states whose key is elsewhere; keys that \
                  stand twice"
             }
+            Self::Pulumi => "features of version 4 that it doesn't know; later versions",
             Self::Unobin => "plans; what `env-key`, `kms` or `gcp-kms` encrypted",
         }
     }
@@ -77,6 +87,7 @@ impl Format {
         match self {
             Self::Native => "native",
             Self::Terraform => "terraform",
+            Self::Pulumi => "pulumi",
             Self::Unobin => "unobin",
         }
     }
@@ -112,6 +123,9 @@ impl FromStr for Format {
 /// [`Error::NoState`] for 0 bytes, [`Error::NotAState`], [`Error::Version`] and [`Error::Encrypted`] for what is known and
 /// refused (each says what it is), [`Error::Core`] for bytes that are no JSON, and [`Error::Unrecognised`] for JSON of another kind.
 pub fn detect(bytes: &[u8]) -> Result<Format> {
+    if compression::Packing::of(bytes).is_some() {
+        return detect(&compression::unpack(bytes.to_vec())?);
+    }
     let document = terraform::document(bytes)?;
     let root = document.root();
     terraform::check_neighbours(&root)?;
@@ -120,6 +134,9 @@ pub fn detect(bytes: &[u8]) -> Result<Format> {
     }
     if root.get("format-version").is_some() {
         return Ok(Format::Native);
+    }
+    if pulumi::is_it(&document) {
+        return Ok(Format::Pulumi);
     }
     if root.get("version").is_none() {
         let reason = if root.members().is_none() {
@@ -160,6 +177,7 @@ pub fn describe(bytes: &[u8], format: Format) -> String {
             "a snapshot of unobin, format version {}",
             number("format-version")
         ),
+        Format::Pulumi => format!("a state of Pulumi, version {}", number("version")),
         Format::Terraform => {
             let version = root.get("terraform_version").and_then(|view| view.as_str());
             let writer = version.filter(|text| terraform::is_version(text));

@@ -19,9 +19,10 @@ pub struct Imported {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ForeignMeta {
-    /// The system: `terraform` or `unobin`.
+    /// The system: `terraform`, `pulumi` or `unobin`.
     pub system: &'static str,
-    /// Its lineage, opaque; may be empty. unobin has none: its factory and deployment take its place.
+    /// Its lineage, opaque; may be empty. Pulumi and unobin have none: project and stack, or
+    /// factory and deployment, take its place.
     pub lineage: String,
     /// Its serial; 0 where the system counts none.
     pub serial: u64,

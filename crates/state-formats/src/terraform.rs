@@ -21,6 +21,9 @@ mod render;
 mod sensitive;
 mod version;
 
+pub(crate) use attributes::push_token;
+pub(crate) use extension::Original;
+pub(crate) use original::{Kept, choose, pieces};
 pub(crate) use version::{check_neighbours, check_version, document, is_version};
 
 use crate::TERRAFORM;
@@ -28,7 +31,6 @@ use crate::error::{Error, Result};
 use crate::imported::{ForeignMeta, Imported};
 use draft::Draft;
 use extension::StateFacts;
-use original::Kept;
 use parse::Parsed;
 use render::Header;
 use state_core::dag::Cycle;

@@ -253,12 +253,6 @@ pub(crate) fn identity_of(snapshot: &Snapshot) -> Result<Option<String>> {
     Ok(facts.map(|facts| identity(&snapshot.factory.name, &facts.deployment_id)))
 }
 
-/// Whether nothing happened to a snapshot since it was imported.
-pub(crate) fn is_untouched(snapshot: &Snapshot) -> bool {
-    let known = snapshot.foreign_serials.get(UNOBIN);
-    known.is_some_and(|known| snapshot.serial.is_none_or(|serial| serial <= known.at))
-}
-
 /// Writes a snapshot as unobin does.
 pub(crate) fn export(snapshot: &Snapshot) -> Result<String> {
     let facts = facts(snapshot)?;
@@ -282,7 +276,7 @@ pub(crate) fn export(snapshot: &Snapshot) -> Result<String> {
         return Ok(codec::encode_pretty(&out));
     };
     out.stack = facts.deployment_id;
-    if is_untouched(snapshot) {
+    if crate::verdict::is_untouched(snapshot, UNOBIN) {
         out.generated_at = facts.generated_at;
     }
     let places: BTreeMap<&Address, usize> = facts.order.iter().zip(0..).collect();

@@ -1,8 +1,9 @@
-//! May an imported state replace the one that a stack has? Terraform's rules, with one hole closed, and unobin's.
+//! May an imported state replace the one that a stack has? Terraform's rules, with one hole closed, and those of systems
+//! that count no serial.
 
 use crate::error::Result;
 use crate::imported::Imported;
-use crate::{UNOBIN, terraform, unobin};
+use crate::{PULUMI, UNOBIN, pulumi, terraform, unobin};
 use state_core::{Serial, Snapshot};
 use std::fmt;
 
@@ -92,8 +93,8 @@ struct Meta {
 ///
 /// A stack without entries and outputs takes anything. Otherwise the lineages must agree, and the serial must be
 /// higher, or equal with equal content. A state without lineage may follow another one without, but doesn't replace
-/// a lineage that is known (Terraform lets it). unobin's states have neither: there factory and deployment must
-/// agree, and the stack must be as it was imported. Whoever forces an import doesn't ask.
+/// a lineage that is known (Terraform lets it). Those of Pulumi and unobin have neither: there project and stack, or
+/// factory and deployment, must agree, and the stack must be as it was imported. Whoever forces an import doesn't ask.
 ///
 /// # Errors
 /// [`Error`](crate::Error) when a snapshot's extension can't be read, or its content not be compared.
@@ -101,8 +102,10 @@ pub fn check_import(existing: Option<&Snapshot>, new: &Imported) -> Result<Impor
     let Some(existing) = existing.filter(|old| !old.entries.is_empty() || !old.outputs.is_empty()) else {
         return Ok(ImportVerdict::Accepted);
     };
-    if let Some(meta) = new.foreign.as_ref().filter(|meta| meta.system == UNOBIN) {
-        let refusal = refuse_unobin(existing, &meta.lineage)?;
+    if let Some(meta) = &new.foreign
+        && let Some(known) = uncounted(existing, meta.system)?
+    {
+        let refusal = refuse_uncounted(existing, meta.system, known, &meta.lineage);
         return Ok(refusal.map_or(ImportVerdict::Accepted, ImportVerdict::Refused));
     }
     let is_foreign = new.foreign.is_some();
@@ -129,15 +132,34 @@ pub fn check_import(existing: Option<&Snapshot>, new: &Imported) -> Result<Impor
     Ok(refusal.map_or(ImportVerdict::Accepted, ImportVerdict::Refused))
 }
 
-fn refuse_unobin(existing: &Snapshot, new: &str) -> Result<Option<Refusal>> {
-    let Some(known) = unobin::identity_of(existing)? else {
-        return Ok(Some(Refusal::OtherSystem));
-    };
-    if known != new {
-        let new = new.to_owned();
-        return Ok(Some(Refusal::Unrelated { existing: known, new }));
+/// What identifies the existing state in a system that counts no serial, if it is of that system; none for a system that
+/// does.
+fn uncounted(existing: &Snapshot, system: &str) -> Result<Option<Option<String>>> {
+    match system {
+        PULUMI => pulumi::identity_of(existing).map(Some),
+        UNOBIN => unobin::identity_of(existing).map(Some),
+        _ => Ok(None),
     }
-    Ok((!unobin::is_untouched(existing)).then_some(Refusal::ChangedHere))
+}
+
+fn refuse_uncounted(existing: &Snapshot, system: &str, known: Option<String>, new: &str) -> Option<Refusal> {
+    let Some(known) = known else {
+        return Some(Refusal::OtherSystem);
+    };
+    if known != new && !known.is_empty() {
+        if new.is_empty() {
+            return Some(Refusal::LineageLost { existing: known });
+        }
+        let new = new.to_owned();
+        return Some(Refusal::Unrelated { existing: known, new });
+    }
+    (!is_untouched(existing, system)).then_some(Refusal::ChangedHere)
+}
+
+/// Whether nothing happened to a snapshot since it was imported.
+pub(crate) fn is_untouched(snapshot: &Snapshot, system: &str) -> bool {
+    let known = snapshot.foreign_serials.get(system);
+    known.is_some_and(|known| snapshot.serial.is_none_or(|serial| serial <= known.at))
 }
 
 fn foreign_meta(snapshot: &Snapshot) -> Result<Option<Meta>> {

@@ -100,7 +100,8 @@ impl Session {
     /// Replaces all entries by those of a snapshot from elsewhere, as one revision. Entries that come without a
     /// uid keep the one that was there before under the same key, and with the same id; pending operations stay.
     ///
-    /// `foreign` is the system that it came from and its serial there.
+    /// `foreign` is the system that it came from and its serial there. What is pending in a snapshot of another system is
+    /// pending here from then on.
     ///
     /// # Errors
     /// `Integrity` with all violations when the snapshot breaks a rule: nothing is written.
@@ -343,12 +344,17 @@ impl Session {
     async fn rebase(
         &self,
         request: UpdateRequest,
-        snapshot: Snapshot,
+        mut snapshot: Snapshot,
         cause: RebaseCause,
         parent: Option<Option<RevisionId>>,
     ) -> Result<RevisionId> {
         let _storing = self.storing.read().await;
+        let pending = std::mem::take(&mut snapshot.pending_operations);
         let (reference, snapshot) = self.store(snapshot).await?;
+        let pending = match &cause {
+            RebaseCause::Import { foreign: Some(_) } => self.adopted(pending, &snapshot)?,
+            _ => Vec::new(),
+        };
         let id = MutationId::random(&*self.stack.environment().entropy);
         let loaded = Loaded::from([(reference.digest, snapshot)]);
         let info = self.update_info(request);
@@ -364,6 +370,7 @@ impl Session {
                 id,
                 snapshot: reference,
                 cause,
+                pending,
             });
             let records = vec![started(state, info), rebase];
             finished_with(state, base, records, UpdateResult::Succeeded, &end, &during)

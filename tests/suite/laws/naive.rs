@@ -141,6 +141,11 @@ impl Naive {
                     rebase.cause,
                     RebaseCause::Import { .. } | RebaseCause::Restore { .. }
                 ))?;
+                for operation in &rebase.pending {
+                    if !self.pending.iter().any(|known| known.id == operation.id) {
+                        self.pending.push(operation.clone());
+                    }
+                }
                 self.ended.insert(rebase.id);
             }
             other => unreachable!("not a record of an update: {other:?}"),

@@ -10,7 +10,7 @@ use crate::revision::History;
 use crate::store;
 use serde::Serialize;
 use state_core::{RevisionId, Snapshot};
-use state_formats::{Format, TERRAFORM, UNOBIN};
+use state_formats::{Format, PULUMI, TERRAFORM, UNOBIN};
 use state_manager::Stack;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 /// one they are masked, unless `--show-secrets` is said: then the document can be imported again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The format: `terraform`, `unobin` or `native`. Default: the one that it came in.
+    /// The format: `terraform`, `pulumi`, `unobin` or `native`. Default: the one that it came in.
     #[arg(long)]
     format: Option<Format>,
     /// The revision: an id, the beginning of one, a serial, `@` or `@-`. Default: the latest state.
@@ -141,6 +141,8 @@ fn mark_as_masked(bytes: &mut Vec<u8>) {
 fn native_format(snapshot: &Snapshot) -> Format {
     if snapshot.extensions.contains_key(TERRAFORM) {
         Format::Terraform
+    } else if snapshot.extensions.contains_key(PULUMI) {
+        Format::Pulumi
     } else if snapshot.extensions.contains_key(UNOBIN) {
         Format::Unobin
     } else {

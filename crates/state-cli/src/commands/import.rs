@@ -2,6 +2,7 @@
 
 mod document;
 mod opening;
+mod secrets;
 mod summary;
 mod target;
 
@@ -28,11 +29,11 @@ use target::Target;
 ///
 /// A stack that isn't empty takes only what follows its state: the same lineage and a higher serial. Entries that
 /// were there before keep their identity; the state before stays in the history.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Args {
     /// The file; `-` reads from stdin.
     file: PathBuf,
-    /// The file's format: `terraform`, `unobin`, `native`, or `auto`: told from the content.
+    /// The file's format: `terraform`, `pulumi`, `unobin`, `native`, or `auto`: told from the content.
     #[arg(long, default_value = "auto")]
     format: Wanted,
     #[command(flatten)]
@@ -44,6 +45,8 @@ pub(crate) struct Args {
     #[arg(long)]
     repair: bool,
     #[command(flatten)]
+    secrets: Secrets,
+    #[command(flatten)]
     sealing: NewStack,
     /// What to remember in the history.
     #[arg(long, short)]
@@ -52,6 +55,18 @@ pub(crate) struct Args {
 
 /// What to do about a document that is well formed and breaks rules.
 const REPAIR: &str = "nothing was written; `statectl import --repair` shows how it would be mended, and asks";
+
+/// What becomes of secrets that another system encrypted.
+#[derive(Clone, Debug, clap::Args)]
+struct Secrets {
+    /// Open the secrets that Pulumi encrypted with a passphrase: the stack's own policy seals them from then on. They go
+    /// out as they came in, until they change. The passphrase is in PULUMI_CONFIG_PASSPHRASE, or in a file.
+    #[arg(long)]
+    open_secrets: bool,
+    /// With `--open-secrets`: the file that holds the passphrase. Default: PULUMI_CONFIG_PASSPHRASE_FILE.
+    #[arg(long, value_name = "FILE", requires = "open_secrets")]
+    secrets_passphrase_file: Option<PathBuf>,
+}
 
 /// What became of it.
 enum Outcome {

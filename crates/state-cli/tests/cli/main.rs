@@ -20,6 +20,7 @@ mod json;
 mod locks;
 mod login;
 mod logs;
+mod pulumi;
 mod reading;
 mod sandbox;
 mod schemas;

@@ -6,6 +6,7 @@ use crate::head::{Base, SnapshotRef};
 use crate::id::MutationId;
 use crate::moves::{MoveEnd, MoveIn, MoveOut};
 use crate::mutation::{Begin, Edit, End, Resolve, StackOutputs, Step};
+use crate::pending::PendingOperation;
 use crate::revision::RevisionId;
 use crate::snapshot::{Invalidation, Plugin};
 use crate::update::UpdateInfo;
@@ -100,6 +101,10 @@ pub struct Rebase {
     pub snapshot: SnapshotRef,
     /// Why.
     pub cause: RebaseCause,
+    /// What was begun and not ended where the snapshot came from, if that is another system: it is pending here from
+    /// now on, beside what is pending already.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pending: Vec<PendingOperation>,
 }
 
 /// Why a state was rebased.

@@ -10,7 +10,7 @@ use crate::revision::RevisionId;
 use crate::snapshot::{ForeignSerial, Snapshot};
 use crate::update::UpdateInfo;
 use crate::verify::{Rule, Violation};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Stored snapshots that records refer to, by digest: loaded by whoever does the I/O.
@@ -171,6 +171,12 @@ impl State {
                 if let Some(update) = &mut next.update {
                     Arc::make_mut(update).restored = Some(revision.clone());
                 }
+            }
+        }
+        let mut known: BTreeSet<_> = next.pending.iter().map(|operation| operation.id).collect();
+        for operation in &rebase.pending {
+            if known.insert(operation.id) {
+                next.pending.push_back(Arc::new(operation.clone()));
             }
         }
         next.recent.push(rebase.id, true);

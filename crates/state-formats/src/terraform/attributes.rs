@@ -86,7 +86,7 @@ fn write_at(view: View<'_>, pointer: &mut String, sorted: &[String], out: &mut S
 }
 
 /// Appends one step to a JSON pointer (RFC 6901).
-pub(super) fn push_token(pointer: &mut String, token: &str) {
+pub(crate) fn push_token(pointer: &mut String, token: &str) {
     pointer.push('/');
     for character in token.chars() {
         match character {

@@ -142,10 +142,10 @@ pub(super) enum Layout {
 /// A state as it was written, valid as long as we would render what we rendered then.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Original {
+pub(crate) struct Original {
     /// In pieces, so that no string gets longer than a reader takes.
-    pub(super) text: Vec<String>,
-    pub(super) rendering: Digest,
+    pub(crate) text: Vec<String>,
+    pub(crate) rendering: Digest,
 }
 
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {

@@ -28,8 +28,8 @@ const PIECE: usize = 1 << 20;
 const LEVEL: i32 = 1;
 
 /// A text that is gone, with enough of it to know it again and to bring it back.
-pub(super) struct Kept {
-    digest: Digest,
+pub(crate) struct Kept {
+    pub(crate) digest: Digest,
     is_one_line: bool,
     length: usize,
     packed: Vec<u8>,
@@ -37,7 +37,7 @@ pub(super) struct Kept {
 
 impl Kept {
     /// Of this text.
-    pub(super) fn of(text: &str) -> Result<Self> {
+    pub(crate) fn of(text: &str) -> Result<Self> {
         Ok(Self {
             digest: Digest::of(text.as_bytes()),
             is_one_line: !text.trim_end_matches('\n').contains('\n'),
@@ -46,7 +46,7 @@ impl Kept {
         })
     }
 
-    fn text(&self) -> Result<String> {
+    pub(crate) fn text(&self) -> Result<String> {
         let text = zstd::bulk::decompress(&self.packed, self.length).map_err(|_| lost())?;
         String::from_utf8(text).map_err(|_| lost())
     }
@@ -117,7 +117,7 @@ fn store(snapshot: &mut Snapshot, facts: &StateFacts) -> Result<()> {
     Ok(())
 }
 
-fn pieces(text: &str) -> Vec<String> {
+pub(crate) fn pieces(text: &str) -> Vec<String> {
     let mut pieces = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -133,7 +133,7 @@ fn pieces(text: &str) -> Vec<String> {
 }
 
 /// The kept text if it still holds, else the rendering.
-pub(super) fn choose(rendered: String, original: Option<&Original>) -> String {
+pub(crate) fn choose(rendered: String, original: Option<&Original>) -> String {
     match original {
         Some(original) if Digest::of(rendered.as_bytes()) == original.rendering => original.text.concat(),
         _ => rendered,

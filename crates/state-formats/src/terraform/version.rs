@@ -35,6 +35,9 @@ pub(crate) fn check_version(document: &Document<'_>) -> Result<u64> {
         return Err(Error::at(document, &root, message));
     }
     check_neighbours(&root)?;
+    if root.get("deployment").is_some() || root.get("checkpoint").is_some() {
+        return not_a_state("this is a Pulumi deployment, not a Terraform state");
+    }
     let Some(version) = root.get("version") else {
         return Err(Error::at(
             document,
@@ -72,9 +75,6 @@ pub(crate) fn check_version(document: &Document<'_>) -> Result<u64> {
 pub(crate) fn check_neighbours(root: &View<'_>) -> Result<()> {
     if opentofu::is_envelope(root) {
         return Err(opentofu::refusal(root));
-    }
-    if root.get("deployment").is_some() || root.get("checkpoint").is_some() {
-        return not_a_state("this is a Pulumi deployment, not a Terraform state");
     }
     Ok(())
 }

@@ -133,5 +133,8 @@ fn formats_are_named_on_a_command_line() {
         assert_eq!(format.to_string().parse::<Format>().expect("a name"), format);
     }
     let error = "auto".parse::<Format>().expect_err("for `detect`").to_string();
-    assert_eq!(error, "format `auto`: the formats are: native, terraform, unobin");
+    assert_eq!(
+        error,
+        "format `auto`: the formats are: native, terraform, pulumi, unobin"
+    );
 }

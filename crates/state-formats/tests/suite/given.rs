@@ -32,6 +32,10 @@ pub(crate) fn import_broken(text: &str) -> Imported {
         .unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
+pub(crate) fn try_import_broken(bytes: &[u8], format: Format) -> Result<Imported, Error> {
+    state_formats::import_broken(bytes, format, &Still)
+}
+
 pub(crate) fn import(text: &str) -> Imported {
     try_import(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
 }

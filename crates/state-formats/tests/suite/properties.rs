@@ -1,7 +1,7 @@
 //! Every version 4 state, whatever its fields, comes back: as Terraform lays it out from the model alone, and in any
 //! other layout byte for byte until it changes.
 
-mod generate;
+pub(crate) mod generate;
 mod node;
 
 use crate::given::{assert_topological, export, extension, import, stored};

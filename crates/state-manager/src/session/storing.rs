@@ -3,9 +3,11 @@
 use super::Session;
 use crate::queue::Published;
 use crate::snapshots;
+use crate::update::check_size;
 use state_core::repair;
 use state_core::verify::{self, Violation};
-use state_core::{Entropy, Entry, Error, Result, Snapshot, SnapshotRef, Uid};
+use state_core::{Entropy, Entry, EntryKey, Error, Op, PendingOperation, Result, Snapshot, SnapshotRef, Uid};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// Says what becomes of a snapshot that may break rules; the words name it in errors.
@@ -24,6 +26,36 @@ impl Session {
         snapshot: Snapshot,
     ) -> Result<(SnapshotRef, Arc<Snapshot>, Vec<Violation>)> {
         self.store_as(snapshot, mend).await
+    }
+
+    /// What is pending in a snapshot from another system, as it is stored here: under the uids of the entries that it is
+    /// about.
+    pub(super) fn adopted(
+        &self,
+        mut pending: Vec<PendingOperation>,
+        snapshot: &Snapshot,
+    ) -> Result<Vec<PendingOperation>> {
+        if pending.is_empty() {
+            return Ok(pending);
+        }
+        let entropy = &*self.stack.environment().entropy;
+        let uids: HashMap<EntryKey, Uid> = snapshot
+            .entries
+            .iter()
+            .filter_map(|entry| Some((entry.key(), entry.uid?)))
+            .collect();
+        for operation in &mut pending {
+            let Some(entry) = &mut operation.entry else {
+                continue;
+            };
+            let is_same = matches!(operation.op, Op::Update | Op::Read);
+            let uid = uids.get(&operation.target).copied().filter(|_| is_same);
+            let mut open = Entry::clone(entry);
+            open.uid = uid.or(open.uid).or_else(|| Some(Uid::random(entropy)));
+            *entry = self.seal.entry(open)?.into();
+            check_size(entry)?;
+        }
+        Ok(pending)
     }
 
     async fn store_as(

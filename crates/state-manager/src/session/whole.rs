@@ -74,6 +74,7 @@ impl Session {
             id: MutationId::random(&*self.stack.environment().entropy),
             snapshot: reference,
             cause: RebaseCause::Import { foreign: None },
+            pending: Vec::new(),
         })];
         let mut result = UpdateResult::Failed;
         if broken.is_empty() {

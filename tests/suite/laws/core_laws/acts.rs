@@ -182,10 +182,22 @@ impl Bench {
     }
 
     fn rebase(&mut self, snapshot: &Arc<Snapshot>, cause: RebaseCause) -> Checked {
-        let snapshot = self.store(snapshot);
+        let reference = self.store(snapshot);
+        // Only what comes from another system brings its pending operations along. None has come back with a result of
+        // ours.
+        let mut pending = match cause {
+            RebaseCause::Import { foreign: Some(_) } => snapshot.pending_operations.clone(),
+            _ => Vec::new(),
+        };
+        pending.iter_mut().for_each(|operation| operation.result = None);
         let id = self.mutation();
-        self.apply(Record::Rebase(Rebase { id, snapshot, cause }))
-            .map(drop)
+        let rebase = Rebase {
+            id,
+            snapshot: reference,
+            cause,
+            pending,
+        };
+        self.apply(Record::Rebase(rebase)).map(drop)
     }
 
     fn store(&mut self, snapshot: &Arc<Snapshot>) -> SnapshotRef {

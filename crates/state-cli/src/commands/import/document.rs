@@ -1,14 +1,13 @@
 //! The document that is imported.
 
-use super::opening::Opening;
-use super::{Args, REPAIR};
+use super::{Args, REPAIR, secrets};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
 use crate::mask::MASKED;
-use state_core::{Clock, ErrorKind};
-use state_formats::{Format, Imported, describe, detect, import_broken, import_owned};
+use state_core::{Clock, ErrorKind, verify};
+use state_formats::{Format, Imported, Packing, describe, detect, import_broken, import_owned, unpack};
 use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
@@ -47,8 +46,8 @@ pub(super) struct Source {
 /// As a task, on the thread on which the stack's state is loaded as well: that needs what this frees.
 pub(super) async fn read(context: &Context, args: &Args) -> Result<Source, CliError> {
     let clock = Arc::clone(&context.environment.clock);
-    let (file, wanted, opening, repair) = (args.file.clone(), args.format, args.opening.clone(), args.repair);
-    let reading = tokio::spawn(async move { understand(&*clock, &file, wanted, &opening, repair) });
+    let asked = args.clone();
+    let reading = tokio::spawn(async move { understand(&*clock, &asked) });
     match reading.await {
         Ok(read) => read,
         // Nobody cancels it.
@@ -56,13 +55,8 @@ pub(super) async fn read(context: &Context, args: &Args) -> Result<Source, CliEr
     }
 }
 
-fn understand(
-    clock: &dyn Clock,
-    file: &Path,
-    wanted: Wanted,
-    opening: &Opening,
-    repair: bool,
-) -> Result<Source, CliError> {
+fn understand(clock: &dyn Clock, args: &Args) -> Result<Source, CliError> {
+    let (file, wanted, repair, secrets) = (&*args.file, args.format, args.repair, &args.secrets);
     let name = if file == Path::new("-") {
         "stdin".to_owned()
     } else {
@@ -71,7 +65,9 @@ fn understand(
     let mut bytes = bytes(file).map_err(|source| {
         CliError::io(name.clone(), &source).with_hint("name a file that can be read, or `-` for stdin")
     })?;
-    let opened = opening.open(&name, &bytes)?;
+    let packing = Packing::of(&bytes);
+    bytes = unpack(bytes).map_err(|error| failed(&name, error))?;
+    let opened = args.opening.open(&name, &bytes)?;
     let was_encrypted = opened.is_some();
     bytes = opened.unwrap_or(bytes);
     refuse_masked(&name, &bytes)?;
@@ -93,8 +89,24 @@ fn understand(
                 .to_owned(),
         );
     }
+    // Terraform's reader refuses by itself what would break a rule; another look at a large state costs memory.
+    if !repair && format != Format::Terraform {
+        verify::check(&*name, &imported.snapshot).map_err(broken)?;
+    }
+    if secrets.open_secrets {
+        secrets::open(&name, secrets, &mut imported)?;
+    }
+    if let Some(packing) = packing {
+        let note = format!("the file was packed with {packing}; `statectl export` prints it unpacked");
+        imported.notes.push(note);
+    }
     let pending = imported.snapshot.pending_operations.len();
-    if pending > 0 {
+    if pending > 0 && imported.foreign.is_some() {
+        let what = count(pending, "operation of the file is", "operations of the file are");
+        imported
+            .notes
+            .push(format!("{what} pending here as well: `statectl pending list`"));
+    } else if pending > 0 {
         let what = count(
             pending,
             "pending operation of the file isn't",
@@ -115,6 +127,11 @@ fn understand(
         found,
         imported,
     })
+}
+
+/// That a state is understood and breaks rules.
+fn broken(error: state_core::Error) -> CliError {
+    CliError::from(error).with_hint(REPAIR)
 }
 
 /// A masked export says so at its beginning: taken back, it would put placeholders in the place of secrets.
@@ -143,9 +160,9 @@ fn bytes(file: &Path) -> std::io::Result<Vec<u8>> {
 /// An error of the formats, told about a file.
 pub(super) fn failed(object: &str, error: state_formats::Error) -> CliError {
     let hint = match &error {
-        state_formats::Error::Unrecognised { .. } => {
-            Some("name the format: `--format terraform`, `--format unobin` or `--format native`")
-        }
+        state_formats::Error::Unrecognised { .. } => Some(
+            "name the format: `--format terraform`, `--format pulumi`, `--format unobin` or `--format native`",
+        ),
         state_formats::Error::Encrypted {
             needs_passphrase: true,
             ..

@@ -28,6 +28,8 @@ pub(super) struct Summary<'a> {
     entries: usize,
     outputs: usize,
     sensitive_values: usize,
+    #[serde(skip)]
+    encrypted: usize,
     foreign_lineage: Option<&'a str>,
     foreign_serial: Option<u64>,
     created_store: bool,
@@ -43,6 +45,8 @@ pub(super) struct Content {
     entries: usize,
     outputs: usize,
     sensitive_values: usize,
+    /// Of these, what its own system encrypted.
+    encrypted: usize,
 }
 
 impl Content {
@@ -52,6 +56,7 @@ impl Content {
             entries: snapshot.entries.len(),
             outputs: snapshot.outputs.len(),
             sensitive_values: mask::count(snapshot),
+            encrypted: state_formats::encrypted_secrets(snapshot),
         }
     }
 }
@@ -81,6 +86,7 @@ impl<'a> Summary<'a> {
             entries: content.entries,
             outputs: content.outputs,
             sensitive_values: content.sensitive_values,
+            encrypted: content.encrypted,
             foreign_lineage: foreign.map(|foreign| &*foreign.lineage),
             foreign_serial: foreign.map(|foreign| foreign.serial),
             created_store: target.created_store,
@@ -92,12 +98,9 @@ impl<'a> Summary<'a> {
 
     /// That secrets were stored as they are, if so.
     pub(super) fn warning(&self) -> Option<String> {
-        let what = count(
-            self.sensitive_values,
-            "sensitive value is",
-            "sensitive values are",
-        );
-        (self.changed && self.sensitive_values > 0).then(|| {
+        let plain = self.sensitive_values.saturating_sub(self.encrypted);
+        let what = count(plain, "sensitive value is", "sensitive values are");
+        (self.changed && plain > 0).then(|| {
             format!(
                 "{what} stored in plaintext: the stack's policy is `plaintext`, so guard the store like a password file"
             )

@@ -1,0 +1,336 @@
+//! Pulumi's states through a store.
+
+use crate::sandbox::{Ran, Sandbox, run};
+use serde_json::{Value, json};
+use std::path::Path;
+
+const STACK: &str = "urn:pulumi:dev::shop::pulumi:pulumi:Stack::shop-dev";
+const PROVIDER: &str = "urn:pulumi:dev::shop::pulumi:providers:aws::west";
+const NET: &str = "urn:pulumi:dev::shop::aws:ec2/vpc:Vpc::net";
+const DB: &str = "urn:pulumi:dev::shop::aws:rds/instance:Instance::db";
+/// The salt of Pulumi's own tests, whose passphrase is `password`, and a secret under it.
+const SALT: &str = "v1:fozI5u6B030=:v1:F+6ZduKKd8G0/V7L:PGMFeIzwobWRKmEAzUdaQHqC5mMRIQ==";
+const CIPHERTEXT: &str = "v1:AAECAwQFBgcICQoL:NavUG4PWZstRlfyVRc/N3IBV03i0d2H3Fc38b5oYLOc=";
+const PLAIN: &str = "hunter2-secret";
+
+fn secret() -> Value {
+    json!({"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "ciphertext": CIPHERTEXT})
+}
+
+fn resources() -> Vec<Value> {
+    let provider = format!("{PROVIDER}::p-1");
+    vec![
+        json!({"urn": STACK, "custom": false, "type": "pulumi:pulumi:Stack",
+            "outputs": {"token": secret(), "url": "https://shop.example"}}),
+        json!({"urn": PROVIDER, "custom": true, "id": "p-1", "type": "pulumi:providers:aws", "parent": STACK}),
+        json!({"urn": NET, "custom": true, "id": "vpc-1", "type": "aws:ec2/vpc:Vpc", "parent": STACK,
+            "provider": provider, "inputs": {"cidrBlock": "10.0.0.0/16"}}),
+        json!({"urn": DB, "custom": true, "id": "db-1", "type": "aws:rds/instance:Instance", "parent": STACK,
+            "provider": provider, "inputs": {"password": secret(), "size": 20},
+            "outputs": {"endpoint": "db.example", "password": secret()}, "dependencies": [NET]}),
+    ]
+}
+
+fn document(resources: &[Value]) -> Value {
+    json!({
+        "version": 3,
+        "checkpoint": {
+            "stack": "organization/shop/dev",
+            "latest": {
+                "manifest": {"time": "2026-01-02T03:04:05Z", "magic": "", "version": ""},
+                "secrets_providers": {"type": "passphrase", "state": {"salt": SALT}},
+                "resources": resources,
+            }
+        }
+    })
+}
+
+/// A sandbox with a file `dev.json`.
+fn with(document: &Value) -> (Sandbox, String) {
+    let sandbox = Sandbox::new();
+    let text = document.to_string();
+    sandbox.write("dev.json", &text);
+    (sandbox, text)
+}
+
+fn exported(sandbox: &Sandbox) -> Value {
+    let ran = sandbox.run(&["export"]).exits(0);
+    serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:#?}"))
+}
+
+/// No file below this folder holds the text, packed or not.
+fn nowhere(folder: &Path, text: &str) {
+    for found in std::fs::read_dir(folder).unwrap() {
+        let path = found.unwrap().path();
+        if path.is_dir() {
+            nowhere(&path, text);
+            continue;
+        }
+        let bytes = std::fs::read(&path).unwrap();
+        let unpacked = zstd::stream::decode_all(&*bytes).unwrap_or_default();
+        for bytes in [&bytes, &unpacked] {
+            let holds = bytes.windows(text.len()).any(|window| window == text.as_bytes());
+            assert!(!holds, "{} holds a secret", path.display());
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_comes_back_as_it_went_in_and_its_secrets_stay_masked() {
+    let (sandbox, text) = with(&document(&resources()));
+    let imported = sandbox.run(&["import", "dev.json"]).exits(0);
+    assert!(imported.stdout.contains("pulumi"), "{imported:?}");
+    assert!(imported.stdout.contains("shop/dev"), "{imported:?}");
+    assert!(
+        !imported.stderr.contains("plaintext: the stack"),
+        "it is encrypted: {imported:?}"
+    );
+    let listed = sandbox.run(&["list"]).exits(0);
+    assert_eq!(listed.stdout.lines().count(), 4, "{listed:?}");
+    for command in [&["show", DB][..], &["outputs"], &["show", STACK]] {
+        let shown = sandbox.run(command).exits(0);
+        assert!(!shown.stdout.contains(CIPHERTEXT), "{shown:?}");
+    }
+    let outputs = sandbox.run(&["outputs"]).exits(0);
+    assert!(outputs.stdout.contains("https://shop.example"), "{outputs:?}");
+    assert_eq!(sandbox.run(&["export"]).exits(0).stdout, text);
+    let again = sandbox.run(&["import", "dev.json"]).exits(0);
+    assert!(again.stdout.contains("nothing changed"), "{again:?}");
+    assert_eq!(sandbox.history().len(), 1);
+    for format in ["terraform", "unobin"] {
+        let refused = sandbox.run(&["export", "--format", format]).exits(1);
+        assert!(refused.stderr.contains("it is a Pulumi state"), "{refused:?}");
+    }
+}
+
+#[test]
+fn a_sealed_stack_holds_no_envelope_in_the_open_and_masks_all_of_them() {
+    let (sandbox, text) = with(&document(&resources()));
+    run(&mut sandbox.sealing(&["import", "dev.json"])).exits(0);
+    nowhere(&sandbox.path().join(".state"), CIPHERTEXT);
+    let masked = sandbox.run(&["export"]).exits(0);
+    assert!(!masked.stdout.contains(CIPHERTEXT), "{masked:?}");
+    assert!(masked.stdout.contains("(sensitive)"), "{masked:?}");
+    assert_eq!(sandbox.run(&["export", "--show-secrets"]).exits(0).stdout, text);
+    sandbox.write("masked.json", masked.stdout);
+    sandbox.run(&["import", "masked.json"]).exits(4);
+}
+
+#[test]
+fn opened_secrets_are_sealed_by_the_stack_and_go_out_as_they_came_in() {
+    let (sandbox, text) = with(&document(&resources()));
+    let import = ["import", "dev.json", "--open-secrets"];
+    let open = |file: Option<&str>, passphrase: Option<&str>| -> Ran {
+        let mut arguments = import.to_vec();
+        arguments.extend(file.iter().flat_map(|file| ["--secrets-passphrase-file", file]));
+        let mut command = sandbox.sealing(&arguments);
+        command
+            .env_remove("PULUMI_CONFIG_PASSPHRASE")
+            .env_remove("PULUMI_CONFIG_PASSPHRASE_FILE");
+        command.envs(passphrase.map(|passphrase| ("PULUMI_CONFIG_PASSPHRASE", passphrase)));
+        run(&mut command)
+    };
+    open(None, None).exits(12);
+    let wrong = open(None, Some("password123")).exits(12);
+    assert!(wrong.stderr.contains("the passphrase is wrong"), "{wrong:?}");
+    assert!(!sandbox.path().join(".state").exists(), "nothing was made");
+    sandbox.write("passphrase", "password\n");
+    let opened = open(Some("passphrase"), None).exits(0);
+    assert!(opened.stderr.contains("3 secrets were opened"), "{opened:?}");
+    nowhere(&sandbox.path().join(".state"), PLAIN);
+    nowhere(&sandbox.path().join(".state"), CIPHERTEXT);
+    let shown = sandbox.run(&["show", DB]).exits(0);
+    assert!(!shown.stdout.contains(PLAIN), "{shown:?}");
+    let shown = sandbox.run(&["show", DB, "--show-secrets"]).exits(0);
+    assert!(shown.stdout.contains(PLAIN), "{shown:?}");
+    assert_eq!(sandbox.run(&["export", "--show-secrets"]).exits(0).stdout, text);
+    let masked = sandbox.run(&["export"]).exits(0);
+    assert!(
+        !masked.stdout.contains(PLAIN) && !masked.stdout.contains(CIPHERTEXT),
+        "{masked:?}"
+    );
+}
+
+#[test]
+fn secrets_of_other_systems_are_not_opened() {
+    let sandbox = Sandbox::new();
+    let shop = crate::sandbox::fixture("shop.tfstate");
+    let refused = sandbox
+        .run(&["import", shop.to_str().unwrap(), "--open-secrets"])
+        .exits(2);
+    assert!(
+        refused.stderr.contains("only secrets of a Pulumi state"),
+        "{refused:?}"
+    );
+    let refused = sandbox.run(&["export", "--format", "pulumi"]).exits(10);
+    assert!(!refused.stderr.is_empty());
+    sandbox.import("shop.tfstate").exits(0);
+    let refused = sandbox.run(&["export", "--format", "pulumi"]).exits(1);
+    assert!(refused.stderr.contains("it is a Terraform state"), "{refused:?}");
+}
+
+#[test]
+fn moving_and_removing_changes_what_it_names_and_nothing_else() {
+    let (sandbox, _) = with(&document(&resources()));
+    sandbox.run(&["import", "dev.json"]).exits(0);
+    let network = NET.replace("::net", "::network");
+    sandbox.run(&["mv", NET, &network, "--yes"]).exits(0);
+    let mut expected = resources();
+    expected[2]["urn"] = network.clone().into();
+    expected[3]["dependencies"] = json!([network]);
+    assert_eq!(exported(&sandbox), document(&expected));
+    sandbox.run(&["rm", DB, "--yes"]).exits(0);
+    expected.pop();
+    assert_eq!(exported(&sandbox), document(&expected));
+    sandbox.run(&["taint", &network, "--yes"]).exits(0);
+    let tainted = exported(&sandbox);
+    assert_eq!(
+        (&tainted["version"], &tainted["features"]),
+        (&json!(4), &json!(["taint"]))
+    );
+    let refused = sandbox.run(&["import", "dev.json"]).exits(13);
+    assert!(refused.stderr.contains("changed here"), "{refused:?}");
+    sandbox.run(&["rollback", "1-", "--yes"]).exits(0);
+    assert_eq!(exported(&sandbox), document(&resources()));
+}
+
+#[test]
+fn tombstones_of_one_urn_are_listed_apart_and_come_back() {
+    let mut list = resources();
+    for id in ["db-old", "db-older"] {
+        let mut tombstone = list[3].clone();
+        (tombstone["delete"], tombstone["id"]) = (true.into(), id.into());
+        list.push(tombstone);
+    }
+    let (sandbox, text) = with(&document(&list));
+    sandbox.run(&["import", "dev.json"]).exits(0);
+    let listed = sandbox.run(&["list"]).exits(0);
+    assert_eq!(listed.stdout.matches("deposed").count(), 2, "{listed:?}");
+    assert_eq!(sandbox.run(&["export"]).exits(0).stdout, text);
+}
+
+#[test]
+fn what_breaks_integrity_is_refused_with_all_violations_and_nothing_is_made() {
+    let mut list = resources();
+    list.swap(0, 3);
+    list[1]["parent"] = "urn:pulumi:dev::shop::a:b:C::gone".into();
+    let (sandbox, _) = with(&document(&list));
+    let refused = sandbox.run(&["import", "dev.json"]).exits(14);
+    assert!(refused.stderr.contains("import --repair"), "{refused:?}");
+    assert!(!sandbox.path().join(".state").exists(), "nothing was made");
+    let refused = sandbox.run(&["import", "dev.json", "--json"]).exits(14);
+    let error = serde_json::from_str::<Value>(&refused.stdout).unwrap();
+    let violations = error["error"]["violations"].as_array().unwrap();
+    assert!(violations.len() >= 4, "{violations:#?}");
+
+    let asked = sandbox.run(&["import", "dev.json", "--repair"]).exits(4);
+    for step in ["move before", "drop parent"] {
+        assert!(asked.stderr.contains(step), "{asked:?}");
+    }
+    sandbox.run(&["import", "dev.json", "--repair", "--yes"]).exits(0);
+    sandbox.run(&["verify"]).exits(0);
+    let document = exported(&sandbox);
+    assert_eq!(
+        document["checkpoint"]["latest"]["resources"]
+            .as_array()
+            .unwrap()
+            .len(),
+        4
+    );
+}
+
+#[test]
+fn malformed_files_are_refused_with_place_and_path_and_nothing_is_made() {
+    let whole = document(&resources()).to_string();
+    let unknown = whole.replace("\"version\":3", "\"version\":4,\"features\":[\"time-travel\"]");
+    let cases: [(&str, String, i32, &str); 4] = [
+        ("cut", whole[..whole.len() - 9].to_owned(), 1, "line 1, column"),
+        (
+            "typed",
+            whole.replace("\"custom\":false", "\"custom\":7"),
+            1,
+            "$.checkpoint.latest.resources[0].custom",
+        ),
+        (
+            "newer",
+            whole.replace("\"version\":3", "\"version\":5"),
+            16,
+            "version 5",
+        ),
+        ("feature", unknown, 16, "`time-travel`"),
+    ];
+    let sandbox = Sandbox::new();
+    for (name, text, code, part) in cases {
+        sandbox.write("bad.json", text);
+        let refused = sandbox.run(&["import", "bad.json"]).exits(code);
+        assert!(refused.stderr.contains(part), "{name}: {refused:?}");
+    }
+    assert!(!sandbox.path().join(".state").exists(), "nothing was made");
+}
+
+#[test]
+fn pending_operations_are_pending_here_and_go_when_they_are_resolved() {
+    let mut with_pending = document(&resources());
+    let mut queue = resources()[2].clone();
+    queue["urn"] = "urn:pulumi:dev::shop::aws:sqs/queue:Queue::jobs".into();
+    queue.as_object_mut().unwrap().remove("id");
+    with_pending["checkpoint"]["latest"]["pending_operations"] = json!([
+        {"resource": queue, "type": "creating"},
+        {"resource": resources()[3], "type": "deleting"},
+    ]);
+    for sealed in [false, true] {
+        let (sandbox, text) = with(&with_pending);
+        let mut command = if sealed {
+            sandbox.sealing(&["import", "dev.json"])
+        } else {
+            sandbox.command(&["import", "dev.json"])
+        };
+        let imported = run(&mut command).exits(0);
+        assert!(
+            imported
+                .stderr
+                .contains("2 operations of the file are pending here"),
+            "{imported:?}"
+        );
+        let export = || sandbox.run(&["export", "--show-secrets"]).exits(0).stdout;
+        assert_eq!(export(), text);
+        let pending = sandbox
+            .run(&["pending", "list", "--json"])
+            .exits(0)
+            .data("pending-list");
+        assert_eq!(pending.as_array().unwrap().len(), 2, "{pending:#}");
+        let of = |op: &str| {
+            let found = pending.as_array().unwrap().iter().find(|line| line["op"] == op);
+            found.unwrap()["id"].as_str().unwrap().to_owned()
+        };
+        sandbox
+            .run(&["pending", "resolve", &of("create"), "--done", "--id", "q-1"])
+            .exits(0);
+        sandbox
+            .run(&["pending", "resolve", &of("delete"), "--done"])
+            .exits(0);
+        let document: Value = serde_json::from_str(&export()).unwrap();
+        let latest = &document["checkpoint"]["latest"];
+        assert_eq!(latest["pending_operations"], json!([]));
+        let names: Vec<_> = latest["resources"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| &one["urn"])
+            .collect();
+        assert_eq!(names, [STACK, PROVIDER, NET, queue["urn"].as_str().unwrap()]);
+    }
+}
+
+#[test]
+fn a_packed_checkpoint_is_unpacked() {
+    let sandbox = Sandbox::new();
+    let text = document(&resources()).to_string();
+    sandbox.write("dev.json.zst", zstd::encode_all(text.as_bytes(), 1).unwrap());
+    let imported = sandbox.run(&["import", "dev.json.zst"]).exits(0);
+    assert!(imported.stderr.contains("packed with zstd"), "{imported:?}");
+    assert_eq!(sandbox.run(&["export"]).exits(0).stdout, text);
+    sandbox.write("bomb.gz", [0x1f, 0x8b, 8, 0, 0]);
+    let refused = sandbox.run(&["import", "bomb.gz"]).exits(1);
+    assert!(refused.stderr.contains("gzip stream"), "{refused:?}");
+}

@@ -1,0 +1,182 @@
+//! What the model has no field for: `extensions["pulumi"]` of an entry and of a snapshot.
+
+use super::layout::Layout;
+use crate::PULUMI;
+use crate::error::{Error, Result};
+use crate::terraform::Original;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use state_core::{Entry, Json, MutationId, Snapshot};
+use std::collections::BTreeMap;
+
+/// What Pulumi says of a resource and the model doesn't.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct EntryFacts {
+    /// The keys as they stood, where that isn't Pulumi's order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) order: Vec<String>,
+    /// Fields of the model that were written in another way than ours.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) kept: BTreeMap<String, Kept>,
+    /// Whether a property without dependencies has `null`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) null_lists: bool,
+    /// Fields that Pulumi knows and the model doesn't; no secret stands in them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) fields: BTreeMap<String, Json>,
+    /// All other fields.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) rest: BTreeMap<String, Json>,
+    /// Fields of either kind whose objects aren't sorted, as text.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) texts: BTreeMap<String, String>,
+    /// Secrets whose envelopes were opened.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) opened: Vec<Opened>,
+}
+
+impl EntryFacts {
+    /// Whether there is nothing to keep.
+    pub(super) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// A field as it was written, valid as long as we would write what we would have written then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Kept {
+    /// None if it wasn't there.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "present"
+    )]
+    pub(super) was: Option<Json>,
+    /// None if we would leave it out.
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "present"
+    )]
+    pub(super) ours: Option<Json>,
+}
+
+/// A secret that lost its envelope.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Opened {
+    pub(super) side: Side,
+    /// JSON pointer to the value.
+    pub(super) pointer: String,
+    /// What was in the envelope; none if that was the plain text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) ciphertext: Option<String>,
+    /// The JSON text that came out.
+    pub(super) plaintext: String,
+}
+
+/// The two sides of a resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) enum Side {
+    Inputs,
+    Outputs,
+}
+
+/// What Pulumi says of a state and the model doesn't.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct StateFacts {
+    /// Project and stack, `project/stack`; empty if nothing in the state says it.
+    pub(super) identity: String,
+    /// None: the bare form.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) version: Option<u64>,
+    /// The features as they were declared.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) features: Vec<String>,
+    /// Features that the state used without saying so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) undeclared: Vec<String>,
+    /// Who encrypted the secrets, and with what.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) secrets: Option<Json>,
+    /// Whether the outputs of the root stack resource are those of the snapshot.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) stack_outputs: bool,
+    pub(super) layout: Layout,
+    /// The document around the resources; none after masking.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) frame: Option<String>,
+    /// What pending operations say beyond the model.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) operations: BTreeMap<MutationId, OperationFacts>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) original: Option<Original>,
+}
+
+impl StateFacts {
+    /// Puts them into the snapshot.
+    pub(super) fn store(&self, snapshot: &mut Snapshot) -> Result<()> {
+        let json = to_json(self)?;
+        snapshot.extensions.insert(PULUMI.to_owned(), json);
+        Ok(())
+    }
+}
+
+/// What a pending operation says beyond the model.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct OperationFacts {
+    /// The resource that is being deleted: the model's deletions carry none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) resource: Option<String>,
+    /// Other fields.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) rest: BTreeMap<String, Json>,
+}
+
+fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
+    Json::deserialize(deserializer).map(Some)
+}
+
+/// An entry's facts.
+pub(super) fn of_entry(entry: &Entry) -> Result<EntryFacts> {
+    match entry.extensions.get(PULUMI) {
+        Some(json) => read(json, || entry.key().to_string()),
+        None => Ok(EntryFacts::default()),
+    }
+}
+
+/// A snapshot's facts; None if it never was Pulumi's.
+pub(super) fn of_snapshot(snapshot: &Snapshot) -> Result<Option<StateFacts>> {
+    snapshot
+        .extensions
+        .get(PULUMI)
+        .map(|json| read(json, || "the snapshot".to_owned()))
+        .transpose()
+}
+
+fn read<T: DeserializeOwned>(json: &Json, object: impl Fn() -> String) -> Result<T> {
+    // The cause may quote values: it is dropped.
+    serde_json::from_str(json.as_str())
+        .map_err(|_| not_exportable(object(), "its Pulumi extension isn't what this build writes"))
+}
+
+/// Facts as an extension.
+pub(super) fn to_json(facts: &impl Serialize) -> Result<Json> {
+    let text = serde_json::to_string(facts)
+        .map_err(|_| not_exportable("the extension", "it can't be written as JSON"))?;
+    Json::parse(&text).map_err(Error::malformed)
+}
+
+/// That the snapshot holds what Pulumi can't say.
+pub(super) fn not_exportable(object: impl Into<String>, reason: impl Into<String>) -> Error {
+    Error::NotExportable {
+        object: object.into(),
+        format: crate::Format::Pulumi,
+        reason: reason.into(),
+    }
+}

@@ -1,0 +1,148 @@
+//! The fields of a resource: their order, and what the model says for those that it has.
+
+use super::facts::EntryFacts;
+use super::urn;
+use state_core::json::{ArrayWriter, Json, ObjectWriter, write_string};
+use state_core::{Address, Dependency, Entry, EntryType};
+
+/// How a field is kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Home {
+    /// The model has it.
+    Model,
+    /// The model doesn't, and no secret stands in it.
+    Harmless,
+    /// Secrets may stand in it.
+    Opaque,
+}
+
+/// All fields that Pulumi knows, in its order. `defaults` is version 1's.
+pub(super) const FIELDS: [(&str, Home); 37] = [
+    ("urn", Home::Model),
+    ("custom", Home::Model),
+    ("delete", Home::Model),
+    ("id", Home::Model),
+    ("type", Home::Model),
+    ("inputs", Home::Model),
+    ("defaults", Home::Opaque),
+    ("outputs", Home::Model),
+    ("parent", Home::Model),
+    ("protect", Home::Model),
+    ("taint", Home::Model),
+    ("external", Home::Model),
+    ("dependencies", Home::Model),
+    ("initErrors", Home::Model),
+    ("provider", Home::Model),
+    ("propertyDependencies", Home::Model),
+    ("pendingReplacement", Home::Model),
+    ("additionalSecretOutputs", Home::Harmless),
+    ("aliases", Home::Harmless),
+    ("customTimeouts", Home::Harmless),
+    ("importID", Home::Harmless),
+    ("retainOnDelete", Home::Model),
+    ("deletedWith", Home::Model),
+    ("replaceWith", Home::Model),
+    ("created", Home::Model),
+    ("modified", Home::Model),
+    ("sourcePosition", Home::Harmless),
+    ("stackTrace", Home::Harmless),
+    ("ignoreChanges", Home::Harmless),
+    ("hideDiff", Home::Harmless),
+    ("replaceOnChanges", Home::Harmless),
+    ("replacementTrigger", Home::Opaque),
+    ("refreshBeforeUpdate", Home::Harmless),
+    ("viewOf", Home::Harmless),
+    ("resourceHooks", Home::Harmless),
+    ("extensionRef", Home::Harmless),
+    ("snippetID", Home::Harmless),
+];
+
+/// Where a field stands and how it is kept; unknown ones are opaque and come last.
+pub(super) fn place(key: &str) -> (usize, Home) {
+    match FIELDS.iter().position(|(name, _)| *name == key) {
+        Some(at) => (at, FIELDS[at].1),
+        None => (FIELDS.len(), Home::Opaque),
+    }
+}
+
+/// Writes what the model says for a field of [`Home::Model`]; nothing where Pulumi leaves it out. Inputs and outputs
+/// are not written here.
+pub(super) fn write(entry: &Entry, facts: &EntryFacts, key: &str, out: &mut String) {
+    let flag = |is_set: bool, out: &mut String| out.push_str(if is_set { "true" } else { "" });
+    match key {
+        "urn" => write_string(out, entry.address.as_str()),
+        "custom" => out.push_str(if entry.entry_type == EntryType::Leaf {
+            "true"
+        } else {
+            "false"
+        }),
+        "delete" => flag(!entry.is_live(), out),
+        "id" => text(entry.id.as_deref(), out),
+        "type" => text(entry.kind.as_deref(), out),
+        "parent" => text(entry.parent.as_ref().map(Address::as_str), out),
+        "protect" => flag(entry.protect, out),
+        "taint" => flag(entry.tainted, out),
+        "external" => flag(entry.external, out),
+        "dependencies" => list(entry.depends_on.iter().map(|to| to.address().as_str()), out),
+        "initErrors" => list(entry.init_errors.iter().map(String::as_str), out),
+        "provider" => {
+            let provider = entry.provider.as_ref();
+            let reference = provider.map(|provider| {
+                urn::reference(
+                    provider.address.as_str(),
+                    provider.id.as_deref().unwrap_or_default(),
+                )
+            });
+            text(reference.as_deref(), out);
+        }
+        "propertyDependencies" => properties(entry, facts, out),
+        "pendingReplacement" => flag(entry.pending_replacement, out),
+        "retainOnDelete" => flag(entry.retain_on_delete, out),
+        "deletedWith" => text(entry.deleted_with.as_ref().map(Address::as_str), out),
+        "replaceWith" => list(entry.replace_with.iter().map(Address::as_str), out),
+        "created" => text(entry.created.as_ref().map(|at| at.as_str()), out),
+        "modified" => text(entry.modified.as_ref().map(|at| at.as_str()), out),
+        _ => {}
+    }
+}
+
+/// [`write`], as a value.
+pub(super) fn value(entry: &Entry, facts: &EntryFacts, key: &str) -> Option<Json> {
+    let mut text = String::new();
+    write(entry, facts, key, &mut text);
+    (!text.is_empty()).then(|| Json::from_canonical(&text))
+}
+
+fn text(value: Option<&str>, out: &mut String) {
+    if let Some(value) = value {
+        write_string(out, value);
+    }
+}
+
+fn list<'a>(items: impl Iterator<Item = &'a str>, out: &mut String) {
+    let mut items = items.peekable();
+    if items.peek().is_some() {
+        let mut array = ArrayWriter::new(out);
+        items.for_each(|item| _ = array.string(item));
+        array.finish();
+    }
+}
+
+fn properties(entry: &Entry, facts: &EntryFacts, out: &mut String) {
+    if entry.property_dependencies.is_empty() {
+        return;
+    }
+    let mut object = ObjectWriter::new(out);
+    for (property, list) in &entry.property_dependencies {
+        if list.is_empty() {
+            object.raw(property, if facts.null_lists { "null" } else { "[]" });
+            continue;
+        }
+        let mut array = object.array(property);
+        list.iter()
+            .map(Dependency::address)
+            .for_each(|to| _ = array.string(to.as_str()));
+        array.finish();
+    }
+    object.finish();
+}

@@ -1,0 +1,210 @@
+//! The document without its resources: kept as compact text with marks where they go.
+//!
+//! Whatever Pulumi says around the resources is thus given back in its order, known or not.
+
+use super::envelope::Envelope;
+use super::resource::compact;
+use state_core::json::{ArrayWriter, View, write_string};
+use std::iter::once;
+
+/// Begins a mark; no JSON text holds it.
+const ESCAPE: char = '\u{1}';
+
+/// What goes where a mark stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// The version's number.
+    Version,
+    /// The array of features.
+    Features,
+    /// The member `features`, if there are any.
+    MaybeFeatures,
+    /// The array of resources.
+    Resources,
+    /// The same, or `null` if there are none.
+    ResourcesOrNull,
+    /// The member `resources`, if there are any.
+    MaybeResources,
+    /// The array of pending operations.
+    Operations,
+    /// The same, or `null` if there are none.
+    OperationsOrNull,
+    /// The member `pending_operations`, if there are any.
+    MaybeOperations,
+    /// The deployment of a stack that had none, or `null`.
+    LatestOrNull,
+    /// The member `latest`, if there is anything to be in it.
+    MaybeLatest,
+}
+
+impl Mark {
+    const ALL: [(char, Self); 11] = [
+        ('V', Self::Version),
+        ('F', Self::Features),
+        ('f', Self::MaybeFeatures),
+        ('R', Self::Resources),
+        ('N', Self::ResourcesOrNull),
+        ('r', Self::MaybeResources),
+        ('O', Self::Operations),
+        ('Q', Self::OperationsOrNull),
+        ('o', Self::MaybeOperations),
+        ('M', Self::LatestOrNull),
+        ('l', Self::MaybeLatest),
+    ];
+}
+
+/// A piece of a frame.
+pub(super) enum Piece<'f> {
+    Text(&'f str),
+    Mark(Mark),
+}
+
+/// The pieces of a frame, in order.
+pub(super) fn pieces(frame: &str) -> impl Iterator<Item = Piece<'_>> {
+    let mut parts = frame.split(ESCAPE);
+    let first = parts.next().unwrap_or_default();
+    let rest = parts.flat_map(|part| {
+        let letter = part.chars().next().unwrap_or_default();
+        let mark = Mark::ALL.iter().find(|(known, _)| *known == letter);
+        let mark = mark.map(|(_, mark)| Piece::Mark(*mark));
+        let text = Piece::Text(&part[letter.len_utf8().min(part.len())..]);
+        mark.into_iter().chain(once(text))
+    });
+    once(Piece::Text(first)).chain(rest)
+}
+
+/// The frame of a document that lost its own.
+pub(super) fn plain(is_bare: bool) -> String {
+    let (begin, end) = if is_bare {
+        ("{\"stack\":\"\",\"latest\":", "}")
+    } else {
+        ("{\"version\":\u{1}V\u{1}f,\"deployment\":", "}")
+    };
+    format!("{begin}{}{end}", empty_deployment())
+}
+
+/// A deployment that says nothing of itself, with marks.
+pub(super) fn empty_deployment() -> String {
+    let manifest = r#"{"time":"0001-01-01T00:00:00Z","magic":"","version":""}"#;
+    format!("{{\"manifest\":{manifest}\u{1}r\u{1}o}}")
+}
+
+/// Makes the frame of a document. A magic that is given takes the place of the manifest's.
+pub(super) fn make(root: View<'_>, envelope: &Envelope<'_>, magic: Option<&str>) -> String {
+    let maker = Maker { envelope, magic };
+    let mut frame = String::new();
+    maker.top(root, &mut frame);
+    frame
+}
+
+struct Maker<'e, 'a> {
+    envelope: &'e Envelope<'a>,
+    magic: Option<&'e str>,
+}
+
+impl Maker<'_, '_> {
+    fn top(&self, root: View<'_>, out: &mut String) {
+        if self.envelope.version.is_none() {
+            return self.checkpoint(root, out);
+        }
+        let has_features = root.get("features").is_some();
+        object(root, out, |key, value, out| match key {
+            "version" => {
+                mark(Mark::Version, out);
+                if !has_features {
+                    mark(Mark::MaybeFeatures, out);
+                }
+            }
+            "features" if !value.is_null() => mark(Mark::Features, out),
+            "checkpoint" => self.checkpoint(value, out),
+            "deployment" => self.deployment(value, out),
+            _ => out.push_str(&compact(value)),
+        });
+    }
+
+    fn checkpoint(&self, view: View<'_>, out: &mut String) {
+        object(view, out, |key, value, out| match key {
+            "latest" if value.is_null() => mark(Mark::LatestOrNull, out),
+            "latest" => self.deployment(value, out),
+            _ => out.push_str(&compact(value)),
+        });
+        if view.get("latest").is_none() {
+            at_end(Mark::MaybeLatest, out);
+        }
+    }
+
+    fn deployment(&self, view: View<'_>, out: &mut String) {
+        let has_operations = view.get("pending_operations").is_some();
+        object(view, out, |key, value, out| match key {
+            "resources" => {
+                let null = value.is_null();
+                mark(
+                    if null {
+                        Mark::ResourcesOrNull
+                    } else {
+                        Mark::Resources
+                    },
+                    out,
+                );
+                if !has_operations {
+                    mark(Mark::MaybeOperations, out);
+                }
+            }
+            "pending_operations" if value.is_null() => mark(Mark::OperationsOrNull, out),
+            "pending_operations" => mark(Mark::Operations, out),
+            "manifest" => self.manifest(value, out),
+            _ => out.push_str(&compact(value)),
+        });
+        if view.get("resources").is_none() {
+            at_end(Mark::MaybeResources, out);
+            if !has_operations {
+                at_end(Mark::MaybeOperations, out);
+            }
+        }
+    }
+
+    fn manifest(&self, view: View<'_>, out: &mut String) {
+        if view.members().is_none() {
+            return out.push_str(&compact(view));
+        }
+        object(view, out, |key, value, out| match (key, self.magic) {
+            ("magic", Some(magic)) => write_string(out, magic),
+            _ => out.push_str(&compact(value)),
+        });
+    }
+}
+
+fn object(view: View<'_>, out: &mut String, mut value: impl FnMut(&str, View<'_>, &mut String)) {
+    out.push('{');
+    for (index, (key, view)) in view.members().into_iter().flatten().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        write_string(out, &key);
+        out.push(':');
+        value(&key, view, out);
+    }
+    out.push('}');
+}
+
+fn mark(mark: Mark, out: &mut String) {
+    let letter = Mark::ALL.iter().find(|(_, known)| *known == mark);
+    out.push(ESCAPE);
+    out.extend(letter.map(|(letter, _)| *letter));
+}
+
+/// Puts a mark before the bracket that was written last.
+fn at_end(what: Mark, out: &mut String) {
+    out.pop();
+    mark(what, out);
+    out.push('}');
+}
+
+/// The features as an array.
+pub(super) fn features(features: &[String]) -> String {
+    let mut text = String::new();
+    let mut array = ArrayWriter::new(&mut text);
+    features.iter().for_each(|name| _ = array.string(name));
+    array.finish();
+    text
+}

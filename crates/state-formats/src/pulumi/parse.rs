@@ -1,0 +1,186 @@
+//! Takes a document apart: once to check it against the whole text, once more to use the text up.
+
+use super::envelope::{self, Envelope};
+use super::facts::StateFacts;
+use super::layout::Layout;
+use super::resource::{self, Shared};
+use super::{Mode, document, frame, pending, urn};
+use crate::error::{Error, Result};
+use sha2::{Digest as _, Sha256};
+use state_core::json::{Document, Json, Kind, View};
+use state_core::{PendingOperation, SharedEntry};
+use std::ops::Range;
+
+/// What a document says.
+pub(super) struct Parsed {
+    pub(super) facts: StateFacts,
+    /// Where the resources stand.
+    pub(super) resources: Vec<Range<usize>>,
+    pub(super) pending: Vec<PendingOperation>,
+    /// The version of Pulumi that wrote it.
+    pub(super) engine: String,
+    pub(super) notes: Vec<String>,
+    /// Whether the header isn't what the text says any more.
+    pub(super) is_mended: bool,
+}
+
+/// Reads a document, and checks all of it.
+pub(super) fn read(document: Document<'_>, mode: Mode) -> Result<Parsed> {
+    let envelope = Envelope::of(&document)?;
+    let mut parsed = Parsed {
+        facts: StateFacts {
+            version: envelope.version,
+            layout: Layout::of(document.text()),
+            ..StateFacts::default()
+        },
+        resources: Vec::new(),
+        pending: Vec::new(),
+        engine: String::new(),
+        notes: Vec::new(),
+        is_mended: false,
+    };
+    let mut magic = None;
+    if let Some(deployment) = envelope.deployment {
+        magic = read_manifest(&document, deployment, mode, &mut parsed)?;
+        read_secrets(&document, deployment, &mut parsed)?;
+        read_resources(document, deployment, &mut parsed)?;
+        read_operations(document, deployment, &mut parsed)?;
+    }
+    if let Some(checkpoint) = envelope.checkpoint
+        && parsed.facts.identity.is_empty()
+    {
+        let name = checkpoint.get("stack").or_else(|| checkpoint.get("target"));
+        let name = name.and_then(|name| name.as_str()).unwrap_or_default();
+        // `organization/project/stack`, or the stack alone.
+        let name = name
+            .split_once('/')
+            .filter(|(_, rest)| rest.contains('/'))
+            .map_or(&*name, |(_, rest)| rest);
+        parsed.facts.identity = name.to_owned();
+    }
+    parsed.is_mended = magic.is_some();
+    parsed.facts.frame = Some(frame::make(document.root(), &envelope, magic.as_deref()));
+    parsed.facts.features = envelope.features;
+    Ok(parsed)
+}
+
+/// The elements of an array that may be `null` or not there.
+fn elements<'a>(
+    document: &Document<'a>,
+    deployment: View<'a>,
+    key: &str,
+) -> Result<impl Iterator<Item = View<'a>> + use<'a>> {
+    let view = deployment.get(key).filter(|view| !view.is_null());
+    if let Some(view) = view.filter(|view| view.kind() != Kind::Array) {
+        let message = format!("`{key}` must be an array, found {}", view.kind());
+        return Err(Error::at(document, &view, message));
+    }
+    Ok(view.and_then(|view| view.elements()).into_iter().flatten())
+}
+
+/// Checks the manifest, and gives the magic that belongs there if it is to be mended.
+fn read_manifest<'a>(
+    document: &Document<'a>,
+    deployment: View<'a>,
+    mode: Mode,
+    parsed: &mut Parsed,
+) -> Result<Option<String>> {
+    let Some(manifest) = deployment.get("manifest").filter(|view| !view.is_null()) else {
+        return Ok(None);
+    };
+    envelope::object(document, manifest, "`manifest`")?;
+    let text = |key: &str| match manifest.get(key).filter(|view| !view.is_null()) {
+        None => Ok(String::new()),
+        Some(view) => view.as_str().map(String::from).ok_or_else(|| {
+            let message = format!("`{key}` must be a string, found {}", view.kind());
+            Error::at(document, &view, message)
+        }),
+    };
+    let (version, found) = (text("version")?, text("magic")?);
+    let magic = magic(&version);
+    parsed.engine = version;
+    if found == magic {
+        return Ok(None);
+    }
+    if mode == Mode::Mending && manifest.get("magic").is_some() {
+        parsed
+            .notes
+            .push("the magic in its manifest didn't fit its version: it does now".to_owned());
+        return Ok(Some(magic));
+    }
+    parsed.notes.push(
+        "the magic in its manifest doesn't fit its version (kept): Pulumi won't take it back; `--repair` mends it"
+            .to_owned(),
+    );
+    Ok(None)
+}
+
+/// What the manifest of a version must say: not a digest of the content.
+fn magic(version: &str) -> String {
+    if version.is_empty() {
+        return String::new();
+    }
+    let digest = Sha256::digest(version.as_bytes());
+    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn read_secrets<'a>(document: &Document<'a>, deployment: View<'a>, parsed: &mut Parsed) -> Result<()> {
+    let Some(secrets) = deployment.get("secrets_providers").filter(|view| !view.is_null()) else {
+        return Ok(());
+    };
+    envelope::object(document, secrets, "`secrets_providers`")?;
+    if let Some(kind) = secrets.get("type").filter(|kind| kind.kind() != Kind::String) {
+        let message = format!(
+            "the `type` of a secrets provider is a string, found {}",
+            kind.kind()
+        );
+        return Err(Error::at(document, &kind, message));
+    }
+    parsed.facts.secrets = Some(Json::from_view(secrets));
+    Ok(())
+}
+
+fn read_resources<'a>(document: Document<'a>, deployment: View<'a>, parsed: &mut Parsed) -> Result<()> {
+    let mut shared = Shared::default();
+    for view in elements(&document, deployment, "resources")? {
+        let entry = resource::read(document, view, &mut shared)?;
+        if parsed.facts.identity.is_empty() {
+            parsed.facts.identity = urn::identity(entry.address.as_str()).unwrap_or_default();
+        }
+        parsed
+            .resources
+            .push(view.offset()..view.offset() + view.text().len());
+    }
+    Ok(())
+}
+
+fn read_operations<'a>(document: Document<'a>, deployment: View<'a>, parsed: &mut Parsed) -> Result<()> {
+    let mut shared = Shared::default();
+    for (index, view) in elements(&document, deployment, "pending_operations")?.enumerate() {
+        let (operation, facts) = pending::read(document, view, index, &mut shared)?;
+        if facts != Default::default() {
+            parsed.facts.operations.insert(operation.id, facts);
+        }
+        parsed.pending.push(operation);
+    }
+    Ok(())
+}
+
+/// So much of the text goes at once, in bytes.
+const STRIDE: usize = 4 << 20;
+
+/// Reads the resources of a document that was found right, in its order; the text is used up.
+pub(super) fn entries(mut text: String, resources: &[Range<usize>]) -> Result<Vec<SharedEntry>> {
+    let mut shared = Shared::default();
+    let mut entries: Vec<SharedEntry> = Vec::with_capacity(resources.len());
+    for place in resources.iter().rev() {
+        let document = document(text[place.clone()].as_bytes())?;
+        entries.push(resource::read(document, document.root(), &mut shared)?.into());
+        text.truncate(place.start);
+        if text.capacity() - text.len() > STRIDE {
+            text.shrink_to_fit();
+        }
+    }
+    entries.reverse();
+    Ok(entries)
+}

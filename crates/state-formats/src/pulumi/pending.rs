@@ -1,0 +1,118 @@
+//! Operations that were begun and not ended.
+
+use super::facts::OperationFacts;
+use super::resource::{self, Shared, compact};
+use super::{digest_id, facts, render};
+use crate::error::{Error, Result};
+use state_core::json::{Document, Json, ObjectWriter, View};
+use state_core::{MutationId, Op, PendingOperation, Snapshot};
+use std::sync::Arc;
+
+/// What Pulumi calls the operations that it leaves pending.
+const TYPES: [(&str, Op); 5] = [
+    ("creating", Op::Create),
+    ("updating", Op::Update),
+    ("deleting", Op::Delete),
+    ("reading", Op::Read),
+    ("importing", Op::Import),
+];
+
+/// Reads one.
+pub(super) fn read<'a>(
+    document: Document<'a>,
+    view: View<'a>,
+    index: usize,
+    shared: &mut Shared,
+) -> Result<(PendingOperation, OperationFacts)> {
+    super::envelope::object(&document, view, "a pending operation")?;
+    let Some(kind) = view.get("type") else {
+        return Err(Error::at(
+            &document,
+            &view,
+            "a pending operation has a `type`; there is none",
+        ));
+    };
+    let name = kind.as_str().unwrap_or_default();
+    let Some((name, op)) = TYPES.iter().find(|(known, _)| *known == name) else {
+        let names: Vec<_> = TYPES.iter().map(|(name, _)| *name).collect();
+        let message = format!("an unknown type of operation; they are {}", names.join(", "));
+        return Err(Error::at(&document, &kind, message));
+    };
+    let Some(resource) = view.get("resource") else {
+        return Err(Error::at(
+            &document,
+            &view,
+            "a pending operation has a `resource`; there is none",
+        ));
+    };
+    let entry = resource::read(document, resource, shared)?;
+    let mut facts = OperationFacts::default();
+    for (key, value) in view.members().into_iter().flatten() {
+        if !matches!(&*key, "type" | "resource") {
+            facts.rest.insert(key.into_owned(), Json::from_view(value));
+        }
+    }
+    let target = entry.key();
+    let digest = digest_id(&[name, &target.to_string(), &index.to_string()]);
+    let mut bits = [0; 16];
+    bits.copy_from_slice(&digest.as_bytes()[..16]);
+    let is_deletion = *op == Op::Delete;
+    if is_deletion {
+        facts.resource = Some(compact(resource));
+    }
+    let operation = PendingOperation {
+        id: MutationId::from_bits(bits),
+        op: *op,
+        target,
+        entry: (!is_deletion).then(|| Arc::new(entry)),
+        deposes: None,
+        tombstone: false,
+        begun: None,
+        result: None,
+    };
+    Ok((operation, facts))
+}
+
+/// Writes one.
+pub(super) fn write(
+    operation: &PendingOperation,
+    kept: Option<&OperationFacts>,
+    snapshot: &Snapshot,
+    out: &mut String,
+) -> Result<()> {
+    let name = match operation.op {
+        Op::Discard => "deleting",
+        op => TYPES
+            .iter()
+            .find(|(_, known)| *known == op)
+            .map(|(name, _)| *name)
+            .ok_or_else(|| refuse(operation, "Pulumi knows no pending operation of its kind"))?,
+    };
+    let mut resource = String::new();
+    let target = || {
+        snapshot
+            .entries
+            .iter()
+            .find(|entry| entry.key() == operation.target)
+    };
+    match (kept.and_then(|kept| kept.resource.as_ref()), &operation.entry) {
+        (Some(text), _) => resource.push_str(text),
+        (None, Some(entry)) => render::resource(entry, None, &mut resource)?,
+        (None, None) => match target() {
+            Some(entry) => render::resource(entry, None, &mut resource)?,
+            None => return Err(refuse(operation, "what it deletes is not in the state")),
+        },
+    }
+    let mut object = ObjectWriter::new(out);
+    object.raw("resource", &resource).string("type", name);
+    for (key, value) in kept.iter().flat_map(|kept| &kept.rest) {
+        object.raw(key, value.as_str());
+    }
+    object.finish();
+    Ok(())
+}
+
+fn refuse(operation: &PendingOperation, reason: &str) -> Error {
+    let object = format!("pending {} of {}", operation.op, operation.target);
+    facts::not_exportable(object, reason)
+}

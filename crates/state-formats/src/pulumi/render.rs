@@ -1,0 +1,260 @@
+//! Writes a snapshot as the compact text of its document, piece by piece.
+
+use super::envelope::{self, Declared};
+use super::facts::{self, EntryFacts, Side, StateFacts};
+use super::field::{self, FIELDS, Home};
+use super::frame::{self, Mark, Piece};
+use super::{pending, settle, urn, wrap};
+use crate::error::Result;
+use state_core::json::write_string;
+use state_core::{Dependency, Entry, EntryType, Json, Properties, Snapshot};
+use std::borrow::Cow;
+use std::collections::{BTreeSet, HashSet};
+
+/// Takes the text, piece by piece.
+type Sink<'o> = dyn FnMut(&str) + 'o;
+
+/// Writes all of it.
+pub(super) fn write(snapshot: &Snapshot, facts: &StateFacts, out: &mut Sink<'_>) -> Result<()> {
+    let declared = envelope::declared(snapshot, facts)?;
+    let plain;
+    let frame = match &facts.frame {
+        Some(frame) => frame,
+        None => {
+            plain = frame::plain(facts.version.is_none());
+            &plain
+        }
+    };
+    let writer = Writer {
+        snapshot,
+        facts,
+        declared,
+    };
+    writer.frame(frame, out)
+}
+
+struct Writer<'s> {
+    snapshot: &'s Snapshot,
+    facts: &'s StateFacts,
+    declared: Declared,
+}
+
+impl Writer<'_> {
+    fn frame(&self, frame: &str, out: &mut Sink<'_>) -> Result<()> {
+        let mut last = "";
+        for piece in frame::pieces(frame) {
+            match piece {
+                Piece::Text("") => {}
+                Piece::Text(text) => {
+                    out(text);
+                    last = text;
+                }
+                Piece::Mark(mark) => {
+                    if self.mark(mark, last.ends_with('{'), out)? {
+                        last = "]";
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what goes where a mark stands. Whether it wrote something.
+    fn mark(&self, mark: Mark, is_first: bool, out: &mut Sink<'_>) -> Result<bool> {
+        let (entries, operations) = (&self.snapshot.entries, &self.snapshot.pending_operations);
+        let member = |key: &str| format!("{}\"{key}\":", if is_first { "" } else { "," });
+        match mark {
+            Mark::Version => out(&self.declared.version.unwrap_or_default().to_string()),
+            Mark::Features => out(&frame::features(&self.features())),
+            Mark::MaybeFeatures if self.declared.more.is_empty() => return Ok(false),
+            Mark::MaybeFeatures => {
+                out(&member("features"));
+                out(&frame::features(&self.features()));
+            }
+            Mark::ResourcesOrNull if entries.is_empty() => out("null"),
+            Mark::MaybeResources if entries.is_empty() => return Ok(false),
+            Mark::Resources | Mark::ResourcesOrNull => self.resources(out)?,
+            Mark::MaybeResources => {
+                out(&member("resources"));
+                self.resources(out)?;
+            }
+            Mark::OperationsOrNull if operations.is_empty() => out("null"),
+            Mark::MaybeOperations if operations.is_empty() => return Ok(false),
+            Mark::Operations | Mark::OperationsOrNull => self.operations(out)?,
+            Mark::MaybeOperations => {
+                out(&member("pending_operations"));
+                self.operations(out)?;
+            }
+            Mark::LatestOrNull if entries.is_empty() && operations.is_empty() => out("null"),
+            Mark::MaybeLatest if entries.is_empty() && operations.is_empty() => return Ok(false),
+            Mark::LatestOrNull => self.frame(&frame::empty_deployment(), out)?,
+            Mark::MaybeLatest => {
+                out(&member("latest"));
+                self.frame(&frame::empty_deployment(), out)?;
+            }
+        }
+        Ok(true)
+    }
+
+    /// The features as they were declared; where more are needed, all of them sorted, as Pulumi does.
+    fn features(&self) -> Vec<String> {
+        let (known, more) = (&self.facts.features, &self.declared.more);
+        if more.is_empty() {
+            return known.clone();
+        }
+        let all: BTreeSet<_> = known.iter().chain(more).cloned().collect();
+        all.into_iter().collect()
+    }
+
+    fn resources(&self, out: &mut Sink<'_>) -> Result<()> {
+        let has_outputs = self.facts.stack_outputs || !self.snapshot.outputs.is_empty();
+        let root = settle::root(&self.snapshot.entries).filter(|_| has_outputs);
+        if root.is_none() && !self.snapshot.outputs.is_empty() {
+            let reason = "the stack has outputs, and no root resource that would carry them there";
+            return Err(facts::not_exportable("the snapshot", reason));
+        }
+        let mut text = String::from("[");
+        for (index, entry) in self.snapshot.entries.iter().enumerate() {
+            if index > 0 {
+                text.push(',');
+            }
+            let outputs = (root == Some(index)).then(|| settle::lowered_outputs(self.snapshot));
+            resource(entry, outputs, &mut text)?;
+            out(&text);
+            text.clear();
+        }
+        text.push(']');
+        out(&text);
+        Ok(())
+    }
+
+    fn operations(&self, out: &mut Sink<'_>) -> Result<()> {
+        let mut text = String::from("[");
+        for (index, operation) in self.snapshot.pending_operations.iter().enumerate() {
+            if index > 0 {
+                text.push(',');
+            }
+            let kept = self.facts.operations.get(&operation.id);
+            pending::write(operation, kept, self.snapshot, &mut text)?;
+        }
+        text.push(']');
+        out(&text);
+        Ok(())
+    }
+}
+
+/// Writes an entry as a resource; `outputs` take the place of its own.
+pub(super) fn resource(entry: &Entry, outputs: Option<Properties>, out: &mut String) -> Result<()> {
+    check(entry)?;
+    let facts = facts::of_entry(entry)?;
+    let outputs = outputs
+        .map(Cow::Owned)
+        .or(entry.outputs.as_ref().map(Cow::Borrowed));
+    let mut members = Members {
+        entry,
+        facts: &facts,
+        outputs: outputs.as_deref(),
+        out,
+        is_first: true,
+    };
+    members.out.push('{');
+    let unknown = members.unknown();
+    let standard = FIELDS.iter().map(|(key, _)| *key).chain(unknown);
+    let in_order: HashSet<&str> = facts.order.iter().map(String::as_str).collect();
+    for key in &facts.order {
+        members.write(key)?;
+    }
+    for key in standard.filter(|key| !in_order.contains(key)) {
+        members.write(key)?;
+    }
+    members.out.push('}');
+    Ok(())
+}
+
+/// Refuses what Pulumi has no words for.
+fn check(entry: &Entry) -> Result<()> {
+    let refuse = |reason: &str| Err(facts::not_exportable(entry.key().to_string(), reason));
+    if !urn::is_urn(entry.address.as_str()) {
+        return refuse("its address isn't a URN");
+    }
+    if entry.entry_type == EntryType::Action {
+        return refuse("Pulumi knows resources only, no actions");
+    }
+    let is_group = |to: &Dependency| matches!(to, Dependency::Group(_));
+    if entry.references().any(|reference| is_group(&reference.to)) {
+        return refuse("it depends on a group, which Pulumi can't say");
+    }
+    if entry
+        .provider
+        .as_ref()
+        .is_some_and(|provider| provider.id.is_none())
+    {
+        return refuse("its provider is named without an id, which Pulumi needs");
+    }
+    Ok(())
+}
+
+struct Members<'a> {
+    entry: &'a Entry,
+    facts: &'a EntryFacts,
+    outputs: Option<&'a Properties>,
+    out: &'a mut String,
+    is_first: bool,
+}
+
+impl<'a> Members<'a> {
+    /// The fields that Pulumi didn't know when this was built, sorted.
+    fn unknown(&self) -> BTreeSet<&'a str> {
+        let facts = self.facts;
+        let keys = facts.rest.keys().chain(facts.texts.keys());
+        keys.map(String::as_str)
+            .filter(|key| field::place(key).0 == FIELDS.len())
+            .collect()
+    }
+
+    fn write(&mut self, key: &str) -> Result<()> {
+        let facts = self.facts;
+        if field::place(key).1 != Home::Model {
+            let kept = facts.fields.get(key).or_else(|| facts.rest.get(key));
+            let text = kept.map(Json::as_str);
+            if let Some(text) = text.or_else(|| facts.texts.get(key).map(String::as_str)) {
+                self.member(key).push_str(text);
+            }
+            return Ok(());
+        }
+        let side = match key {
+            "inputs" => Some((Side::Inputs, self.entry.inputs.as_ref())),
+            "outputs" => Some((Side::Outputs, self.outputs)),
+            _ => None,
+        };
+        if let Some((side, Some(properties))) = side {
+            let wrapped = wrap::wrapped(properties, &facts.opened, side)?;
+            self.member(key).push_str(&wrapped);
+            return Ok(());
+        }
+        let ours = field::value(self.entry, facts, key);
+        let kept = facts.kept.get(key).filter(|kept| kept.ours == ours);
+        match kept {
+            Some(kept) => {
+                if let Some(was) = &kept.was {
+                    self.member(key).push_str(was.as_str());
+                }
+            }
+            None => {
+                if let Some(ours) = ours {
+                    self.member(key).push_str(ours.as_str());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn member(&mut self, key: &str) -> &mut String {
+        if !std::mem::take(&mut self.is_first) {
+            self.out.push(',');
+        }
+        write_string(self.out, key);
+        self.out.push(':');
+        self.out
+    }
+}

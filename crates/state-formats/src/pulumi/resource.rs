@@ -1,0 +1,387 @@
+//! Reads one resource into an entry.
+
+use super::facts::{self, EntryFacts, Kept};
+use super::field::{self, Home};
+use super::{digest_id, urn, value};
+use crate::PULUMI;
+use crate::error::{Error, Result};
+use state_core::entry::Provider;
+use state_core::json::{Document, Json, Kind, Properties, Style, View, write};
+use state_core::{Address, Dependency, DeposedKey, Entry, EntryType, Timestamp};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+/// Longer extensions are seldom alike, in bytes.
+const MAX_SHARED: usize = 512;
+
+/// What many resources say alike, stored once.
+#[derive(Debug, Default)]
+pub(super) struct Shared {
+    names: HashMap<String, Address>,
+    facts: HashSet<Json>,
+}
+
+impl Shared {
+    fn address(&mut self, name: &str) -> state_core::Result<Address> {
+        if let Some(address) = self.names.get(name) {
+            return Ok(address.clone());
+        }
+        let address = Address::new(name)?;
+        self.names.insert(name.to_owned(), address.clone());
+        Ok(address)
+    }
+
+    fn facts(&mut self, facts: &EntryFacts) -> Result<Json> {
+        let json = facts::to_json(facts)?;
+        if json.as_str().len() > MAX_SHARED {
+            return Ok(json);
+        }
+        if let Some(known) = self.facts.get(&json) {
+            return Ok(known.clone());
+        }
+        self.facts.insert(json.clone());
+        Ok(json)
+    }
+}
+
+/// Reads one.
+pub(super) fn read<'a>(document: Document<'a>, view: View<'a>, shared: &mut Shared) -> Result<Entry> {
+    let Some(members) = view.members() else {
+        let message = format!("a resource is an object, found {}", view.kind());
+        return Err(Error::at(&document, &view, message));
+    };
+    let members: Vec<_> = members.collect();
+    let mut reader = Reader { document, shared };
+    let mut entry = reader.named(view, &members)?;
+    let mut facts = EntryFacts::default();
+    for (key, view) in &members {
+        let place = field::place(key).1;
+        if place == Home::Model {
+            reader.field(&mut entry, &mut facts, key, *view)?;
+        } else {
+            reader.check_other(key, *view)?;
+            keep_other(&mut facts, place, key, *view);
+        }
+    }
+    if !entry.is_live() {
+        entry.deposed = Some(deposed_key(entry.id.as_deref().unwrap_or_default())?);
+    }
+    // An external resource that is tainted or awaits its replacement is legal there: the marks are kept as they are.
+    if entry.external {
+        (entry.tainted, entry.pending_replacement) = (false, false);
+    }
+    keep_differences(&entry, &mut facts, &members);
+    mark_secrets(&mut entry, &members);
+    facts.order = order(&members);
+    if !facts.is_empty() {
+        entry.extensions.insert(PULUMI, reader.shared.facts(&facts)?);
+    }
+    Ok(entry)
+}
+
+type Members<'a> = [(Cow<'a, str>, View<'a>)];
+
+fn member<'a>(members: &Members<'a>, key: &str) -> Option<View<'a>> {
+    let mut all = members.iter();
+    all.find(|(name, _)| name == key).map(|(_, view)| *view)
+}
+
+struct Reader<'a, 's> {
+    document: Document<'a>,
+    shared: &'s mut Shared,
+}
+
+impl<'a> Reader<'a, '_> {
+    fn error(&self, view: View<'a>, message: impl Into<String>) -> Error {
+        Error::at(&self.document, &view, message)
+    }
+
+    /// The entry with what names it and says its kind.
+    fn named(&mut self, view: View<'a>, members: &Members<'a>) -> Result<Entry> {
+        let Some(name) = member(members, "urn") else {
+            return Err(self.error(view, "a resource has a `urn`; there is none"));
+        };
+        match name.as_str() {
+            Some(text) if urn::is_urn(&text) => {}
+            Some(_) => {
+                let message = "`urn` isn't a URN: `urn:pulumi:<stack>::<project>::<type>::<name>`";
+                return Err(self.error(name, message));
+            }
+            None => return Err(self.wrong_kind("urn", Kind::String, name)),
+        }
+        let address = self.address(name)?;
+        let custom = match member(members, "custom") {
+            Some(view) => self.flag("custom", view)?,
+            None => false,
+        };
+        let kind = match member(members, "type") {
+            Some(view) => self.text("type", view)?.map(Cow::into_owned),
+            None => None,
+        };
+        let entry_type = if custom {
+            EntryType::Leaf
+        } else {
+            EntryType::LibraryCall
+        };
+        let mut entry = Entry::new(address, entry_type, kind);
+        if let (false, Some(kind)) = (custom, &entry.kind) {
+            let library = kind.split(':').next().unwrap_or_default();
+            entry.library = Some(library.to_owned());
+            entry.library_type = Some(kind.clone());
+        }
+        Ok(entry)
+    }
+
+    fn field(&mut self, entry: &mut Entry, facts: &mut EntryFacts, key: &str, view: View<'a>) -> Result<()> {
+        match key {
+            // Its id may come later: the key is made when all is read.
+            "delete" => entry.deposed = self.flag(key, view)?.then(|| deposed_key("")).transpose()?,
+            "id" => entry.id = self.text(key, view)?.map(Cow::into_owned),
+            "inputs" => entry.inputs = self.properties(key, view)?,
+            "outputs" => entry.outputs = self.properties(key, view)?,
+            "parent" => entry.parent = self.reference(key, view)?,
+            "protect" => entry.protect = self.flag(key, view)?,
+            "taint" => entry.tainted = self.flag(key, view)?,
+            "external" => entry.external = self.flag(key, view)?,
+            "dependencies" => {
+                let list = self.list(key, view)?;
+                entry.depends_on = list.into_iter().map(Dependency::Entry).collect();
+            }
+            "initErrors" => entry.init_errors = self.texts(key, view)?,
+            "provider" => entry.provider = self.provider(view)?,
+            "propertyDependencies" => {
+                (entry.property_dependencies, facts.null_lists) = self.property_dependencies(view)?;
+            }
+            "pendingReplacement" => entry.pending_replacement = self.flag(key, view)?,
+            "retainOnDelete" => entry.retain_on_delete = self.flag(key, view)?,
+            "deletedWith" => entry.deleted_with = self.reference(key, view)?,
+            "replaceWith" => entry.replace_with = self.list(key, view)?,
+            "created" => entry.created = self.text(key, view)?.map(|at| Timestamp::new(&*at)),
+            "modified" => entry.modified = self.text(key, view)?.map(|at| Timestamp::new(&*at)),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What is known of the fields that are only kept.
+    fn check_other(&mut self, key: &str, view: View<'a>) -> Result<()> {
+        match key {
+            "aliases" => self.list(key, view).map(drop),
+            "additionalSecretOutputs" | "ignoreChanges" | "hideDiff" | "replaceOnChanges" => {
+                self.texts(key, view).map(drop)
+            }
+            "refreshBeforeUpdate" => self.flag(key, view).map(drop),
+            "viewOf" | "importID" | "sourcePosition" | "snippetID" | "extensionRef" => {
+                self.text(key, view).map(drop)
+            }
+            "replacementTrigger" => self.check_value(view),
+            _ => Ok(()),
+        }
+    }
+
+    fn wrong_kind(&self, key: &str, kind: Kind, view: View<'a>) -> Error {
+        self.error(
+            view,
+            format!("`{key}` must be of kind {kind}, found {}", view.kind()),
+        )
+    }
+
+    /// As in Go, `null` counts as absent, and so does an empty text.
+    fn text(&self, key: &str, view: View<'a>) -> Result<Option<Cow<'a, str>>> {
+        match view.as_str() {
+            Some(text) => Ok(Some(text).filter(|text| !text.is_empty())),
+            None if view.is_null() => Ok(None),
+            None => Err(self.wrong_kind(key, Kind::String, view)),
+        }
+    }
+
+    fn flag(&self, key: &str, view: View<'a>) -> Result<bool> {
+        match view.as_bool() {
+            Some(flag) => Ok(flag),
+            None if view.is_null() => Ok(false),
+            None => Err(self.wrong_kind(key, Kind::Bool, view)),
+        }
+    }
+
+    fn elements(&self, key: &str, view: View<'a>) -> Result<impl Iterator<Item = View<'a>> + use<'a>> {
+        if !matches!(view.kind(), Kind::Array | Kind::Null) {
+            return Err(self.wrong_kind(key, Kind::Array, view));
+        }
+        Ok(view.elements().into_iter().flatten())
+    }
+
+    fn address(&mut self, view: View<'a>) -> Result<Address> {
+        let Some(text) = view.as_str() else {
+            return Err(self.error(view, format!("a URN is a string, found {}", view.kind())));
+        };
+        let address = self.shared.address(&text);
+        address.map_err(|error| match error {
+            state_core::Error::Invalid { reason, .. } => self.error(view, reason),
+            other => Error::Core(other),
+        })
+    }
+
+    fn reference(&mut self, key: &str, view: View<'a>) -> Result<Option<Address>> {
+        match self.text(key, view)? {
+            Some(_) => self.address(view).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn list(&mut self, key: &str, view: View<'a>) -> Result<Vec<Address>> {
+        self.elements(key, view)?.map(|item| self.address(item)).collect()
+    }
+
+    fn texts(&self, key: &str, view: View<'a>) -> Result<Vec<String>> {
+        let text = |item: View<'a>| match item.as_str() {
+            Some(text) => Ok(text.into_owned()),
+            None => Err(self.error(item, format!("`{key}` holds strings, found {}", item.kind()))),
+        };
+        self.elements(key, view)?.map(text).collect()
+    }
+
+    fn provider(&mut self, view: View<'a>) -> Result<Option<Provider>> {
+        let Some(text) = self.text("provider", view)? else {
+            return Ok(None);
+        };
+        let Some((urn, id)) = urn::provider(&text) else {
+            let message = "`provider` isn't a provider reference: the URN of a provider, `::`, its id";
+            return Err(self.error(view, message));
+        };
+        let address = self.shared.address(urn)?;
+        Ok(Some(Provider {
+            address,
+            id: Some(id.to_owned()),
+        }))
+    }
+
+    /// The lists by property, and whether an empty one is `null`.
+    fn property_dependencies(&mut self, view: View<'a>) -> Result<(BTreeMap<String, Vec<Dependency>>, bool)> {
+        if !matches!(view.kind(), Kind::Object | Kind::Null) {
+            return Err(self.wrong_kind("propertyDependencies", Kind::Object, view));
+        }
+        let mut lists = BTreeMap::new();
+        let mut null_lists = false;
+        for (property, view) in view.members().into_iter().flatten() {
+            null_lists |= view.is_null();
+            let list = self.list("propertyDependencies", view)?;
+            lists.insert(
+                property.into_owned(),
+                list.into_iter().map(Dependency::Entry).collect(),
+            );
+        }
+        Ok((lists, null_lists))
+    }
+
+    fn properties(&self, key: &str, view: View<'a>) -> Result<Option<Properties>> {
+        match view.kind() {
+            Kind::Null => Ok(None),
+            Kind::Object => {
+                self.check_value(view)?;
+                Ok(Properties::new(Json::from_view(view)))
+            }
+            _ => Err(self.wrong_kind(key, Kind::Object, view)),
+        }
+    }
+
+    fn check_value(&self, view: View<'a>) -> Result<()> {
+        value::check(view, &mut String::new(), &mut |_, _| {})
+            .map_err(|(at, message)| self.error(at, message))
+    }
+}
+
+/// The deposed key of what has this id.
+fn deposed_key(id: &str) -> state_core::Result<DeposedKey> {
+    let mut key = digest_id(&["deposed", id]).to_string();
+    key.truncate(8);
+    DeposedKey::new(key)
+}
+
+/// A value with its members as they stand, without spaces.
+pub(super) fn compact(view: View<'_>) -> String {
+    let mut text = String::with_capacity(view.text().len());
+    write(view, &Style::COMPACT, &mut text);
+    text
+}
+
+fn keep_other(facts: &mut EntryFacts, home: Home, key: &str, view: View<'_>) {
+    let (json, text) = (Json::from_view(view), compact(view));
+    if json.as_str() != text {
+        facts.texts.insert(key.to_owned(), text);
+    } else if home == Home::Harmless {
+        facts.fields.insert(key.to_owned(), json);
+    } else {
+        facts.rest.insert(key.to_owned(), json);
+    }
+}
+
+/// Keeps the fields that we would write in another way.
+fn keep_differences(entry: &Entry, facts: &mut EntryFacts, members: &Members<'_>) {
+    for (key, view) in members
+        .iter()
+        .filter(|(key, _)| field::place(key).1 == Home::Model)
+    {
+        let is_side = matches!(&**key, "inputs" | "outputs");
+        if is_side && !view.is_null() {
+            continue;
+        }
+        let ours = field::value(entry, facts, key);
+        let was = Json::from_view(*view);
+        if ours.as_ref() != Some(&was) {
+            let was = Some(was);
+            facts.kept.insert(key.to_string(), Kept { was, ours });
+        }
+    }
+    if member(members, "custom").is_none() {
+        let ours = field::value(entry, facts, "custom");
+        facts.kept.insert("custom".to_owned(), Kept { was: None, ours });
+    }
+}
+
+/// Marks the values that are in secret envelopes, and the outputs that are called secret.
+fn mark_secrets(entry: &mut Entry, members: &Members<'_>) {
+    entry.sensitive_inputs = secrets(entry.inputs.as_ref());
+    entry.sensitive_outputs = secrets(entry.outputs.as_ref());
+    let Some(outputs) = &entry.outputs else { return };
+    let named = member(members, "additionalSecretOutputs").and_then(|names| names.elements());
+    let named: HashSet<_> = named
+        .into_iter()
+        .flatten()
+        .filter_map(|name| name.as_str())
+        .collect();
+    if named.is_empty() {
+        return;
+    }
+    let known: HashSet<String> = entry.sensitive_outputs.iter().cloned().collect();
+    for (name, _) in outputs.view().members().into_iter().flatten() {
+        let mut pointer = String::new();
+        crate::terraform::push_token(&mut pointer, &name);
+        if named.contains(&name) && !known.contains(&pointer) {
+            entry.sensitive_outputs.push(pointer);
+        }
+    }
+}
+
+/// The pointers of the secrets in one side.
+fn secrets(side: Option<&Properties>) -> Vec<String> {
+    let mut pointers = Vec::new();
+    if let Some(side) = side
+        && side.json().as_str().contains(value::SIGNATURE)
+    {
+        // It was checked when it was read.
+        let checked = value::check(side.view(), &mut String::new(), &mut |pointer, _| {
+            pointers.push(pointer.to_owned());
+        });
+        drop(checked);
+    }
+    pointers
+}
+
+/// The keys, if they don't stand in Pulumi's order.
+fn order(members: &Members<'_>) -> Vec<String> {
+    let places = |(key, _): &(Cow<'_, str>, View<'_>)| (field::place(key).0, key.to_string());
+    if members.iter().map(places).is_sorted() {
+        return Vec::new();
+    }
+    members.iter().map(|(key, _)| key.to_string()).collect()
+}

@@ -1,0 +1,239 @@
+//! Opens the secrets of a stack whose secrets provider is a passphrase.
+//!
+//! The provider's state is `{"salt": "v1:<salt>:<check>"}`; check and values are `v1:<nonce>:<ciphertext>`, all base64. The
+//! key is PBKDF2-HMAC-SHA256 of the passphrase with 1,000,000 rounds, the cipher AES-256-GCM without further data. The check
+//! holds a known word.
+
+use super::facts::{self, EntryFacts, Opened, Side, StateFacts};
+use super::settle;
+use super::value;
+use super::wrap::replaced;
+use crate::PULUMI;
+use crate::error::{Error, Result};
+use aes_gcm::aead::Aead;
+use aes_gcm::{Aes256Gcm, Key, KeyInit, Nonce};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sha2::Sha256;
+use state_core::json::{Json, Properties};
+use state_core::{Entry, SharedEntry, Snapshot};
+use std::sync::Arc;
+use zeroize::Zeroizing;
+
+const ROUNDS: u32 = 1_000_000;
+const VERSION: &str = "v1";
+const SALT_BYTES: usize = 8;
+const NONCE_BYTES: usize = 12;
+/// What the check says when the passphrase is right.
+const CHECK: &[u8] = b"pulumi";
+/// The only provider whose secrets a passphrase opens.
+const PROVIDER: &str = "passphrase";
+
+/// What was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OpenedSecrets {
+    /// Secrets that were encrypted.
+    pub decrypted: usize,
+    /// Secrets that lay plain in their envelopes.
+    pub plain: usize,
+}
+
+/// Opens all secrets of a Pulumi state: from then on they are plain values whose paths are sensitive, to be sealed by
+/// whoever stores the snapshot. Going out, those that didn't change go back into the envelopes that they came in, and all
+/// others into plain ones, which `pulumi stack import` encrypts.
+///
+/// Pending operations keep their envelopes.
+///
+/// # Errors
+/// [`Error::Secrets`] when the snapshot isn't Pulumi's, its secrets are another provider's, the passphrase is wrong, or a
+/// secret was changed or can't be read. The snapshot isn't changed then.
+pub fn open_secrets(snapshot: &mut Snapshot, passphrase: &str) -> Result<OpenedSecrets> {
+    let facts =
+        facts::of_snapshot(snapshot)?.ok_or_else(|| refuse("it never was a Pulumi state".to_owned()))?;
+    let opener = Opener::new(&facts, passphrase)?;
+    let mut opened = OpenedSecrets::default();
+    let mut entries = snapshot.entries.clone();
+    for entry in &mut entries {
+        opener.open_entry(entry, &mut opened)?;
+    }
+    let lifted = settle::root(&entries).filter(|_| facts.stack_outputs);
+    if let Some(root) = lifted {
+        let outputs = settle::lowered_outputs(snapshot);
+        let mut list = Vec::new();
+        if let Some(open) = opener.open_side(&outputs, Side::Outputs, &mut list, &mut opened)? {
+            let members = open.view().members().into_iter().flatten();
+            snapshot.outputs = members
+                .map(|(name, value)| (name.into_owned(), Json::from_view(value)))
+                .collect();
+            remember(&mut entries[root], list)?;
+        }
+    }
+    snapshot.entries = entries;
+    Ok(opened)
+}
+
+fn refuse(reason: String) -> Error {
+    Error::Secrets { reason }
+}
+
+struct Opener {
+    cipher: Aes256Gcm,
+}
+
+impl Opener {
+    fn new(facts: &StateFacts, passphrase: &str) -> Result<Self> {
+        let Some(provider) = &facts.secrets else {
+            return Err(refuse("the state names no secrets provider".to_owned()));
+        };
+        let text = |pointer| {
+            provider
+                .view()
+                .pointer(pointer)
+                .and_then(|view| view.as_str().map(String::from))
+        };
+        let kind = text("/type").unwrap_or_default();
+        if kind != PROVIDER {
+            let shown: String = kind.chars().take(60).collect();
+            return Err(refuse(format!(
+                "its secrets provider is `{}`: only those of `{PROVIDER}` can be opened here; export the state with \
+                 `pulumi stack export --show-secrets` instead",
+                shown.escape_debug()
+            )));
+        }
+        let state = text("/state/salt").unwrap_or_default();
+        let malformed =
+            || refuse("the salt of its passphrase isn't in a form that this build knows".to_owned());
+        let mut parts = state.splitn(3, ':');
+        let (Some(VERSION), Some(salt), Some(check)) = (parts.next(), parts.next(), parts.next()) else {
+            return Err(malformed());
+        };
+        let salt = STANDARD.decode(salt).map_err(|_| malformed())?;
+        if salt.len() != SALT_BYTES {
+            return Err(malformed());
+        }
+        let mut key = Zeroizing::new([0; 32]);
+        pbkdf2::pbkdf2_hmac::<Sha256>(passphrase.as_bytes(), &salt, ROUNDS, &mut *key);
+        let cipher = Aes256Gcm::new(Key::<Aes256Gcm>::from_slice(&*key));
+        let opener = Self { cipher };
+        match opener.decrypt(check) {
+            Some(word) if word.as_slice() == CHECK => Ok(opener),
+            _ => Err(refuse("the passphrase is wrong".to_owned())),
+        }
+    }
+
+    fn decrypt(&self, text: &str) -> Option<Zeroizing<Vec<u8>>> {
+        let mut parts = text.split(':');
+        let (VERSION, nonce, ciphertext, None) = (parts.next()?, parts.next()?, parts.next()?, parts.next())
+        else {
+            return None;
+        };
+        let nonce = STANDARD
+            .decode(nonce)
+            .ok()
+            .filter(|nonce| nonce.len() == NONCE_BYTES)?;
+        let ciphertext = STANDARD.decode(ciphertext).ok()?;
+        let plain = self
+            .cipher
+            .decrypt(Nonce::from_slice(&nonce), ciphertext.as_slice());
+        plain.ok().map(Zeroizing::new)
+    }
+
+    fn open_entry(&self, entry: &mut SharedEntry, count: &mut OpenedSecrets) -> Result<()> {
+        let mut list = Vec::new();
+        let mut sides = [None, None];
+        for (new, side) in sides.iter_mut().zip([Side::Inputs, Side::Outputs]) {
+            if let Some(properties) = side.of(entry) {
+                let opened = self.open_side(properties, side, &mut list, count);
+                *new = opened.map_err(|error| of_entry(entry, error))?;
+            }
+        }
+        let [inputs, outputs] = sides;
+        if list.is_empty() {
+            return Ok(());
+        }
+        let changed = Arc::make_mut(entry);
+        changed.inputs = inputs.or_else(|| changed.inputs.take());
+        changed.outputs = outputs.or_else(|| changed.outputs.take());
+        remember(entry, list)
+    }
+
+    /// The properties with all secrets open; none if there are none.
+    fn open_side(
+        &self,
+        properties: &Properties,
+        side: Side,
+        list: &mut Vec<Opened>,
+        count: &mut OpenedSecrets,
+    ) -> Result<Option<Properties>> {
+        let mut found = Vec::new();
+        value::check(properties.view(), &mut String::new(), &mut |pointer, view| {
+            found.push((pointer.to_owned(), view));
+        })
+        .map_err(|(_, message)| refuse(message))?;
+        if found.is_empty() {
+            return Ok(None);
+        }
+        let mut stretches = Vec::new();
+        for (pointer, view) in found {
+            // The envelope was checked just now: it has exactly one of the two.
+            let text = |key| view.get(key).and_then(|text| text.as_str().map(String::from));
+            let (ciphertext, plaintext) = match text("ciphertext") {
+                None => (None, text("plaintext").unwrap_or_default()),
+                Some(ciphertext) => {
+                    let plain = self.decrypt(&ciphertext);
+                    let Some(plain) = plain.and_then(|plain| String::from_utf8(plain.to_vec()).ok()) else {
+                        return Err(refuse(format!(
+                            "the secret at {pointer} doesn't open: it was changed"
+                        )));
+                    };
+                    (Some(ciphertext), plain)
+                }
+            };
+            let Ok(value) = Json::parse(&plaintext) else {
+                return Err(refuse(format!("the secret at {pointer} holds no JSON")));
+            };
+            if ciphertext.is_some() {
+                count.decrypted += 1;
+            } else {
+                count.plain += 1;
+            }
+            let range = view.offset()..view.offset() + view.text().len();
+            stretches.push((range, value.as_str().to_owned()));
+            list.push(Opened {
+                side,
+                pointer,
+                ciphertext,
+                plaintext,
+            });
+        }
+        let text = replaced(properties.json().as_str(), stretches);
+        Ok(Properties::new(Json::from_canonical(&text)))
+    }
+}
+
+fn of_entry(entry: &Entry, error: Error) -> Error {
+    match error {
+        Error::Secrets { reason } => refuse(format!("{}: {reason}", entry.key())),
+        other => other,
+    }
+}
+
+impl Side {
+    /// What an entry has there.
+    fn of(self, entry: &Entry) -> Option<&Properties> {
+        match self {
+            Self::Inputs => entry.inputs.as_ref(),
+            Self::Outputs => entry.outputs.as_ref(),
+        }
+    }
+}
+
+/// Writes down in the entry's extension which values belong into envelopes.
+fn remember(entry: &mut SharedEntry, list: Vec<Opened>) -> Result<()> {
+    let mut known: EntryFacts = facts::of_entry(entry)?;
+    known.opened.extend(list);
+    let json = facts::to_json(&known)?;
+    Arc::make_mut(entry).extensions.insert(PULUMI, json);
+    Ok(())
+}

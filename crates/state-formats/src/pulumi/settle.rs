@@ -1,0 +1,111 @@
+//! What can be said only when all resources are read: keys of tombstones, providers of those that await their
+//! replacement, the outputs of the stack.
+
+use super::facts::{self, Kept};
+use super::{field, urn};
+use crate::PULUMI;
+use crate::error::Result;
+use state_core::json::{Json, ObjectWriter, Properties};
+use state_core::{DeposedKey, Entry, EntryKey, SharedEntry, Snapshot};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+/// Settles the keys and references of all entries.
+pub(super) fn settle(snapshot: &mut Snapshot) -> Result<()> {
+    // How many have the same URN and id already.
+    let mut taken: HashMap<EntryKey, usize> = HashMap::new();
+    let mut seen = HashSet::new();
+    for entry in &mut snapshot.entries {
+        if entry.deposed.is_some() {
+            // The key depends on nothing but the object's id, as long as ids differ.
+            let count = taken.entry(entry.key()).or_default();
+            *count += 1;
+            if let (2.., Some(first)) = (*count, &entry.deposed) {
+                let key = DeposedKey::new(format!("{first}-{count}"))?;
+                Arc::make_mut(entry).deposed = Some(key);
+            }
+        }
+        let is_external = entry.external && awaits_replacement(entry)?;
+        let provider = entry.provider.as_ref();
+        let is_unmet = provider.is_some_and(|provider| is_external || !seen.contains(&provider.address));
+        if is_unmet && (is_external || entry.pending_replacement) {
+            forget_provider(entry)?;
+        }
+        seen.insert(entry.address.clone());
+    }
+    Ok(())
+}
+
+/// Whether an external resource awaits its replacement: a mark that the model doesn't have there.
+fn awaits_replacement(entry: &Entry) -> Result<bool> {
+    let known = facts::of_entry(entry)?;
+    let mark = known
+        .kept
+        .get("pendingReplacement")
+        .and_then(|kept| kept.was.as_ref());
+    Ok(mark.is_some_and(|mark| mark.as_str() == "true"))
+}
+
+/// What awaits its replacement may name a provider that is gone: legal there, so it is kept and not judged.
+fn forget_provider(entry: &mut SharedEntry) -> Result<()> {
+    let mut known = facts::of_entry(entry)?;
+    let was = field::value(entry, &known, "provider");
+    known.kept.insert("provider".to_owned(), Kept { was, ours: None });
+    let json = facts::to_json(&known)?;
+    let entry = Arc::make_mut(entry);
+    entry.provider = None;
+    entry.extensions.insert(PULUMI, json);
+    Ok(())
+}
+
+/// The one resource that stands for the stack.
+pub(super) fn root(entries: &[SharedEntry]) -> Option<usize> {
+    let is_root = |entry: &SharedEntry| entry.is_live() && entry.kind.as_deref() == Some(urn::ROOT_TYPE);
+    let first = entries.iter().position(is_root)?;
+    (!entries[first + 1..].iter().any(is_root)).then_some(first)
+}
+
+/// Makes the outputs of the root resource those of the snapshot. Whether it did.
+pub(super) fn lift_outputs(snapshot: &mut Snapshot) -> bool {
+    let Some(root) = root(&snapshot.entries) else {
+        return false;
+    };
+    let root = Arc::make_mut(&mut snapshot.entries[root]);
+    let Some(outputs) = root.outputs.take() else {
+        return false;
+    };
+    for (name, value) in outputs.view().members().into_iter().flatten() {
+        snapshot.outputs.insert(name.into_owned(), Json::from_view(value));
+    }
+    snapshot.sensitive_outputs = std::mem::take(&mut root.sensitive_outputs);
+    true
+}
+
+/// The snapshot's outputs as those of the root resource.
+pub(super) fn lowered_outputs(snapshot: &Snapshot) -> Properties {
+    let mut text = String::new();
+    let mut object = ObjectWriter::new(&mut text);
+    for (name, value) in &snapshot.outputs {
+        object.raw(name, value.as_str());
+    }
+    object.finish();
+    Properties::new(Json::from_canonical(&text)).unwrap_or_default()
+}
+
+/// What a person should know about the entries.
+pub(super) fn notes(snapshot: &Snapshot) -> Vec<String> {
+    let stacks: BTreeSet<_> = snapshot
+        .entries
+        .iter()
+        .filter_map(|entry| urn::identity(entry.address.as_str()))
+        .collect();
+    if stacks.len() < 2 {
+        return Vec::new();
+    }
+    let names: Vec<_> = stacks.iter().take(5).map(String::as_str).collect();
+    vec![format!(
+        "its URNs name {} stacks: {}; Pulumi imports a state only into the stack that all of them name",
+        stacks.len(),
+        names.join(", ")
+    )]
+}

@@ -1,0 +1,119 @@
+//! Special values: objects that carry a signature.
+
+use super::urn;
+use crate::terraform::push_token;
+use state_core::json::{Json, Kind, Properties, View};
+
+/// The key that makes an object special; its value is the signature.
+pub(super) const SIGNATURE: &str = "4dabf18193072939515e22adb298388d";
+/// A secret, with its value encrypted or plain.
+pub(super) const SECRET: &str = "1b47061264138c4ac30d75fd1eb44270";
+const ASSET: &str = "c44067f5952c0a294b673a41bacd8c17";
+const ARCHIVE: &str = "0def7320c3a5731c473e5ecbe6d01bc7";
+const RESOURCE: &str = "5cf8f73096256a8f31e491e813e4eb8e";
+const OUTPUT: &str = "d0e6a833031e9bbcd3f4e8bde6ca49a4";
+const BYTES: &str = "803fd3297a5875dc03ca845dda5d2a98";
+const FLOAT: &str = "8ad145fe-0d11-4827-bfd7-1abcbf086f5c";
+
+/// What is wrong, and where.
+pub(super) type Refused<'a> = (View<'a>, String);
+
+/// Checks all special values in one, and gives the pointers of the outermost secrets to `found`.
+pub(super) fn check<'a>(
+    view: View<'a>,
+    pointer: &mut String,
+    found: &mut dyn FnMut(&str, View<'a>),
+) -> Result<(), Refused<'a>> {
+    let end = pointer.len();
+    if let Some(members) = view.members() {
+        let members: Vec<_> = members.collect();
+        if let Some((_, signature)) = members.iter().find(|(key, _)| key == SIGNATURE)
+            && check_special(view, *signature)? == Special::Secret
+        {
+            found(pointer, view);
+            return Ok(());
+        }
+        for (key, child) in members {
+            push_token(pointer, &key);
+            check(child, pointer, found)?;
+            pointer.truncate(end);
+        }
+    }
+    for (index, child) in view.elements().into_iter().flatten().enumerate() {
+        push_token(pointer, &index.to_string());
+        check(child, pointer, found)?;
+        pointer.truncate(end);
+    }
+    Ok(())
+}
+
+#[derive(PartialEq, Eq)]
+enum Special {
+    Secret,
+    Other,
+}
+
+fn check_special<'a>(view: View<'a>, signature: View<'a>) -> Result<Special, Refused<'a>> {
+    let refuse = |message: &str| Err((view, message.to_owned()));
+    let text = |key: &str| view.get(key).and_then(|value| value.as_str());
+    match signature.as_str().as_deref() {
+        Some(SECRET) => {
+            check_envelope(view)?;
+            return Ok(Special::Secret);
+        }
+        Some(ASSET | ARCHIVE) => {}
+        Some(RESOURCE) if text("urn").is_some_and(|text| urn::is_urn(&text)) => {}
+        Some(RESOURCE) => return refuse("a resource reference has a `urn`"),
+        Some(FLOAT) if text("value").is_some_and(|text| is_f64(&text)) => {}
+        Some(FLOAT) => return refuse("a special number has a `value` of 16 hexadecimal digits"),
+        Some(BYTES) if text("value").is_some_and(|text| is_base64(&text)) => {}
+        Some(BYTES) => return refuse("a byte string has a `value` in base64"),
+        Some(OUTPUT) => {
+            return refuse("an output value travels between engine and provider; a state holds none");
+        }
+        _ => return Err((signature, "an unknown signature of a special value".to_owned())),
+    }
+    Ok(Special::Other)
+}
+
+fn is_f64(text: &str) -> bool {
+    text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn is_base64(text: &str) -> bool {
+    let digits = text.trim_end_matches('=');
+    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
+    text.len().is_multiple_of(4) && text.len() - digits.len() <= 2 && digits.bytes().all(is_digit)
+}
+
+/// A secret has exactly one of the two: the ciphertext, or the JSON text of its value.
+fn check_envelope(view: View<'_>) -> Result<(), Refused<'_>> {
+    let refuse = |at, message: &str| Err((at, message.to_owned()));
+    match (view.get("ciphertext"), view.get("plaintext")) {
+        (Some(ciphertext), None) if ciphertext.kind() == Kind::String => Ok(()),
+        (None, Some(plaintext)) => match plaintext.as_str() {
+            Some(text) if Json::parse(&text).is_ok() => Ok(()),
+            Some(_) => refuse(
+                plaintext,
+                "the `plaintext` of a secret is the JSON text of its value",
+            ),
+            None => refuse(plaintext, "the `plaintext` of a secret is a string"),
+        },
+        (Some(ciphertext), None) => refuse(ciphertext, "the `ciphertext` of a secret is a string"),
+        _ => refuse(view, "a secret has exactly one of `ciphertext` and `plaintext`"),
+    }
+}
+
+/// How many secrets of one side are encrypted.
+pub(super) fn ciphertexts(side: Option<&Properties>) -> usize {
+    let mut count = 0;
+    let Some(side) = side.filter(|side| side.json().as_str().contains(SIGNATURE)) else {
+        return count;
+    };
+    let checked = check(side.view(), &mut String::new(), &mut |_, view| {
+        count += usize::from(view.get("ciphertext").is_some());
+    });
+    // What isn't as Pulumi writes it isn't counted.
+    drop(checked);
+    count
+}

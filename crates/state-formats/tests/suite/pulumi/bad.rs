@@ -1,0 +1,345 @@
+//! What isn't a state that we can keep is refused: which, where and why, and never with a value in the message. What is
+//! well formed and breaks rules comes in, with all violations, to be repaired.
+
+use super::given::{AWS, SECRET, SIGNATURE, STACK, import, repaired, shop, text_of, try_import, urn};
+use super::text::compact;
+use crate::given::try_import_as;
+use serde_json::{Value, json};
+use state_core::ErrorKind;
+use state_core::verify::{Rule, verify};
+use state_formats::{Format, detect};
+use std::io::Write;
+
+/// The message of the refusal, which must hold `part`.
+#[track_caller]
+fn refused(text: &str, part: &str) -> String {
+    let error = match try_import(text) {
+        Ok(_) => panic!("accepted: {text}"),
+        Err(error) => error.to_string(),
+    };
+    assert!(error.contains(part), "`{error}` doesn't say `{part}`");
+    assert!(!error.contains("hunter2"), "`{error}` shows a secret");
+    assert!(!error.contains("Terraform"), "`{error}` speaks of another system");
+    error
+}
+
+/// The same for one field of the database; the message names place and path.
+#[track_caller]
+fn field_refused(key: &str, value: Value, part: &str, below: &str) {
+    let mut list = shop();
+    list[3][key] = value;
+    let error = refused(&text_of(&list), part);
+    let path = format!("($.deployment.resources[3]{below})");
+    assert!(error.contains(&path), "`{error}` doesn't say `{path}`");
+    assert!(error.contains("at line "), "`{error}` doesn't say where");
+}
+
+#[test]
+fn what_is_not_json_is_refused_with_its_place() {
+    let whole = text_of(&shop());
+    refused("", "0 bytes");
+    refused(&whole[..whole.len() / 2], "at line ");
+    refused(&format!("{whole}{{}}"), "at line ");
+    refused(&format!("\u{feff}{whole}"), "byte order mark");
+    let twice = whole.replacen("\"version\": 3,", "\"version\": 3, \"version\": 3,", 1);
+    refused(&twice, "duplicate key at line 2, column 19 ($.version)");
+    let twice = whole.replacen("\"custom\": true,", "\"custom\": true, \"custom\": true,", 1);
+    refused(&twice, "($.deployment.resources[1].custom)");
+    let deep = format!(
+        "{{\"version\":3,\"deployment\":{}{}}}",
+        "[".repeat(70),
+        "]".repeat(70)
+    );
+    refused(&deep, "deeper than");
+}
+
+#[test]
+fn forms_and_versions_that_are_not_read_are_named() {
+    refused("[]", "must be an object, found array at line 1, column 1 ($)");
+    refused("{}", "there is neither");
+    refused(r#"{"version":3}"#, "there is neither");
+    refused(r#"{"deployment":{}}"#, "there is none");
+    refused(r#"{"version":3,"checkpoint":{},"deployment":{}}"#, "not both");
+    refused(r#"{"version":3,"deployment":null}"#, "($.deployment)");
+    refused(r#"{"version":3,"checkpoint":[]}"#, "($.checkpoint)");
+    refused(
+        r#"{"version":3,"checkpoint":{"latest":7}}"#,
+        "($.checkpoint.latest)",
+    );
+    refused(r#"{"version":"3","deployment":{}}"#, "($.version)");
+    refused(r#"{"version":-1,"deployment":{}}"#, "($.version)");
+    refused(r#"{"version":3,"features":{},"deployment":{}}"#, "($.features)");
+    refused(
+        r#"{"version":3,"features":[1],"deployment":{}}"#,
+        "($.features[0])",
+    );
+    refused(
+        r#"{"version":3,"deployment":{"resources":{}}}"#,
+        "($.deployment.resources)",
+    );
+    refused(
+        r#"{"version":3,"deployment":{"resources":[7]}}"#,
+        "($.deployment.resources[0])",
+    );
+    refused(
+        r#"{"version":3,"deployment":{"manifest":[]}}"#,
+        "($.deployment.manifest)",
+    );
+    refused(
+        r#"{"version":3,"deployment":{"manifest":{"magic":1}}}"#,
+        "($.deployment.manifest.magic)",
+    );
+    refused(
+        r#"{"version":3,"deployment":{"secrets_providers":[]}}"#,
+        "($.deployment.secrets_providers)",
+    );
+    refused(
+        r#"{"version":3,"deployment":{"secrets_providers":{"type":1}}}"#,
+        "($.deployment.secrets_providers.type)",
+    );
+    for version in ["0", "5", "4000000000"] {
+        let text = format!("{{\"version\":{version},\"deployment\":{{}}}}");
+        let error = try_import(&text).expect_err("another version");
+        assert_eq!(error.kind(), ErrorKind::Format, "{error}");
+        assert!(error.to_string().contains("1 to 4"), "{error}");
+    }
+    let error = try_import(r#"{"version":4,"features":["views","time-travel","x"],"deployment":{}}"#);
+    let error = error.expect_err("unknown features");
+    assert_eq!(error.kind(), ErrorKind::Format);
+    assert!(error.to_string().contains("`time-travel`, `x`"), "{error}");
+}
+
+#[test]
+fn a_field_of_the_wrong_type_is_refused_with_its_path() {
+    let strings = [
+        "urn",
+        "id",
+        "type",
+        "parent",
+        "provider",
+        "deletedWith",
+        "created",
+        "importID",
+        "viewOf",
+    ];
+    for key in strings {
+        field_refused(key, json!(7), "string", &format!(".{key}"));
+    }
+    for key in [
+        "custom",
+        "delete",
+        "protect",
+        "taint",
+        "external",
+        "retainOnDelete",
+        "pendingReplacement",
+    ] {
+        field_refused(key, json!("hunter2"), "must be of kind bool", &format!(".{key}"));
+    }
+    for key in [
+        "dependencies",
+        "replaceWith",
+        "aliases",
+        "initErrors",
+        "additionalSecretOutputs",
+    ] {
+        field_refused(key, json!("hunter2"), "must be of kind array", &format!(".{key}"));
+        field_refused(key, json!([null]), "string", &format!(".{key}[0]"));
+    }
+    for key in ["inputs", "outputs", "propertyDependencies"] {
+        field_refused(
+            key,
+            json!(["hunter2"]),
+            "must be of kind object",
+            &format!(".{key}"),
+        );
+    }
+}
+
+#[test]
+fn a_name_that_names_nothing_is_refused_with_its_path() {
+    field_refused(
+        "propertyDependencies",
+        json!({"a": [7]}),
+        "a URN is a string",
+        ".propertyDependencies.a[0]",
+    );
+    field_refused("dependencies", json!([""]), "not empty", ".dependencies[0]");
+    field_refused(
+        "dependencies",
+        json!(["a\u{1}"]),
+        "control characters",
+        ".dependencies[0]",
+    );
+    field_refused("urn", json!("hunter2"), "isn't a URN", ".urn");
+    for provider in ["hunter2", AWS, &format!("{AWS}::"), &format!("{STACK}::id")] {
+        field_refused(
+            "provider",
+            json!(provider),
+            "isn't a provider reference",
+            ".provider",
+        );
+    }
+    let mut list = shop();
+    list[3].as_object_mut().expect("an object").remove("urn");
+    refused(&text_of(&list), "($.deployment.resources[3])");
+}
+
+#[test]
+fn a_special_value_that_is_none_is_refused_with_its_path() {
+    let input = |value: Value, part: &str, below: &str| {
+        field_refused(
+            "inputs",
+            json!({"a": [value]}),
+            part,
+            &format!(".inputs.a[0]{below}"),
+        );
+    };
+    input(
+        json!({SIGNATURE: "hunter2"}),
+        "an unknown signature",
+        &format!("[\"{SIGNATURE}\"]"),
+    );
+    input(
+        json!({SIGNATURE: 7}),
+        "an unknown signature",
+        &format!("[\"{SIGNATURE}\"]"),
+    );
+    input(json!({SIGNATURE: SECRET}), "exactly one of", "");
+    input(
+        json!({SIGNATURE: SECRET, "ciphertext": "a", "plaintext": "\"hunter2\""}),
+        "exactly one of",
+        "",
+    );
+    input(
+        json!({SIGNATURE: SECRET, "ciphertext": 7}),
+        "is a string",
+        ".ciphertext",
+    );
+    input(
+        json!({SIGNATURE: SECRET, "plaintext": 7}),
+        "is a string",
+        ".plaintext",
+    );
+    input(
+        json!({SIGNATURE: SECRET, "plaintext": "hunter2"}),
+        "JSON text of its value",
+        ".plaintext",
+    );
+    input(
+        json!({SIGNATURE: "5cf8f73096256a8f31e491e813e4eb8e"}),
+        "has a `urn`",
+        "",
+    );
+    input(
+        json!({SIGNATURE: "8ad145fe-0d11-4827-bfd7-1abcbf086f5c", "value": "7ff"}),
+        "16 hexadecimal",
+        "",
+    );
+    input(
+        json!({SIGNATURE: "803fd3297a5875dc03ca845dda5d2a98", "value": "?"}),
+        "base64",
+        "",
+    );
+    input(
+        json!({SIGNATURE: "d0e6a833031e9bbcd3f4e8bde6ca49a4"}),
+        "a state holds none",
+        "",
+    );
+}
+
+#[test]
+fn a_pending_operation_says_what_it_does_to_which_resource() {
+    let with = |operation: Value| {
+        let mut document = super::given::deployment(&shop());
+        document["deployment"]["pending_operations"] = json!([operation]);
+        compact(&document)
+    };
+    let resource = shop()[3].clone();
+    refused(&with(json!(7)), "($.deployment.pending_operations[0])");
+    refused(&with(json!({"resource": resource})), "has a `type`");
+    refused(&with(json!({"type": "creating"})), "has a `resource`");
+    refused(
+        &with(json!({"resource": resource, "type": "hunter2"})),
+        "an unknown type of operation",
+    );
+    refused(
+        &with(json!({"resource": {"urn": "x"}, "type": "creating"})),
+        "($.deployment.pending_operations[0].resource.urn)",
+    );
+}
+
+#[test]
+fn what_breaks_rules_comes_in_with_all_violations_and_can_be_repaired() {
+    let mut list = shop();
+    list.swap(1, 3);
+    list[2]["dependencies"] = json!([urn("a:b:C", "gone"), urn("aws:ec2/vpc:Vpc", "net")]);
+    list.push(list[3].clone());
+    let snapshot = import(&text_of(&list)).snapshot;
+    let violations = verify(&snapshot).violations;
+    for rule in [
+        Rule::ReferenceEarlier,
+        Rule::ReferenceExists,
+        Rule::UniqueKey,
+        Rule::Acyclic,
+    ] {
+        assert!(
+            violations.iter().any(|found| found.rule == rule),
+            "{rule:?}: {violations:#?}"
+        );
+    }
+    let repaired = repaired(&snapshot);
+    let steps: Vec<String> = repaired.steps.iter().map(ToString::to_string).collect();
+    for part in [
+        "make the later one deposed",
+        "which does not exist",
+        "closes the circle",
+        "move before",
+    ] {
+        assert!(steps.iter().any(|step| step.contains(part)), "{part}: {steps:#?}");
+    }
+    let text = super::given::export(&repaired.snapshot);
+    assert_eq!(text.matches("\"delete\": true").count(), 1, "{text}");
+}
+
+#[test]
+fn a_magic_that_does_not_fit_is_told_and_a_repair_mends_it() {
+    let good = "3ff53efef69f38d19e364655131bbb113e416d3bf64bfb819065fa12acb29250";
+    let mut document = super::given::deployment(&shop());
+    document["deployment"]["manifest"]["version"] = "v3.100.0".into();
+    document["deployment"]["manifest"]["magic"] = good.into();
+    let right = compact(&document);
+    assert_eq!(import(&right).notes, Vec::<String>::new());
+    document["deployment"]["manifest"]["magic"] = "00".into();
+    let wrong = compact(&document);
+    let imported = import(&wrong);
+    assert!(
+        imported.notes.iter().any(|note| note.contains("magic")),
+        "{:?}",
+        imported.notes
+    );
+    assert_eq!(super::given::export(&imported.snapshot), wrong);
+    let mended =
+        crate::given::try_import_broken(wrong.as_bytes(), Format::Pulumi).expect("it is well formed");
+    // The text that came in doesn't hold any more: what is mended goes out.
+    assert_eq!(super::given::export(&mended.snapshot), right);
+}
+
+#[test]
+fn packed_states_are_unpacked_and_bombs_refused() {
+    let text = text_of(&shop());
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    gzip.write_all(text.as_bytes()).expect("in memory");
+    let gzip = gzip.finish().expect("in memory");
+    let zstd = zstd::bulk::compress(text.as_bytes(), 1).expect("in memory");
+    for packed in [gzip, zstd] {
+        assert_eq!(detect(&packed).expect("a state"), Format::Pulumi);
+        let imported = try_import_as(&packed, Format::Pulumi).expect("a state");
+        assert_eq!(super::given::export(&imported.snapshot), text);
+        let cut = try_import_as(&packed[..packed.len() - 3], Format::Pulumi).expect_err("cut short");
+        assert_eq!(cut.kind(), ErrorKind::Invalid, "{cut}");
+    }
+    let bomb = zstd::bulk::compress(&vec![b' '; 80 << 20], 1).expect("in memory");
+    let error = detect(&bomb).expect_err("a bomb").to_string();
+    assert!(error.contains("no state packs so well"), "{error}");
+}

@@ -1,0 +1,90 @@
+//! Every state, whatever its fields, comes back: as Pulumi lays it out from the model alone, and in any other layout
+//! byte for byte until it changes.
+
+use super::generate::document;
+use super::given::{export, import, value};
+use super::text::{compact, exported, indented, numbered};
+use crate::given::stored;
+use crate::properties::generate::Choices;
+use proptest::prelude::*;
+use std::sync::Arc;
+
+fn choices() -> impl Strategy<Value = Choices> {
+    proptest::collection::vec(any::<u8>(), 0..600).prop_map(Choices::new)
+}
+
+/// The resources of a document, wherever they stand.
+fn resources(document: &mut serde_json::Value) -> Option<&mut Vec<serde_json::Value>> {
+    let deployment = if document.get("deployment").is_some() {
+        &mut document["deployment"]
+    } else if document.get("checkpoint").is_some() {
+        &mut document["checkpoint"]["latest"]
+    } else {
+        &mut document["latest"]
+    };
+    deployment.get_mut("resources")?.as_array_mut()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+
+    #[test]
+    fn a_state_in_pulumis_layout_is_rendered_from_the_model_alone(mut choices in choices()) {
+        let document = document(&mut choices);
+        for text in [compact(&document), indented(&document), exported(&document)] {
+            let snapshot = import(&text).snapshot;
+            prop_assert!(snapshot.extensions["pulumi"].view().get("original").is_none(), "{}", text);
+            prop_assert_eq!(export(&stored(&snapshot)), text);
+        }
+    }
+
+    #[test]
+    fn a_state_in_any_layout_comes_back_byte_for_byte(mut choices in choices()) {
+        let document = numbered(&document(&mut choices));
+        let sorted = serde_json::to_string(&document).expect("JSON");
+        for text in [sorted.clone(), format!("\n {sorted} "), sorted.replace('u', "\\u0075").replace("n\\u0075ll", "null").replace("tr\\u0075e", "true")] {
+            prop_assert_eq!(&export(&stored(&import(&text).snapshot)), &text);
+        }
+    }
+
+    #[test]
+    fn after_an_edit_all_else_keeps_its_value_and_its_text(mut choices in choices()) {
+        let mut document = document(&mut choices);
+        let at = choices.below(100);
+        let mut snapshot = stored(&import(&compact(&document)).snapshot);
+        let sorted = serde_json::to_string(&numbered(&document)).expect("JSON");
+        let mut from_sorted = stored(&import(&sorted).snapshot);
+        let Some(resources) = resources(&mut document).filter(|resources| !resources.is_empty()) else {
+            return Ok(());
+        };
+        let at = at % resources.len();
+        resources[at]["id"] = "another".into();
+        for snapshot in [&mut snapshot, &mut from_sorted] {
+            Arc::make_mut(&mut snapshot.entries[at]).id = Some("another".to_owned());
+        }
+        prop_assert_eq!(export(&snapshot), compact(&document));
+        prop_assert_eq!(value(&export(&from_sorted)), numbered(&document));
+    }
+
+    #[test]
+    fn no_value_is_in_a_debug_text(mut choices in choices()) {
+        let snapshot = import(&compact(&document(&mut choices))).snapshot;
+        let shown = format!("{:?}", snapshot.entries);
+        prop_assert!(!shown.contains("AAAA") && !shown.contains("DDDD"));
+        let secrets: usize = snapshot.entries.iter().map(|entry| entry.sensitive_inputs.len()).sum();
+        prop_assert!(state_formats::encrypted_secrets(&snapshot) >= secrets);
+    }
+
+    #[test]
+    fn whatever_the_bytes_are_nothing_panics(mut choices in choices(), cut in 0_usize..4000, byte in any::<u8>()) {
+        let mut bytes = compact(&document(&mut choices)).into_bytes();
+        let at = cut % bytes.len();
+        bytes[at] = byte;
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        if let Ok(imported) = super::given::try_import(&text) {
+            // What is accepted comes back.
+            prop_assert_eq!(export(&imported.snapshot), text);
+        }
+        prop_assert!(state_formats::detect(&bytes[..at]).is_err(), "a part of an object is no state");
+    }
+}
