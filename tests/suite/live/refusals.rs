@@ -75,7 +75,11 @@ fn credentials_that_only_read_read_and_are_denied_to_write() {
     run(&mut reader(&["stack", "ls"])).exits(0);
     run(&mut reader(&["list"])).exits(0);
     refused(&mut reader(&["stack", "new", "other"]), 19, "access denied");
-    refused(&mut reader(&["lock", "break", "--yes"]), 19, "access denied");
+    refused(
+        &mut reader(&["lock", "acquire", "-m", "freeze"]),
+        19,
+        "access denied",
+    );
 }
 
 #[test]
