@@ -1,6 +1,7 @@
 //! Reads and lists see at once what was written.
 
 use super::place::{Answer, Ended, Place};
+use object_store::path::Path;
 use state_core::backend::Finding;
 use std::collections::BTreeSet;
 
@@ -78,16 +79,9 @@ pub(super) async fn lists(place: &Place, objects: usize) -> Result<Vec<Finding>,
             return stale("a list behind a deletion still shows what is gone".to_owned());
         }
     }
-    let mut exact = true;
-    if let Some(middle) = expected.iter().nth(expected.len() / 2) {
-        let behind = place.list_behind(&folder, middle).await?;
-        let behind: BTreeSet<_> = behind.into_iter().map(|meta| meta.location).collect();
-        let wanted: BTreeSet<_> = expected.range(middle.clone()..).skip(1).cloned().collect();
-        if !behind.is_superset(&wanted) {
-            return stale("a list that begins behind a name doesn't show all that is behind it".to_owned());
-        }
-        exact = behind == wanted;
-    }
+    let Some(exact) = shows_what_is_behind(place, &expected).await? else {
+        return stale("a list that begins behind a name doesn't show all that is behind it".to_owned());
+    };
     let mut findings = vec![Finding::holds(
         CHECK,
         format!("{objects} writes and a deletion, each seen at once"),
@@ -102,6 +96,17 @@ pub(super) async fn lists(place: &Place, objects: usize) -> Result<Vec<Finding>,
         findings.push(Finding::noted("list-offsets", found, meaning));
     }
     Ok(findings)
+}
+
+/// Whether a list that begins behind a name shows just what is behind it; none if it doesn't show all of that.
+async fn shows_what_is_behind(place: &Place, there: &BTreeSet<Path>) -> Result<Option<bool>, Ended> {
+    let Some(middle) = there.iter().nth(there.len() / 2) else {
+        return Ok(Some(true));
+    };
+    let shown = place.list_behind(&place.path("lists"), middle).await?;
+    let shown: BTreeSet<_> = shown.into_iter().map(|meta| meta.location).collect();
+    let behind: BTreeSet<_> = there.range(middle.clone()..).skip(1).cloned().collect();
+    Ok(shown.is_superset(&behind).then_some(shown == behind))
 }
 
 /// The store's own times tell how old a lease is.
