@@ -5,6 +5,7 @@ mod cost;
 mod crash;
 mod golden;
 mod laws;
+mod live;
 mod memory;
 mod process;
 mod race;
