@@ -16,11 +16,7 @@ fn below(url: &str, run: &str, number: u32) -> String {
     )
 }
 
-async fn keep_every_rule(variable: &str) {
-    let Ok(url) = std::env::var(variable) else {
-        eprintln!("SKIP: {variable} isn't set, so no server is asked");
-        return;
-    };
+async fn keep_every_rule(url: &str) {
     let environment = Environment::system(Actor::default());
     let run: String = environment
         .entropy
@@ -30,7 +26,7 @@ async fn keep_every_rule(variable: &str) {
         .collect();
     let made = Cell::new(0);
     let open = |number: u32| {
-        let store = StoreRequest::new(below(&url, &run, number));
+        let store = StoreRequest::new(below(url, &run, number));
         let backend = BackendRegistry::default().open(&store, Opening::Create);
         FaultyBackend::new(backend.expect("the URL fits the schema"))
     };
@@ -47,10 +43,16 @@ async fn keep_every_rule(variable: &str) {
 
 #[tokio::test]
 async fn an_s3_server_keeps_every_rule_of_the_contract() {
-    keep_every_rule("STATE_TEST_S3_URL").await;
+    match std::env::var("STATE_TEST_S3_URL") {
+        Ok(url) => keep_every_rule(&url).await,
+        Err(_) => eprintln!("SKIP: STATE_TEST_S3_URL isn't set, so no server is asked"),
+    }
 }
 
 #[tokio::test]
 async fn an_azure_server_keeps_every_rule_of_the_contract() {
-    keep_every_rule("STATE_TEST_AZURE_URL").await;
+    match std::env::var("STATE_TEST_AZURE_URL") {
+        Ok(url) => keep_every_rule(&url).await,
+        Err(_) => eprintln!("SKIP: STATE_TEST_AZURE_URL isn't set, so no server is asked"),
+    }
 }
