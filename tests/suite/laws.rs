@@ -14,6 +14,7 @@ mod files;
 mod listing;
 mod manager;
 mod naive;
+mod objects;
 mod strategies;
 
 use proptest::test_runner::Config;

@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// A URL from the environment. None, loudly, where nobody says where the server is.
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 fn server(variable: &str) -> Option<String> {
     let url = std::env::var(variable).ok().filter(|url| !url.is_empty());
     if url.is_none() {

@@ -17,7 +17,42 @@
 //! ```
 //!
 //! The store must be able to do two things: create an object and fail if it is there, and replace one and fail if
-//! somebody else did. One that can't is refused when it is first written to.
+//! somebody else did. It must show what was written to whoever reads or lists next.
+//!
+//! # What keeps two writers apart
+//! The *lease* keeps them out of each other's way: a minute, renewed every 15 seconds in the background. Others take it
+//! when it was released, or when it stayed the same for a lease and a margin on their own clock, helped by its age by
+//! the store's clock. Two hosts' clocks are never compared.
+//!
+//! The *fence* makes it safe. A new owner puts its epoch into the head, reads the journal, and creates a fence in the
+//! first free slot. A stale owner, however long it slept, writes to the first slot that it doesn't know: there is the
+//! fence, and its frame is refused; or its own frame is there already, and then the new owner has read it. So an append
+//! is one request and asks nothing. Only when the lease isn't known to hold any more is it renewed first, and the head
+//! read before the acknowledgement.
+//!
+//! # What an answer means
+//! | the store says | it may be that | so |
+//! |---|---|---|
+//! | done | it is | acknowledged |
+//! | the condition isn't met, 409, 412 | somebody else was quicker; or our own first try was | read back, compare the nonce |
+//! | 5xx, 429, a reset, nothing | it had an effect, has none, or will | read back; if nothing is there, the *same* bytes again |
+//! | denied, not supported | it had no effect | told at once |
+//!
+//! What can't be settled within [`Options::patience`] is [`Error::Indeterminate`](state_core::Error::Indeterminate). Nothing is cleaned up then, and the
+//! slot is never tried with another batch.
+//!
+//! ```
+//! use object_store::memory::InMemory;
+//! use object_store::path::Path;
+//! use state_backend_object_store::{ObjectBackend, Options, object_store};
+//! use state_core::Backend;
+//! use state_core::backend::Opening;
+//! use std::sync::Arc;
+//!
+//! let options = Options::new("s3://bucket/states", Path::from("states"));
+//! let store = ObjectBackend::new(Arc::new(InMemory::new()), options, Opening::Create);
+//! assert!(store.capabilities().durable && !store.capabilities().frees_lock_of_the_dead);
+//! ```
 
 mod adoption;
 #[cfg(any(feature = "aws", feature = "gcp", feature = "azure"))]

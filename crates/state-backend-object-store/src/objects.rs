@@ -15,11 +15,12 @@ mod upload;
 use crate::failure::Trouble;
 use crate::options::Options;
 use bytes::Bytes;
+use futures_util::TryStreamExt;
 use futures_util::future::{Either, select};
-use futures_util::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
-    GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload, UpdateVersion,
+    GetOptions, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
+    UpdateVersion,
 };
 use patience::Patience;
 use state_core::{Error, Result};
@@ -171,13 +172,7 @@ impl Objects {
         if meta.size > most {
             return Err(Trouble::Large { most });
         }
-        let bytes = self.ask(meta.size, answer.bytes()).await?;
-        if bytes.len() as u64 != meta.size {
-            return Err(Trouble::Short {
-                there: bytes.len() as u64,
-                wanted: meta.size,
-            });
-        }
+        let bytes = self.whole(answer, meta.size).await?;
         Ok(Found {
             bytes,
             version: UpdateVersion {
@@ -192,7 +187,7 @@ impl Objects {
     pub(crate) async fn begin(&self, path: &Path, bytes: u64) -> Result<Option<Bytes>> {
         let mut patience = self.patience();
         loop {
-            let trouble = match self.ask(0, self.store.get_range(path, 0..bytes)).await {
+            let trouble = match self.begin_once(path, bytes).await {
                 Ok(found) => return Ok(Some(found)),
                 Err(trouble) if trouble.is_missing() => return Ok(None),
                 Err(trouble) => trouble,
@@ -201,6 +196,23 @@ impl Objects {
                 return Err(trouble.unavailable(&self.shown(path)));
             }
         }
+    }
+
+    async fn begin_once(&self, path: &Path, bytes: u64) -> Result<Bytes, Trouble> {
+        let options = GetOptions::default().with_range(Some(0..bytes));
+        let answer = self.ask(0, self.store.get_opts(path, options)).await?;
+        let wanted = answer.range.end - answer.range.start;
+        self.whole(answer, wanted).await
+    }
+
+    /// The body of an answer, all of it.
+    async fn whole(&self, answer: GetResult, wanted: u64) -> Result<Bytes, Trouble> {
+        let bytes = self.ask(wanted, answer.bytes()).await?;
+        let there = bytes.len() as u64;
+        if there == wanted {
+            return Ok(bytes);
+        }
+        Err(Trouble::Short { there, wanted })
     }
 
     /// Creates an object; never replaces one.
@@ -329,18 +341,7 @@ impl Objects {
     pub(crate) async fn list(&self, folder: &Path, offset: Option<&Path>) -> Result<Vec<Listed>> {
         let mut patience = self.patience();
         loop {
-            let stream = match offset {
-                Some(offset) => self.store.list_with_offset(Some(folder), offset),
-                None => self.store.list(Some(folder)),
-            };
-            let listed = stream.map(|meta| {
-                meta.map(|meta| Listed {
-                    path: meta.location,
-                    bytes: meta.size,
-                })
-            });
-            // A long list comes in pages, each a request.
-            let trouble = match self.ask(64 << 20, listed.try_collect::<Vec<_>>()).await {
+            let trouble = match self.list_once(folder, offset).await {
                 Ok(mut listed) => {
                     listed.sort();
                     listed.dedup();
@@ -353,5 +354,21 @@ impl Objects {
                 return Err(trouble.unavailable(&self.shown(folder)));
             }
         }
+    }
+
+    async fn list_once(&self, folder: &Path, offset: Option<&Path>) -> Result<Vec<Listed>, Trouble> {
+        let mut stream = match offset {
+            Some(offset) => self.store.list_with_offset(Some(folder), offset),
+            None => self.store.list(Some(folder)),
+        };
+        let mut listed = Vec::new();
+        // It comes in pages, each a request.
+        while let Some(meta) = self.ask(0, stream.try_next()).await? {
+            listed.push(Listed {
+                path: meta.location,
+                bytes: meta.size,
+            });
+        }
+        Ok(listed)
     }
 }

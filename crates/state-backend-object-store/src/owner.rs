@@ -287,45 +287,48 @@ impl Owner {
     /// Says that we are there.
     pub(crate) async fn renew(&self) -> Renewal {
         let mut guard = self.lease.lock().await;
-        let Some(held) = guard.clone() else {
-            return Renewal::Over;
-        };
-        let sent = self.stack.objects.options.clock.elapsed();
-        let lease = Lease {
-            renewals: held.lease.renewals + 1,
-            ..held.lease
-        };
-        let path = self.stack.branch.lease();
-        let swapped = self
-            .stack
-            .objects
-            .swap(&path, &lease.encode().into(), &held.found)
-            .await;
-        match swapped {
-            Ok(Swapped::Ours(found)) => {
-                *guard = Some(Held { lease, found, sent });
-                self.trust_from(sent);
-                Renewal::Done
-            }
-            Ok(Swapped::Changed { now: Some(now), .. }) => match self.stack.parse_lease(&now) {
-                // An earlier one that was given up, and came late.
+        // Once more after an earlier renewal that was given up, and came late.
+        for _ in 0..2 {
+            let Some(held) = guard.clone() else {
+                return Renewal::Over;
+            };
+            let sent = self.stack.objects.options.clock.elapsed();
+            let lease = Lease {
+                renewals: held.lease.renewals + 1,
+                ..held.lease
+            };
+            let path = self.stack.branch.lease();
+            let swapped = self
+                .stack
+                .objects
+                .swap(&path, &lease.encode().into(), &held.found)
+                .await;
+            let now = match swapped {
+                Ok(Swapped::Ours(found)) => {
+                    *guard = Some(Held { lease, found, sent });
+                    self.trust_from(sent);
+                    return Renewal::Done;
+                }
+                Ok(Swapped::Changed { now: Some(now), .. }) => now,
+                Ok(Swapped::Changed { now: None, .. }) | Err(_) => return Renewal::Unsure,
+            };
+            match self.stack.parse_lease(&now) {
                 Ok(there) if there.epoch == self.epoch && there.nonce == lease.nonce => {
                     *guard = Some(Held {
                         lease: there,
                         found: now,
                         sent: held.sent,
                     });
-                    Renewal::Unsure
                 }
                 Ok(there) if there.epoch > self.epoch => {
                     self.close(Closed::Fenced(there.epoch));
                     *guard = None;
-                    Renewal::Over
+                    return Renewal::Over;
                 }
-                _ => Renewal::Unsure,
-            },
-            Ok(Swapped::Changed { now: None, .. }) | Err(_) => Renewal::Unsure,
+                _ => return Renewal::Unsure,
+            }
         }
+        Renewal::Unsure
     }
 
     /// Frees the lock; nothing more is written.

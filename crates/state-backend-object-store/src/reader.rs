@@ -28,7 +28,8 @@ const ATTEMPTS: usize = 16;
 pub(crate) struct Walked {
     pub(crate) frames: Vec<Frame>,
     pub(crate) tail: Tail,
-    epoch: Epoch,
+    /// That of the last frame, which is the highest.
+    pub(crate) epoch: Epoch,
 }
 
 /// Head and journal of one moment.

@@ -157,6 +157,9 @@ pub(crate) async fn release(stack: &Stack, held: &Held) -> Result<()> {
 async fn fence(stack: &Stack, request: &Acquire, seen: Seen, epoch: Epoch) -> Result<(Seen, Walked)> {
     let seen = raise(stack, request, seen, epoch).await?;
     let walked = walk(stack, &seen.head, None).await?;
+    if walked.epoch > epoch {
+        return Err(quicker(stack, epoch));
+    }
     let walked = put_fence(stack, request, walked, epoch).await?;
     let now = stack.head().await?;
     if now.head.epoch == epoch && !now.head.removed {

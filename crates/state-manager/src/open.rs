@@ -8,7 +8,8 @@ use state_core::backend::Opening;
 
 impl Stacks {
     /// Opens the store at a URL: `file://PATH`, where the path may be relative to the working folder, with
-    /// parameters as the backend's schema has them: `file://PATH?patience=30`.
+    /// parameters as the backend's schema has them: `file://PATH?patience=30`. A store that is far away is asked
+    /// nothing before it is used: [`Stacks::ready`] looks whether it is there.
     ///
     /// # Errors
     /// `NotFound` when there is no store; `Unsupported` for a scheme that this build lacks; `Invalid` for

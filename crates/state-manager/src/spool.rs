@@ -159,8 +159,9 @@ impl Session {
             )),
             (_, None) => Ok(Resolution::Done(None)),
             (_, Some(entry)) => {
-                let mut entry = self.opened(Entry::clone(entry)).await?;
+                let mut entry = Entry::clone(entry);
                 entry.init_errors.clone_from(&end.reasons);
+                let entry = self.opened(entry).await?;
                 Ok(Resolution::Done(Some(Arc::new(entry))))
             }
         }

@@ -18,7 +18,12 @@ struct Bucket {
 pub(super) struct Mock {
     port: u16,
     bucket: Arc<Mutex<Bucket>>,
+    /// Holds the credentials with which no token is asked for.
+    folder: tempfile::TempDir,
 }
+
+/// A service account that isn't one.
+const ACCOUNT: &str = r#"{"private_key":"","private_key_id":"","client_email":"","disable_oauth":true}"#;
 
 struct Request {
     method: String,
@@ -48,11 +53,18 @@ impl Mock {
                 thread::spawn(move || serve(stream, &bucket));
             }
         });
-        Self { port, bucket }
+        let folder = tempfile::tempdir().expect("a folder");
+        std::fs::write(folder.path().join("account.json"), ACCOUNT).expect("it is written");
+        Self { port, bucket, folder }
     }
 
     pub(super) fn url(&self, bucket: &str) -> String {
-        format!("gs://{bucket}?endpoint=http://127.0.0.1:{}", self.port)
+        let account = self.folder.path().join("account.json");
+        let endpoint = format!("http://127.0.0.1:{}", self.port);
+        format!(
+            "gs://{bucket}?endpoint={endpoint}&service-account={}",
+            account.display()
+        )
     }
 
     pub(super) fn objects(&self) -> usize {

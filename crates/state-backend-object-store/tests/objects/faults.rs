@@ -8,11 +8,8 @@ use state_core::{Backend, ErrorKind, Lineage, Result};
 
 /// Thirty operations of two writers, of which the second takes over from the first twice. All must come out as they
 /// would without the fault.
-async fn thirty(store: &FaultyStore) -> Result<(Arc<Oracle>, Lineage)> {
+async fn thirty([one, other]: [ObjectBackend; 2]) -> Result<(Arc<Oracle>, Lineage)> {
     let (entropy, oracle) = (Arc::new(SeededEntropy::new(7)), Arc::<Oracle>::default());
-    let (one, other) = (backend(store), backend(store));
-    one.ready().await?;
-    other.ready().await?;
     let lineage = new_stack(&one, &entropy).await?;
     let mut anna = Actor::new("anna", one, lineage, &entropy, &oracle);
     let mut bert = Actor::new("bert", other, lineage, &entropy, &oracle);
@@ -53,17 +50,28 @@ async fn thirty(store: &FaultyStore) -> Result<(Arc<Oracle>, Lineage)> {
     Ok((oracle, lineage))
 }
 
+/// A store with two handles that have found it: a first contact has no patience.
+async fn opened() -> (FaultyStore, [ObjectBackend; 2]) {
+    let store = faulty();
+    let pair = [backend(&store), backend(&store)];
+    for handle in &pair {
+        handle.ready().await.unwrap();
+    }
+    (store, pair)
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_fault_anywhere_in_thirty_operations_is_noticed_by_nobody() {
-    let clean = faulty();
-    thirty(&clean).await.unwrap();
-    let requests = clean.counts().all();
+    let (clean, pair) = opened().await;
+    let before = clean.counts().all();
+    thirty(pair).await.unwrap();
+    let requests = clean.counts().all() - before;
     assert!((80..400).contains(&requests), "{requests}");
     for fault in StoreFault::ALL {
         for at in 0..requests {
-            let store = faulty();
+            let (store, pair) = opened().await;
             store.fail(at, fault);
-            let run = thirty(&store).await;
+            let run = thirty(pair).await;
             let (oracle, lineage) =
                 run.unwrap_or_else(|error| panic!("{fault:?} at request {at}: {error:?}"));
             store.heal();

@@ -69,11 +69,7 @@ async fn a_fold_says_what_the_slots_say_and_nothing_rests_on_it() {
         store, anna, lineage, ..
     } = long(35).await;
     let folded = anna.backend.read_journal(lineage, None).await.unwrap();
-    let names: Vec<_> = files(&store)
-        .await
-        .into_iter()
-        .filter(|path| is_fold(path))
-        .collect();
+    let names: Vec<_> = files(&store).await.into_iter().filter(is_fold).collect();
     assert_eq!(names.len(), 3, "one every ten frames: {names:?}");
     let newest = names.last().unwrap();
     store.put(newest, "something else".into()).await.unwrap();

@@ -280,8 +280,7 @@ impl Oracle {
         self.judge(&view.frames, head.floor, true);
         backend.read_journal(lineage, None).await.unwrap();
         let lock = head.client_lock.map(|lock| lock.id);
-        let locks = self.locks.lock().unwrap();
-        check_last(&locks, lock.as_ref());
+        check_last(&self.locks.lock().unwrap(), lock.as_ref());
         let pointer = backend.read_name(&name()).await.unwrap();
         check_last(&self.pointers.lock().unwrap(), pointer.as_ref());
     }

@@ -2,10 +2,12 @@
 //! of a stale writer is visible.
 
 use super::*;
+use futures_util::FutureExt;
 use model::{Actor, Fate, Oracle, new_stack};
 use state_backend_object_store::testkit::StoreFault;
 use state_core::testkit::clock::SeededEntropy;
 use state_core::{Backend, Entropy};
+use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::{Duration, Instant};
 
 /// How many schedules there are, and how long they may take on a slow machine.
@@ -84,9 +86,11 @@ async fn no_schedule_of_faults_loses_or_doubles_what_was_acknowledged() {
     let begun = Instant::now();
     let (mut acknowledged, mut unknown, mut run) = (0, 0, 0);
     for seed in only.map_or(0..SCHEDULES, |seed| seed..seed + 1) {
-        let told = Told(seed);
-        let (these, those) = schedule(seed).await;
-        std::mem::forget(told);
+        let done = AssertUnwindSafe(schedule(seed)).catch_unwind().await;
+        let (these, those) = done.unwrap_or_else(|panic| {
+            println!("replay with STATE_TEST_SEED={seed}");
+            resume_unwind(panic)
+        });
         (acknowledged, unknown, run) = (acknowledged + these, unknown + those, run + 1);
         if begun.elapsed() > LIMIT {
             break;
@@ -95,13 +99,4 @@ async fn no_schedule_of_faults_loses_or_doubles_what_was_acknowledged() {
     println!("{run} schedules: {acknowledged} frames acknowledged, {unknown} unknown");
     assert!(only.is_some() || run >= 300, "only {run} schedules in {LIMIT:?}");
     assert!(only.is_some() || (acknowledged > run && unknown > 0));
-}
-
-/// Says how to replay a schedule that fails.
-struct Told(u64);
-
-impl Drop for Told {
-    fn drop(&mut self) {
-        println!("replay with STATE_TEST_SEED={}", self.0);
-    }
 }

@@ -88,25 +88,25 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     };
     Report::new(context, "copy", &done, Vec::new(), |page| {
         for line in &done.stacks {
-            let frames = count(
-                usize::try_from(line.frames).unwrap_or(usize::MAX),
-                "frame",
-                "frames",
-            );
-            let objects = count(
-                usize::try_from(line.objects).unwrap_or(usize::MAX),
-                "object",
-                "objects",
-            );
-            let word = if line.was_there {
-                "was there already"
-            } else {
-                "copied"
-            };
-            page.line(format_args!(
-                "{}: {word}, {frames} and {objects} compared",
-                line.stack
-            ));
+            page.line(line.told());
         }
     })
+}
+
+impl Line {
+    fn told(&self) -> String {
+        let counted =
+            |number: u64, one, many| count(usize::try_from(number).unwrap_or(usize::MAX), one, many);
+        let word = if self.was_there {
+            "was there already"
+        } else {
+            "copied"
+        };
+        format!(
+            "{}: {word}, {} and {} compared",
+            self.stack,
+            counted(self.frames, "frame", "frames"),
+            counted(self.objects, "object", "objects")
+        )
+    }
 }

@@ -13,6 +13,7 @@ mod faults;
 mod files;
 mod moves;
 mod names;
+mod objects;
 mod persistent;
 #[cfg(feature = "fs")]
 mod published;

@@ -1,4 +1,4 @@
-//! Seed 002's contract, on memory and on files.
+//! Seed 002's contract, on memory, on files and on objects.
 
 use super::*;
 use state_core::Backend;
@@ -27,4 +27,12 @@ async fn files_keep_the_contract_of_seed_002() {
     let results = testkit::run_all(make, &environment(1)).await;
     conformance::expect_all(&results);
     assert_eq!(results.len(), made.get());
+}
+
+#[tokio::test]
+async fn objects_keep_the_contract_of_seed_002() {
+    let make = async || Arc::new(objects::backend(&objects::store())) as Arc<dyn Backend>;
+    let results = testkit::run_all(make, &environment(1)).await;
+    assert!(results.len() >= 10);
+    conformance::expect_all(&results);
 }

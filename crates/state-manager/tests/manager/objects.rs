@@ -1,0 +1,142 @@
+//! The manager on object stores: what it costs in requests, and what becomes of a session that is cut off.
+
+use super::*;
+use futures_util::future::join_all;
+use state_backend_object_store::object_store::memory::InMemory;
+use state_backend_object_store::object_store::path::Path;
+use state_backend_object_store::testkit::{FaultyStore, RequestCounts, VirtualClock};
+use state_backend_object_store::{ObjectBackend, Options};
+use state_core::backend::Opening;
+use state_core::{ErrorKind, FactoryInfo, Snapshot, Timestamp};
+use std::time::Duration;
+use tokio::task::unconstrained;
+
+pub(super) fn store() -> FaultyStore {
+    FaultyStore::new(Arc::new(InMemory::new()))
+}
+
+/// Its leases outlast any test.
+pub(super) fn backend(store: &FaultyStore) -> ObjectBackend {
+    let mut options = Options::new("s3://bucket", Path::default());
+    options.lease = Duration::from_secs(2 * 60 * 60);
+    options.renewal = Duration::from_secs(60 * 60);
+    options.proof = None;
+    ObjectBackend::new(Arc::new(store.clone()), options, Opening::Create)
+}
+
+/// Waits until nothing is written in the background any more.
+async fn quiet(store: &FaultyStore) -> RequestCounts {
+    let mut counts = store.counts();
+    loop {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        if store.counts() == counts {
+            return counts;
+        }
+        counts = store.counts();
+    }
+}
+
+/// The requests that begin so many steps at once, and those that end them, for each size of a batch.
+async fn requests_of_batches(entries: usize) -> Vec<(usize, usize, usize)> {
+    let store = store();
+    let stacks = Stacks::new(Arc::new(backend(&store)), environment(1));
+    let name = "shop/production".parse().unwrap();
+    let stack = stacks.new_stack_with(&name, Policy::Plaintext).await.unwrap();
+    let session = stack.lock("deploy").await.unwrap();
+    let mut snapshot = Snapshot::new(
+        FactoryInfo::default(),
+        "s",
+        Timestamp::new("2026-01-01T00:00:00Z"),
+    );
+    snapshot.entries = (0..entries)
+        .map(|index| Arc::new(entry(&format!("old{index}"), &[])))
+        .collect();
+    session
+        .import(UpdateRequest::new(UpdateKind::Import), snapshot, None)
+        .await
+        .unwrap();
+    let update = start(&session).await;
+    let mut measured = Vec::new();
+    for size in [1, 16, 256] {
+        let made: Vec<Entry> = (0..size)
+            .map(|index| entry(&format!("new{size}-{index}"), &[]))
+            .collect();
+        let before = quiet(&store).await;
+        // Unconstrained: else the runtime lets the queue run in between, and there are more batches.
+        let begun = made
+            .iter()
+            .map(|entry| update.begin(Intent::create(entry.clone())));
+        let begun = unconstrained(join_all(begun)).await;
+        let between = store.counts();
+        let steps: Vec<_> = begun.into_iter().map(Result::unwrap).zip(made).collect();
+        let ended = steps.into_iter().map(|(step, entry)| step.succeed(Some(entry)));
+        let ended = unconstrained(join_all(ended)).await;
+        let after = store.counts();
+        assert!(ended.into_iter().all(|refused| refused.unwrap().is_empty()));
+        assert_eq!(
+            after.puts - before.puts,
+            after.all() - before.all(),
+            "nothing but writes"
+        );
+        measured.push((size, between.all() - before.all(), after.all() - between.all()));
+    }
+    session.close().await.unwrap();
+    measured
+}
+
+#[tokio::test]
+async fn a_batch_costs_one_request_however_large_it_and_the_stack_are() {
+    let expected = [(1, 1, 1), (16, 1, 1), (256, 1, 1)];
+    assert_eq!(requests_of_batches(100).await, expected);
+    assert_eq!(requests_of_batches(100_000).await, expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_cut_off_past_its_lease_is_fenced_and_what_it_began_is_on_record() {
+    let shared: Arc<InMemory> = Arc::default();
+    let (line, direct) = (FaultyStore::new(shared.clone()), FaultyStore::new(shared));
+    let clock = Arc::new(VirtualClock::start());
+    let stacks = |line: &FaultyStore, seed| {
+        let mut options = Options::new("s3://bucket", Path::default()).with_clock(clock.clone());
+        options.proof = None;
+        let backend = ObjectBackend::new(Arc::new(line.clone()), options, Opening::Create);
+        let environment = Environment {
+            clock: clock.clone(),
+            ..environment(seed)
+        };
+        Stacks::new(Arc::new(backend), environment)
+    };
+    let name = "shop/production".parse().unwrap();
+    let first = stacks(&line, 1)
+        .new_stack_with(&name, Policy::Plaintext)
+        .await
+        .unwrap();
+    let session = first.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    let step = update.begin(Intent::create(entry("a", &[]))).await.unwrap();
+
+    line.pause();
+    let second = stacks(&direct, 2).get(&name).await.unwrap().unwrap();
+    let refused = second
+        .lock_within("deploy", Duration::from_secs(10))
+        .await
+        .unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Locked);
+    assert!(refused.to_string().contains("ana@ci"), "{refused}");
+    let taken = second
+        .lock_within("deploy", Duration::from_secs(300))
+        .await
+        .unwrap();
+    assert_eq!(taken.recovered().len(), 1);
+    let next = start(&taken).await;
+    create(&next, entry("b", &[])).await;
+
+    line.resume();
+    let fenced = step.succeed(Some(entry("a", &[]))).await.unwrap_err();
+    assert_eq!(fenced.kind(), ErrorKind::Fenced, "{fenced}");
+    assert_eq!(session.check().await.unwrap_err().kind(), ErrorKind::Fenced);
+    next.finish(UpdateResult::Succeeded).await.unwrap();
+    taken.close().await.unwrap();
+    assert_eq!(names(&second).await, ["b"]);
+    assert_eq!(second.tip().await.unwrap().state.pending().count(), 1);
+}
