@@ -8,6 +8,7 @@ mod folds;
 mod leases;
 mod model;
 mod schedules;
+mod uploads;
 
 use object_store::memory::InMemory;
 use object_store::path::Path;
