@@ -29,7 +29,7 @@
 
 use crate::error::{EngineError, Result};
 use crate::goal::Goal;
-use state_core::{Address, Properties, SharedEntry};
+use state_core::{Address, EntryKey, Properties, SharedEntry};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// An entry whose result is durable. In a preview: whose step was planned.
@@ -55,11 +55,24 @@ pub enum Unknown {
 
 impl Committed {
     /// Only for the recorder, which has the acknowledgement in its hands.
-    pub(crate) const fn new(entry: SharedEntry, unknown: Unknown, replaced: bool) -> Self {
+    pub(crate) const fn new(entry: SharedEntry) -> Self {
         Self {
             entry,
-            unknown,
-            replaced,
+            unknown: Unknown::Nothing,
+            replaced: false,
+        }
+    }
+
+    /// The same with outputs that nobody knows yet.
+    pub(crate) fn without(self, unknown: Unknown) -> Self {
+        Self { unknown, ..self }
+    }
+
+    /// The same, of an object that took another one's place.
+    pub(crate) fn in_place_of_another(self) -> Self {
+        Self {
+            replaced: true,
+            ..self
         }
     }
 
@@ -111,6 +124,7 @@ pub enum Standing {
 #[derive(Debug)]
 pub struct Ledger {
     standings: BTreeMap<Address, Standing>,
+    refreshed: BTreeSet<EntryKey>,
     preview: bool,
 }
 
@@ -118,6 +132,7 @@ impl Ledger {
     pub(crate) const fn new(preview: bool) -> Self {
         Self {
             standings: BTreeMap::new(),
+            refreshed: BTreeSet::new(),
             preview,
         }
     }
@@ -183,9 +198,13 @@ impl Ledger {
         self.standings.keys()
     }
 
-    pub(crate) fn under_way(&self) -> impl Iterator<Item = &Address> {
-        let standings = self.standings.iter();
-        standings.filter_map(|(address, standing)| matches!(standing, Standing::UnderWay).then_some(address))
+    /// Whether what the world says of an entry is on record, or could not be had.
+    pub fn is_refreshed(&self, key: &EntryKey) -> bool {
+        self.refreshed.contains(key)
+    }
+
+    pub(crate) fn set_refreshed(&mut self, key: EntryKey) {
+        self.refreshed.insert(key);
     }
 }
 

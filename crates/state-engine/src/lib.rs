@@ -29,6 +29,8 @@
 //! A step that fails (unless [`RunOptions::continue_on_error`]), an [`Interrupt`], a lock that isn't ours any more. Steps in
 //! flight end and are committed; those of which nobody knows how they ended stay on record as pending.
 
+mod call;
+mod deployment;
 mod engine;
 mod error;
 mod event;
@@ -37,7 +39,9 @@ mod interrupt;
 mod ledger;
 mod log;
 mod options;
+mod plan;
 pub mod provider;
+mod record;
 mod registry;
 mod report;
 pub mod settle;

@@ -45,13 +45,6 @@ impl Default for RunOptions {
     }
 }
 
-impl RunOptions {
-    /// Whether all is to be touched.
-    pub(crate) fn is_whole(&self) -> bool {
-        self.targets.is_empty() && self.exclude.is_empty()
-    }
-}
-
 /// What history is told of a run.
 #[derive(Clone, Debug, Default)]
 pub struct UpdateMetadata {

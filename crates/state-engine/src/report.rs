@@ -20,6 +20,8 @@ pub struct Report {
     pub revision: Option<RevisionId>,
     /// How history tells it.
     pub result: UpdateResult,
+    /// What is wrong with the program, if its source couldn't go on.
+    pub source_error: Option<String>,
     /// What ended the run before its time: the lock was lost, or the store.
     pub stopped_by: Option<Error>,
     /// Somebody asked it to stop.
@@ -35,6 +37,7 @@ impl Report {
             pending: Vec::new(),
             revision: None,
             result: UpdateResult::Succeeded,
+            source_error: None,
             stopped_by: None,
             interrupted: false,
         }

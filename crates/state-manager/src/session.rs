@@ -2,6 +2,7 @@
 
 mod across;
 mod records;
+mod revealing;
 mod settling;
 mod storing;
 mod surgery;

@@ -1,0 +1,171 @@
+//! Delete before create: what has to go before an object can be replaced, and in which order.
+//!
+//! Nothing else is under way meanwhile. Each object that goes leaves a tombstone, so a run that ends anywhere is gone on
+//! with by the next: what has a tombstone is made anew, or dropped if nobody wants it any more.
+
+use super::{Deployment, StepError};
+use crate::call::{About, Known};
+use crate::plan::ignoring;
+use crate::step::StepOp;
+use state_core::{Address, Dependency, Entry, EntryKey, Properties, SharedEntry};
+use state_manager::Intent;
+use std::collections::BTreeSet;
+
+/// What goes before an object, and what goes with it.
+#[derive(Debug, Default)]
+struct Victims {
+    /// In the order of the list of entries: the last goes first.
+    before: Vec<SharedEntry>,
+    /// Their objects go with the object itself.
+    with: Vec<SharedEntry>,
+}
+
+impl Deployment {
+    /// Deletes an object and all that must go before it.
+    pub(super) async fn delete_first(&self, root: &SharedEntry) -> Result<(), StepError> {
+        let Victims { before, with } = self.victims(root).await?;
+        for victim in before.iter().chain(&with) {
+            self.may_go(victim, root)?;
+        }
+        for victim in before.into_iter().rev() {
+            self.bury(victim).await?;
+        }
+        self.bury(SharedEntry::clone(root)).await?;
+        self.bury_with(with).await
+    }
+
+    /// Entries whose objects went with one that has only a tombstone.
+    pub(super) fn companions(&self, root: &Entry) -> Result<Vec<SharedEntry>, StepError> {
+        if root.external || root.retain_on_delete {
+            return Ok(Vec::new());
+        }
+        let state = self.recorder.state();
+        let here = Dependency::Entry(root.address.clone());
+        let with = state.dependents(&here).filter(|entry| {
+            entry.is_live()
+                && !entry.pending_replacement
+                && entry.deleted_with.as_ref() == Some(&root.address)
+        });
+        with.map(|entry| self.open(entry)).collect()
+    }
+
+    pub(super) async fn bury_with(&self, companions: Vec<SharedEntry>) -> Result<(), StepError> {
+        for entry in companions {
+            let intent = Intent::discard(entry.key()).leaving_tombstone();
+            self.forget(entry, intent).await?;
+        }
+        Ok(())
+    }
+
+    async fn bury(&self, entry: SharedEntry) -> Result<(), StepError> {
+        let key = entry.key();
+        if !entry.is_live() {
+            return match entry.external || entry.retain_on_delete {
+                true => self.forget(entry, Intent::discard(key)).await,
+                false => {
+                    self.delete(entry, StepOp::DeleteReplaced, Intent::delete(key))
+                        .await
+                }
+            };
+        }
+        if entry.external || entry.retain_on_delete {
+            return self.forget(entry, Intent::discard(key).leaving_tombstone()).await;
+        }
+        let intent = Intent::delete(key).leaving_tombstone();
+        self.delete(entry, StepOp::DeleteReplaced, intent).await
+    }
+
+    fn may_go(&self, victim: &SharedEntry, root: &Entry) -> Result<(), StepError> {
+        let refuse = |what: &str| {
+            let reason = format!(
+                "it can't be replaced: {} has to go before it and {what}",
+                victim.key()
+            );
+            Err(StepError::early(&root.key(), vec![reason]))
+        };
+        let state = self.recorder.state();
+        if victim.is_live() && victim.protect {
+            return refuse("is protected");
+        }
+        if !self.is_target(&victim.address) {
+            return refuse("is no target");
+        }
+        if state.pending().any(|operation| operation.target == victim.key()) {
+            return refuse("has a pending operation");
+        }
+        Ok(())
+    }
+
+    /// Whatever depends on the object and could not stay without it: what would be replaced if nobody knew what it gets
+    /// from those that go, what one of them manages, contains or takes along.
+    async fn victims(&self, root: &SharedEntry) -> Result<Victims, StepError> {
+        let mut going: BTreeSet<Address> = BTreeSet::from([root.address.clone()]);
+        let mut victims = Victims::default();
+        let state = self.recorder.state();
+        for entry in state.entries() {
+            if entry.key() == root.key() || (entry.is_live() && entry.pending_replacement) {
+                continue;
+            }
+            let refers = entry
+                .references()
+                .any(|reference| going.contains(reference.to.address()));
+            if !refers {
+                continue;
+            }
+            let entry = self.open(entry)?;
+            let goes_with = entry.is_live() && entry.deleted_with.as_ref() == Some(&root.address);
+            if goes_with && !root.external && !root.retain_on_delete {
+                going.insert(entry.address.clone());
+                victims.with.push(entry);
+            } else if !entry.is_live() || self.falls(&entry, &going).await? {
+                going.insert(entry.address.clone());
+                victims.before.push(entry);
+            }
+        }
+        Ok(victims)
+    }
+
+    async fn falls(&self, entry: &SharedEntry, going: &BTreeSet<Address>) -> Result<bool, StepError> {
+        let is_bound = entry
+            .provider
+            .as_ref()
+            .is_some_and(|by| going.contains(&by.address))
+            || entry
+                .deleted_with
+                .as_ref()
+                .is_some_and(|with| going.contains(with))
+            || entry.replace_with.iter().any(|with| going.contains(with));
+        if is_bound || entry.external {
+            return Ok(is_bound && !entry.external);
+        }
+        let from_those = entry.property_dependencies.iter();
+        let unknown: BTreeSet<String> = from_those
+            .filter(|(_, on)| on.iter().any(|on| going.contains(on.address())))
+            .map(|(name, _)| name.clone())
+            .collect();
+        if unknown.is_empty() {
+            return Ok(false);
+        }
+        let known = Known::of(entry);
+        let names: Vec<String> = unknown.iter().cloned().collect();
+        // The inputs without those of which nobody knows what they will be.
+        let inputs = {
+            let all = known.inputs.view().members().into_iter().flatten();
+            let kept: Vec<String> = all
+                .map(|(name, _)| name.into_owned())
+                .filter(|name| !names.contains(name))
+                .collect();
+            ignoring(&kept, &known.inputs, &Properties::empty())
+        };
+        let key: EntryKey = entry.key();
+        let about = About::entry(&key, entry.kind.as_deref().unwrap_or_default());
+        let diff = self.caller.diff(about, known, inputs, unknown).await;
+        let diff = diff.map_err(|error| self.uncalled(&key, error))?;
+        Ok(!diff.replace.is_empty())
+    }
+
+    pub(super) fn open(&self, entry: &SharedEntry) -> Result<SharedEntry, StepError> {
+        let open = self.recorder.reveal(entry);
+        open.map_err(|error| StepError::recording(&entry.key(), None, None, error))
+    }
+}

@@ -1,0 +1,167 @@
+//! What goes at the end of a run, how, and in which order. Pure.
+
+use state_core::{Address, Dependency, Entry, EntryKey, EntryType, SharedEntry};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What is wanted still.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted {
+    /// Addresses that the source named. Of them only deposed generations go.
+    pub(crate) named: BTreeSet<Address>,
+    /// Addresses that this run looked at and recorded: an entry there says what it lives in now.
+    pub(crate) recorded: BTreeSet<Address>,
+}
+
+/// How an entry goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum How {
+    /// Its object is deleted.
+    Delete,
+    /// Its object stays, or is none of ours.
+    Forget,
+    /// It has no object any more, and none will take its place.
+    DropTombstone,
+    /// Its object goes with others, so it goes after these have.
+    After,
+    /// It may not go.
+    Refuse(String),
+}
+
+/// An entry that goes.
+#[derive(Clone, Debug)]
+pub(crate) struct Condemned {
+    pub(crate) entry: SharedEntry,
+    pub(crate) how: How,
+}
+
+/// The entries that go, the last in the list of entries first, and who goes before whom.
+///
+/// An entry goes before what it refers to, as far as that stands before it: so the pairs go in no circle. One whose
+/// object goes with others' goes after these.
+pub(crate) fn condemned(
+    entries: &[SharedEntry],
+    wanted: &Wanted,
+    is_target: impl Fn(&Entry) -> bool,
+) -> (Vec<Condemned>, Vec<(usize, usize)>) {
+    let goes =
+        |entry: &Entry| is_target(entry) && (!entry.is_live() || !wanted.named.contains(&entry.address));
+    let (going, survivors): (Vec<&SharedEntry>, Vec<&SharedEntry>) =
+        entries.iter().partition(|entry| goes(entry));
+    let inhabited = inhabited(&survivors, wanted);
+    let mut list: Vec<Condemned> = going
+        .iter()
+        .rev()
+        .map(|entry| Condemned {
+            entry: SharedEntry::clone(entry),
+            how: how(entry, &inhabited),
+        })
+        .collect();
+    let index = Index::of(&list);
+    let going_with = going_with(&list, &survivors, &index);
+    let mut pairs = Vec::new();
+    for (item, Condemned { entry, .. }) in list.iter().enumerate() {
+        match going_with.get(&item) {
+            Some(containers) => pairs.extend(containers.iter().map(|container| (*container, item))),
+            // What stands earlier in the list of entries has a higher number here.
+            None => pairs.extend(
+                index
+                    .referred(entry)
+                    .filter(|other| *other > item)
+                    .map(|other| (item, other)),
+            ),
+        }
+    }
+    for item in going_with.keys() {
+        list[*item].how = How::After;
+    }
+    (list, pairs)
+}
+
+/// Addresses in which survivors live that this run didn't look at: nobody can tell in which generation.
+fn inhabited<'a>(survivors: &[&'a SharedEntry], wanted: &Wanted) -> BTreeMap<&'a Address, EntryKey> {
+    let unseen = survivors
+        .iter()
+        .filter(|entry| !wanted.recorded.contains(&entry.address));
+    unseen
+        .filter_map(|entry| Some((entry.deleted_with.as_ref()?, entry.key())))
+        .collect()
+}
+
+fn how(entry: &Entry, inhabited: &BTreeMap<&Address, EntryKey>) -> How {
+    if entry.is_live() && entry.pending_replacement {
+        return How::DropTombstone;
+    }
+    if entry.is_live() && entry.protect {
+        return How::Refuse("it is protected: unprotect it first".to_owned());
+    }
+    if entry.external || entry.retain_on_delete || entry.entry_type != EntryType::Leaf {
+        return How::Forget;
+    }
+    match inhabited.get(&entry.address) {
+        Some(other) => How::Refuse(format!("{other} goes with it, and wasn't updated in this run")),
+        None => How::Delete,
+    }
+}
+
+/// Those whose objects go with others', and with which. Only where every generation of those others is deleted: else
+/// nobody can tell in which of them the object lives.
+fn going_with(
+    list: &[Condemned],
+    survivors: &[&SharedEntry],
+    index: &Index<'_>,
+) -> BTreeMap<usize, Vec<usize>> {
+    let staying: BTreeSet<&Address> = survivors.iter().map(|entry| &entry.address).collect();
+    let is_deleted =
+        |item: &usize| list[*item].how == How::Delete && list[*item].entry.deleted_with.is_none();
+    let mut found = BTreeMap::new();
+    for (item, Condemned { entry, how }) in list.iter().enumerate() {
+        let (How::Delete, Some(container)) = (how, &entry.deleted_with) else {
+            continue;
+        };
+        let all = index.generations(container);
+        if !all.is_empty() && !staying.contains(container) && all.iter().all(is_deleted) {
+            found.insert(item, all.to_vec());
+        }
+    }
+    found
+}
+
+/// Where in the list what stands that others refer to.
+struct Index<'a> {
+    addresses: BTreeMap<&'a Address, Vec<usize>>,
+    groups: BTreeMap<&'a Address, Vec<usize>>,
+}
+
+impl<'a> Index<'a> {
+    fn of(list: &'a [Condemned]) -> Self {
+        let mut index = Self {
+            addresses: BTreeMap::new(),
+            groups: BTreeMap::new(),
+        };
+        for (item, Condemned { entry, .. }) in list.iter().enumerate() {
+            index.addresses.entry(&entry.address).or_default().push(item);
+            if let Some(group) = entry.group.as_ref().filter(|_| entry.is_live()) {
+                index.groups.entry(group).or_default().push(item);
+            }
+        }
+        index
+    }
+
+    fn generations(&self, address: &Address) -> &[usize] {
+        self.addresses.get(address).map_or(&[], Vec::as_slice)
+    }
+
+    /// All that an entry refers to.
+    fn referred(&self, entry: &Entry) -> impl Iterator<Item = usize> {
+        entry.references().flat_map(|reference| match &reference.to {
+            Dependency::Entry(address) => self.generations(address).to_vec(),
+            Dependency::Group(group) => self.groups.get(group).cloned().unwrap_or_default(),
+        })
+    }
+}
+
+impl Condemned {
+    pub(crate) fn key(&self) -> EntryKey {
+        self.entry.key()
+    }
+}
