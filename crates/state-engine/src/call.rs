@@ -66,6 +66,8 @@ pub(crate) struct Known {
     pub(crate) id: Option<String>,
     pub(crate) inputs: Properties,
     pub(crate) outputs: Properties,
+    /// Where there is no id: the ids that it hasn't.
+    pub(crate) others: BTreeSet<String>,
 }
 
 impl Known {
@@ -74,6 +76,7 @@ impl Known {
             id: entry.id.clone(),
             inputs: entry.inputs.clone().unwrap_or_default(),
             outputs: entry.outputs.clone().unwrap_or_default(),
+            others: BTreeSet::new(),
         }
     }
 }
@@ -127,6 +130,7 @@ impl Caller {
             id: known.id,
             inputs: known.inputs,
             outputs: known.outputs,
+            others: known.others,
             context: self.context(about),
         };
         self.still_ours().await?;

@@ -187,7 +187,7 @@ impl Engine {
         };
         let update = session.start_update(request).await?;
         let recorder = Recorder::Durable {
-            session: session.clone(),
+            session: Box::new(session.clone()),
             update: Box::new(update.clone()),
         };
         let caller = self.caller(&target, &run, Some(session), Some(&update));
@@ -318,11 +318,10 @@ async fn update(deployment: &Arc<Deployment>, mut source: Box<dyn Source>) -> bo
     if !deployment.drive(&mut *source, &mut ledger).await {
         return false;
     }
-    let recorded = deployment
-        .shared()
-        .recorded
-        .iter()
-        .map(|key| key.address.clone())
+    let recorded = ledger
+        .addresses()
+        .filter(|address| ledger.committed(address).is_some() && deployment.is_target(address))
+        .cloned()
         .collect();
     let wanted = Wanted {
         named: ledger.addresses().cloned().collect(),

@@ -231,6 +231,8 @@ pub struct ReadRequest {
     pub inputs: Properties,
     /// What was there last.
     pub outputs: Properties,
+    /// Without an id: the ids of objects that others have. It is none of these.
+    pub others: BTreeSet<String>,
     /// See there.
     pub context: CallContext,
 }

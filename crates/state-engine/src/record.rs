@@ -19,7 +19,7 @@ pub(crate) enum Recorder {
     /// In an update of a stack that is held.
     Durable {
         /// The lock.
-        session: Session,
+        session: Box<Session>,
         /// The update.
         update: Box<Update>,
     },

@@ -25,7 +25,7 @@ use state_core::{
     Entry, EntryKey, Error, LogLevel, MutationId, Op, PendingOperation, SharedEntry, UpdateKind, UpdateResult,
 };
 use state_manager::{Session, UpdateRequest};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What somebody knows of a pending operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -178,7 +178,7 @@ async fn judge(
             };
             let result = operation.result.as_ref().and_then(|result| result.entry.as_ref());
             let known = result.and_then(|entry| entry.id.clone());
-            created(caller, &meant, id.or(known)).await
+            created(caller, session, &meant, id.or(known)).await
         }
         Op::Update | Op::Delete => {
             let state = session.state();
@@ -191,12 +191,20 @@ async fn judge(
     })
 }
 
-async fn created(caller: &Caller, meant: &SharedEntry, id: Option<String>) -> Verdict {
+async fn created(caller: &Caller, session: &Session, meant: &SharedEntry, id: Option<String>) -> Verdict {
+    let state = session.state();
+    let others = state.entries().filter(|entry| entry.kind == meant.kind);
+    let others: BTreeSet<String> = others.filter_map(|entry| entry.id.clone()).collect();
     let known = Known {
         id,
+        others: others.clone(),
         ..Known::of(meant)
     };
     match look(caller, meant, known).await {
+        Ok(Found::Object(object)) if others.contains(&object.id) => Verdict::Open(format!(
+            "its provider found {}, which is another entry's",
+            object.id
+        )),
         Ok(Found::Object(object)) => {
             let mut entry = applied(Entry::clone(meant), &object, caller.clock.now());
             match &object.inputs {

@@ -9,7 +9,7 @@ use crate::provider::{Diff, Found, Object};
 use crate::step::{Step, StepOp};
 use state_core::entry::Provider;
 use state_core::surgery::{Operation, Surgery};
-use state_core::{Address, Entry, EntryKey, Properties, SharedEntry};
+use state_core::{Address, Entry, EntryKey, SharedEntry};
 use state_manager::Intent;
 use std::collections::BTreeSet;
 
@@ -298,7 +298,7 @@ impl Deployment {
         let known = Known {
             id: Some(id.clone()),
             inputs: goal.inputs.clone(),
-            outputs: Properties::empty(),
+            ..Known::default()
         };
         match self.caller.read(about(goal, key), known).await {
             Ok(Found::Object(object)) => Ok(object),

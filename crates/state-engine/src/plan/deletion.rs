@@ -45,15 +45,17 @@ pub(crate) fn condemned(
 ) -> (Vec<Condemned>, Vec<(usize, usize)>) {
     let goes =
         |entry: &Entry| is_target(entry) && (!entry.is_live() || !wanted.named.contains(&entry.address));
+    let needed = needed(entries.iter().filter(|entry| !goes(entry)), wanted);
+    // Whoever wasn't looked at may still need what was replaced: the next whole run will tell.
+    let goes = |entry: &Entry| goes(entry) && (entry.is_live() || !needed.contains(&entry.address));
     let (going, survivors): (Vec<&SharedEntry>, Vec<&SharedEntry>) =
         entries.iter().partition(|entry| goes(entry));
-    let inhabited = inhabited(&survivors, wanted);
     let mut list: Vec<Condemned> = going
         .iter()
         .rev()
         .map(|entry| Condemned {
             entry: SharedEntry::clone(entry),
-            how: how(entry, &inhabited),
+            how: how(entry),
         })
         .collect();
     let index = Index::of(&list);
@@ -77,17 +79,16 @@ pub(crate) fn condemned(
     (list, pairs)
 }
 
-/// Addresses in which survivors live that this run didn't look at: nobody can tell in which generation.
-fn inhabited<'a>(survivors: &[&'a SharedEntry], wanted: &Wanted) -> BTreeMap<&'a Address, EntryKey> {
-    let unseen = survivors
-        .iter()
-        .filter(|entry| !wanted.recorded.contains(&entry.address));
-    unseen
-        .filter_map(|entry| Some((entry.deleted_with.as_ref()?, entry.key())))
+/// Addresses that are needed by survivors that this run didn't look at: nobody can tell which generation they need.
+fn needed<'a>(survivors: impl Iterator<Item = &'a SharedEntry>, wanted: &Wanted) -> BTreeSet<Address> {
+    let unseen = survivors.filter(|entry| !wanted.recorded.contains(&entry.address));
+    let references = unseen.flat_map(|entry| entry.references());
+    references
+        .map(|reference| reference.to.address().clone())
         .collect()
 }
 
-fn how(entry: &Entry, inhabited: &BTreeMap<&Address, EntryKey>) -> How {
+fn how(entry: &Entry) -> How {
     if entry.is_live() && entry.pending_replacement {
         return How::DropTombstone;
     }
@@ -97,10 +98,7 @@ fn how(entry: &Entry, inhabited: &BTreeMap<&Address, EntryKey>) -> How {
     if entry.external || entry.retain_on_delete || entry.entry_type != EntryType::Leaf {
         return How::Forget;
     }
-    match inhabited.get(&entry.address) {
-        Some(other) => How::Refuse(format!("{other} goes with it, and wasn't updated in this run")),
-        None => How::Delete,
-    }
+    How::Delete
 }
 
 /// Those whose objects go with others', and with which. Only where every generation of those others is deleted: else
