@@ -429,6 +429,15 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Objects follow the new name of their entries.
+    fn rename(&mut self, from: &state_core::Address, to: &state_core::Address) {
+        for holder in self.ids.values_mut().filter(|holder| holder.address == *from) {
+            holder.address.clone_from(to);
+        }
+    }
+}
+
 impl fmt::Debug for Deployment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Deployment")

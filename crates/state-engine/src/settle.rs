@@ -80,10 +80,13 @@ pub(crate) async fn settle(caller: &Caller, session: &Session, run: &Run) -> Res
         let verdict = judge(caller, session, run, &operation).await?;
         let settled = match verdict {
             Verdict::Open(reason) => Err(reason),
-            Verdict::Resolved(resolution, how) => resolve(session, &operation, resolution, how).await?,
+            Verdict::Resolved(resolution, how) => match resolve(session, &operation, resolution, how).await? {
+                // It is gone, whatever still refers to it.
+                Err(_) if operation.op == Op::Delete => recorded(session, &operation, None, how).await?,
+                settled => settled,
+            },
             Verdict::Recorded(entry, how) => {
-                mark(session, operation.target.clone(), entry.map(|entry| *entry), how).await?;
-                resolve(session, &operation, Resolution::NotDone, how).await?
+                recorded(session, &operation, entry.map(|entry| *entry), how).await?
             }
         };
         let log = caller.logger.about(&operation.target.address);
@@ -100,6 +103,17 @@ pub(crate) async fn settle(caller: &Caller, session: &Session, run: &Run) -> Res
         }
     }
     Ok(())
+}
+
+/// Records what the world says; then it is as if the operation was never begun.
+async fn recorded(
+    session: &Session,
+    operation: &PendingOperation,
+    entry: Option<Entry>,
+    how: &'static str,
+) -> Result<Result<&'static str, String>> {
+    mark(session, operation.target.clone(), entry, how).await?;
+    resolve(session, operation, Resolution::NotDone, how).await
 }
 
 /// Records what turned out. A rule that it breaks leaves it pending.

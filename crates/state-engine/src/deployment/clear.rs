@@ -26,10 +26,10 @@ impl Deployment {
             item.entry = self.open(&item.entry)?;
         }
         // What goes with others doesn't keep them from going.
-        let gone: BTreeSet<Address> = list.iter().map(|item| item.entry.address.clone()).collect();
         for item in list.iter_mut().filter(|item| item.how == How::After) {
             let key = item.key();
-            let pruned = without_references_to(&item.entry, &gone);
+            let container: BTreeSet<Address> = item.entry.deleted_with.iter().cloned().collect();
+            let pruned = without_references_to(&item.entry, &container);
             let recorded = self.recorder.refresh(key.clone(), Some(pruned.clone())).await;
             recorded.map_err(|error| StepError::recording(&key, None, None, error))?;
             item.entry = SharedEntry::new(pruned);

@@ -122,7 +122,8 @@ impl Deployment {
             .collect();
         let has_live = |address: &Address| state.entry(&EntryKey::live(address.clone())).is_some();
         let is_former = |alias: &&Address| has_live(alias) && ledger.standing(alias).is_none();
-        let rename = match has_live(&goal.address) {
+        let is_taken = state.generations(&goal.address).next().is_some();
+        let rename = match is_taken {
             true => None,
             false => goal.options.aliases.iter().find(is_former).cloned(),
         };

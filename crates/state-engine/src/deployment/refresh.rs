@@ -11,7 +11,13 @@ use state_core::{Entry, EntryType, LogLevel, SharedEntry};
 impl Deployment {
     /// Records what was found of an entry's object.
     pub(super) async fn refreshed(&self, refreshed: Refreshed) {
-        let (old, found) = refreshed.into_parts();
+        let (read, found) = refreshed.into_parts();
+        // As it is recorded now: what it referred to may have gone since it was read.
+        let old = match self.live(&read.key()) {
+            Ok(Some(old)) => old,
+            Ok(None) => return,
+            Err(error) => return self.note(error),
+        };
         let recorded = match found {
             Ok(Found::Object(object)) => self.drifted(&old, Some(as_found(&old, &object))).await,
             Ok(Found::Gone) => self.drifted(&old, None).await,

@@ -5,7 +5,7 @@
 
 use super::{Deployment, StepError};
 use crate::call::{About, Known};
-use crate::plan::ignoring;
+use crate::plan::{ignoring, without_references_to};
 use crate::step::StepOp;
 use state_core::{Address, Dependency, Entry, EntryKey, Properties, SharedEntry};
 use state_manager::Intent;
@@ -21,7 +21,8 @@ struct Victims {
 }
 
 impl Deployment {
-    /// Deletes an object and all that must go before it.
+    /// Deletes an object and all that must go before it; what goes with it leaves its tombstones last. Of an object that
+    /// has only a tombstone itself, a run before may have ended in the middle of that: the rest is done.
     pub(super) async fn delete_first(&self, root: &SharedEntry) -> Result<(), StepError> {
         let Victims { before, with } = self.victims(root).await?;
         for victim in before.iter().chain(&with) {
@@ -30,27 +31,10 @@ impl Deployment {
         for victim in before.into_iter().rev() {
             self.bury(victim).await?;
         }
-        self.bury(SharedEntry::clone(root)).await?;
-        self.bury_with(with).await
-    }
-
-    /// Entries whose objects went with one that has only a tombstone.
-    pub(super) fn companions(&self, root: &Entry) -> Result<Vec<SharedEntry>, StepError> {
-        if root.external || root.retain_on_delete {
-            return Ok(Vec::new());
+        if !root.pending_replacement {
+            self.bury(SharedEntry::clone(root)).await?;
         }
-        let state = self.recorder.state();
-        let here = Dependency::Entry(root.address.clone());
-        let with = state.dependents(&here).filter(|entry| {
-            entry.is_live()
-                && !entry.pending_replacement
-                && entry.deleted_with.as_ref() == Some(&root.address)
-        });
-        with.map(|entry| self.open(entry)).collect()
-    }
-
-    pub(super) async fn bury_with(&self, companions: Vec<SharedEntry>) -> Result<(), StepError> {
-        for entry in companions {
+        for entry in with {
             let intent = Intent::discard(entry.key()).leaving_tombstone();
             self.forget(entry, intent).await?;
         }
@@ -60,6 +44,7 @@ impl Deployment {
     async fn bury(&self, entry: SharedEntry) -> Result<(), StepError> {
         let key = entry.key();
         if !entry.is_live() {
+            self.unname(&entry).await?;
             return match entry.external || entry.retain_on_delete {
                 true => self.forget(entry, Intent::discard(key)).await,
                 false => {
@@ -68,11 +53,28 @@ impl Deployment {
                 }
             };
         }
-        if entry.external || entry.retain_on_delete {
+        if entry.retain_on_delete {
             return self.forget(entry, Intent::discard(key).leaving_tombstone()).await;
         }
         let intent = Intent::delete(key).leaving_tombstone();
         self.delete(entry, StepOp::DeleteReplaced, intent).await
+    }
+
+    /// What refers to a deposed entry that has no other generation refers to nothing that anyone wants: it does so no more.
+    async fn unname(&self, deposed: &SharedEntry) -> Result<(), StepError> {
+        let state = self.recorder.state();
+        let address = &deposed.address;
+        if state.generations(address).count() > 1 {
+            return Ok(());
+        }
+        let gone = BTreeSet::from([address.clone()]);
+        for entry in state.dependents(&Dependency::Entry(address.clone())) {
+            let open = self.open(entry)?;
+            let pruned = without_references_to(&open, &gone);
+            let recorded = self.recorder.refresh(entry.key(), Some(pruned)).await;
+            recorded.map_err(|error| StepError::recording(&entry.key(), None, None, error))?;
+        }
+        Ok(())
     }
 
     fn may_go(&self, victim: &SharedEntry, root: &Entry) -> Result<(), StepError> {
@@ -103,7 +105,9 @@ impl Deployment {
         let mut victims = Victims::default();
         let state = self.recorder.state();
         for entry in state.entries() {
-            if entry.key() == root.key() || (entry.is_live() && entry.pending_replacement) {
+            // What isn't ours stays, and what has a tombstone went already.
+            let stays = entry.is_live() && (entry.pending_replacement || entry.external);
+            if entry.key() == root.key() || stays {
                 continue;
             }
             let refers = entry
@@ -135,8 +139,8 @@ impl Deployment {
                 .as_ref()
                 .is_some_and(|with| going.contains(with))
             || entry.replace_with.iter().any(|with| going.contains(with));
-        if is_bound || entry.external {
-            return Ok(is_bound && !entry.external);
+        if is_bound {
+            return Ok(true);
         }
         let from_those = entry.property_dependencies.iter();
         let unknown: BTreeSet<String> = from_those

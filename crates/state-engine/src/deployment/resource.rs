@@ -64,7 +64,7 @@ impl Deployment {
                 forced: self.options.replace.contains(&key.address),
             };
             let planned = plan(&facts);
-            if !order.alone && self.must_be_alone(&planned, old.as_ref())? {
+            if !order.alone && must_be_alone(&planned, old.as_deref()) {
                 return Ok(Landed::WantsToBeAlone(Box::new(order)));
             }
             let committed = match (planned, old) {
@@ -100,6 +100,7 @@ impl Deployment {
         moved.map_err(|refusal| StepError::early(key, vec![refusal.to_string()]))?;
         let edited = self.recorder.edit(surgery.into_changes()).await;
         edited.map_err(|error| StepError::recording(key, None, None, error))?;
+        self.shared().rename(former, &key.address);
         let log = self.caller.logger.about(&key.address);
         log.say(
             state_core::LogLevel::Info,
@@ -141,14 +142,6 @@ impl Deployment {
             .diff(about(goal, key), Known::of(old), inputs, unknown)
             .await;
         diff.map(Some).map_err(|error| self.uncalled(key, error))
-    }
-
-    fn must_be_alone(&self, planned: &Plan, old: Option<&SharedEntry>) -> Result<bool, StepError> {
-        match (planned, old) {
-            (Plan::Replace { first, .. }, _) => Ok(*first == First::Delete),
-            (Plan::Create, Some(tombstone)) => Ok(!self.companions(tombstone)?.is_empty()),
-            _ => Ok(false),
-        }
     }
 
     async fn same(&self, order: &Order, old: &SharedEntry) -> Result<Committed, StepError> {
@@ -197,7 +190,7 @@ impl Deployment {
     async fn create(&self, order: &Order, old: Option<SharedEntry>) -> Result<Committed, StepError> {
         let goal = &order.goal;
         if let Some(tombstone) = &old {
-            self.bury_with(self.companions(tombstone)?).await?;
+            self.delete_first(tombstone).await?;
         }
         let op = match &old {
             Some(_) => StepOp::CreateReplacement,
@@ -277,6 +270,9 @@ impl Deployment {
         let goal = &order.goal;
         let key = EntryKey::live(goal.address.clone());
         let object = self.look(goal, &key, id).await?;
+        if let Some(tombstone) = now.as_ref().filter(|now| now.pending_replacement) {
+            self.delete_first(tombstone).await?;
+        }
         let mut entry = goal_entry(goal, None, order.provider.clone());
         if let Some(inputs) = &object.inputs {
             entry.inputs = Some(inputs.clone());
@@ -326,6 +322,15 @@ impl Deployment {
             true => committed,
             false => committed.without(Unknown::Everything),
         })
+    }
+}
+
+/// Whether more than one entry may go.
+fn must_be_alone(planned: &Plan, old: Option<&Entry>) -> bool {
+    match planned {
+        Plan::Replace { first, .. } => *first == First::Delete,
+        Plan::Create | Plan::Import { .. } => old.is_some_and(|old| old.pending_replacement),
+        _ => false,
     }
 }
 

@@ -45,7 +45,8 @@ pub(crate) fn condemned(
 ) -> (Vec<Condemned>, Vec<(usize, usize)>) {
     let goes =
         |entry: &Entry| is_target(entry) && (!entry.is_live() || !wanted.named.contains(&entry.address));
-    let needed = needed(entries.iter().filter(|entry| !goes(entry)), wanted);
+    let stays = |entry: &Entry| !goes(entry) || matches!(how(entry), How::Refuse(_));
+    let needed = needed(entries.iter().filter(|entry| stays(entry)), wanted);
     // Whoever wasn't looked at may still need what was replaced: the next whole run will tell.
     let goes = |entry: &Entry| goes(entry) && (entry.is_live() || !needed.contains(&entry.address));
     let (going, survivors): (Vec<&SharedEntry>, Vec<&SharedEntry>) =
@@ -58,24 +59,37 @@ pub(crate) fn condemned(
             how: how(entry),
         })
         .collect();
-    let index = Index::of(&list);
-    let going_with = going_with(&list, &survivors, &index);
-    let mut pairs = Vec::new();
-    for (item, Condemned { entry, .. }) in list.iter().enumerate() {
-        match going_with.get(&item) {
-            Some(containers) => pairs.extend(containers.iter().map(|container| (*container, item))),
-            // What stands earlier in the list of entries has a higher number here.
-            None => pairs.extend(
-                index
-                    .referred(entry)
-                    .filter(|other| *other > item)
-                    .map(|other| (item, other)),
-            ),
+    let wanted_still = still_needed(entries, &goes);
+    for item in &mut list {
+        if let Some(by) = wanted_still.get(&item.entry.key()).filter(|_| item.how != How::DropTombstone) {
+            item.how = How::Refuse(format!("{by} still needs it"));
         }
     }
-    for item in going_with.keys() {
-        list[*item].how = How::After;
+    let index = Index::of(&list);
+    // What stands earlier in the list of entries has a higher number here.
+    let referred = |item: usize| {
+        index
+            .referred(&list[item].entry)
+            .filter(move |other| *other > item)
+    };
+    let mut before: Vec<BTreeSet<usize>> = (0..list.len()).map(|item| referred(item).collect()).collect();
+    // A generation that stands later may be the one that the object really needs: it was brought forward past it.
+    for item in 0..list.len() {
+        let later = index.referred(&list[item].entry).filter(|other| *other < item);
+        for other in later {
+            if !leads_to(&before, &BTreeSet::from([other]), &[item]) {
+                before[item].insert(other);
+            }
+        }
     }
+    let with = go_with(&list, &survivors, &index, &mut before);
+    for item in with {
+        list[item].how = How::After;
+    }
+    let pairs = before.into_iter().enumerate();
+    let pairs = pairs
+        .flat_map(|(item, others)| others.into_iter().map(move |other| (item, other)))
+        .collect();
     (list, pairs)
 }
 
@@ -86,6 +100,34 @@ fn needed<'a>(survivors: impl Iterator<Item = &'a SharedEntry>, wanted: &Wanted)
     references
         .map(|reference| reference.to.address().clone())
         .collect()
+}
+
+/// What goes and is needed by something that stays, and by what: no generation that stays meets that reference.
+fn still_needed(entries: &[SharedEntry], goes: &impl Fn(&Entry) -> bool) -> BTreeMap<EntryKey, EntryKey> {
+    let mut standing: BTreeMap<&Address, Vec<&SharedEntry>> = BTreeMap::new();
+    let mut needed = BTreeMap::new();
+    for entry in entries {
+        if !goes(entry) {
+            let mut need = |address: &Address, id: Option<&str>| {
+                let fits = |other: &&&SharedEntry| id.is_none() || other.id.as_deref() == id;
+                let there = standing.get(address).map_or(&[][..], Vec::as_slice);
+                let all: Vec<&SharedEntry> = there.iter().filter(fits).copied().collect();
+                if all.iter().all(|other| goes(other)) {
+                    needed.extend(all.iter().map(|other| (other.key(), entry.key())));
+                }
+            };
+            for reference in entry.references() {
+                if let Dependency::Entry(address) = &reference.to {
+                    need(address, None);
+                }
+            }
+            if let Some(provider) = &entry.provider {
+                need(&provider.address, provider.id.as_deref());
+            }
+        }
+        standing.entry(&entry.address).or_default().push(entry);
+    }
+    needed
 }
 
 fn how(entry: &Entry) -> How {
@@ -101,27 +143,56 @@ fn how(entry: &Entry) -> How {
     How::Delete
 }
 
-/// Those whose objects go with others', and with which. Only where every generation of those others is deleted: else
-/// nobody can tell in which of them the object lives.
-fn going_with(
+/// Those whose objects go with others': they go after these, and before whatever else they refer to. Only where every
+/// generation of those others is deleted, else nobody can tell in which of them the object lives; and only where it
+/// leads into no circle, else the object is deleted by itself.
+fn go_with(
     list: &[Condemned],
     survivors: &[&SharedEntry],
     index: &Index<'_>,
-) -> BTreeMap<usize, Vec<usize>> {
+    before: &mut [BTreeSet<usize>],
+) -> Vec<usize> {
     let staying: BTreeSet<&Address> = survivors.iter().map(|entry| &entry.address).collect();
     let is_deleted =
         |item: &usize| list[*item].how == How::Delete && list[*item].entry.deleted_with.is_none();
-    let mut found = BTreeMap::new();
+    let mut found = Vec::new();
     for (item, Condemned { entry, how }) in list.iter().enumerate() {
         let (How::Delete, Some(container)) = (how, &entry.deleted_with) else {
             continue;
         };
-        let all = index.generations(container);
-        if !all.is_empty() && !staying.contains(container) && all.iter().all(is_deleted) {
-            found.insert(item, all.to_vec());
+        let containers = index.generations(container);
+        if containers.is_empty() || staying.contains(container) || !containers.iter().all(is_deleted) {
+            continue;
+        }
+        let others: BTreeSet<usize> = before[item]
+            .iter()
+            .copied()
+            .filter(|other| !containers.contains(other))
+            .collect();
+        if !leads_to(before, &others, containers) {
+            before[item] = others;
+            for container in containers {
+                before[*container].insert(item);
+            }
+            found.push(item);
         }
     }
     found
+}
+
+/// Whether some of these must go before some of those.
+fn leads_to(before: &[BTreeSet<usize>], from: &BTreeSet<usize>, to: &[usize]) -> bool {
+    let mut open: Vec<usize> = from.iter().copied().collect();
+    let mut seen = BTreeSet::new();
+    while let Some(item) = open.pop() {
+        if to.contains(&item) {
+            return true;
+        }
+        if seen.insert(item) {
+            open.extend(&before[item]);
+        }
+    }
+    false
 }
 
 /// Where in the list what stands that others refer to.
