@@ -10,7 +10,7 @@ use crate::provider::{
 };
 use crate::record::Begun;
 use crate::registry::{Registered, Registry};
-use state_core::{Clock, Crypter, EntryKey, Error, Properties, StackName};
+use state_core::{Clock, Crypter, EntryKey, Error, MutationId, Properties, StackName};
 use state_manager::Session;
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
@@ -68,6 +68,8 @@ pub(crate) struct Known {
     pub(crate) outputs: Properties,
     /// Where there is no id: the ids that it hasn't.
     pub(crate) others: BTreeSet<String>,
+    /// Where there is no id: the create that would have made it.
+    pub(crate) mutation: Option<MutationId>,
 }
 
 impl Known {
@@ -77,6 +79,7 @@ impl Known {
             inputs: entry.inputs.clone().unwrap_or_default(),
             outputs: entry.outputs.clone().unwrap_or_default(),
             others: BTreeSet::new(),
+            mutation: None,
         }
     }
 }
@@ -131,23 +134,20 @@ impl Caller {
             inputs: known.inputs,
             outputs: known.outputs,
             others: known.others,
+            mutation: known.mutation,
             context: self.context(about),
         };
         self.still_ours().await?;
         self.harmless("read", about, provider.read(request)).await
     }
 
-    pub(crate) async fn create(
-        &self,
-        _begun: &Begun,
-        about: About<'_>,
-        inputs: Properties,
-    ) -> Called<Object> {
+    pub(crate) async fn create(&self, begun: &Begun, about: About<'_>, inputs: Properties) -> Called<Object> {
         let provider = self.provider(about).await?;
         let request = CreateRequest {
             address: about.key.address.clone(),
             kind: about.kind.to_owned(),
             inputs,
+            mutation: begun.id(),
             context: self.context(about),
         };
         self.still_ours().await?;

@@ -15,7 +15,7 @@
 use crate::interrupt::Interrupt;
 use crate::log::Logger;
 use async_trait::async_trait;
-use state_core::{Address, Crypter, EntryKey, Properties, StackName};
+use state_core::{Address, Crypter, EntryKey, MutationId, Properties, StackName};
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -213,6 +213,9 @@ pub struct CreateRequest {
     pub kind: String,
     /// What is asked for, checked.
     pub inputs: Properties,
+    /// Names this call. A provider that can puts it on the object: if nobody sees the call end, [`Provider::read`] is
+    /// asked for it.
+    pub mutation: MutationId,
     /// See there.
     pub context: CallContext,
 }
@@ -233,6 +236,8 @@ pub struct ReadRequest {
     pub outputs: Properties,
     /// Without an id: the ids of objects that others have. It is none of these.
     pub others: BTreeSet<String>,
+    /// Without an id: the create of which nobody saw the end.
+    pub mutation: Option<MutationId>,
     /// See there.
     pub context: CallContext,
 }

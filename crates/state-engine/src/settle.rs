@@ -80,11 +80,13 @@ pub(crate) async fn settle(caller: &Caller, session: &Session, run: &Run) -> Res
         let verdict = judge(caller, session, run, &operation).await?;
         let settled = match verdict {
             Verdict::Open(reason) => Err(reason),
-            Verdict::Resolved(resolution, how) => match resolve(session, &operation, resolution, how).await? {
-                // It is gone, whatever still refers to it.
-                Err(_) if operation.op == Op::Delete => recorded(session, &operation, None, how).await?,
-                settled => settled,
-            },
+            Verdict::Resolved(resolution, how) => {
+                match resolve(session, &operation, resolution, how).await? {
+                    // It is gone, whatever still refers to it.
+                    Err(_) if operation.op == Op::Delete => recorded(session, &operation, None, how).await?,
+                    settled => settled,
+                }
+            }
             Verdict::Recorded(entry, how) => {
                 recorded(session, &operation, entry.map(|entry| *entry), how).await?
             }
@@ -192,7 +194,7 @@ async fn judge(
             };
             let result = operation.result.as_ref().and_then(|result| result.entry.as_ref());
             let known = result.and_then(|entry| entry.id.clone());
-            created(caller, session, &meant, id.or(known)).await
+            created(caller, session, &meant, operation.id, id.or(known)).await
         }
         Op::Update | Op::Delete => {
             let state = session.state();
@@ -205,13 +207,20 @@ async fn judge(
     })
 }
 
-async fn created(caller: &Caller, session: &Session, meant: &SharedEntry, id: Option<String>) -> Verdict {
+async fn created(
+    caller: &Caller,
+    session: &Session,
+    meant: &SharedEntry,
+    mutation: MutationId,
+    id: Option<String>,
+) -> Verdict {
     let state = session.state();
     let others = state.entries().filter(|entry| entry.kind == meant.kind);
     let others: BTreeSet<String> = others.filter_map(|entry| entry.id.clone()).collect();
     let known = Known {
         id,
         others: others.clone(),
+        mutation: Some(mutation),
         ..Known::of(meant)
     };
     match look(caller, meant, known).await {

@@ -61,7 +61,10 @@ pub(crate) fn condemned(
         .collect();
     let wanted_still = still_needed(entries, &goes);
     for item in &mut list {
-        if let Some(by) = wanted_still.get(&item.entry.key()).filter(|_| item.how != How::DropTombstone) {
+        if let Some(by) = wanted_still
+            .get(&item.entry.key())
+            .filter(|_| item.how != How::DropTombstone)
+        {
             item.how = How::Refuse(format!("{by} still needs it"));
         }
     }

@@ -10,7 +10,7 @@
 //! that stands `in` another goes with it.
 
 use async_trait::async_trait;
-use state_core::{Address, Json, Properties};
+use state_core::{Address, Json, MutationId, Properties};
 use state_engine::provider::{
     CreateRequest, DeleteRequest, Diff, DiffRequest, Found, Object, ReadRequest, UpdateRequest,
 };
@@ -49,6 +49,8 @@ pub(crate) struct Thing {
     pub(crate) inputs: Properties,
     /// It was there before anybody made anything.
     pub(crate) foreign: bool,
+    /// The call that made it.
+    pub(crate) made_by: Option<MutationId>,
 }
 
 #[derive(Default)]
@@ -112,6 +114,7 @@ impl World {
             address: address.clone(),
             inputs: inputs.clone(),
             foreign,
+            made_by: None,
         };
         inner.things.insert(id.clone(), thing);
         id
@@ -252,6 +255,7 @@ impl Provider for World {
             address,
             kind,
             inputs,
+            mutation,
             ..
         } = request;
         let named = address.clone();
@@ -263,6 +267,7 @@ impl Provider for World {
                 address,
                 inputs,
                 foreign: false,
+                made_by: Some(mutation),
             };
             let object = inner.object(&id, &thing);
             inner.things.insert(id, thing);
@@ -291,12 +296,10 @@ impl Provider for World {
         let inner = self.inner();
         let found = match &request.id {
             Some(id) => inner.things.get_key_value(id),
-            None => inner.things.iter().find(|(id, thing)| {
-                thing.address == address
-                    && thing.kind == request.kind
-                    && !thing.foreign
-                    && !request.others.contains(*id)
-            }),
+            None => {
+                let mut all = inner.things.iter();
+                all.find(|(_, thing)| thing.made_by == request.mutation)
+            }
         };
         Ok(match found {
             Some((id, thing)) => Found::Object(inner.object(id, thing)),
