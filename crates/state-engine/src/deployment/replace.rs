@@ -38,6 +38,27 @@ impl Deployment {
             let intent = Intent::discard(entry.key()).leaving_tombstone();
             self.forget(entry, intent).await?;
         }
+        self.unmanage(root).await
+    }
+
+    /// What isn't ours stays, but this incarnation of its provider doesn't.
+    async fn unmanage(&self, root: &Entry) -> Result<(), StepError> {
+        let state = self.recorder.state();
+        for entry in state.dependents(&Dependency::Entry(root.address.clone())) {
+            let is_managed = entry
+                .provider
+                .as_ref()
+                .is_some_and(|by| by.address == root.address && by.id.is_some() && by.id == root.id);
+            if is_managed && entry.external {
+                let open = self.open(entry)?;
+                let unmanaged = Entry {
+                    provider: None,
+                    ..Entry::clone(&open)
+                };
+                let recorded = self.recorder.refresh(entry.key(), Some(unmanaged)).await;
+                recorded.map_err(|error| StepError::recording(&entry.key(), None, None, error))?;
+            }
+        }
         Ok(())
     }
 

@@ -45,10 +45,9 @@ pub(crate) fn condemned(
 ) -> (Vec<Condemned>, Vec<(usize, usize)>) {
     let goes =
         |entry: &Entry| is_target(entry) && (!entry.is_live() || !wanted.named.contains(&entry.address));
-    let stays = |entry: &Entry| !goes(entry) || matches!(how(entry), How::Refuse(_));
-    let needed = needed(entries.iter().filter(|entry| stays(entry)), wanted);
     // Whoever wasn't looked at may still need what was replaced: the next whole run will tell.
-    let goes = |entry: &Entry| goes(entry) && (entry.is_live() || !needed.contains(&entry.address));
+    let kept = kept(entries, wanted, &goes);
+    let goes = |entry: &Entry| goes(entry) && !kept.contains(&entry.key());
     let (going, survivors): (Vec<&SharedEntry>, Vec<&SharedEntry>) =
         entries.iter().partition(|entry| goes(entry));
     let mut list: Vec<Condemned> = going
@@ -96,13 +95,31 @@ pub(crate) fn condemned(
     (list, pairs)
 }
 
-/// Addresses that are needed by survivors that this run didn't look at: nobody can tell which generation they need.
-fn needed<'a>(survivors: impl Iterator<Item = &'a SharedEntry>, wanted: &Wanted) -> BTreeSet<Address> {
-    let unseen = survivors.filter(|entry| !wanted.recorded.contains(&entry.address));
-    let references = unseen.flat_map(|entry| entry.references());
-    references
-        .map(|reference| reference.to.address().clone())
-        .collect()
+/// Deposed entries of which nobody can tell whether something that stays needs them: it wasn't looked at, or stays for
+/// that reason itself.
+fn kept(entries: &[SharedEntry], wanted: &Wanted, goes: &impl Fn(&Entry) -> bool) -> BTreeSet<EntryKey> {
+    let mut kept: BTreeSet<EntryKey> = BTreeSet::new();
+    loop {
+        let stays = |entry: &&SharedEntry| {
+            !goes(entry) || matches!(how(entry), How::Refuse(_)) || kept.contains(&entry.key())
+        };
+        let is_unseen = |entry: &&SharedEntry| !entry.is_live() || !wanted.recorded.contains(&entry.address);
+        let unseen = entries.iter().filter(stays).filter(is_unseen);
+        let references = unseen.flat_map(|entry| entry.references());
+        let needed: BTreeSet<Address> = references
+            .map(|reference| reference.to.address().clone())
+            .collect();
+        let more = entries
+            .iter()
+            .filter(|entry| !entry.is_live() && needed.contains(&entry.address))
+            .map(|entry| entry.key());
+        let before = kept.len();
+        let more: Vec<EntryKey> = more.collect();
+        kept.extend(more);
+        if kept.len() == before {
+            return kept;
+        }
+    }
 }
 
 /// What goes and is needed by something that stays, and by what: no generation that stays meets that reference.

@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
+mod failing;
 mod lifecycle;
 mod program;
+mod races;
 mod stage;
 mod steps;
 mod witness;

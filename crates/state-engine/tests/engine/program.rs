@@ -243,7 +243,7 @@ impl Spec {
         (inputs, unknown)
     }
 
-    fn declared(&self) -> Declared {
+    pub(crate) fn declared(&self) -> Declared {
         let spec = self.clone();
         Declared::resolved(self.goal(), move |mut goal, ledger: &Ledger| {
             let id = |name: &str| {

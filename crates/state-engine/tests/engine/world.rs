@@ -125,6 +125,11 @@ impl World {
         self.inner().remove(id);
     }
 
+    /// From now on it gives the ids again that it gave already.
+    pub(crate) fn rewind(&self) {
+        self.inner().next = 0;
+    }
+
     pub(crate) fn change(&self, id: &str, inputs: Properties) {
         if let Some(thing) = self.inner().things.get_mut(id) {
             thing.inputs = inputs;
