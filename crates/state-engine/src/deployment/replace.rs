@@ -125,6 +125,9 @@ impl Deployment {
         let mut going: BTreeSet<Address> = BTreeSet::from([root.address.clone()]);
         let mut victims = Victims::default();
         let state = self.recorder.state();
+        // Of several generations nobody can tell in which of them an object lives.
+        let is_alone = state.generations(&root.address).count() == 1;
+        let takes_along = is_alone && !root.external && !root.retain_on_delete;
         for entry in state.entries() {
             // What isn't ours stays, and what has a tombstone went already.
             let stays = entry.is_live() && (entry.pending_replacement || entry.external);
@@ -139,7 +142,12 @@ impl Deployment {
             }
             let entry = self.open(entry)?;
             let goes_with = entry.is_live() && entry.deleted_with.as_ref() == Some(&root.address);
-            if goes_with && !root.external && !root.retain_on_delete {
+            // What it refers to and goes before the object can't go before it as well.
+            let refers_to_those = entry.references().any(|reference| {
+                let mut before = victims.before.iter();
+                before.any(|victim| victim.address == *reference.to.address())
+            });
+            if goes_with && takes_along && !refers_to_those {
                 going.insert(entry.address.clone());
                 victims.with.push(entry);
             } else if !entry.is_live() || self.falls(&entry, &going).await? {
