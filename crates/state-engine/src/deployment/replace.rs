@@ -38,18 +38,18 @@ impl Deployment {
             let intent = Intent::discard(entry.key()).leaving_tombstone();
             self.forget(entry, intent).await?;
         }
-        self.unmanage(root).await
+        self.unmanage(root, |entry| entry.external).await
     }
 
-    /// What isn't ours stays, but this incarnation of its provider doesn't.
-    async fn unmanage(&self, root: &Entry) -> Result<(), StepError> {
+    /// Some entries stay, but this incarnation of their provider doesn't.
+    async fn unmanage(&self, root: &Entry, stays: impl Fn(&Entry) -> bool) -> Result<(), StepError> {
         let state = self.recorder.state();
         for entry in state.dependents(&Dependency::Entry(root.address.clone())) {
             let is_managed = entry
                 .provider
                 .as_ref()
                 .is_some_and(|by| by.address == root.address && by.id.is_some() && by.id == root.id);
-            if is_managed && entry.external {
+            if is_managed && stays(entry) {
                 let open = self.open(entry)?;
                 let unmanaged = Entry {
                     provider: None,
@@ -81,21 +81,24 @@ impl Deployment {
         self.delete(entry, StepOp::DeleteReplaced, intent).await
     }
 
-    /// What refers to a deposed entry that has no other generation refers to nothing that anyone wants: it does so no more.
+    /// What refers to a deposed entry, and to no other generation that stands before it, refers to nothing that anyone
+    /// wants: it does so no more.
     async fn unname(&self, deposed: &SharedEntry) -> Result<(), StepError> {
         let state = self.recorder.state();
-        let address = &deposed.address;
-        if state.generations(address).count() > 1 {
-            return Ok(());
-        }
+        let (address, key) = (&deposed.address, deposed.key());
         let gone = BTreeSet::from([address.clone()]);
         for entry in state.dependents(&Dependency::Entry(address.clone())) {
+            let mut others = state.generations(address).filter(|other| other.key() != key);
+            let is_met = others.any(|other| state.stands_before(&other.key(), &entry.key()));
+            if is_met {
+                continue;
+            }
             let open = self.open(entry)?;
             let pruned = without_references_to(&open, &gone);
             let recorded = self.recorder.refresh(entry.key(), Some(pruned)).await;
             recorded.map_err(|error| StepError::recording(&entry.key(), None, None, error))?;
         }
-        Ok(())
+        self.unmanage(deposed, |_| true).await
     }
 
     fn may_go(&self, victim: &SharedEntry, root: &Entry) -> Result<(), StepError> {
@@ -128,7 +131,9 @@ impl Deployment {
         // Of several generations nobody can tell in which of them an object lives.
         let is_alone = state.generations(&root.address).count() == 1;
         let takes_along = is_alone && !root.external && !root.retain_on_delete;
-        for entry in state.entries() {
+        // What stands before it needs another generation, if any.
+        let behind = state.entries().skip_while(|entry| entry.key() != root.key());
+        for entry in behind {
             // What isn't ours stays, and what has a tombstone went already.
             let stays = entry.is_live() && (entry.pending_replacement || entry.external);
             if entry.key() == root.key() || stays {

@@ -3,8 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
 mod classes;
+mod cost;
 mod failing;
 mod lifecycle;
+mod preview;
 mod program;
 mod races;
 mod stage;

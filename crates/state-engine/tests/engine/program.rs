@@ -28,6 +28,9 @@ pub(crate) struct Spec {
     pub(crate) import: Option<String>,
     pub(crate) read: Option<String>,
     pub(crate) aliases: Vec<String>,
+    pub(crate) secret: Vec<String>,
+    /// So many bytes more.
+    pub(crate) padding: usize,
 }
 
 /// Only what isn't as usual.
@@ -95,6 +98,8 @@ pub(crate) fn spec(name: &str) -> Spec {
         import: None,
         read: None,
         aliases: Vec::new(),
+        secret: Vec::new(),
+        padding: 0,
     }
 }
 
@@ -157,6 +162,16 @@ impl Spec {
         self
     }
 
+    pub(crate) fn secret(mut self, input: &str) -> Self {
+        self.secret.push(input.to_owned());
+        self
+    }
+
+    pub(crate) fn padded(mut self, bytes: usize) -> Self {
+        self.padding = bytes;
+        self
+    }
+
     pub(crate) fn protected(mut self) -> Self {
         self.protect = true;
         self
@@ -179,6 +194,7 @@ impl Spec {
 
     fn goal(&self) -> Goal {
         let mut goal = Goal::new(address(&self.name), self.kind());
+        goal.sensitive_inputs.clone_from(&self.secret);
         let options = &mut goal.options;
         options.depends_on = names(&self.depends_on);
         for (input, list) in [("uses", &self.uses), ("needs", &self.needs)] {
@@ -236,6 +252,9 @@ impl Spec {
                     unknown.insert(input.to_owned());
                 }
             }
+        }
+        if self.padding > 0 {
+            object.string("padding", &"x".repeat(self.padding));
         }
         object.u64("size", self.size);
         object.finish();
