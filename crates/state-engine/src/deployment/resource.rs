@@ -3,7 +3,7 @@
 use super::{Deployment, StepError, Work};
 use crate::call::{About, Known};
 use crate::goal::Goal;
-use crate::ledger::{Committed, Unknown};
+use crate::ledger::Committed;
 use crate::plan::{Facts, First, Plan, applied, goal_entry, ignoring, needs_diff, plan};
 use crate::provider::{Diff, Found, Object};
 use crate::step::{Step, StepOp};
@@ -315,13 +315,7 @@ impl Deployment {
     ) -> Result<Committed, StepError> {
         let key = step.key.clone();
         let committed = self.perform(step, intent, work, goal.options.timeout).await?;
-        let committed =
-            committed.ok_or_else(|| StepError::early(&key, vec!["it came back empty".to_owned()]))?;
-        // Whatever comes from something that isn't known isn't known.
-        Ok(match goal.unknown.is_empty() {
-            true => committed,
-            false => committed.without(Unknown::Everything),
-        })
+        committed.ok_or_else(|| StepError::early(&key, vec!["it came back empty".to_owned()]))
     }
 }
 

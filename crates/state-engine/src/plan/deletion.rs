@@ -58,7 +58,7 @@ pub(crate) fn condemned(
             how: how(entry),
         })
         .collect();
-    let wanted_still = still_needed(entries, &goes);
+    let wanted_still = still_needed(entries, wanted, &goes);
     for item in &mut list {
         if let Some(by) = wanted_still
             .get(&item.entry.key())
@@ -103,8 +103,10 @@ fn kept(entries: &[SharedEntry], wanted: &Wanted, goes: &impl Fn(&Entry) -> bool
         let stays = |entry: &&SharedEntry| {
             !goes(entry) || matches!(how(entry), How::Refuse(_)) || kept.contains(&entry.key())
         };
-        let is_unseen = |entry: &&SharedEntry| !entry.is_live() || !wanted.recorded.contains(&entry.address);
-        let unseen = entries.iter().filter(stays).filter(is_unseen);
+        let unseen = entries
+            .iter()
+            .filter(stays)
+            .filter(|entry| is_unseen(entry, wanted));
         let references = unseen.flat_map(|entry| entry.references());
         let needed: BTreeSet<Address> = references
             .map(|reference| reference.to.address().clone())
@@ -122,8 +124,18 @@ fn kept(entries: &[SharedEntry], wanted: &Wanted, goes: &impl Fn(&Entry) -> bool
     }
 }
 
-/// What goes and is needed by something that stays, and by what: no generation that stays meets that reference.
-fn still_needed(entries: &[SharedEntry], goes: &impl Fn(&Entry) -> bool) -> BTreeMap<EntryKey, EntryKey> {
+/// Whether this run didn't look at it: then nobody can tell which generations it needs.
+fn is_unseen(entry: &Entry, wanted: &Wanted) -> bool {
+    !entry.is_live() || !wanted.recorded.contains(&entry.address)
+}
+
+/// What goes and is needed by something that stays, and by what: no generation that stays meets that reference, or nobody
+/// can tell which one is needed, because this run didn't look at it.
+fn still_needed(
+    entries: &[SharedEntry],
+    wanted: &Wanted,
+    goes: &impl Fn(&Entry) -> bool,
+) -> BTreeMap<EntryKey, EntryKey> {
     let mut standing: BTreeMap<&Address, Vec<&SharedEntry>> = BTreeMap::new();
     let mut needed = BTreeMap::new();
     for entry in entries {
@@ -132,8 +144,9 @@ fn still_needed(entries: &[SharedEntry], goes: &impl Fn(&Entry) -> bool) -> BTre
                 let fits = |other: &&&SharedEntry| id.is_none() || other.id.as_deref() == id;
                 let there = standing.get(address).map_or(&[][..], Vec::as_slice);
                 let all: Vec<&SharedEntry> = there.iter().filter(fits).copied().collect();
-                if all.iter().all(|other| goes(other)) {
-                    needed.extend(all.iter().map(|other| (other.key(), entry.key())));
+                if is_unseen(entry, wanted) || all.iter().all(|other| goes(other)) {
+                    let going = all.iter().filter(|other| goes(other));
+                    needed.extend(going.map(|other| (other.key(), entry.key())));
                 }
             };
             for reference in entry.references() {

@@ -179,12 +179,12 @@ async fn a_lock_that_is_lost_stops_the_run_before_the_world_is_touched() {
     let name = stage.name.clone();
     stage.world.moods(move |_, _| {
         let (stacks, name) = (stacks.clone(), name.clone());
-        crate::now(async move {
+        tokio::spawn(async move {
             let stack = stacks.get(&name).await.unwrap().unwrap();
             let status = stack.lock_status().await.unwrap();
             stack.force_unlock(status.epoch).await.ok();
         });
-        (Mood::Well, 0, 0)
+        (Mood::Well, 100, 0)
     });
     let report = stage
         .run(update(&[spec("a").size(3), spec("b")]), stage.usual())
