@@ -3,6 +3,8 @@
 mod deletion;
 mod entry;
 mod schedule;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use deletion::{Condemned, How, Wanted, condemned};
 pub(crate) use entry::{applied, goal_entry, ignoring, without_references_to};

@@ -122,11 +122,6 @@ impl Spec {
         self
     }
 
-    pub(crate) fn after(mut self, names: &[&str]) -> Self {
-        self.depends_on = names.iter().map(|name| (*name).to_owned()).collect();
-        self
-    }
-
     pub(crate) fn child_of(mut self, name: &str) -> Self {
         self.parent = Some(name.to_owned());
         self
@@ -179,17 +174,6 @@ impl Spec {
 
     pub(crate) fn kind(&self) -> &'static str {
         KINDS[usize::from(self.solo)]
-    }
-
-    /// All that it names.
-    pub(crate) fn named(&self) -> BTreeSet<&String> {
-        let lists = [&self.uses, &self.needs, &self.depends_on, &self.replace_with];
-        let singles = [&self.parent, &self.provider, &self.inside];
-        lists
-            .into_iter()
-            .flatten()
-            .chain(singles.into_iter().flatten())
-            .collect()
     }
 
     fn goal(&self) -> Goal {

@@ -51,7 +51,14 @@ pub(super) async fn populate(stage: &Stage, dice: &Dice, story: &mut Vec<String>
         ids.extend(id.map(|id| (name.to_owned(), id)));
         specs.push(spec);
     }
-    for change in &changes {
+    tell(&changes, story);
+    if !changes.is_empty() {
+        stage.edit(changes).await;
+    }
+}
+
+fn tell(changes: &[EditChange], story: &mut Vec<String>) {
+    for change in changes {
         if let EditChange::Append(entry) = change {
             let refers: Vec<String> = entry
                 .references()
@@ -71,9 +78,6 @@ pub(super) async fn populate(stage: &Stage, dice: &Dice, story: &mut Vec<String>
                 entry.id
             ));
         }
-    }
-    if !changes.is_empty() {
-        stage.edit(changes).await;
     }
 }
 
