@@ -7,6 +7,7 @@ use state_core::mutation::EditChange;
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
 use state_core::testkit::fault::{FaultPlan, FaultyBackend, Operation as Call};
 use state_core::{EntryKey, MemoryBackend, SharedEntry, StackName, State, UpdateKind};
+use state_encrypt::{AgeKeys, Identities, generate_identity};
 use state_engine::{Engine, Operation, Report, Run};
 use state_manager::{Actor, Environment, Session, Stack, Stacks, UpdateRequest};
 use std::sync::{Arc, Mutex};
@@ -32,13 +33,33 @@ pub(crate) fn environment(seed: u64) -> Environment {
 
 impl Stage {
     pub(crate) async fn new(seed: u64) -> Self {
+        Self::with(seed, None).await
+    }
+
+    /// A stack that seals what is secret.
+    pub(crate) async fn sealed(seed: u64) -> Self {
+        let identity = generate_identity();
+        let identities = Identities::parse("identity", identity.file()).unwrap();
+        let recipients = identity.recipient().parse().unwrap();
+        let entropy = Arc::new(SeededEntropy::new(seed));
+        Self::with(seed, Some(AgeKeys::new(identities, recipients, entropy))).await
+    }
+
+    async fn with(seed: u64, keys: Option<AgeKeys>) -> Self {
+        let policy = match keys {
+            Some(_) => Policy::Sensitive,
+            None => Policy::Plaintext,
+        };
         let world = World::default();
         let memory = MemoryBackend::default();
         let faulty = FaultyBackend::new(Arc::new(memory.clone()));
         let faults = faulty.plan();
-        let stacks = Stacks::new(Arc::new(faulty), environment(seed));
+        let mut stacks = Stacks::new(Arc::new(faulty), environment(seed));
+        if let Some(keys) = keys {
+            stacks = stacks.with_keys(Arc::new(keys));
+        }
         let name: StackName = "shop/production".parse().unwrap();
-        let stack = stacks.new_stack_with(&name, Policy::Plaintext).await.unwrap();
+        let stack = stacks.new_stack_with(&name, policy).await.unwrap();
         let witness = Witness::new(memory, stack.lineage(), world.clone());
         let witness = Arc::new(Mutex::new(witness));
         watch(&faults, &witness, None);
