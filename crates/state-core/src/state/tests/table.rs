@@ -1,6 +1,7 @@
 //! Each cell of the table in [`crate::mutation`].
 
 use super::*;
+use crate::entry::Provider;
 use crate::json::{Json, Properties};
 
 fn properties(text: &str) -> Properties {
@@ -336,7 +337,11 @@ fn refresh_of_a_generation_that_is_gone_prunes_those_that_no_other_stands_before
     assert_eq!(bench.entry("first").provider, None);
     assert!(bench.entry("second").provider.is_some());
     let third = bench.entry("third").depends_on.clone();
-    assert_eq!(third, [Dependency::Entry(address("p"))], "the other stands before it");
+    assert_eq!(
+        third,
+        [Dependency::Entry(address("p"))],
+        "the other stands before it"
+    );
     bench.step(gone(deposed("p", "old"))).unwrap();
     assert_eq!(bench.entry("second").provider, None);
     assert_eq!(bench.entry("third").depends_on, []);
