@@ -3,6 +3,7 @@
 mod across;
 mod opening;
 mod records;
+mod revealing;
 mod settling;
 mod storing;
 mod surgery;

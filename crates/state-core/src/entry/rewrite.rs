@@ -8,7 +8,7 @@ impl Entry {
     ///
     /// Where two items of a list become one, the list names it once. A property whose last dependency goes, goes too. A
     /// parent, provider, deleted-with or replace-with always names an entry: a group there leaves it as it is.
-    pub(crate) fn with_references(
+    pub fn with_references(
         &self,
         mut to: impl FnMut(ReferenceField, &Dependency) -> Option<Dependency>,
     ) -> Option<Self> {

@@ -1,31 +1,54 @@
 //! What happens to the references to an entry that turned out to be gone.
 
 use super::check::Touched;
-use super::index::Entries;
+use super::index::{Entries, Position};
 use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::{Entry, ReferenceField};
 use std::sync::Arc;
 
-/// Takes out an entry that is gone from the world. When it was the last of its address, whatever referred to it
-/// does so no more; its children move to the nearest ancestor that is still there.
+/// Takes out an entry that is gone from the world. Whatever no other generation of its address stands before refers to it
+/// no more; its children move to the nearest ancestor that is still there. Whatever this very incarnation managed has no
+/// provider any more.
 pub(super) fn forget(entries: &mut Entries, target: &EntryKey, touched: &mut Touched) {
     let Some((_, gone)) = touched.take(entries, target) else {
         return;
     };
-    if entries.first_of(&gone.address).is_some() {
-        return;
-    }
     let reference = Dependency::Entry(gone.address.clone());
-    let dependents: Vec<EntryKey> = entries
-        .dependents(&reference)
-        .filter_map(|position| entries.at(position))
-        .map(|entry| entry.key())
-        .collect();
-    for key in dependents {
-        if let Some((position, entry)) = touched.take(entries, &key) {
-            let pruned = without(&entry, &gone.address, gone.parent.as_ref());
-            touched.put(entries, position, Arc::new(pruned));
-        }
+    let first = entries.first_of(&gone.address);
+    let orphaned = entries.dependents(&reference);
+    let orphaned = orphaned.take_while(|position| first.is_none_or(|first| first >= *position));
+    for key in keys(entries, orphaned) {
+        change(entries, touched, &key, |entry| {
+            without(entry, &gone.address, gone.parent.as_ref())
+        });
+    }
+    let Some(id) = &gone.id else {
+        return;
+    };
+    let first = entries.first_with_id(&gone.address, id);
+    let unmanaged = entries.managed_by(&gone.address, id);
+    let unmanaged = unmanaged.take_while(|position| first.is_none_or(|first| first >= *position));
+    for key in keys(entries, unmanaged) {
+        change(entries, touched, &key, |entry| Entry {
+            provider: None,
+            ..entry.clone()
+        });
+    }
+}
+
+fn keys(entries: &Entries, positions: impl Iterator<Item = Position>) -> Vec<EntryKey> {
+    let entries = positions.filter_map(|position| entries.at(position));
+    entries.map(|entry| entry.key()).collect()
+}
+
+fn change(
+    entries: &mut Entries,
+    touched: &mut Touched,
+    key: &EntryKey,
+    change: impl FnOnce(&Entry) -> Entry,
+) {
+    if let Some((position, entry)) = touched.take(entries, key) {
+        touched.put(entries, position, Arc::new(change(&entry)));
     }
 }
 

@@ -1,6 +1,7 @@
 //! Each cell of the table in [`crate::mutation`].
 
 use super::*;
+use crate::entry::Provider;
 use crate::json::{Json, Properties};
 
 fn properties(text: &str) -> Properties {
@@ -299,6 +300,51 @@ fn refresh_of_what_is_gone_prunes_references_and_moves_children_up() {
     let heir = bench.entry("grandchild");
     assert_eq!(heir.parent, Some(address("root")));
     assert_eq!(heir.depends_on, [Dependency::Entry(address("root"))]);
+}
+
+/// Pulumi's 21386: a child or a managed object stands between two generations, and the one before it is gone.
+#[test]
+fn refresh_of_a_generation_that_is_gone_prunes_those_that_no_other_stands_before() {
+    let generation = |id: &str, deposed: bool| Entry {
+        id: Some(id.into()),
+        deposed: deposed.then(|| DeposedKey::new("old").unwrap()),
+        uid: Some(uid(id)),
+        ..resource("p", &[])
+    };
+    let managed = |name: &str, id: &str| Entry {
+        provider: Some(Provider {
+            address: address("p"),
+            id: Some(id.into()),
+        }),
+        ..resource(name, &[])
+    };
+    let child = Entry {
+        parent: Some(address("p")),
+        ..resource("child", &["p"])
+    };
+    let mut bench = Bench::with([
+        generation("new", false),
+        child,
+        managed("first", "new"),
+        generation("gone", true),
+        managed("second", "gone"),
+        resource("third", &["p"]),
+    ]);
+    let gone = |target: EntryKey| StepChange::Refresh { target, entry: None };
+    bench.step(gone(live("p"))).unwrap();
+    assert_eq!(bench.entry("child").parent, None);
+    assert_eq!(bench.entry("child").depends_on, []);
+    assert_eq!(bench.entry("first").provider, None);
+    assert!(bench.entry("second").provider.is_some());
+    let third = bench.entry("third").depends_on.clone();
+    assert_eq!(
+        third,
+        [Dependency::Entry(address("p"))],
+        "the other stands before it"
+    );
+    bench.step(gone(deposed("p", "old"))).unwrap();
+    assert_eq!(bench.entry("second").provider, None);
+    assert_eq!(bench.entry("third").depends_on, []);
 }
 
 #[test]

@@ -1,0 +1,355 @@
+//! Calls of providers: under our lock, within their time, and alive whatever they do.
+//!
+//! Whatever changes the world takes a [`Begun`]: without an intent on record such a call can't be written down.
+
+use crate::interrupt::Interrupt;
+use crate::log::Logger;
+use crate::provider::{
+    CallContext, CheckRequest, Checked, ConfigureRequest, CreateRequest, DeleteRequest, Diff, DiffRequest,
+    Failure, Found, Object, Provider, ReadRequest, UpdateRequest,
+};
+use crate::record::Begun;
+use crate::registry::{Registered, Registry};
+use state_core::{Clock, Crypter, EntryKey, Error, MutationId, Properties, StackName};
+use state_manager::Session;
+use std::collections::BTreeSet;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+use tokio::sync::Mutex;
+
+/// Why there is no result.
+#[derive(Debug)]
+pub(crate) enum CallError {
+    /// The provider says so, or it is said for it.
+    Failed(Failure),
+    /// Somebody asked for the second time to stop.
+    Left,
+    /// The lock isn't ours any more, so the provider wasn't called.
+    Lost(Error),
+}
+
+type Called<T> = Result<T, CallError>;
+
+/// A provider with its configuration, and how preparing it went.
+type Prepared = (Registered, Result<(), Failure>);
+
+/// Calls providers for one run.
+pub(crate) struct Caller {
+    pub(crate) registry: Registry,
+    pub(crate) interrupt: Interrupt,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) logger: Logger,
+    pub(crate) timeout: Option<Duration>,
+    pub(crate) preview: bool,
+    pub(crate) stack: StackName,
+    pub(crate) crypter: Option<Arc<dyn Crypter>>,
+    /// The lock; none in a preview, which changes nothing.
+    pub(crate) lock: Option<Session>,
+    pub(crate) configured: Mutex<Vec<Prepared>>,
+}
+
+/// Whom a call is about.
+#[derive(Clone, Copy)]
+pub(crate) struct About<'a> {
+    pub(crate) key: &'a EntryKey,
+    pub(crate) kind: &'a str,
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// What is recorded of an object, as providers get it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) id: Option<String>,
+    pub(crate) inputs: Properties,
+    pub(crate) outputs: Properties,
+    /// Where there is no id: the ids that it hasn't.
+    pub(crate) others: BTreeSet<String>,
+    /// Where there is no id: the create that would have made it.
+    pub(crate) mutation: Option<MutationId>,
+}
+
+impl Known {
+    pub(crate) fn of(entry: &state_core::Entry) -> Self {
+        Self {
+            id: entry.id.clone(),
+            inputs: entry.inputs.clone().unwrap_or_default(),
+            outputs: entry.outputs.clone().unwrap_or_default(),
+            others: BTreeSet::new(),
+            mutation: None,
+        }
+    }
+}
+
+impl Caller {
+    pub(crate) async fn check(
+        &self,
+        about: About<'_>,
+        inputs: Properties,
+        unknown: BTreeSet<String>,
+        old_inputs: Option<Properties>,
+    ) -> Called<Checked> {
+        let provider = self.provider(about).await?;
+        let request = CheckRequest {
+            address: about.key.address.clone(),
+            kind: about.kind.to_owned(),
+            inputs,
+            unknown,
+            old_inputs,
+            context: self.context(about),
+        };
+        self.harmless("check", about, provider.check(request)).await
+    }
+
+    pub(crate) async fn diff(
+        &self,
+        about: About<'_>,
+        old: Known,
+        inputs: Properties,
+        unknown: BTreeSet<String>,
+    ) -> Called<Diff> {
+        let provider = self.provider(about).await?;
+        let request = DiffRequest {
+            address: about.key.address.clone(),
+            kind: about.kind.to_owned(),
+            id: old.id,
+            old_inputs: old.inputs,
+            old_outputs: old.outputs,
+            inputs,
+            unknown,
+            context: self.context(about),
+        };
+        self.harmless("diff", about, provider.diff(request)).await
+    }
+
+    pub(crate) async fn read(&self, about: About<'_>, known: Known) -> Called<Found> {
+        let provider = self.provider(about).await?;
+        let request = ReadRequest {
+            key: about.key.clone(),
+            kind: about.kind.to_owned(),
+            id: known.id,
+            inputs: known.inputs,
+            outputs: known.outputs,
+            others: known.others,
+            mutation: known.mutation,
+            context: self.context(about),
+        };
+        self.still_ours().await?;
+        self.harmless("read", about, provider.read(request)).await
+    }
+
+    pub(crate) async fn create(&self, begun: &Begun, about: About<'_>, inputs: Properties) -> Called<Object> {
+        let provider = self.provider(about).await?;
+        let request = CreateRequest {
+            address: about.key.address.clone(),
+            kind: about.kind.to_owned(),
+            inputs,
+            mutation: begun.id(),
+            context: self.context(about),
+        };
+        self.still_ours().await?;
+        let made = self.guarded("create", about, provider.create(request)).await?;
+        named(about, made)
+    }
+
+    pub(crate) async fn update(
+        &self,
+        _begun: &Begun,
+        about: About<'_>,
+        old: Known,
+        inputs: Properties,
+    ) -> Called<Object> {
+        let provider = self.provider(about).await?;
+        let request = UpdateRequest {
+            address: about.key.address.clone(),
+            kind: about.kind.to_owned(),
+            id: old.id,
+            old_inputs: old.inputs,
+            old_outputs: old.outputs,
+            inputs,
+            context: self.context(about),
+        };
+        self.still_ours().await?;
+        let changed = self.guarded("update", about, provider.update(request)).await?;
+        named(about, changed)
+    }
+
+    pub(crate) async fn delete(&self, _begun: &Begun, about: About<'_>, known: Known) -> Called<()> {
+        let provider = self.provider(about).await?;
+        let request = DeleteRequest {
+            key: about.key.clone(),
+            kind: about.kind.to_owned(),
+            id: known.id,
+            inputs: known.inputs,
+            outputs: known.outputs,
+            context: self.context(about),
+        };
+        self.still_ours().await?;
+        self.guarded("delete", about, provider.delete(request)).await
+    }
+
+    fn context(&self, about: About<'_>) -> CallContext {
+        CallContext {
+            interrupt: self.interrupt.clone(),
+            log: self.logger.of_provider(about.kind, &about.key.address),
+            preview: self.preview,
+        }
+    }
+
+    /// The lock is asked before every call that touches the world.
+    async fn still_ours(&self) -> Called<()> {
+        match &self.lock {
+            Some(session) => session.check().await.map_err(CallError::Lost),
+            None => Ok(()),
+        }
+    }
+
+    /// The provider in charge, configured.
+    async fn provider(&self, about: About<'_>) -> Called<Arc<dyn Provider>> {
+        let Some(registered) = self.registry.get(about.kind) else {
+            let kinds: Vec<&str> = self.registry.kinds().collect();
+            let reason = format!(
+                "no provider is in charge of kind `{}`; there are: {}",
+                about.kind,
+                kinds.join(", ")
+            );
+            return Err(CallError::Failed(Failure::not_done(reason)));
+        };
+        let mut configured = self.configured.lock().await;
+        let is_this = |other: &Registered| {
+            Arc::ptr_eq(&other.provider, &registered.provider)
+                && other.configuration == registered.configuration
+        };
+        let known = configured.iter().find(|(other, _)| is_this(other));
+        let prepared = match known {
+            Some((_, prepared)) => prepared.clone(),
+            None => {
+                let request = ConfigureRequest {
+                    stack: self.stack.clone(),
+                    configuration: registered.configuration.clone(),
+                    crypter: self.crypter.clone(),
+                    context: self.context(about),
+                };
+                let prepared = match self
+                    .guarded("configure", about, registered.provider.configure(request))
+                    .await
+                {
+                    Ok(()) => Ok(()),
+                    Err(CallError::Failed(failure)) => Err(failure),
+                    Err(other) => return Err(other),
+                };
+                configured.push((registered.clone(), prepared.clone()));
+                prepared
+            }
+        };
+        match prepared {
+            Ok(()) => Ok(Arc::clone(&registered.provider)),
+            // Whatever it did to itself, it did nothing to this resource.
+            Err(failure) => Err(CallError::Failed(Failure::NotDone(failure.reasons().to_vec()))),
+        }
+    }
+
+    /// A call that doesn't change the world: however it fails, nothing was done.
+    async fn harmless<T>(
+        &self,
+        what: &str,
+        about: About<'_>,
+        call: impl Future<Output = Result<T, Failure>>,
+    ) -> Called<T> {
+        self.guarded(what, about, call)
+            .await
+            .map_err(|error| match error {
+                CallError::Failed(failure) => CallError::Failed(Failure::NotDone(failure.reasons().to_vec())),
+                other => other,
+            })
+    }
+
+    /// Runs a call until it ends, panics, takes too long or is left.
+    async fn guarded<T>(
+        &self,
+        what: &str,
+        about: About<'_>,
+        call: impl Future<Output = Result<T, Failure>>,
+    ) -> Called<T> {
+        let limit = about.timeout.or(self.timeout);
+        let too_long = async {
+            match limit {
+                Some(limit) => self.clock.sleep(limit).await,
+                None => std::future::pending().await,
+            }
+        };
+        let ended = tokio::select! {
+            biased;
+            () = self.interrupt.leaving() => return Err(CallError::Left),
+            ended = caught(call) => ended,
+            () = too_long => {
+                let limit = limit.unwrap_or_default();
+                let reason = format!("its provider didn't end `{what}` within {limit:?}");
+                return Err(CallError::Failed(Failure::unknown(reason)));
+            }
+        };
+        match ended {
+            Some(ended) => ended.map_err(|failure| CallError::Failed(honest(failure))),
+            None => {
+                let reason = format!("its provider panicked in `{what}`");
+                Err(CallError::Failed(Failure::unknown(reason)))
+            }
+        }
+    }
+}
+
+/// A failure always says something, and an object that is there has an id.
+fn honest(failure: Failure) -> Failure {
+    let or_silence = |reasons: Vec<String>| match reasons.is_empty() {
+        true => vec!["its provider gave no reason".to_owned()],
+        false => reasons,
+    };
+    match failure {
+        Failure::NotDone(reasons) => Failure::NotDone(or_silence(reasons)),
+        Failure::Unknown(reasons) => Failure::Unknown(or_silence(reasons)),
+        Failure::Partial { object, reasons } if object.id.is_empty() => {
+            let mut reasons = or_silence(reasons);
+            reasons.push("its provider gave no id for what is there".to_owned());
+            Failure::Unknown(reasons)
+        }
+        Failure::Partial { object, reasons } => Failure::Partial {
+            object,
+            reasons: or_silence(reasons),
+        },
+    }
+}
+
+fn named(about: About<'_>, object: Object) -> Called<Object> {
+    if object.id.is_empty() {
+        let reason = format!("the provider of kind `{}` gave an empty id", about.kind);
+        return Err(CallError::Failed(Failure::unknown(reason)));
+    }
+    Ok(object)
+}
+
+/// What a future gives; none if it panics.
+async fn caught<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        // The future isn't polled again after a panic, so nobody sees what it left half done.
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(Poll::Ready(value)) => Poll::Ready(Some(value)),
+            Ok(Poll::Pending) => Poll::Pending,
+            Err(_) => Poll::Ready(None),
+        }
+    })
+    .await
+}
+
+impl<'a> About<'a> {
+    pub(crate) const fn entry(key: &'a EntryKey, kind: &'a str) -> Self {
+        Self {
+            key,
+            kind,
+            timeout: None,
+        }
+    }
+}

@@ -1,0 +1,327 @@
+//! A run under way: what all of its steps share, and how one step goes.
+
+mod carry;
+mod clear;
+mod drive;
+mod noting;
+pub(crate) mod refresh;
+mod removal;
+mod replace;
+mod resource;
+
+use crate::call::{About, CallError, Caller, Known};
+use crate::event::{Event, Observer};
+use crate::interrupt::Interrupt;
+use crate::ledger::{Committed, Unknown};
+use crate::options::RunOptions;
+use crate::plan::applied;
+use crate::provider::{Failure, Object};
+use crate::record::{Begun, Ended, Recorder};
+use crate::report::Report;
+use crate::step::Step;
+use state_core::{Clock, EntryKey, Error, ErrorKind, MutationId, Outcome, Properties, SharedEntry};
+use state_manager::Intent;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// What all steps of a run share.
+pub(crate) struct Deployment {
+    pub(crate) recorder: Recorder,
+    pub(crate) caller: Caller,
+    pub(crate) options: RunOptions,
+    pub(crate) observer: Arc<dyn Observer>,
+    pub(crate) interrupt: Interrupt,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) shared: Mutex<Shared>,
+    /// Held by whoever brings entries of the base forward.
+    pub(crate) carrying: tokio::sync::Mutex<()>,
+}
+
+/// What changes while it goes on.
+pub(crate) struct Shared {
+    pub(crate) report: Report,
+    /// What this run recorded so far, in the order of its own.
+    pub(crate) recorded: BTreeSet<EntryKey>,
+    /// Who has which id, by kind.
+    pub(crate) ids: BTreeMap<(String, String), EntryKey>,
+}
+
+/// Why a step isn't committed.
+#[derive(Debug)]
+pub(crate) struct StepError {
+    pub(crate) key: EntryKey,
+    pub(crate) step: Option<Box<Step>>,
+    pub(crate) reasons: Vec<String>,
+    pub(crate) pending: Option<MutationId>,
+    /// The lock or the store is lost: nothing more can be recorded.
+    pub(crate) fatal: Option<Box<Error>>,
+}
+
+impl StepError {
+    /// It came to nothing before it was a step.
+    pub(crate) fn early(key: &EntryKey, reasons: Vec<String>) -> Self {
+        Self {
+            key: key.clone(),
+            step: None,
+            reasons,
+            pending: None,
+            fatal: None,
+        }
+    }
+
+    /// What the record says. What breaks a rule fails alone; whatever else it says ends the run.
+    pub(crate) fn recording(
+        key: &EntryKey,
+        step: Option<&Step>,
+        pending: Option<MutationId>,
+        error: Error,
+    ) -> Self {
+        let is_fatal = !matches!(
+            error.kind(),
+            ErrorKind::Integrity | ErrorKind::Sealed | ErrorKind::Invalid
+        );
+        Self {
+            key: key.clone(),
+            step: step.cloned().map(Box::new),
+            reasons: vec![error.to_string()],
+            pending,
+            fatal: is_fatal.then(|| Box::new(error)),
+        }
+    }
+}
+
+/// What came back from the world.
+struct CameBack {
+    outcome: Outcome,
+    object: Option<Object>,
+    reasons: Vec<String>,
+}
+
+/// Why nobody knows what the world is, or why it isn't as it was meant to be.
+struct Unsure {
+    reasons: Vec<String>,
+    /// The lock or the store is lost.
+    lost: Option<Error>,
+}
+
+impl Unsure {
+    fn because(reason: String) -> Self {
+        Self {
+            reasons: vec![reason],
+            lost: None,
+        }
+    }
+}
+
+/// What a step does to the world.
+#[derive(Clone, Debug)]
+pub(crate) enum Work {
+    /// Make an object.
+    Make(Properties),
+    /// Change one.
+    Change {
+        old: Known,
+        inputs: Properties,
+        /// Outputs that will change, for previews.
+        changes: BTreeSet<String>,
+    },
+    /// Delete one.
+    Remove(Known),
+    /// Record one that was read.
+    Record(Box<Object>),
+    /// Nothing: forget it.
+    Forget,
+}
+
+impl Deployment {
+    /// How many steps may be under way at once.
+    pub(crate) fn parallel(&self) -> usize {
+        self.options.parallel.max(1)
+    }
+
+    /// Whether new steps may begin.
+    pub(crate) fn goes_on(&self) -> bool {
+        let shared = self.shared();
+        !self.interrupt.is_stopping()
+            && shared.report.stopped_by.is_none()
+            && (shared.report.failures.is_empty() || self.options.continue_on_error)
+    }
+
+    pub(crate) fn tell(&self, event: &Event) {
+        self.observer.event(event);
+    }
+
+    pub(crate) fn shared(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// One step from its intent to its result: begin, touch the world, end.
+    pub(crate) async fn perform(
+        &self,
+        mut step: Step,
+        intent: Intent,
+        work: Work,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Committed>, StepError> {
+        self.tell(&Event::Planned(step.clone()));
+        let meant = intent.entry.clone();
+        if let Some(entry) = &meant {
+            self.carry(entry).await?;
+        }
+        let begun = self.recorder.begin(intent).await;
+        let begun = begun.map_err(|error| StepError::recording(&step.key, Some(&step), None, error))?;
+        self.tell(&Event::Begun(step.clone()));
+        let (key, kind) = (step.key.clone(), step.kind.clone());
+        let about = About {
+            key: &key,
+            kind: &kind,
+            timeout,
+        };
+        let (result, unknown) = self.touch(&begun, about, work).await;
+        let pending = begun.id();
+        let CameBack {
+            outcome,
+            object,
+            reasons,
+        } = match self.came_back(about, result) {
+            Ok(came_back) => came_back,
+            Err(unsure) => {
+                // Nobody knows what the world is: the intent stays on record.
+                drop(begun);
+                return Err(self.failed(&step, unsure, Some(pending)));
+            }
+        };
+        let is_there = outcome == Outcome::Succeeded || object.is_some();
+        let entry = meant.filter(|_| outcome != Outcome::Failed && is_there);
+        let entry = entry.map(|entry| match &object {
+            Some(object) => applied(entry, object, self.clock.now()),
+            None => entry,
+        });
+        let ended = self.recorder.end(begun, outcome, entry, reasons.clone()).await;
+        let ended =
+            ended.map_err(|error| StepError::recording(&step.key, Some(&step), Some(pending), error))?;
+        let committed = match ended {
+            Ended::Refused(violations) => {
+                let reasons = violations.iter().map(ToString::to_string).collect();
+                return Err(self.failed(&step, Unsure { reasons, lost: None }, Some(pending)));
+            }
+            Ended::Committed(committed) => committed,
+        };
+        if outcome != Outcome::Succeeded {
+            if committed.is_some() {
+                self.shared().recorded.insert(key.clone());
+            }
+            return Err(self.failed(&step, Unsure { reasons, lost: None }, None));
+        }
+        let committed = committed.map(|committed| committed.without(unknown));
+        step.new = committed
+            .as_ref()
+            .map(|committed| SharedEntry::clone(committed.entry()));
+        self.committed(step);
+        Ok(committed)
+    }
+
+    /// What is to be recorded of a call; or that nobody knows what it did.
+    fn came_back(
+        &self,
+        about: About<'_>,
+        result: Result<Option<Object>, CallError>,
+    ) -> Result<CameBack, Unsure> {
+        let came_back = |outcome, object: Option<Object>, reasons| match object
+            .as_ref()
+            .and_then(|object| self.taken(about, object))
+        {
+            Some(reason) => Err(Unsure::because(reason)),
+            None => Ok(CameBack {
+                outcome,
+                object,
+                reasons,
+            }),
+        };
+        match result {
+            Ok(object) => came_back(Outcome::Succeeded, object, Vec::new()),
+            Err(CallError::Failed(Failure::NotDone(reasons))) => came_back(Outcome::Failed, None, reasons),
+            Err(CallError::Failed(Failure::Partial { object, reasons })) => {
+                came_back(Outcome::Partial, Some(*object), reasons)
+            }
+            Err(CallError::Failed(Failure::Unknown(reasons))) => Err(Unsure { reasons, lost: None }),
+            Err(CallError::Left) => Err(Unsure::because(
+                "it was left when the run was asked to stop at once".to_owned(),
+            )),
+            Err(CallError::Lost(error)) => Err(Unsure {
+                reasons: vec![error.to_string()],
+                lost: Some(error),
+            }),
+        }
+    }
+
+    /// Touches the world; in a preview only says what would be there.
+    async fn touch(
+        &self,
+        begun: &Begun,
+        about: About<'_>,
+        work: Work,
+    ) -> (Result<Option<Object>, CallError>, Unknown) {
+        let known = Unknown::Nothing;
+        match work {
+            Work::Record(object) => (Ok(Some(*object)), known),
+            Work::Forget => (Ok(None), known),
+            Work::Make(_) if self.options.preview => (Ok(None), Unknown::Everything),
+            Work::Change { changes, .. } if self.options.preview => (Ok(None), Unknown::Outputs(changes)),
+            Work::Remove(_) if self.options.preview => (Ok(None), known),
+            Work::Make(inputs) => (self.caller.create(begun, about, inputs).await.map(Some), known),
+            Work::Change { old, inputs, .. } => (
+                self.caller.update(begun, about, old, inputs).await.map(Some),
+                known,
+            ),
+            Work::Remove(old) => (self.caller.delete(begun, about, old).await.map(|()| None), known),
+        }
+    }
+
+    /// Whether another entry has the object's id; if not, it is this one's from now on.
+    fn taken(&self, about: About<'_>, object: &Object) -> Option<String> {
+        let name = (about.kind.to_owned(), object.id.clone());
+        let mut shared = self.shared();
+        match shared.ids.get(&name) {
+            Some(other) if other != about.key || self.is_replaced_by(about, object) => Some(format!(
+                "its provider gave it the id of {other}, {}: who made what has to be looked at",
+                object.id
+            )),
+            _ => {
+                shared.ids.insert(name, about.key.clone());
+                None
+            }
+        }
+    }
+
+    /// Whether the id is that of the object whose place this one is to take, which will be deleted.
+    fn is_replaced_by(&self, about: About<'_>, object: &Object) -> bool {
+        let state = self.recorder.state();
+        let mut pending = state.pending();
+        let replaces = pending.any(|operation| operation.target == *about.key && operation.deposes.is_some());
+        let old = state.entry(about.key);
+        replaces && old.is_some_and(|old| !old.external && old.id.as_deref() == Some(&*object.id))
+    }
+
+    /// Whether an address is one that this run may touch.
+    pub(crate) fn is_target(&self, entry: &state_core::Address) -> bool {
+        let RunOptions { targets, exclude, .. } = &self.options;
+        (targets.is_empty() || targets.contains(entry)) && !exclude.contains(entry)
+    }
+
+    /// The live entry at an address, open.
+    pub(crate) fn live(&self, key: &EntryKey) -> Result<Option<SharedEntry>, StepError> {
+        let entry = self.recorder.entry(key);
+        entry.map_err(|error| StepError::recording(key, None, None, error))
+    }
+}
+
+impl fmt::Debug for Deployment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Deployment")
+            .field("recorder", &self.recorder)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,108 @@
+//! The end of a run: what isn't wanted any more goes, and what was replaced, in reverse order.
+
+use super::drive::broken;
+use super::{Deployment, StepError};
+use crate::event::Event;
+use crate::plan::{Condemned, How, Schedule, Wanted, condemned, without_references_to};
+use state_core::{Address, SharedEntry};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use tokio::task::JoinSet;
+
+impl Deployment {
+    /// Deletes what isn't wanted.
+    pub(crate) async fn clear(self: &Arc<Self>, wanted: &Wanted) {
+        match self.sentence(wanted).await {
+            Ok((list, pairs)) => self.execute(list, pairs).await,
+            Err(error) => self.note(error),
+        }
+    }
+
+    async fn sentence(&self, wanted: &Wanted) -> Result<(Vec<Condemned>, Vec<(usize, usize)>), StepError> {
+        let state = self.recorder.state();
+        let entries: Vec<SharedEntry> = state.entries().cloned().collect();
+        let (mut list, pairs) = condemned(&entries, wanted, |entry| self.is_target(&entry.address));
+        for item in &mut list {
+            item.entry = self.open(&item.entry)?;
+        }
+        // What goes with others doesn't keep them from going.
+        for item in list.iter_mut().filter(|item| item.how == How::After) {
+            let key = item.key();
+            let container: BTreeSet<Address> = item.entry.deleted_with.iter().cloned().collect();
+            let pruned = without_references_to(&item.entry, &container);
+            let recorded = self.recorder.refresh(key.clone(), Some(pruned.clone())).await;
+            recorded.map_err(|error| StepError::recording(&key, None, None, error))?;
+            item.entry = SharedEntry::new(pruned);
+        }
+        Ok((list, pairs))
+    }
+
+    async fn execute(self: &Arc<Self>, list: Vec<Condemned>, pairs: Vec<(usize, usize)>) {
+        let mut schedule = Schedule::new(list.len(), pairs);
+        // What may not go keeps what it needs, and nothing else.
+        let refused: Vec<usize> = (0..list.len())
+            .filter(|item| matches!(list[*item].how, How::Refuse(_)))
+            .collect();
+        for item in &refused {
+            self.lose(&list, &mut schedule, *item);
+        }
+        self.execute_rest(&list, schedule).await;
+        for item in refused {
+            let Condemned { entry, how } = &list[item];
+            if let Err(error) = self.remove(SharedEntry::clone(entry), how).await {
+                self.note(error);
+            }
+        }
+    }
+
+    async fn execute_rest(self: &Arc<Self>, list: &[Condemned], mut schedule: Schedule) {
+        let mut tasks: JoinSet<Result<(), StepError>> = JoinSet::new();
+        let mut items = HashMap::new();
+        loop {
+            while tasks.len() < self.parallel() && self.goes_on() {
+                let Some(item) = schedule.begin() else {
+                    break;
+                };
+                let deployment = Arc::clone(self);
+                let Condemned { entry, how } = list[item].clone();
+                let handle = tasks.spawn(async move { deployment.remove(entry, &how).await });
+                items.insert(handle.id(), item);
+            }
+            let Some(ended) = tasks.join_next_with_id().await else {
+                return;
+            };
+            let id = match &ended {
+                Ok((id, _)) => *id,
+                Err(error) => error.id(),
+            };
+            let Some(item) = items.remove(&id) else {
+                continue;
+            };
+            match ended.map(|(_, ended)| ended) {
+                Ok(Ok(())) => schedule.succeeded(item),
+                Ok(Err(error)) => {
+                    self.note(error);
+                    self.lose(list, &mut schedule, item);
+                }
+                Err(error) => {
+                    self.note(broken(&list[item].key(), &error));
+                    self.lose(list, &mut schedule, item);
+                }
+            }
+        }
+    }
+
+    /// Those that wait for one that didn't go can't go either.
+    fn lose(&self, list: &[Condemned], schedule: &mut Schedule, item: usize) {
+        let key = list[item].key();
+        for lost in schedule.failed(item) {
+            let reason = format!("{key} still needs it");
+            let address = list[lost].entry.address.clone();
+            self.tell(&Event::Skipped {
+                address: address.clone(),
+                reason: reason.clone(),
+            });
+            self.shared().report.skipped.push((address, reason));
+        }
+    }
+}

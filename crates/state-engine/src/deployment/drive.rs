@@ -1,0 +1,172 @@
+//! Asks a source for what is ready, and has it done: in parallel, each step only after all that it needs is committed.
+
+use super::resource::{Landed, Order, bound_to};
+use super::{Deployment, StepError};
+use crate::goal::Goal;
+use crate::ledger::{Ledger, Standing};
+use crate::source::{Next, Source};
+use state_core::entry::Provider;
+use state_core::{Address, EntryKey};
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use tokio::task::{Id, JoinError, JoinSet};
+
+/// What is under way.
+#[derive(Default)]
+struct Flight {
+    tasks: JoinSet<Result<Landed, StepError>>,
+    names: HashMap<Id, Address>,
+    /// Orders that wait until nothing is under way.
+    alone: VecDeque<Order>,
+    /// One of them is under way.
+    is_alone: bool,
+}
+
+impl Flight {
+    fn start(&mut self, deployment: &Arc<Deployment>, order: Order) {
+        let deployment = Arc::clone(deployment);
+        let address = order.goal.address.clone();
+        self.is_alone = order.alone;
+        let handle = self.tasks.spawn(async move { deployment.resource(order).await });
+        self.names.insert(handle.id(), address);
+    }
+}
+
+impl Deployment {
+    /// Whether the source said all that it had to say.
+    pub(crate) async fn drive(self: &Arc<Self>, source: &mut dyn Source, ledger: &mut Ledger) -> bool {
+        let mut flight = Flight::default();
+        let mut has_ended = false;
+        loop {
+            while !has_ended && !flight.is_alone && flight.alone.is_empty() && self.has_room(&flight) {
+                match source.next(ledger).await {
+                    Ok(Next::Ready(registration)) => self.take(registration.into_goal(), ledger, &mut flight),
+                    Ok(Next::Refreshed(refreshed)) => {
+                        let key = refreshed.entry().key();
+                        self.refreshed(*refreshed).await;
+                        ledger.set_refreshed(key);
+                    }
+                    Ok(Next::Blocked { address, reason }) => {
+                        ledger.set(address.clone(), Standing::Failed);
+                        self.skip(address, reason);
+                    }
+                    Ok(Next::Wait) if flight.tasks.is_empty() => {
+                        self.wrong("the source waits for something that never comes".to_owned());
+                        return false;
+                    }
+                    Ok(Next::Wait) => break,
+                    Ok(Next::End) => has_ended = true,
+                    Err(error) => {
+                        self.wrong(error.to_string());
+                        return self.land_all(flight, ledger).await;
+                    }
+                }
+            }
+            if flight.tasks.is_empty() {
+                match flight.alone.pop_front().filter(|_| self.goes_on()) {
+                    Some(order) => flight.start(self, Order { alone: true, ..order }),
+                    None if has_ended || !self.goes_on() => return has_ended && self.goes_on(),
+                    None => continue,
+                }
+            }
+            self.land(&mut flight, ledger).await;
+        }
+    }
+
+    fn has_room(&self, flight: &Flight) -> bool {
+        flight.tasks.len() < self.parallel() && self.goes_on()
+    }
+
+    /// Ends what is under way, and begins nothing.
+    async fn land_all(&self, mut flight: Flight, ledger: &mut Ledger) -> bool {
+        while !flight.tasks.is_empty() {
+            self.land(&mut flight, ledger).await;
+        }
+        false
+    }
+
+    /// What keeps all of the source from being done.
+    pub(crate) fn wrong(&self, reason: String) {
+        let mut shared = self.shared();
+        shared.report.source_error.get_or_insert(reason.clone());
+        drop(shared);
+        self.caller.logger.say(state_core::LogLevel::Error, reason);
+    }
+
+    fn take(self: &Arc<Self>, goal: Goal, ledger: &mut Ledger, flight: &mut Flight) {
+        ledger.set(goal.address.clone(), Standing::UnderWay);
+        let order = self.order(goal, ledger);
+        match order.rename {
+            Some(_) => flight.alone.push_back(order),
+            None => flight.start(self, order),
+        }
+    }
+
+    fn order(&self, goal: Goal, ledger: &Ledger) -> Order {
+        let state = self.recorder.state();
+        let provider = goal.options.provider.as_ref().map(|address| Provider {
+            address: address.clone(),
+            id: ledger
+                .committed(address)
+                .and_then(|by| by.id().map(str::to_owned)),
+        });
+        let was_replaced = |address: &&Address| {
+            ledger.committed(address).is_some_and(|with| with.was_replaced())
+                // An older run replaced it, and may have ended before what goes along with it was.
+                || state.generations(address).any(|entry| !entry.is_live())
+        };
+        let replaced = bound_to(&goal)
+            .into_iter()
+            .filter(was_replaced)
+            .cloned()
+            .collect();
+        let has_live = |address: &Address| state.entry(&EntryKey::live(address.clone())).is_some();
+        let is_former = |alias: &&Address| has_live(alias) && ledger.standing(alias).is_none();
+        let is_taken = state.generations(&goal.address).next().is_some();
+        let rename = match is_taken {
+            true => None,
+            false => goal.options.aliases.iter().find(is_former).cloned(),
+        };
+        Order {
+            is_target: self.is_target(&goal.address),
+            provider,
+            replaced,
+            rename,
+            goal,
+            alone: false,
+        }
+    }
+
+    /// Waits for one step to end.
+    async fn land(&self, flight: &mut Flight, ledger: &mut Ledger) {
+        let Some(landed) = flight.tasks.join_next_with_id().await else {
+            return;
+        };
+        flight.is_alone = false;
+        let id = match &landed {
+            Ok((id, _)) => *id,
+            Err(error) => error.id(),
+        };
+        let Some(address) = flight.names.remove(&id) else {
+            return;
+        };
+        match landed.map(|(_, landed)| landed) {
+            Ok(Ok(Landed::Committed(committed))) => ledger.set(address, Standing::Committed(committed)),
+            Ok(Ok(Landed::NotTargeted)) => ledger.set(address, Standing::NotTargeted),
+            Ok(Ok(Landed::WantsToBeAlone(order))) => flight.alone.push_back(*order),
+            Ok(Err(error)) => {
+                ledger.set(address, Standing::Failed);
+                self.note(error);
+            }
+            Err(error) => {
+                ledger.set(address.clone(), Standing::Failed);
+                self.note(broken(&EntryKey::live(address), &error));
+            }
+        }
+    }
+}
+
+/// A step's task that didn't end: nobody knows what it did, so what it began stays pending.
+pub(super) fn broken(key: &EntryKey, error: &JoinError) -> StepError {
+    StepError::early(key, vec![format!("its step ended early: {error}")])
+}

@@ -1,0 +1,130 @@
+//! What is noted and told of steps that ended.
+
+use super::{Deployment, Shared, StepError, Unsure};
+use crate::call::CallError;
+use crate::event::Event;
+use crate::report::{Report, StepFailure};
+use crate::step::Step;
+use state_core::sensitive::SecretStrings;
+use state_core::{Address, Entry, EntryKey, LogLevel, MutationId};
+use std::collections::BTreeSet;
+
+impl Deployment {
+    pub(super) fn failed(&self, step: &Step, why: Unsure, pending: Option<MutationId>) -> StepError {
+        let entries = step.old.iter().chain(&step.new);
+        let secrets: Vec<SecretStrings> = entries.map(|entry| SecretStrings::of_entry(entry)).collect();
+        let hide = |reason: String| match secrets.iter().any(|secrets| secrets.stand_in(&reason)) {
+            true => "a reason that isn't shown, because a secret stands in it".to_owned(),
+            false => reason,
+        };
+        StepError {
+            key: step.key.clone(),
+            step: Some(Box::new(step.clone())),
+            reasons: why.reasons.into_iter().map(hide).collect(),
+            pending,
+            fatal: why.lost.map(Box::new),
+        }
+    }
+
+    /// Notes a step whose result is durable.
+    pub(crate) fn committed(&self, step: Step) {
+        let mut shared = self.shared();
+        match &step.new {
+            Some(_) => {
+                shared.recorded.insert(step.key.clone());
+            }
+            None => {
+                let old = step.old.as_deref();
+                if let Some(id) = old.and_then(|old| old.id.clone()) {
+                    shared.ids.remove(&(step.kind.clone(), id));
+                }
+            }
+        }
+        shared.report.steps.push(step.clone());
+        drop(shared);
+        if step.is_change() {
+            let log = self.caller.logger.about(&step.key.address);
+            log.say(LogLevel::Info, format!("{} of {} is recorded", step.op, step.key));
+        }
+        self.tell(&Event::Committed(step));
+    }
+
+    /// Notes a step that isn't committed.
+    pub(crate) fn note(&self, error: StepError) {
+        let StepError {
+            key,
+            step,
+            reasons,
+            pending,
+            fatal,
+        } = error;
+        let log = self.caller.logger.about(&key.address);
+        for reason in &reasons {
+            log.say(LogLevel::Error, reason.clone());
+        }
+        if let Some(step) = &step {
+            self.tell(&Event::Failed {
+                step: Step::clone(step),
+                reasons: reasons.clone(),
+                pending,
+            });
+        } else {
+            self.tell(&Event::Skipped {
+                address: key.address.clone(),
+                reason: reasons.join("; "),
+            });
+        }
+        let mut shared = self.shared();
+        shared.report.failures.push(StepFailure {
+            key,
+            op: step.map(|step| step.op),
+            reasons,
+            pending,
+        });
+        if shared.report.stopped_by.is_none() {
+            shared.report.stopped_by = fatal.map(|error| *error);
+        }
+    }
+
+    /// Notes a resource that was wanted and couldn't be tried.
+    pub(crate) fn skip(&self, address: Address, reason: String) {
+        self.tell(&Event::Skipped {
+            address: address.clone(),
+            reason: reason.clone(),
+        });
+        self.shared().report.skipped.push((address, reason));
+    }
+
+    /// Why a call failed that touched nothing.
+    pub(crate) fn uncalled(&self, key: &EntryKey, error: CallError) -> StepError {
+        match error {
+            CallError::Failed(failure) => StepError::early(key, failure.reasons().to_vec()),
+            CallError::Left => StepError::early(key, vec!["the run was asked to stop".to_owned()]),
+            CallError::Lost(error) => StepError::recording(key, None, None, error),
+        }
+    }
+}
+
+impl Shared {
+    /// Nothing happened yet.
+    pub(crate) fn new<'a>(entries: impl Iterator<Item = &'a Entry>) -> Self {
+        let ids = entries.filter_map(|entry| {
+            let kind = entry.kind.clone()?;
+            Some(((kind, entry.id.clone()?), entry.key()))
+        });
+        Self {
+            report: Report::new(),
+            recorded: BTreeSet::new(),
+            ids: ids.collect(),
+        }
+    }
+}
+
+impl Shared {
+    /// Objects follow the new name of their entries.
+    pub(super) fn rename(&mut self, from: &Address, to: &Address) {
+        for holder in self.ids.values_mut().filter(|holder| holder.address == *from) {
+            holder.address.clone_from(to);
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! One resource of a program: from what is wanted to what is on record.
+
+use super::{Deployment, StepError, Work};
+use crate::call::{About, Known};
+use crate::goal::Goal;
+use crate::ledger::Committed;
+use crate::plan::{Facts, First, Plan, applied, goal_entry, ignoring, needs_diff, plan};
+use crate::provider::{Diff, Found, Object};
+use crate::step::{Step, StepOp};
+use state_core::entry::Provider;
+use state_core::surgery::{Operation, Surgery};
+use state_core::{Address, Entry, EntryKey, SharedEntry};
+use state_manager::Intent;
+use std::collections::BTreeSet;
+
+/// A goal with what the ledger says of what it needs.
+#[derive(Clone, Debug)]
+pub(super) struct Order {
+    pub(super) goal: Goal,
+    /// The provider entry that is in charge now.
+    pub(super) provider: Option<Provider>,
+    /// Of what it is to be replaced with: those that were replaced.
+    pub(super) replaced: Vec<Address>,
+    /// The run may touch it.
+    pub(super) is_target: bool,
+    /// The former name under which it is recorded.
+    pub(super) rename: Option<Address>,
+    /// Nothing else is under way.
+    pub(super) alone: bool,
+}
+
+/// How an order ended.
+#[derive(Debug)]
+pub(super) enum Landed {
+    Committed(Committed),
+    /// It isn't there and may not be made.
+    NotTargeted,
+    /// It has to be done while nothing else is under way.
+    WantsToBeAlone(Box<Order>),
+}
+
+impl Deployment {
+    pub(super) async fn resource(&self, mut order: Order) -> Result<Landed, StepError> {
+        let key = EntryKey::live(order.goal.address.clone());
+        if let Some(former) = &order.rename {
+            self.rename(former, &key).await?;
+        }
+        let mut old = self.live(&key)?;
+        if !order.is_target {
+            return Ok(match old.filter(|old| !old.pending_replacement) {
+                Some(old) => Landed::Committed(self.untouched(&old)?),
+                None => Landed::NotTargeted,
+            });
+        }
+        loop {
+            self.check(&mut order.goal, &key, old.as_deref()).await?;
+            let diff = self.diff(&order.goal, &key, old.as_deref()).await?;
+            let facts = Facts {
+                goal: &order.goal,
+                old: old.as_deref(),
+                diff: diff.as_ref(),
+                provider: order.provider.as_ref(),
+                replaced: &order.replaced,
+                forced: self.options.replace.contains(&key.address),
+            };
+            let planned = plan(&facts);
+            if !order.alone && must_be_alone(&planned, old.as_deref()) {
+                return Ok(Landed::WantsToBeAlone(Box::new(order)));
+            }
+            let committed = match (planned, old) {
+                (Plan::Refuse(reason), _) => return Err(StepError::early(&key, vec![reason])),
+                (Plan::Same, Some(old)) => self.same(&order, &old).await?,
+                (Plan::Update, Some(old)) => self.update(&order, old, diff.unwrap_or_default()).await?,
+                (Plan::Read { id }, old) => self.read(&order, old, id).await?,
+                (Plan::Import { id, replaces }, now) => {
+                    old = Some(self.import(&order, now, id, replaces).await?);
+                    continue;
+                }
+                (Plan::Replace { first, why }, Some(old)) => self.replace(&order, old, first, why).await?,
+                (_, old) => self.create(&order, old).await?,
+            };
+            return Ok(Landed::Committed(committed));
+        }
+    }
+
+    /// What isn't touched is on record already.
+    fn untouched(&self, old: &SharedEntry) -> Result<Committed, StepError> {
+        let key = old.key();
+        let committed = self.recorder.committed(&key);
+        let committed = committed.map_err(|error| StepError::recording(&key, None, None, error))?;
+        committed.ok_or_else(|| StepError::early(&key, vec!["it went meanwhile".to_owned()]))
+    }
+
+    /// Gives an entry the name that the program calls it now; all that refers to it follows.
+    async fn rename(&self, former: &Address, key: &EntryKey) -> Result<(), StepError> {
+        let state = self.recorder.state();
+        let mut surgery = Surgery::on(&state);
+        let (from, to) = (former.clone(), key.address.clone());
+        let moved = surgery.perform(&Operation::Mv { from, to });
+        moved.map_err(|refusal| StepError::early(key, vec![refusal.to_string()]))?;
+        let edited = self.recorder.edit(surgery.into_changes()).await;
+        edited.map_err(|error| StepError::recording(key, None, None, error))?;
+        self.shared().rename(former, &key.address);
+        let log = self.caller.logger.about(&key.address);
+        log.say(
+            state_core::LogLevel::Info,
+            format!("it was called {former} until now"),
+        );
+        Ok(())
+    }
+
+    async fn check(&self, goal: &mut Goal, key: &EntryKey, old: Option<&Entry>) -> Result<(), StepError> {
+        if goal.options.read.is_some() {
+            return Ok(());
+        }
+        let ours = old.filter(|old| !old.external && !old.pending_replacement);
+        let old_inputs = ours.and_then(|old| old.inputs.clone());
+        if let Some(old_inputs) = &old_inputs {
+            goal.inputs = ignoring(&goal.options.ignore_changes, old_inputs, &goal.inputs);
+        }
+        let (inputs, unknown) = (goal.inputs.clone(), goal.unknown.clone());
+        let checked = self
+            .caller
+            .check(about(goal, key), inputs, unknown, old_inputs)
+            .await;
+        goal.inputs = checked.map_err(|error| self.uncalled(key, error))?.inputs;
+        Ok(())
+    }
+
+    async fn diff(
+        &self,
+        goal: &Goal,
+        key: &EntryKey,
+        old: Option<&Entry>,
+    ) -> Result<Option<Diff>, StepError> {
+        let Some(old) = old.filter(|old| needs_diff(goal, Some(old))) else {
+            return Ok(None);
+        };
+        let (inputs, unknown) = (goal.inputs.clone(), goal.unknown.clone());
+        let diff = self
+            .caller
+            .diff(about(goal, key), Known::of(old), inputs, unknown)
+            .await;
+        diff.map(Some).map_err(|error| self.uncalled(key, error))
+    }
+
+    async fn same(&self, order: &Order, old: &SharedEntry) -> Result<Committed, StepError> {
+        let entry = goal_entry(&order.goal, Some(old), order.provider.clone());
+        self.stand(StepOp::Same, old, entry).await
+    }
+
+    /// The entry takes its place in the order of this run; the world isn't touched.
+    async fn stand(&self, op: StepOp, old: &SharedEntry, entry: Entry) -> Result<Committed, StepError> {
+        let key = old.key();
+        let step = step(op, Some(old), &entry)?;
+        self.tell(&crate::event::Event::Planned(step.clone()));
+        self.carry(&entry).await?;
+        let is_recorded = self.shared().recorded.contains(&key);
+        let recorded = if !is_recorded {
+            self.recorder.same(entry).await
+        } else if entry.says_the_same_as(old) {
+            self.recorder
+                .committed(&key)
+                .map(|there| there.unwrap_or_else(|| Committed::new(old.clone())))
+        } else {
+            // Something that was recorded needed it as it was: it changes in the place that it has.
+            let changed = self.recorder.refresh(key.clone(), Some(entry.clone())).await;
+            changed.map(|()| Committed::new(entry.into()))
+        };
+        let committed = recorded.map_err(|error| StepError::recording(&key, Some(&step), None, error))?;
+        self.committed(step);
+        Ok(committed)
+    }
+
+    async fn update(&self, order: &Order, old: SharedEntry, diff: Diff) -> Result<Committed, StepError> {
+        let goal = &order.goal;
+        let entry = goal_entry(goal, Some(&old), order.provider.clone());
+        let mut step = step(StepOp::Update, Some(&old), &entry)?;
+        step.why = goal.unknown.iter().cloned().collect();
+        let mut changes = diff.changed_outputs.unwrap_or(diff.changed);
+        changes.extend(goal.unknown.iter().cloned());
+        let work = Work::Change {
+            old: Known::of(&old),
+            inputs: goal.inputs.clone(),
+            changes,
+        };
+        self.made(step, Intent::update(entry), work, goal).await
+    }
+
+    async fn create(&self, order: &Order, old: Option<SharedEntry>) -> Result<Committed, StepError> {
+        let goal = &order.goal;
+        if let Some(tombstone) = &old {
+            self.delete_first(tombstone).await?;
+        }
+        let op = match &old {
+            Some(_) => StepOp::CreateReplacement,
+            None => StepOp::Create,
+        };
+        let entry = goal_entry(goal, None, order.provider.clone());
+        let step = step(op, old.as_ref(), &entry)?;
+        let committed = self
+            .made(step, Intent::create(entry), Work::Make(goal.inputs.clone()), goal)
+            .await?;
+        Ok(match op {
+            StepOp::CreateReplacement => committed.in_place_of_another(),
+            _ => committed,
+        })
+    }
+
+    async fn replace(
+        &self,
+        order: &Order,
+        old: SharedEntry,
+        first: First,
+        why: Vec<String>,
+    ) -> Result<Committed, StepError> {
+        let goal = &order.goal;
+        let entry = goal_entry(goal, None, order.provider.clone());
+        let mut step = step(StepOp::CreateReplacement, Some(&old), &entry)?;
+        step.why = why;
+        let intent = match first {
+            First::Create => Intent::create(entry).replacing(),
+            First::Delete => {
+                self.delete_first(&old).await?;
+                Intent::create(entry)
+            }
+        };
+        let committed = self
+            .made(step, intent, Work::Make(goal.inputs.clone()), goal)
+            .await?;
+        // Durable as a record of its own, so that history counts it.
+        let key = old.key();
+        let marked = self.recorder.replace(key.clone()).await;
+        marked.map_err(|error| StepError::recording(&key, None, None, error))?;
+        Ok(committed.in_place_of_another())
+    }
+
+    /// The object of another owner, as it is.
+    async fn read(
+        &self,
+        order: &Order,
+        old: Option<SharedEntry>,
+        id: String,
+    ) -> Result<Committed, StepError> {
+        let goal = &order.goal;
+        let key = EntryKey::live(goal.address.clone());
+        let object = self.look(goal, &key, id).await?;
+        let stays = old.as_deref().filter(|old| old.external);
+        let entry = goal_entry(goal, stays, order.provider.clone());
+        let now = stays
+            .and_then(|old| old.modified.clone())
+            .unwrap_or_else(|| self.clock.now());
+        let read = applied(entry, &object, now);
+        if let Some(old) = old.as_ref().filter(|old| read.says_the_same_as(old)) {
+            return self.stand(StepOp::Read, old, read).await;
+        }
+        let step = step(StepOp::Read, old.as_ref(), &read)?;
+        self.made(step, Intent::read(read), Work::Record(Box::new(object)), goal)
+            .await
+    }
+
+    /// An object that is there already becomes ours. The entry that is there then comes back.
+    async fn import(
+        &self,
+        order: &Order,
+        now: Option<SharedEntry>,
+        id: String,
+        replaces: bool,
+    ) -> Result<SharedEntry, StepError> {
+        let goal = &order.goal;
+        let key = EntryKey::live(goal.address.clone());
+        let object = self.look(goal, &key, id).await?;
+        if let Some(tombstone) = now.as_ref().filter(|now| now.pending_replacement) {
+            self.delete_first(tombstone).await?;
+        }
+        let mut entry = goal_entry(goal, None, order.provider.clone());
+        if let Some(inputs) = &object.inputs {
+            entry.inputs = Some(inputs.clone());
+        }
+        let op = match replaces {
+            true => StepOp::ImportReplacement,
+            false => StepOp::Import,
+        };
+        let step = step(op, now.as_ref(), &entry)?;
+        let intent = Intent::import(entry);
+        let intent = if replaces { intent.replacing() } else { intent };
+        let committed = self
+            .made(step, intent, Work::Record(Box::new(object)), goal)
+            .await?;
+        Ok(SharedEntry::clone(committed.entry()))
+    }
+
+    async fn look(&self, goal: &Goal, key: &EntryKey, id: String) -> Result<Object, StepError> {
+        let known = Known {
+            id: Some(id.clone()),
+            inputs: goal.inputs.clone(),
+            ..Known::default()
+        };
+        match self.caller.read(about(goal, key), known).await {
+            Ok(Found::Object(object)) => Ok(object),
+            Ok(_) => {
+                let reason = format!("there is no object of kind `{}` with the id {id}", goal.kind);
+                Err(StepError::early(key, vec![reason]))
+            }
+            Err(error) => Err(self.uncalled(key, error)),
+        }
+    }
+
+    async fn made(
+        &self,
+        step: Step,
+        intent: Intent,
+        work: Work,
+        goal: &Goal,
+    ) -> Result<Committed, StepError> {
+        let key = step.key.clone();
+        let committed = self.perform(step, intent, work, goal.options.timeout).await?;
+        committed.ok_or_else(|| StepError::early(&key, vec!["it came back empty".to_owned()]))
+    }
+}
+
+/// Whether more than one entry may go.
+fn must_be_alone(planned: &Plan, old: Option<&Entry>) -> bool {
+    match planned {
+        Plan::Replace { first, .. } => *first == First::Delete,
+        Plan::Create | Plan::Import { .. } => old.is_some_and(|old| old.pending_replacement),
+        _ => false,
+    }
+}
+
+fn about<'a>(goal: &'a Goal, key: &'a EntryKey) -> About<'a> {
+    About {
+        key,
+        kind: &goal.kind,
+        timeout: goal.options.timeout,
+    }
+}
+
+fn step(op: StepOp, old: Option<&SharedEntry>, new: &Entry) -> Result<Step, StepError> {
+    let step = Step::new(op, old.cloned(), Some(SharedEntry::new(new.clone())));
+    step.ok_or_else(|| StepError::early(&new.key(), Vec::new()))
+}
+
+/// Addresses that a goal goes along with when they are replaced.
+pub(super) fn bound_to(goal: &Goal) -> BTreeSet<&Address> {
+    let with = goal.options.replace_with.iter();
+    with.chain(&goal.options.deleted_with).collect()
+}

@@ -1,0 +1,394 @@
+//! The engine: what it stands on, and what it can be asked for.
+
+use crate::call::Caller;
+use crate::deployment::refresh::is_readable;
+use crate::deployment::{Deployment, Shared, StepError};
+use crate::error::{EngineError, Result};
+use crate::event::{Event, Observer};
+use crate::interrupt::Interrupt;
+use crate::ledger::Ledger;
+use crate::log::Logger;
+use crate::options::{RunOptions, UpdateMetadata};
+use crate::plan::Wanted;
+use crate::record::Recorder;
+use crate::registry::Registry;
+use crate::report::Report;
+use crate::settle::{self, Decisions};
+use crate::source::{RefreshSource, Source};
+use async_trait::async_trait;
+use state_core::target::{SnapshotProvider, Target, TargetProvider};
+use state_core::{
+    Address, Dependency, EntryKey, Error, Snapshot, StackName, State, UpdateKind, UpdateResult,
+};
+use state_manager::{Environment, Session, Stacks, Update, UpdateRequest};
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+/// Brings worlds and records together (seed 000).
+#[derive(Clone, Debug)]
+pub struct Engine {
+    /// From a name to what is worked on.
+    pub targets: Arc<dyn TargetProvider>,
+    /// Begin and end of mutations.
+    pub snapshots: Arc<dyn StepwiseSnapshots>,
+    /// Time and randomness.
+    pub environment: Environment,
+}
+
+/// Snapshots whose mutations are recorded step by step (seed 004's snapshot manager): finer than
+/// [`SnapshotProvider::begin_mutation`], which knows one mutation of the whole.
+#[async_trait]
+pub trait StepwiseSnapshots: SnapshotProvider {
+    /// Takes the stack's lock. Every step is begun and ended on the session.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such stack; `Locked` when another works on it.
+    async fn lock(&self, name: &StackName, operation: &str) -> Result<Session, Error>;
+
+    /// What is recorded, with its secrets open, without a lock: for previews.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such stack; `Sealed` when no key at hand opens it.
+    async fn revealed(&self, name: &StackName) -> Result<Option<Snapshot>, Error>;
+}
+
+#[async_trait]
+impl StepwiseSnapshots for Stacks {
+    async fn lock(&self, name: &StackName, operation: &str) -> Result<Session, Error> {
+        match self.get(name).await? {
+            Some(stack) => stack.lock(operation).await,
+            None => Err(Error::not_found(format!("stack {}", name.short()))),
+        }
+    }
+
+    async fn revealed(&self, name: &StackName) -> Result<Option<Snapshot>, Error> {
+        let Some(stack) = self.get(name).await? else {
+            return Err(Error::not_found(format!("stack {}", name.short())));
+        };
+        match self.get_snapshot(name).await? {
+            Some(snapshot) => stack.reveal(snapshot).await.map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// What a run is to do.
+pub enum Operation {
+    /// Bring the world to what a program says.
+    Update(Box<dyn Source>),
+    /// Bring the record to what the world is.
+    Refresh,
+    /// Delete everything.
+    Destroy,
+}
+
+impl Operation {
+    const fn kind(&self) -> UpdateKind {
+        match self {
+            Self::Update(_) => UpdateKind::Update,
+            Self::Refresh => UpdateKind::Refresh,
+            Self::Destroy => UpdateKind::Destroy,
+        }
+    }
+}
+
+impl fmt::Debug for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Update(_) => "Update",
+            Self::Refresh => "Refresh",
+            Self::Destroy => "Destroy",
+        })
+    }
+}
+
+/// What a run is given.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// Who is in charge of which kinds.
+    pub registry: Registry,
+    /// How it is done.
+    pub options: RunOptions,
+    /// What history is told.
+    pub metadata: UpdateMetadata,
+    /// Who hears of it.
+    pub observer: Arc<dyn Observer>,
+    /// How it is asked to stop.
+    pub interrupt: Interrupt,
+    /// What is known of operations that are pending.
+    pub decisions: Decisions,
+}
+
+impl Run {
+    /// A run with the usual options, of which nobody hears.
+    pub fn new(registry: Registry) -> Self {
+        Self {
+            registry,
+            options: RunOptions::default(),
+            metadata: UpdateMetadata::default(),
+            observer: Arc::new(|_: &crate::event::Event| {}),
+            interrupt: Interrupt::new(),
+            decisions: Decisions::default(),
+        }
+    }
+}
+
+impl Engine {
+    /// An engine over the stacks of a store.
+    pub fn new(stacks: Stacks, environment: Environment) -> Self {
+        let stacks = Arc::new(stacks);
+        Self {
+            targets: stacks.clone(),
+            snapshots: stacks,
+            environment,
+        }
+    }
+
+    /// Locks the stack, does it, and frees the lock. In a preview no lock is taken and nothing is written.
+    ///
+    /// # Errors
+    /// Why it didn't begin. What happened after it began is in the report, failures included.
+    pub async fn run(&self, name: &StackName, operation: Operation, run: Run) -> Result<Report> {
+        if run.options.preview {
+            return self.preview(name, operation, run).await;
+        }
+        let session = self.snapshots.lock(name, "engine").await?;
+        let report = self.run_in(&session, operation, run).await;
+        let closed = session.close().await;
+        let report = report?;
+        match (&report.stopped_by, closed) {
+            (None, Err(error)) => Err(error.into()),
+            _ => Ok(report),
+        }
+    }
+
+    /// Does it under a lock that the caller holds and keeps. A preview is one of what is recorded under that lock.
+    ///
+    /// # Errors
+    /// Why it didn't begin.
+    pub async fn run_in(&self, session: &Session, operation: Operation, run: Run) -> Result<Report> {
+        let stack = session.stack();
+        if run.options.preview {
+            let recorded = session
+                .state()
+                .snapshot(stack.name().to_string(), self.environment.clock.now());
+            let state = State::from_snapshot(stack.lineage(), &stack.reveal(recorded).await?)?;
+            return self.preview_of(stack.name(), state, operation, run).await;
+        }
+        fits(&operation, &run, &session.state())?;
+        let target = self.targets.target(stack.name()).await?;
+        settle::settle(&self.caller(&target, &run, Some(session), None), session, &run).await?;
+        let request = UpdateRequest {
+            kind: operation.kind(),
+            message: run.metadata.message.clone(),
+            environment: run.metadata.environment.clone(),
+            forced: false,
+        };
+        let update = session.start_update(request).await?;
+        let recorder = Recorder::Durable {
+            session: Box::new(session.clone()),
+            update: Box::new(update.clone()),
+        };
+        let caller = self.caller(&target, &run, Some(session), Some(&update));
+        let deployment = self.deployment(recorder, caller, &run);
+        let mut report = deploy(&deployment, operation).await;
+        if report.stopped_by.is_none() {
+            match update.finish(report.result).await {
+                Ok(revision) => report.revision = Some(revision),
+                Err(error) => {
+                    report.result = UpdateResult::Failed;
+                    report.stopped_by = Some(error);
+                }
+            }
+        }
+        Ok(report)
+    }
+
+    /// Says what would happen.
+    ///
+    /// # Errors
+    /// Why it can't be said.
+    pub async fn preview(&self, name: &StackName, operation: Operation, run: Run) -> Result<Report> {
+        let target = self.targets.target(name).await?;
+        let state = match self.snapshots.revealed(name).await? {
+            Some(snapshot) => State::from_snapshot(target.lineage, &snapshot)?,
+            None => State::new(target.lineage),
+        };
+        self.preview_of(name, state, operation, run).await
+    }
+
+    async fn preview_of(
+        &self,
+        name: &StackName,
+        state: State,
+        operation: Operation,
+        mut run: Run,
+    ) -> Result<Report> {
+        run.options.preview = true;
+        fits(&operation, &run, &state)?;
+        let target = self.targets.target(name).await?;
+        for operation in state.pending() {
+            run.observer.event(&Event::Pending(operation.clone()));
+        }
+        let recorder = Recorder::draft(state, &self.environment)?;
+        let caller = self.caller(&target, &run, None, None);
+        let deployment = self.deployment(recorder, caller, &run);
+        Ok(deploy(&deployment, operation).await)
+    }
+
+    fn caller(&self, target: &Target, run: &Run, lock: Option<&Session>, update: Option<&Update>) -> Caller {
+        let clock = Arc::clone(&self.environment.clock);
+        let logger = Logger::new(Arc::clone(&clock), Arc::clone(&run.observer), update.cloned());
+        Caller {
+            registry: run.registry.clone(),
+            interrupt: run.interrupt.clone(),
+            clock,
+            logger,
+            timeout: run.options.timeout,
+            preview: run.options.preview,
+            stack: target.name.clone(),
+            crypter: target.crypter.clone(),
+            lock: lock.cloned(),
+            configured: tokio::sync::Mutex::default(),
+        }
+    }
+
+    fn deployment(&self, recorder: Recorder, caller: Caller, run: &Run) -> Arc<Deployment> {
+        let state = recorder.state();
+        let mut options = run.options.clone();
+        if options.target_dependents {
+            options.targets = with_dependents(&options.targets, &state);
+        }
+        let shared = Shared::new(state.entries().map(|entry| &**entry));
+        Arc::new(Deployment {
+            recorder,
+            caller,
+            options,
+            observer: Arc::clone(&run.observer),
+            interrupt: run.interrupt.clone(),
+            clock: Arc::clone(&self.environment.clock),
+            shared: Mutex::new(shared),
+            carrying: tokio::sync::Mutex::default(),
+        })
+    }
+}
+
+/// All phases of a run.
+async fn deploy(deployment: &Arc<Deployment>, operation: Operation) -> Report {
+    let refreshes = deployment.options.refresh || matches!(operation, Operation::Refresh);
+    let mut goes_on = !refreshes || refresh(deployment).await;
+    goes_on &= match operation {
+        Operation::Refresh => true,
+        Operation::Destroy => {
+            if goes_on {
+                deployment.clear(&Wanted::default()).await;
+            }
+            true
+        }
+        Operation::Update(source) if goes_on => update(deployment, source).await,
+        Operation::Update(_) => false,
+    };
+    finished(deployment, goes_on)
+}
+
+/// Reads all that is recorded, and records what it found.
+async fn refresh(deployment: &Arc<Deployment>) -> bool {
+    let state = deployment.recorder.state();
+    let is_pending = |key: &EntryKey| state.pending().any(|operation| operation.target == *key);
+    let mut entries = Vec::new();
+    for entry in state.entries() {
+        let is_wanted =
+            is_readable(entry) && deployment.is_target(&entry.address) && !is_pending(&entry.key());
+        if is_wanted {
+            match deployment.recorder.reveal(entry) {
+                Ok(open) => entries.push(open),
+                Err(error) => deployment.note(StepError::recording(&entry.key(), None, None, error)),
+            }
+        }
+    }
+    let mut source = RefreshSource::new(Arc::clone(deployment), entries);
+    let mut ledger = Ledger::new(deployment.options.preview);
+    deployment.drive(&mut source, &mut ledger).await && deployment.goes_on()
+}
+
+/// Does what a program says, then deletes what it doesn't say any more.
+async fn update(deployment: &Arc<Deployment>, mut source: Box<dyn Source>) -> bool {
+    let mut ledger = Ledger::new(deployment.options.preview);
+    if !deployment.drive(&mut *source, &mut ledger).await {
+        return false;
+    }
+    let recorded = ledger
+        .addresses()
+        .filter(|address| ledger.committed(address).is_some() && deployment.is_target(address))
+        .cloned()
+        .collect();
+    let wanted = Wanted {
+        named: ledger.addresses().cloned().collect(),
+        recorded,
+    };
+    deployment.clear(&wanted).await;
+    let outputs = match source.outputs(&ledger).await {
+        Ok(Some(outputs)) if deployment.goes_on() => deployment.recorder.set_outputs(outputs).await,
+        Ok(_) => Ok(()),
+        Err(error) => {
+            deployment.wrong(error.to_string());
+            return false;
+        }
+    };
+    match outputs {
+        Ok(()) => true,
+        Err(error) => {
+            deployment.wrong(error.to_string());
+            false
+        }
+    }
+}
+
+fn finished(deployment: &Deployment, goes_on: bool) -> Report {
+    let mut report = std::mem::replace(&mut deployment.shared().report, Report::new());
+    report.pending = deployment.recorder.state().pending().cloned().collect();
+    report.interrupted = deployment.interrupt.is_stopping();
+    let is_whole = goes_on
+        && report.failures.is_empty()
+        && report.skipped.is_empty()
+        && report.source_error.is_none()
+        && report.stopped_by.is_none()
+        && !report.interrupted;
+    report.result = match is_whole {
+        true => UpdateResult::Succeeded,
+        false => UpdateResult::Failed,
+    };
+    report
+}
+
+/// Whether what is asked for can be meant.
+fn fits(operation: &Operation, run: &Run, state: &State) -> Result<()> {
+    let named = run.options.targets.iter().chain(&run.options.exclude);
+    let is_there = |address: &Address| state.generations(address).next().is_some();
+    match operation {
+        // A program may make what isn't there.
+        Operation::Update(_) => Ok(()),
+        Operation::Refresh | Operation::Destroy => match named.into_iter().find(|address| !is_there(address))
+        {
+            None => Ok(()),
+            Some(nobody) => Err(EngineError::Options {
+                reason: format!("{nobody} is named as a target and isn't in the stack"),
+            }),
+        },
+    }
+}
+
+/// The targets and all that depends on them.
+fn with_dependents(targets: &BTreeSet<Address>, state: &State) -> BTreeSet<Address> {
+    let mut found = targets.clone();
+    let mut open: Vec<Address> = targets.iter().cloned().collect();
+    while let Some(address) = open.pop() {
+        for entry in state.dependents(&Dependency::Entry(address)) {
+            if found.insert(entry.address.clone()) {
+                open.push(entry.address.clone());
+            }
+        }
+    }
+    found
+}

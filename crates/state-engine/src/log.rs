@@ -1,0 +1,73 @@
+//! What engine and providers say during a run.
+
+use crate::event::{Event, Observer};
+use state_core::{Address, Clock, LogLevel, LogLine};
+use state_manager::Update;
+use std::fmt;
+use std::sync::Arc;
+
+/// Takes what is said: it is shown to the observer and stored with the update. Secrets have no place in it.
+#[derive(Clone)]
+pub struct Logger {
+    sink: Arc<Sink>,
+    address: Option<Address>,
+    source: Arc<str>,
+}
+
+struct Sink {
+    clock: Arc<dyn Clock>,
+    observer: Arc<dyn Observer>,
+    /// None in a preview: it stores nothing.
+    update: Option<Update>,
+}
+
+impl Logger {
+    pub(crate) fn new(clock: Arc<dyn Clock>, observer: Arc<dyn Observer>, update: Option<Update>) -> Self {
+        Self {
+            sink: Arc::new(Sink {
+                clock,
+                observer,
+                update,
+            }),
+            address: None,
+            source: "engine".into(),
+        }
+    }
+
+    /// The same for what a provider says of a resource.
+    pub(crate) fn of_provider(&self, kind: &str, address: &Address) -> Self {
+        Self {
+            sink: Arc::clone(&self.sink),
+            address: Some(address.clone()),
+            source: kind.into(),
+        }
+    }
+
+    /// Says something.
+    pub fn say(&self, level: LogLevel, message: impl Into<String>) {
+        let mut line = LogLine::new(self.sink.clock.now(), level, message);
+        line.source = self.source.to_string();
+        line.address.clone_from(&self.address);
+        if let Some(update) = &self.sink.update {
+            update.log(&line);
+        }
+        self.sink.observer.event(&Event::Said(line));
+    }
+
+    /// The same about another entry.
+    pub(crate) fn about(&self, address: &Address) -> Self {
+        Self {
+            address: Some(address.clone()),
+            ..self.clone()
+        }
+    }
+}
+
+impl fmt::Debug for Logger {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Logger")
+            .field("source", &self.source)
+            .field("address", &self.address)
+            .finish_non_exhaustive()
+    }
+}

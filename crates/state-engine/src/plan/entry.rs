@@ -1,0 +1,95 @@
+//! Entries as steps make them.
+
+use crate::goal::Goal;
+use crate::provider::Object;
+use state_core::entry::Provider;
+use state_core::json::ObjectWriter;
+use state_core::{Address, Dependency, Entry, EntryType, Json, Properties, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The entry that a goal asks for, with what is known of the object that stays.
+pub(crate) fn goal_entry(goal: &Goal, stays: Option<&Entry>, provider: Option<Provider>) -> Entry {
+    let options = &goal.options;
+    let mut entry = match stays {
+        Some(old) => old.clone(),
+        None => Entry::leaf(goal.address.clone(), &goal.kind),
+    };
+    entry.entry_type = EntryType::Leaf;
+    entry.kind = Some(goal.kind.clone());
+    entry.inputs = Some(goal.inputs.clone());
+    entry.sensitive_inputs.clone_from(&goal.sensitive_inputs);
+    add_marks(&mut entry.sensitive_outputs, &goal.sensitive_outputs);
+    entry.depends_on = goal.recorded_dependencies();
+    entry.property_dependencies = property_dependencies(&options.property_dependencies);
+    entry.parent.clone_from(&options.parent);
+    entry.provider = provider;
+    entry.deleted_with.clone_from(&options.deleted_with);
+    entry.replace_with.clone_from(&options.replace_with);
+    entry.protect = options.protect;
+    entry.external = options.read.is_some();
+    entry.retain_on_delete = options.retain_on_delete;
+    entry.pending_replacement = false;
+    entry.tainted = false;
+    entry.init_errors.clear();
+    entry
+}
+
+/// The entry with what a provider says is there.
+pub(crate) fn applied(mut entry: Entry, object: &Object, now: Timestamp) -> Entry {
+    entry.id = Some(object.id.clone());
+    entry.outputs = Some(object.outputs.clone());
+    add_marks(&mut entry.sensitive_outputs, &object.sensitive_outputs);
+    entry.created.get_or_insert_with(|| now.clone());
+    entry.modified = Some(now);
+    entry
+}
+
+/// Inputs in which those that are to be ignored are as they were.
+pub(crate) fn ignoring(names: &[String], old: &Properties, new: &Properties) -> Properties {
+    if names.is_empty() {
+        return new.clone();
+    }
+    let mut members: BTreeMap<String, String> = BTreeMap::new();
+    let mut take = |from: &Properties, ignored: bool| {
+        for (name, value) in from.view().members().into_iter().flatten() {
+            if names.iter().any(|ignored| *ignored == *name) == ignored {
+                members.insert(name.into_owned(), value.text().to_owned());
+            }
+        }
+    };
+    take(old, true);
+    take(new, false);
+    let mut text = String::new();
+    let mut object = ObjectWriter::new(&mut text);
+    for (name, value) in &members {
+        object.raw(name, value);
+    }
+    object.finish();
+    // Members of two objects make an object.
+    let json = Json::parse(&text).ok().and_then(Properties::new);
+    json.unwrap_or_else(|| new.clone())
+}
+
+/// The entry without its references to some addresses.
+pub(crate) fn without_references_to(entry: &Entry, gone: &BTreeSet<Address>) -> Entry {
+    let pruned = entry.with_references(|_, to| match to {
+        Dependency::Entry(address) if gone.contains(address) => None,
+        kept => Some(kept.clone()),
+    });
+    pruned.unwrap_or_else(|| entry.clone())
+}
+
+fn property_dependencies(of_goal: &BTreeMap<String, Vec<Address>>) -> BTreeMap<String, Vec<Dependency>> {
+    let named = of_goal.iter().filter(|(_, on)| !on.is_empty());
+    named
+        .map(|(name, on)| (name.clone(), on.iter().cloned().map(Dependency::Entry).collect()))
+        .collect()
+}
+
+fn add_marks(marks: &mut Vec<String>, more: &[String]) {
+    for mark in more {
+        if !marks.contains(mark) {
+            marks.push(mark.clone());
+        }
+    }
+}

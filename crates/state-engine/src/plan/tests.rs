@@ -1,0 +1,175 @@
+//! The planner and the scheduler by themselves.
+
+use super::*;
+use crate::goal::Goal;
+use crate::provider::Diff;
+use state_core::{Dependency, DeposedKey, SharedEntry};
+
+fn address(name: &str) -> Address {
+    name.parse().unwrap()
+}
+
+fn old(change: impl FnOnce(&mut Entry)) -> Entry {
+    let mut entry = Entry::leaf(address("a"), "thing");
+    entry.id = Some("i-1".to_owned());
+    change(&mut entry);
+    entry
+}
+
+fn planned(goal: &Goal, old: Option<&Entry>, diff: impl Into<Option<Diff>>) -> Plan {
+    let diff = diff.into();
+    plan(&Facts {
+        goal,
+        old,
+        diff: diff.as_ref(),
+        provider: None,
+        replaced: &[],
+        forced: false,
+    })
+}
+
+fn replacing(first: bool) -> Diff {
+    let mut diff = Diff::changed(["size", "zone"]);
+    diff.replace.insert("zone".to_owned());
+    diff.delete_before_replace = first;
+    diff
+}
+
+#[test]
+fn what_is_planned_follows_from_goal_entry_and_diff() {
+    let goal = Goal::new(address("a"), "thing");
+    let usual = old(|_| {});
+    let why = || vec!["zone".to_owned()];
+    let replace = |first| Plan::Replace { first, why: why() };
+    assert_eq!(planned(&goal, None, None), Plan::Create);
+    assert_eq!(planned(&goal, Some(&usual), Some(Diff::none())), Plan::Same);
+    assert_eq!(
+        planned(&goal, Some(&usual), Some(Diff::changed(["size"]))),
+        Plan::Update
+    );
+    assert_eq!(
+        planned(&goal, Some(&usual), Some(replacing(false))),
+        replace(First::Create)
+    );
+    assert_eq!(
+        planned(&goal, Some(&usual), Some(replacing(true))),
+        replace(First::Delete)
+    );
+    let partial = old(|entry| entry.init_errors.push("half".to_owned()));
+    assert_eq!(planned(&goal, Some(&partial), Some(Diff::none())), Plan::Update);
+    let tombstone = old(|entry| entry.pending_replacement = true);
+    assert_eq!(planned(&goal, Some(&tombstone), None), Plan::Create);
+    let tainted = old(|entry| entry.tainted = true);
+    assert!(matches!(
+        planned(&goal, Some(&tainted), Some(Diff::none())),
+        Plan::Replace { .. }
+    ));
+    let protected = old(|entry| entry.protect = true);
+    assert!(matches!(
+        planned(&goal, Some(&protected), Some(replacing(true))),
+        Plan::Refuse(_)
+    ));
+    let mut by_hand = goal.clone();
+    by_hand.options.delete_before_replace = Some(false);
+    assert_eq!(
+        planned(&by_hand, Some(&usual), Some(replacing(true))),
+        replace(First::Create)
+    );
+    let mut asked = goal;
+    asked.options.replace_on_changes = vec!["size".to_owned()];
+    let plan = planned(&asked, Some(&usual), Some(Diff::changed(["size"])));
+    assert!(matches!(plan, Plan::Replace { why, .. } if why == ["size"]));
+}
+
+#[test]
+fn what_is_ours_is_never_read_over_and_what_is_not_is_never_deleted() {
+    let mut read = Goal::new(address("a"), "thing");
+    read.options.read = Some("i-1".to_owned());
+    assert!(matches!(
+        planned(&read, Some(&old(|_| {})), None),
+        Plan::Refuse(_)
+    ));
+    let external = old(|entry| entry.external = true);
+    assert!(matches!(planned(&read, Some(&external), None), Plan::Read { .. }));
+    let mut ours = Goal::new(address("a"), "thing");
+    ours.options.delete_before_replace = Some(true);
+    let plan = planned(&ours, Some(&external), None);
+    assert!(matches!(
+        plan,
+        Plan::Replace {
+            first: First::Create,
+            ..
+        }
+    ));
+}
+
+#[test]
+fn a_schedule_gives_each_out_once_after_all_that_it_waits_for() {
+    let mut schedule = Schedule::new(4, [(0, 2), (1, 2), (2, 3)]);
+    assert_eq!(
+        (schedule.begin(), schedule.begin(), schedule.begin()),
+        (Some(0), Some(1), None)
+    );
+    schedule.succeeded(1);
+    assert_eq!(schedule.begin(), None);
+    schedule.succeeded(0);
+    assert_eq!(schedule.begin(), Some(2));
+    assert_eq!(schedule.failed(2), [3]);
+    assert_eq!(schedule.begin(), None);
+}
+
+fn entry(name: &str, on: &[&str]) -> Entry {
+    let mut entry = Entry::leaf(address(name), "thing");
+    entry.depends_on = on.iter().map(|name| Dependency::Entry(address(name))).collect();
+    entry
+}
+
+fn order(entries: Vec<Entry>, wanted: &Wanted) -> Vec<(String, How)> {
+    let entries: Vec<SharedEntry> = entries.into_iter().map(SharedEntry::new).collect();
+    let (list, pairs) = condemned(&entries, wanted, |_| true);
+    let mut schedule = Schedule::new(list.len(), pairs);
+    let mut order = Vec::new();
+    while let Some(item) = schedule.begin() {
+        order.push((list[item].key().to_string(), list[item].how.clone()));
+        schedule.succeeded(item);
+    }
+    order
+}
+
+#[test]
+fn deletions_go_in_reverse_order_and_what_goes_with_another_goes_after_it() {
+    let mut inside = entry("inside", &[]);
+    inside.deleted_with = Some(address("a"));
+    let all = vec![entry("a", &[]), entry("b", &["a"]), inside];
+    let order = order(all, &Wanted::default());
+    let names: Vec<&str> = order.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(names, ["b", "a", "inside"]);
+    assert_eq!(order[2].1, How::After);
+}
+
+#[test]
+fn what_goes_with_another_is_deleted_by_itself_where_it_needs_what_goes_before_that() {
+    let mut inside = entry("inside", &["b"]);
+    inside.deleted_with = Some(address("a"));
+    let all = vec![entry("a", &[]), entry("b", &["a"]), inside];
+    let order = order(all, &Wanted::default());
+    let names: Vec<&str> = order.iter().map(|(name, _)| &**name).collect();
+    assert_eq!(names, ["inside", "b", "a"]);
+    assert_eq!(order[0].1, How::Delete);
+}
+
+#[test]
+fn what_was_replaced_stays_while_something_needs_it_that_was_not_looked_at() {
+    let mut twin = entry("a", &[]);
+    twin.deposed = Some(DeposedKey::new("old").unwrap());
+    let all = || vec![entry("a", &[]), twin.clone(), entry("b", &["a"])];
+    let mut wanted = Wanted::default();
+    wanted.named.extend([address("a"), address("b")]);
+    wanted.recorded.insert(address("a"));
+    assert_eq!(order(all(), &wanted), []);
+    wanted.recorded.insert(address("b"));
+    assert_eq!(
+        order(all(), &wanted),
+        [("a (deposed old)".to_owned(), How::Delete)]
+    );
+}

@@ -1,0 +1,286 @@
+//! What became of the operations that a run before left pending.
+//!
+//! | pending | the world says | settled as |
+//! |---|---|---|
+//! | create | it is there | done, with what is there; if nobody knows its inputs, the next update mends it |
+//! | create | it isn't | not done |
+//! | update | it is there | what is there is recorded; the next update sees the difference |
+//! | update | it isn't | the entry goes |
+//! | delete | it is there | not done |
+//! | delete | it isn't | done |
+//! | read, import | – | not done: they change no world |
+//! | discard | – | done: it touches no world |
+//!
+//! What nobody can tell stays pending: its entry isn't touched by any run until somebody decides.
+
+use crate::call::{About, CallError, Caller, Known};
+use crate::deployment::refresh::as_found;
+use crate::engine::Run;
+use crate::error::Result;
+use crate::event::Event;
+use crate::plan::applied;
+use crate::provider::{Found, Object};
+use state_core::mutation::Resolution;
+use state_core::{
+    Entry, EntryKey, Error, LogLevel, MutationId, Op, PendingOperation, SharedEntry, UpdateKind, UpdateResult,
+};
+use state_manager::{Session, UpdateRequest};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What somebody knows of a pending operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Decision {
+    /// Ask the provider.
+    Ask,
+    /// The object exists, under this id: read it and record it.
+    Exists {
+        /// The provider's name for it.
+        id: String,
+    },
+    /// The world didn't change: discard the operation.
+    NotDone,
+    /// Leave it as it is.
+    Leave,
+}
+
+/// Decisions by operation; what isn't in it is decided by `otherwise`.
+#[derive(Clone, Debug)]
+pub struct Decisions {
+    /// By operation.
+    pub by_id: BTreeMap<MutationId, Decision>,
+    /// For all others.
+    pub otherwise: Decision,
+}
+
+impl Default for Decisions {
+    /// The providers are asked.
+    fn default() -> Self {
+        Self {
+            by_id: BTreeMap::new(),
+            otherwise: Decision::Ask,
+        }
+    }
+}
+
+/// What turned out.
+enum Verdict {
+    /// This resolves it.
+    Resolved(Resolution, &'static str),
+    /// First this is recorded of the entry, then it is as if it was never begun.
+    Recorded(Option<Box<Entry>>, &'static str),
+    /// Nobody can tell.
+    Open(String),
+}
+
+/// Settles all that is pending, as far as it can be told. What happens between two records is told by the next run.
+pub(crate) async fn settle(caller: &Caller, session: &Session, run: &Run) -> Result<()> {
+    let pending: Vec<PendingOperation> = session.state().pending().cloned().collect();
+    for operation in pending {
+        let verdict = judge(caller, session, run, &operation).await?;
+        let settled = match verdict {
+            Verdict::Open(reason) => Err(reason),
+            Verdict::Resolved(resolution, how) => {
+                match resolve(session, &operation, resolution, how).await? {
+                    // It is gone, whatever still refers to it.
+                    Err(_) if operation.op == Op::Delete => recorded(session, &operation, None, how).await?,
+                    settled => settled,
+                }
+            }
+            Verdict::Recorded(entry, how) => {
+                recorded(session, &operation, entry.map(|entry| *entry), how).await?
+            }
+        };
+        let log = caller.logger.about(&operation.target.address);
+        match settled {
+            Ok(how) => {
+                let how = how.to_owned();
+                run.observer.event(&Event::Settled { operation, how });
+            }
+            Err(reason) => {
+                let what = format!("{} {} of {}", operation.op, operation.id, operation.target);
+                log.say(LogLevel::Warning, format!("{what} is still pending: {reason}"));
+                run.observer.event(&Event::Pending(operation));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Records what the world says; then it is as if the operation was never begun.
+async fn recorded(
+    session: &Session,
+    operation: &PendingOperation,
+    entry: Option<Entry>,
+    how: &'static str,
+) -> Result<Result<&'static str, String>> {
+    mark(session, operation.target.clone(), entry, how).await?;
+    resolve(session, operation, Resolution::NotDone, how).await
+}
+
+/// Records what turned out. A rule that it breaks leaves it pending.
+async fn resolve(
+    session: &Session,
+    operation: &PendingOperation,
+    resolution: Resolution,
+    how: &'static str,
+) -> Result<Result<&'static str, String>> {
+    let unfinished = match &resolution {
+        Resolution::Done(Some(entry)) if !entry.init_errors.is_empty() => Some(Entry::clone(entry)),
+        _ => None,
+    };
+    match session.resolve(request(how), operation.id, resolution).await {
+        Ok(_) => {}
+        Err(Error::Integrity { violations, .. }) => {
+            let reasons: Vec<String> = violations.iter().map(ToString::to_string).collect();
+            return Ok(Err(reasons.join("; ")));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    if let Some(entry) = unfinished {
+        mark(session, operation.target.clone(), Some(entry), how).await?;
+    }
+    Ok(Ok(how))
+}
+
+/// Records what the world says of an entry.
+async fn mark(session: &Session, key: EntryKey, entry: Option<Entry>, how: &str) -> Result<()> {
+    if session.state().entry(&key).is_none() {
+        return Ok(());
+    }
+    let update = session.start_update(request(how)).await?;
+    let marked = update.refresh(key, entry).await;
+    let result = match &marked {
+        Ok(()) => UpdateResult::Succeeded,
+        Err(_) => UpdateResult::Failed,
+    };
+    update.finish(result).await?;
+    Ok(marked?)
+}
+
+fn request(how: &str) -> UpdateRequest {
+    UpdateRequest::new(UpdateKind::Edit).with_message(format!("a pending operation was settled: {how}"))
+}
+
+async fn judge(
+    caller: &Caller,
+    session: &Session,
+    run: &Run,
+    operation: &PendingOperation,
+) -> Result<Verdict> {
+    let decision = run
+        .decisions
+        .by_id
+        .get(&operation.id)
+        .unwrap_or(&run.decisions.otherwise);
+    let id = match decision {
+        Decision::Leave => return Ok(Verdict::Open("it was asked to be left".to_owned())),
+        Decision::NotDone => {
+            return Ok(Verdict::Resolved(
+                Resolution::NotDone,
+                "it was said that nothing was done",
+            ));
+        }
+        Decision::Ask => None,
+        Decision::Exists { id } => Some(id.clone()),
+    };
+    let open = |entry: &SharedEntry| session.reveal(entry);
+    Ok(match operation.op {
+        Op::Read | Op::Import => Verdict::Resolved(Resolution::NotDone, "it doesn't change the world"),
+        Op::Discard => Verdict::Resolved(Resolution::Done(None), "it doesn't touch the world"),
+        Op::Create => {
+            let Some(meant) = operation.entry.as_ref().map(open).transpose()? else {
+                return Ok(Verdict::Open("its entry is missing".to_owned()));
+            };
+            let result = operation.result.as_ref().and_then(|result| result.entry.as_ref());
+            let known = result.and_then(|entry| entry.id.clone());
+            created(caller, session, &meant, operation.id, id.or(known)).await
+        }
+        Op::Update | Op::Delete => {
+            let state = session.state();
+            let Some(old) = state.entry(&operation.target).map(open).transpose()? else {
+                return Ok(Verdict::Resolved(Resolution::NotDone, "its entry went meanwhile"));
+            };
+            changed(caller, operation.op, &old, id).await
+        }
+        other => Verdict::Open(format!("a step of kind {other} is never pending")),
+    })
+}
+
+async fn created(
+    caller: &Caller,
+    session: &Session,
+    meant: &SharedEntry,
+    mutation: MutationId,
+    id: Option<String>,
+) -> Verdict {
+    let state = session.state();
+    let others = state.entries().filter(|entry| entry.kind == meant.kind);
+    let others: BTreeSet<String> = others.filter_map(|entry| entry.id.clone()).collect();
+    let known = Known {
+        id,
+        others: others.clone(),
+        mutation: Some(mutation),
+        ..Known::of(meant)
+    };
+    match look(caller, meant, known).await {
+        Ok(Found::Object(object)) if others.contains(&object.id) => Verdict::Open(format!(
+            "its provider found {}, which is another entry's",
+            object.id
+        )),
+        Ok(Found::Object(object)) => {
+            let mut entry = applied(Entry::clone(meant), &object, caller.clock.now());
+            match &object.inputs {
+                Some(inputs) => entry.inputs = Some(inputs.clone()),
+                // Nobody knows how far it got.
+                None => entry.init_errors = vec!["nobody saw its create end".to_owned()],
+            }
+            Verdict::Resolved(Resolution::Done(Some(SharedEntry::new(entry))), "it was made")
+        }
+        Ok(Found::Gone) => Verdict::Resolved(Resolution::NotDone, "it wasn't made"),
+        Ok(Found::CannotTell) => Verdict::Open("its provider can't tell whether it was made".to_owned()),
+        Err(reason) => Verdict::Open(reason),
+    }
+}
+
+async fn changed(caller: &Caller, op: Op, old: &SharedEntry, id: Option<String>) -> Verdict {
+    let known = Known::of(old);
+    let known = Known {
+        id: id.or(known.id),
+        ..known
+    };
+    if known.id.is_none() {
+        return Verdict::Open("it has no id to read it by".to_owned());
+    }
+    match (look(caller, old, known).await, op) {
+        (Ok(Found::Object(_)), Op::Delete) => Verdict::Resolved(Resolution::NotDone, "it is still there"),
+        (Ok(Found::Gone), Op::Delete) => Verdict::Resolved(Resolution::Done(None), "it was deleted"),
+        (Ok(Found::Object(object)), _) => Verdict::Recorded(
+            Some(Box::new(half_done(old, &object))),
+            "what is there was recorded",
+        ),
+        (Ok(Found::Gone), _) => Verdict::Recorded(None, "it isn't there any more"),
+        (Ok(Found::CannotTell), _) => Verdict::Open("its provider can't tell".to_owned()),
+        (Err(reason), _) => Verdict::Open(reason),
+    }
+}
+
+/// An entry whose update nobody saw end: the next one has to go over it again.
+fn half_done(old: &Entry, object: &Object) -> Entry {
+    let mut entry = as_found(old, object);
+    if object.inputs.is_none() {
+        entry.init_errors = vec!["nobody saw its last update end".to_owned()];
+    }
+    entry
+}
+
+async fn look(caller: &Caller, entry: &Entry, known: Known) -> Result<Found, String> {
+    let key = entry.key();
+    let about = About::entry(&key, entry.kind.as_deref().unwrap_or_default());
+    let found = caller.read(about, known).await;
+    found.map_err(|error| match error {
+        CallError::Failed(failure) => failure.to_string(),
+        CallError::Left => "the run was asked to stop".to_owned(),
+        CallError::Lost(error) => error.to_string(),
+    })
+}

@@ -1,0 +1,56 @@
+//! Where registrations come from.
+//!
+//! A source is asked for what is ready, and asked again whenever something was committed. It never says that something
+//! is ready: it asks the [`Ledger`], and gets a [`Registration`] or hears what is missing.
+
+mod list;
+mod refresh;
+
+pub use list::{Declared, ListSource};
+pub use refresh::{RefreshSource, Refreshed};
+
+use crate::error::Result;
+use crate::ledger::{Ledger, Registration};
+use async_trait::async_trait;
+use state_core::Address;
+use state_core::mutation::StackOutputs;
+
+/// What a source has to say.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Next {
+    /// This is ready to execute.
+    Ready(Box<Registration>),
+    /// The world as it is, for an entry: recorded, never executed.
+    Refreshed(Box<Refreshed>),
+    /// This is wanted, but what it needs failed, is skipped or isn't there. It is not deleted.
+    Blocked {
+        /// The resource.
+        address: Address,
+        /// Why.
+        reason: String,
+    },
+    /// Nothing before something more is committed.
+    Wait,
+    /// Nothing more.
+    End,
+}
+
+/// Yields registrations that are ready to execute.
+#[async_trait]
+pub trait Source: Send {
+    /// What is ready. Called again after `Ready`, `Refreshed` and `Blocked`, and after `Wait` when something was
+    /// committed or failed; not after `End`.
+    ///
+    /// # Errors
+    /// What is wrong with the program. No new step begins then, and nothing is deleted.
+    async fn next(&mut self, ledger: &Ledger) -> Result<Next>;
+
+    /// The stack's own outputs, asked for when every resource is committed; none: they stay as they are.
+    ///
+    /// # Errors
+    /// What is wrong with the program.
+    async fn outputs(&mut self, _ledger: &Ledger) -> Result<Option<StackOutputs>> {
+        Ok(None)
+    }
+}

@@ -1,0 +1,166 @@
+//! One step, as it is shown.
+
+use state_core::diff::{self, Change, Property};
+use state_core::{Entry, EntryKey, Op, SharedEntry};
+use std::fmt;
+
+/// What a step does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum StepOp {
+    /// Nothing: it is as it is meant to be.
+    Same,
+    /// Makes an object.
+    Create,
+    /// Changes it in its place.
+    Update,
+    /// Deletes it.
+    Delete,
+    /// Makes the object that takes another one's place.
+    CreateReplacement,
+    /// Deletes the one whose place was, or will be, taken.
+    DeleteReplaced,
+    /// Reads what isn't ours.
+    Read,
+    /// Takes over an object.
+    Import,
+    /// Takes over an object that takes another one's place.
+    ImportReplacement,
+    /// Compared with the world; recorded only.
+    Refresh,
+    /// Forgotten without being deleted.
+    Discard,
+    /// A tombstone goes whose replacement isn't wanted any more.
+    RemovePendingReplace,
+}
+
+impl StepOp {
+    /// All of them.
+    pub const ALL: [Self; 12] = [
+        Self::Same,
+        Self::Create,
+        Self::Update,
+        Self::Delete,
+        Self::CreateReplacement,
+        Self::DeleteReplaced,
+        Self::Read,
+        Self::Import,
+        Self::ImportReplacement,
+        Self::Refresh,
+        Self::Discard,
+        Self::RemovePendingReplace,
+    ];
+
+    /// The name in JSON.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Same => "same",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Delete => "delete",
+            Self::CreateReplacement => "create-replacement",
+            Self::DeleteReplaced => "delete-replaced",
+            Self::Read => "read",
+            Self::Import => "import",
+            Self::ImportReplacement => "import-replacement",
+            Self::Refresh => "refresh",
+            Self::Discard => "discard",
+            Self::RemovePendingReplace => "remove-pending-replace",
+        }
+    }
+
+    /// How a tree shows it: `+`, `~`, `-`, `+-`, and others.
+    pub const fn sign(self) -> &'static str {
+        match self {
+            Self::Same => " ",
+            Self::Create => "+",
+            Self::Update | Self::Refresh => "~",
+            Self::Delete => "-",
+            Self::CreateReplacement | Self::ImportReplacement => "+-",
+            Self::DeleteReplaced => "-+",
+            Self::Read => "<",
+            Self::Import => "=",
+            Self::Discard | Self::RemovePendingReplace => ".",
+        }
+    }
+
+    /// What the journal calls it.
+    pub const fn recorded_as(self) -> Op {
+        match self {
+            Self::Same => Op::Same,
+            Self::Create | Self::CreateReplacement => Op::Create,
+            Self::Update => Op::Update,
+            Self::Delete | Self::DeleteReplaced => Op::Delete,
+            Self::Read => Op::Read,
+            Self::Import | Self::ImportReplacement => Op::Import,
+            Self::Refresh => Op::Refresh,
+            Self::Discard => Op::Discard,
+            Self::RemovePendingReplace => Op::RemovePendingReplace,
+        }
+    }
+}
+
+impl fmt::Display for StepOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// One step, as it is shown. Values may be secret: [`Step::changes`] knows where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Step {
+    /// What it does.
+    pub op: StepOp,
+    /// The entry that it is about.
+    pub key: EntryKey,
+    /// Its type.
+    pub kind: String,
+    /// The entry before; none if there was none.
+    pub old: Option<SharedEntry>,
+    /// The entry after, as it is meant to be until the step is committed, then as it is; none if it goes.
+    pub new: Option<SharedEntry>,
+    /// Top-level inputs that make it a replacement, or whose values nobody knows yet.
+    pub why: Vec<String>,
+}
+
+impl Step {
+    pub(crate) fn new(op: StepOp, old: Option<SharedEntry>, new: Option<SharedEntry>) -> Option<Self> {
+        let of: &Entry = new.as_deref().or(old.as_deref())?;
+        Some(Self {
+            op,
+            key: of.key(),
+            kind: of.kind.clone().unwrap_or_default(),
+            old,
+            new,
+            why: Vec::new(),
+        })
+    }
+
+    /// What differs, with pointers into the entry's JSON. A value shows itself only by
+    /// [`Value::revealed`](state_core::diff::Value::revealed); `masked` hides what is secret.
+    pub fn changes(&self) -> Vec<Change> {
+        match (&self.old, &self.new) {
+            (Some(old), Some(new)) => diff::entry_changes(old, new),
+            _ => Vec::new(),
+        }
+    }
+
+    /// What is there after it, or before it if it goes: every property.
+    pub fn properties(&self) -> Vec<Property> {
+        let of = self.new.as_deref().or(self.old.as_deref());
+        of.map(diff::properties).unwrap_or_default()
+    }
+
+    /// Whether the world, or what is recorded of it, is different afterwards.
+    pub fn is_change(&self) -> bool {
+        match self.op {
+            StepOp::Same => false,
+            StepOp::Refresh | StepOp::Read => match (&self.old, &self.new) {
+                (Some(old), Some(new)) => !new.says_the_same_as(old),
+                _ => true,
+            },
+            _ => true,
+        }
+    }
+}

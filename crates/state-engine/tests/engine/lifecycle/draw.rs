@@ -1,0 +1,281 @@
+//! What is drawn: programs, operations, moods, drift and crashes.
+
+use crate::program::{Spec, spec, update};
+use crate::stage::Stage;
+use crate::world::{Mood, Temper};
+use state_core::testkit::clock::SeededEntropy;
+use state_core::testkit::fault::{Fault, Operation as Call};
+use state_core::{Address, Entropy, Json, Properties};
+use state_engine::{Interrupt, Operation, RunOptions};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use tokio::sync::Notify;
+
+const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
+
+/// Random numbers; clones go on with the same ones.
+#[derive(Clone)]
+pub(crate) struct Dice(Arc<SeededEntropy>);
+
+impl Dice {
+    pub(crate) fn new(seed: u64) -> Self {
+        Self(Arc::new(SeededEntropy::new(seed)))
+    }
+
+    pub(crate) fn below(&self, bound: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.0.fill(&mut bytes);
+        u64::from_le_bytes(bytes) % bound.max(1)
+    }
+
+    pub(crate) fn one_in(&self, of: u64) -> bool {
+        self.below(of) == 0
+    }
+
+    pub(crate) fn index(&self, length: usize) -> usize {
+        self.below(length as u64) as usize
+    }
+
+    pub(crate) fn shuffle<T>(&self, list: &mut [T]) {
+        for place in (1..list.len()).rev() {
+            list.swap(place, self.index(place + 1));
+        }
+    }
+}
+
+/// A random program: any order, any links, none of them in a circle.
+pub(crate) fn program(dice: &Dice) -> Vec<Spec> {
+    let mut names = NAMES;
+    dice.shuffle(&mut names);
+    let mut specs: Vec<Spec> = Vec::new();
+    for name in names {
+        if dice.one_in(4) {
+            continue;
+        }
+        let drawn = resource(dice, name, &specs);
+        specs.push(drawn);
+    }
+    dice.shuffle(&mut specs);
+    specs
+}
+
+/// A resource that may name those before it.
+pub(super) fn resource(dice: &Dice, name: &str, before: &[Spec]) -> Spec {
+    let mut drawn = spec(name);
+    let some = |of: u64| -> Vec<String> {
+        let chosen = before.iter().filter(|_| dice.one_in(of));
+        chosen.map(|spec| spec.name.clone()).collect()
+    };
+    let one = |of: u64| -> Option<String> {
+        let chosen = dice.one_in(of) && !before.is_empty();
+        chosen.then(|| before[dice.index(before.len())].name.clone())
+    };
+    drawn.solo = dice.one_in(3);
+    drawn.size = dice.below(3);
+    drawn.fixed = dice.below(2);
+    drawn.uses = some(4);
+    drawn.needs = some(5);
+    drawn.depends_on = some(6);
+    drawn.parent = one(5);
+    drawn.provider = one(6);
+    drawn.inside = one(6);
+    drawn.replace_with = some(12);
+    drawn.protect = dice.one_in(10);
+    drawn.retain = dice.one_in(10);
+    drawn.delete_first = [None, None, Some(true), Some(false)][dice.index(4)];
+    if dice.one_in(6) {
+        let free: Vec<&str> = NAMES
+            .into_iter()
+            .filter(|other| *other != name && before.iter().all(|spec| spec.name != **other))
+            .collect();
+        if !free.is_empty() {
+            drawn.aliases = vec![free[dice.index(free.len())].to_owned()];
+        }
+    }
+    drawn
+}
+
+/// One run in which everything may go wrong.
+pub(crate) struct Plan {
+    kind: Kind,
+    specs: Vec<Spec>,
+    pub(crate) options: RunOptions,
+    /// One in so many calls goes wrong; none: no call.
+    wrong: Option<u64>,
+    drift: bool,
+    cut: Option<Cut>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Kind {
+    Update,
+    Refresh,
+    Destroy,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Cut {
+    /// The store fails at this append.
+    Store(usize, Fault),
+    /// The process dies at this append.
+    Kill(usize),
+    /// Somebody interrupts it at this append, so often.
+    Interrupt(usize, u64),
+}
+
+impl std::fmt::Debug for Plan {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Plan")
+            .field("kind", &self.kind)
+            .field("specs", &self.specs)
+            .field("options", &self.options)
+            .field("wrong", &self.wrong)
+            .field("cut", &self.cut)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Plan {
+    pub(crate) fn draw(dice: &Dice, stage: &Stage) -> Self {
+        let kind = [
+            Kind::Update,
+            Kind::Update,
+            Kind::Update,
+            Kind::Refresh,
+            Kind::Destroy,
+        ][dice.index(5)];
+        let mut specs = program(dice);
+        adopt(dice, stage, &mut specs);
+        let mut options = RunOptions::default();
+        options.timeout = None;
+        options.parallel = 1 + dice.index(4);
+        options.continue_on_error = dice.one_in(3);
+        options.refresh = dice.one_in(4);
+        options.target_dependents = dice.one_in(3);
+        let state = stage.state();
+        let there: Vec<Address> = state.entries().map(|entry| entry.address.clone()).collect();
+        let known: Vec<Address> = match kind {
+            Kind::Update => NAMES.iter().map(|name| name.parse().unwrap()).collect(),
+            _ => there,
+        };
+        let some =
+            |of: u64| -> BTreeSet<Address> { known.iter().filter(|_| dice.one_in(of)).cloned().collect() };
+        match dice.below(6) {
+            0 => options.targets = some(3),
+            1 => options.exclude = some(3),
+            2 => options.replace = some(4),
+            _ => {}
+        }
+        let at = dice.index(14);
+        let cut = match dice.below(8) {
+            0 => Some(Cut::Store(at, Fault::BeforeEffect)),
+            1 => Some(Cut::Store(at, Fault::AfterEffect)),
+            2 | 3 => Some(Cut::Kill(at)),
+            4 => Some(Cut::Interrupt(at, 1 + dice.below(2))),
+            _ => None,
+        };
+        Self {
+            kind,
+            specs,
+            options,
+            wrong: [None, Some(3), Some(8)][dice.index(3)],
+            drift: dice.one_in(4),
+            cut,
+        }
+    }
+
+    pub(crate) fn operation(&self) -> Operation {
+        match self.kind {
+            Kind::Update => update(&self.specs),
+            Kind::Refresh => Operation::Refresh,
+            Kind::Destroy => Operation::Destroy,
+        }
+    }
+
+    /// Somebody else was at work in the world.
+    pub(crate) fn drift(&self, stage: &Stage, dice: &Dice) {
+        if !self.drift {
+            return;
+        }
+        for (id, thing) in stage.world.things() {
+            // A foreign object doesn't come back, and a program that reads it would never converge.
+            if thing.foreign {
+                continue;
+            }
+            match dice.below(6) {
+                0 => stage.world.lose(&id),
+                1 => stage.world.change(&id, resized(&thing.inputs, 9)),
+                _ => {}
+            }
+        }
+    }
+
+    /// How calls go.
+    pub(crate) fn temper(&self, stage: &Stage, dice: &Dice) {
+        let (dice, wrong) = (dice.clone(), self.wrong);
+        stage.world.moods(move |_, _| temper(&dice, wrong));
+    }
+
+    /// When it ends before its time.
+    pub(crate) fn cut(&self, stage: &Stage, dice: &Dice, killed: &Arc<Notify>, interrupt: &Interrupt) {
+        match self.cut {
+            None => {}
+            Some(Cut::Store(at, fault)) => stage.faults.fail(Call::Append, at, fault),
+            Some(Cut::Kill(at)) => {
+                let (killed, before) = (Arc::clone(killed), dice.one_in(2));
+                stage.at_append(at, before, move || killed.notify_one());
+            }
+            Some(Cut::Interrupt(at, times)) => {
+                let interrupt = interrupt.clone();
+                stage.at_append(at, false, move || {
+                    for _ in 0..times {
+                        interrupt.request();
+                    }
+                });
+            }
+        }
+    }
+}
+
+fn temper(dice: &Dice, wrong: Option<u64>) -> Temper {
+    let turns = |of: u64| if dice.one_in(of) { dice.index(6) } else { 0 };
+    let mood = match wrong {
+        Some(of) if dice.one_in(of) => [
+            Mood::NotDone,
+            Mood::Partial,
+            Mood::UnknownBefore,
+            Mood::UnknownAfter,
+            Mood::PanicBefore,
+            Mood::PanicAfter,
+        ][dice.index(6)],
+        _ => Mood::Well,
+    };
+    (mood, turns(2), turns(2))
+}
+
+/// Objects of others are read or taken over by some resources.
+fn adopt(dice: &Dice, stage: &Stage, specs: &mut [Spec]) {
+    for spec in specs.iter_mut().filter(|_| dice.one_in(10)) {
+        let inputs = resized(&spec.inputs(|_| None).0, 5);
+        let address: Address = "elsewhere".parse().unwrap();
+        let id = stage.world.put(spec.kind(), &address, &inputs, true);
+        if dice.one_in(2) {
+            spec.import = Some(id);
+        } else {
+            spec.read = Some(id);
+        }
+    }
+}
+
+pub(super) fn resized(inputs: &Properties, size: u64) -> Properties {
+    let mut text = String::new();
+    let mut object = state_core::json::ObjectWriter::new(&mut text);
+    for (name, value) in inputs.view().members().into_iter().flatten() {
+        if name != "size" {
+            object.raw(&name, value.text());
+        }
+    }
+    object.u64("size", size);
+    object.finish();
+    Properties::new(Json::parse(&text).unwrap()).unwrap()
+}

@@ -1,0 +1,28 @@
+//! What the engine promises, over the memory backend and a world that is made up.
+
+#![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
+
+mod classes;
+mod cost;
+mod failing;
+mod lifecycle;
+mod preview;
+mod program;
+mod races;
+mod stage;
+mod steps;
+mod witness;
+mod world;
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+/// What a future gives that never waits.
+fn now<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("it had to wait"),
+    }
+}

@@ -1,0 +1,173 @@
+//! Pulumi's 1725 and 1726: nothing is sent before what it needs is durable, and nothing is reported before it is.
+//!
+//! In types: see `state_engine::Ledger`, whose documentation has what doesn't compile. Here: what a source that tries
+//! hears, and what is durable when a provider is called.
+
+use crate::program::{source, spec, update};
+use crate::stage::Stage;
+use crate::world::Mood;
+use async_trait::async_trait;
+use state_core::testkit::fault::{Fault, Operation as Call};
+use state_engine::{EngineError, Event, Goal, Ledger, Next, Operation, Source};
+use std::sync::{Arc, Mutex};
+
+/// Sends everything at once, as the refresh source of 1725 did.
+struct Eager {
+    goals: Vec<Goal>,
+    refused: Arc<Mutex<Vec<String>>>,
+}
+
+#[async_trait]
+impl Source for Eager {
+    async fn next(&mut self, ledger: &Ledger) -> Result<Next, EngineError> {
+        let Some(goal) = self.goals.first().cloned() else {
+            return Ok(Next::End);
+        };
+        match ledger.register(goal) {
+            Ok(ready) => {
+                self.goals.remove(0);
+                Ok(Next::Ready(Box::new(ready)))
+            }
+            Err(error @ EngineError::NotReady { .. }) => {
+                self.refused.lock().unwrap().push(error.to_string());
+                Ok(Next::Wait)
+            }
+            Err(other) => Err(other),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_source_that_sends_too_early_gets_no_registration() {
+    let stage = Stage::new(1).await;
+    stage.world.moods(|_, _| (Mood::Well, 3, 3));
+    let mut second = Goal::new("b".parse().unwrap(), "thing");
+    second.options.depends_on.push("a".parse().unwrap());
+    let refused = Arc::default();
+    let eager = Eager {
+        goals: vec![Goal::new("a".parse().unwrap(), "thing"), second],
+        refused: Arc::clone(&refused),
+    };
+    let report = stage.run(Operation::Update(Box::new(eager)), stage.usual()).await;
+    assert!(report.succeeded(), "{report:?}");
+    assert_eq!(
+        *refused.lock().unwrap(),
+        ["b isn't ready: a is not committed yet"]
+    );
+    assert_eq!(stage.keys(), ["a", "b"]);
+}
+
+#[tokio::test]
+async fn a_provider_is_called_only_after_all_that_it_needs_is_durable() {
+    let stage = Stage::new(2).await;
+    let (witness, seen) = (Arc::clone(&stage.witness), Arc::new(Mutex::new(Vec::new())));
+    let notes = Arc::clone(&seen);
+    stage.world.moods(move |what, address| {
+        let witness = witness.lock().unwrap();
+        let durable: Vec<String> = witness
+            .state
+            .entries()
+            .map(|entry| entry.address.to_string())
+            .collect();
+        notes
+            .lock()
+            .unwrap()
+            .push(format!("{what} {address} after {}", durable.join(" ")));
+        (Mood::Well, 2, 2)
+    });
+    let program = [spec("c").uses(&["a", "b"]), spec("b").uses(&["a"]), spec("a")];
+    stage.run(update(&program), stage.usual()).await;
+    let expected = ["create a after ", "create b after a", "create c after a b"];
+    assert_eq!(*seen.lock().unwrap(), expected);
+}
+
+#[tokio::test]
+async fn a_step_is_reported_only_after_its_result_is_durable() {
+    for call in 1..4 {
+        let stage = Stage::new(3).await;
+        // The append that would make the result of the first or second step durable fails.
+        stage.faults.fail(Call::Append, call, Fault::BeforeEffect);
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let notes = Arc::clone(&told);
+        let mut run = stage.usual();
+        run.observer = Arc::new(move |event: &Event| {
+            if let Event::Committed(step) = event {
+                notes.lock().unwrap().push(step.key.to_string());
+            }
+        });
+        let program = [spec("a"), spec("b").uses(&["a"])];
+        let report = stage.engine.run(&stage.name, update(&program), run).await;
+        let durable = stage.keys();
+        let told = told.lock().unwrap().clone();
+        assert!(
+            told.iter().all(|name| durable.contains(name)),
+            "{told:?} {durable:?}"
+        );
+        assert!(report.is_err() || report.is_ok_and(|report| report.stopped_by.is_some()));
+        assert_eq!(stage.complaints(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn a_refresh_sends_the_next_only_when_the_one_before_is_committed() {
+    let stage = Stage::new(4).await;
+    let names = ["a", "b", "c", "d", "e"];
+    let program: Vec<_> = names.iter().map(|name| spec(name)).collect();
+    stage.run(update(&program), stage.usual()).await;
+    for (id, thing) in stage.world.things() {
+        stage.world.change(
+            &id,
+            spec("x")
+                .size(thing.address.as_str().len() as u64 + 6)
+                .inputs(|_| None)
+                .0,
+        );
+    }
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&told);
+    let mut run = stage.usual();
+    run.options.parallel = 3;
+    run.observer = Arc::new(move |event: &Event| {
+        let line = match event {
+            Event::Planned(step) => format!("sent {}", step.key),
+            Event::Committed(step) => format!("committed {}", step.key),
+            _ => return,
+        };
+        notes.lock().unwrap().push(line);
+    });
+    stage
+        .world
+        .moods(|_, address| (Mood::Well, address.as_str().as_bytes()[0] as usize % 4, 0));
+    let report = stage.run(Operation::Refresh, run).await;
+    assert!(report.succeeded() && report.has_changes(), "{report:?}");
+    let expected: Vec<String> = names
+        .iter()
+        .flat_map(|name| [format!("sent {name}"), format!("committed {name}")])
+        .collect();
+    assert_eq!(*told.lock().unwrap(), expected);
+    assert_eq!(stage.keys(), names, "each in its place");
+}
+
+#[test]
+fn a_program_that_goes_in_a_circle_or_names_nobody_is_refused_by_name() {
+    let wrong = |specs: &[crate::program::Spec]| {
+        let declared = specs.iter().map(crate::program::Spec::declared).collect();
+        state_engine::ListSource::new(declared).unwrap_err().to_string()
+    };
+    let circle = [
+        spec("a").uses(&["c"]),
+        spec("b").uses(&["a"]),
+        spec("c").uses(&["b"]),
+    ];
+    assert_eq!(
+        wrong(&circle),
+        "a: resources need each other in a circle: a -> c -> b -> a"
+    );
+    assert_eq!(
+        wrong(&[spec("a").uses(&["x"])]),
+        "a: it needs x, which the program doesn't have"
+    );
+    let twice = wrong(&[spec("a"), spec("a")]);
+    assert!(twice.starts_with("a was registered twice"), "{twice}");
+    drop(source(&[spec("a"), spec("b").uses(&["a"])]));
+}

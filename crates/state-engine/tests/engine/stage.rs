@@ -1,0 +1,174 @@
+//! A store, an engine, a world, and a witness who looks at every durable point.
+
+use crate::world::World;
+use crate::{now, witness::Witness};
+use state_core::head::Policy;
+use state_core::mutation::EditChange;
+use state_core::testkit::clock::{ManualClock, SeededEntropy};
+use state_core::testkit::fault::{FaultPlan, FaultyBackend, Operation as Call};
+use state_core::{EntryKey, MemoryBackend, SharedEntry, StackName, State, UpdateKind};
+use state_encrypt::{AgeKeys, Identities, generate_identity};
+use state_engine::{Engine, Operation, Report, Run};
+use state_manager::{Actor, Environment, Session, Stack, Stacks, UpdateRequest};
+use std::sync::{Arc, Mutex};
+
+pub(crate) struct Stage {
+    pub(crate) world: World,
+    pub(crate) stacks: Stacks,
+    pub(crate) engine: Engine,
+    pub(crate) faults: FaultPlan,
+    pub(crate) witness: Arc<Mutex<Witness>>,
+    pub(crate) name: StackName,
+    pub(crate) stack: Stack,
+}
+
+pub(crate) fn environment(seed: u64) -> Environment {
+    Environment {
+        clock: Arc::new(ManualClock::default()),
+        entropy: Arc::new(SeededEntropy::new(seed)),
+        actor: Actor::default(),
+        writer_version: "0".into(),
+    }
+}
+
+impl Stage {
+    pub(crate) async fn new(seed: u64) -> Self {
+        Self::with(seed, None).await
+    }
+
+    /// A stack that seals what is secret.
+    pub(crate) async fn sealed(seed: u64) -> Self {
+        let identity = generate_identity();
+        let identities = Identities::parse("identity", identity.file()).unwrap();
+        let recipients = identity.recipient().parse().unwrap();
+        let entropy = Arc::new(SeededEntropy::new(seed));
+        Self::with(seed, Some(AgeKeys::new(identities, recipients, entropy))).await
+    }
+
+    async fn with(seed: u64, keys: Option<AgeKeys>) -> Self {
+        let policy = match keys {
+            Some(_) => Policy::Sensitive,
+            None => Policy::Plaintext,
+        };
+        let world = World::default();
+        let memory = MemoryBackend::default();
+        let faulty = FaultyBackend::new(Arc::new(memory.clone()));
+        let faults = faulty.plan();
+        let mut stacks = Stacks::new(Arc::new(faulty), environment(seed));
+        if let Some(keys) = keys {
+            stacks = stacks.with_keys(Arc::new(keys));
+        }
+        let name: StackName = "shop/production".parse().unwrap();
+        let stack = stacks.new_stack_with(&name, policy).await.unwrap();
+        let witness = Witness::new(memory, stack.lineage(), world.clone());
+        let witness = Arc::new(Mutex::new(witness));
+        watch(&faults, &witness, None);
+        let engine = Engine::new(stacks.clone(), environment(seed ^ 1));
+        Self {
+            world,
+            stacks,
+            engine,
+            faults,
+            witness,
+            name,
+            stack,
+        }
+    }
+
+    /// Does something at the append that comes after so many, before or after its effect.
+    pub(crate) fn at_append(&self, after: usize, before: bool, act: impl FnMut() + Send + 'static) {
+        let trap = Trap {
+            at: after,
+            before,
+            act: Box::new(act),
+        };
+        watch(&self.faults, &self.witness, Some(trap));
+    }
+
+    /// Nothing is done any more but looking.
+    pub(crate) fn witness_only(&self) {
+        watch(&self.faults, &self.witness, None);
+    }
+
+    /// A run without a limit of time: the manual clock lets all of it pass at once.
+    pub(crate) fn usual(&self) -> Run {
+        let mut run = Run::new(self.world.registry());
+        run.options.timeout = None;
+        run
+    }
+
+    pub(crate) async fn run(&self, operation: Operation, run: Run) -> Report {
+        self.engine.run(&self.name, operation, run).await.unwrap()
+    }
+
+    /// The lock, whoever held it.
+    pub(crate) async fn lock(&self) -> Session {
+        self.free().await;
+        self.stack.lock("test").await.unwrap()
+    }
+
+    /// Takes the lock from whoever held it when it died.
+    pub(crate) async fn free(&self) {
+        let status = self.stack.lock_status().await.unwrap();
+        let _ = self.stack.force_unlock(status.epoch).await.ok();
+    }
+
+    /// Changes the record by hand.
+    pub(crate) async fn edit(&self, changes: Vec<EditChange>) {
+        let session = self.lock().await;
+        let request = UpdateRequest::new(UpdateKind::Edit);
+        let state = session.state();
+        session.edit(request, &state, changes).await.unwrap();
+        session.close().await.unwrap();
+    }
+
+    pub(crate) fn state(&self) -> Arc<State> {
+        Arc::clone(&now(self.stack.tip()).unwrap().state)
+    }
+
+    pub(crate) fn entry(&self, name: &str) -> Option<SharedEntry> {
+        let key = EntryKey::live(name.parse().unwrap());
+        self.state().entry(&key).cloned()
+    }
+
+    /// Keys as the list has them.
+    pub(crate) fn keys(&self) -> Vec<String> {
+        let state = self.state();
+        state.entries().map(|entry| entry.key().to_string()).collect()
+    }
+
+    /// What the witness saw.
+    pub(crate) fn complaints(&self) -> Vec<String> {
+        let mut witness = self.witness.lock().unwrap();
+        witness.look();
+        witness.complaints.clone()
+    }
+}
+
+/// Something that happens at an append.
+struct Trap {
+    at: usize,
+    before: bool,
+    act: Box<dyn FnMut() + Send>,
+}
+
+fn watch(faults: &FaultPlan, witness: &Arc<Mutex<Witness>>, trap: Option<Trap>) {
+    let looks = Arc::clone(witness);
+    let trap = Mutex::new((0, trap));
+    faults.watch(move |call, before| {
+        if call != Call::Append {
+            return;
+        }
+        if !before {
+            looks.lock().unwrap().look();
+        }
+        let mut trap = trap.lock().unwrap();
+        let (seen, armed) = &mut *trap;
+        if let Some(trap) = armed.as_mut().filter(|trap| trap.before == before) {
+            if *seen == trap.at {
+                (trap.act)();
+            }
+            *seen += 1;
+        }
+    });
+}

@@ -1,0 +1,356 @@
+//! A world that is made up, and the provider of it: objects by id, moods of the provider, and rules of its own.
+//!
+//! | input | a change of it |
+//! |---|---|
+//! | `size` | in place |
+//! | `uses`: ids | in place |
+//! | `fixed`, `needs`: ids, `in`: an id | replaces the object |
+//!
+//! Objects of kind `solo` are deleted before they are replaced. An object that another `needs` must not be deleted; one
+//! that stands `in` another goes with it.
+
+use async_trait::async_trait;
+use state_core::{Address, Json, MutationId, Properties};
+use state_engine::provider::{
+    CreateRequest, DeleteRequest, Diff, DiffRequest, Found, Object, ReadRequest, UpdateRequest,
+};
+use state_engine::{Failure, Provider, Registry};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+pub(crate) const KINDS: [&str; 2] = ["thing", "solo"];
+
+const REPLACING: [&str; 3] = ["fixed", "needs", "in"];
+
+/// How a call goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mood {
+    Well,
+    NotDone,
+    Partial,
+    UnknownBefore,
+    UnknownAfter,
+    PanicBefore,
+    PanicAfter,
+    Hangs,
+}
+
+/// How a call goes, and how often it lets others run before and after its effect.
+pub(crate) type Temper = (Mood, usize, usize);
+
+type Moods = Box<dyn FnMut(&str, &Address) -> Temper + Send>;
+
+/// What there is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Thing {
+    pub(crate) kind: String,
+    pub(crate) address: Address,
+    pub(crate) inputs: Properties,
+    /// It was there before anybody made anything.
+    pub(crate) foreign: bool,
+    /// The call that made it.
+    pub(crate) made_by: Option<MutationId>,
+}
+
+#[derive(Default)]
+struct Inner {
+    things: BTreeMap<String, Thing>,
+    next: u64,
+    calls: Vec<String>,
+    /// Rules that were broken, each with the object that was wronged.
+    broken: Vec<(String, String)>,
+    moods: Option<Moods>,
+    running: usize,
+    most_running: usize,
+}
+
+/// Clones share it.
+#[derive(Clone, Default)]
+pub(crate) struct World {
+    inner: Arc<Mutex<Inner>>,
+}
+
+impl fmt::Debug for World {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("World").finish_non_exhaustive()
+    }
+}
+
+impl World {
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn registry(&self) -> Registry {
+        let mut registry = Registry::new();
+        for kind in KINDS {
+            registry.register(kind, Arc::new(self.clone()));
+        }
+        registry
+    }
+
+    /// From now on calls go like this.
+    pub(crate) fn moods(&self, moods: impl FnMut(&str, &Address) -> Temper + Send + 'static) {
+        self.inner().moods = Some(Box::new(moods));
+    }
+
+    /// From now on all goes well, at once.
+    pub(crate) fn calm(&self) {
+        self.inner().moods = None;
+    }
+
+    pub(crate) fn things(&self) -> BTreeMap<String, Thing> {
+        self.inner().things.clone()
+    }
+
+    /// Makes an object behind everybody's back.
+    pub(crate) fn put(&self, kind: &str, address: &Address, inputs: &Properties, foreign: bool) -> String {
+        let mut inner = self.inner();
+        inner.next += 1;
+        let id = format!("i-{}", inner.next);
+        let thing = Thing {
+            kind: kind.to_owned(),
+            address: address.clone(),
+            inputs: inputs.clone(),
+            foreign,
+            made_by: None,
+        };
+        inner.things.insert(id.clone(), thing);
+        id
+    }
+
+    /// Deletes an object behind everybody's back, with what is in it.
+    pub(crate) fn lose(&self, id: &str) {
+        self.inner().remove(id);
+    }
+
+    /// From now on it gives the ids again that it gave already.
+    pub(crate) fn rewind(&self) {
+        self.inner().next = 0;
+    }
+
+    pub(crate) fn change(&self, id: &str, inputs: Properties) {
+        if let Some(thing) = self.inner().things.get_mut(id) {
+            thing.inputs = inputs;
+        }
+    }
+
+    /// Calls that changed the world so far, as `create a`.
+    pub(crate) fn calls(&self) -> Vec<String> {
+        self.inner().calls.clone()
+    }
+
+    pub(crate) fn forget_calls(&self) {
+        self.inner().calls.clear();
+    }
+
+    /// Rules of the world that were broken since the last time, each with the object that was wronged.
+    pub(crate) fn broken(&self) -> Vec<(String, String)> {
+        std::mem::take(&mut self.inner().broken)
+    }
+
+    pub(crate) fn most_running(&self) -> usize {
+        self.inner().most_running
+    }
+
+    /// A call with an effect: before it, at it, after it.
+    async fn act<T>(
+        &self,
+        what: &str,
+        address: &Address,
+        effect: impl FnOnce(&mut Inner, Mood) -> Result<T, Failure> + Send,
+    ) -> Result<T, Failure> {
+        let (mood, before, after) = {
+            let mut inner = self.inner();
+            inner.running += 1;
+            inner.most_running = inner.most_running.max(inner.running);
+            let moods = inner.moods.as_mut();
+            moods.map_or((Mood::Well, 0, 0), |moods| moods(what, address))
+        };
+        let _running = Running(self.clone());
+        pause(before).await;
+        match mood {
+            Mood::NotDone => {
+                return Err(Failure::not_done(format!(
+                    "the world doesn't {what} {address} today"
+                )));
+            }
+            Mood::UnknownBefore => return Err(Failure::unknown("the line went dead")),
+            Mood::PanicBefore => panic!("made up: before {what} {address}"),
+            Mood::Hangs => std::future::pending().await,
+            _ => {}
+        }
+        let done = {
+            let mut inner = self.inner();
+            inner.calls.push(format!("{what} {address}"));
+            effect(&mut inner, mood)
+        };
+        pause(after).await;
+        match mood {
+            Mood::UnknownAfter => Err(Failure::unknown("the line went dead")),
+            Mood::PanicAfter => panic!("made up: after {what} {address}"),
+            _ => done,
+        }
+    }
+}
+
+struct Running(World);
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.0.inner().running -= 1;
+    }
+}
+
+async fn pause(turns: usize) {
+    for _ in 0..turns {
+        tokio::task::yield_now().await;
+    }
+}
+
+impl Inner {
+    fn remove(&mut self, id: &str) {
+        self.things.remove(id);
+        let inside: Vec<String> = self
+            .things
+            .iter()
+            .filter(|(_, thing)| ids(&thing.inputs, "in").contains(id))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in inside {
+            self.remove(&id);
+        }
+    }
+
+    fn object(&self, id: &str, thing: &Thing) -> Object {
+        let size = thing.inputs.get("size").map_or("null", |size| size.text());
+        let outputs = Json::parse(&format!(r#"{{"id":"{id}","size":{size}}}"#)).unwrap();
+        let mut object = Object::new(id, Properties::new(outputs).unwrap());
+        object.inputs = Some(thing.inputs.clone());
+        object
+    }
+}
+
+/// The ids in an input.
+pub(crate) fn ids(inputs: &Properties, name: &str) -> BTreeSet<String> {
+    let Some(value) = inputs.get(name) else {
+        return BTreeSet::new();
+    };
+    let one = value.as_str().map(String::from);
+    let many = value.elements().into_iter().flatten();
+    one.into_iter()
+        .chain(many.filter_map(|id| id.as_str().map(String::from)))
+        .collect()
+}
+
+#[async_trait]
+impl Provider for World {
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {
+        let mut diff = Diff::changed(Diff::of_inputs(&request.old_inputs, &request.inputs));
+        diff.changed.extend(request.unknown);
+        let replaces = |name: &&String| REPLACING.contains(&name.as_str());
+        diff.replace = diff.changed.iter().filter(replaces).cloned().collect();
+        diff.delete_before_replace = request.kind == "solo";
+        Ok(diff)
+    }
+
+    async fn create(&self, request: CreateRequest) -> Result<Object, Failure> {
+        let CreateRequest {
+            address,
+            kind,
+            inputs,
+            mutation,
+            ..
+        } = request;
+        let named = address.clone();
+        self.act("create", &named, move |inner, mood| {
+            inner.next += 1;
+            let id = format!("i-{}", inner.next);
+            let thing = Thing {
+                kind,
+                address,
+                inputs,
+                foreign: false,
+                made_by: Some(mutation),
+            };
+            let object = inner.object(&id, &thing);
+            inner.things.insert(id, thing);
+            match mood {
+                Mood::Partial => Err(Failure::partial(object, "it is there, but doesn't answer")),
+                _ => Ok(object),
+            }
+        })
+        .await
+    }
+
+    async fn read(&self, request: ReadRequest) -> Result<Found, Failure> {
+        let address = request.key.address.clone();
+        let (mood, before, _) = {
+            let mut inner = self.inner();
+            let moods = inner.moods.as_mut();
+            moods.map_or((Mood::Well, 0, 0), |moods| moods("read", &address))
+        };
+        pause(before).await;
+        match mood {
+            Mood::Well | Mood::Partial | Mood::UnknownAfter | Mood::PanicAfter => {}
+            Mood::PanicBefore => panic!("made up: before read {address}"),
+            Mood::Hangs => std::future::pending().await,
+            Mood::NotDone | Mood::UnknownBefore => return Err(Failure::not_done("nobody answers")),
+        }
+        let inner = self.inner();
+        let found = match &request.id {
+            Some(id) => inner.things.get_key_value(id),
+            None => {
+                let mut all = inner.things.iter();
+                all.find(|(_, thing)| thing.made_by == request.mutation)
+            }
+        };
+        Ok(match found {
+            Some((id, thing)) => Found::Object(inner.object(id, thing)),
+            None => Found::Gone,
+        })
+    }
+
+    async fn update(&self, request: UpdateRequest) -> Result<Object, Failure> {
+        let id = request.id.unwrap_or_default();
+        let inputs = request.inputs;
+        self.act("update", &request.address, move |inner, mood| {
+            let Some(thing) = inner.things.get_mut(&id) else {
+                return Err(Failure::not_done(format!("there is no {id}")));
+            };
+            if mood != Mood::Partial {
+                thing.inputs = inputs;
+            }
+            let thing = thing.clone();
+            let object = inner.object(&id, &thing);
+            match mood {
+                Mood::Partial => Err(Failure::partial(object, "it is half changed")),
+                _ => Ok(object),
+            }
+        })
+        .await
+    }
+
+    async fn delete(&self, request: DeleteRequest) -> Result<(), Failure> {
+        let id = request.id.unwrap_or_default();
+        self.act("delete", &request.key.address, move |inner, mood| {
+            if let (Mood::Partial, Some(thing)) = (mood, inner.things.get(&id)) {
+                let object = inner.object(&id, &thing.clone());
+                return Err(Failure::partial(object, "it doesn't want to go"));
+            }
+            inner.remove(&id);
+            let needing = inner
+                .things
+                .iter()
+                .find(|(_, other)| ids(&other.inputs, "needs").contains(&id));
+            if let Some((other, thing)) = needing {
+                let rule = format!("{id} was deleted, but {other} ({}) needs it", thing.address);
+                let wronged = other.clone();
+                inner.broken.push((rule, wronged));
+            }
+            Ok(())
+        })
+        .await
+    }
+}
