@@ -56,21 +56,8 @@ pub(super) async fn read(context: &Context, args: &Args) -> Result<Source, CliEr
 }
 
 fn understand(clock: &dyn Clock, args: &Args) -> Result<Source, CliError> {
-    let (file, wanted, repair, secrets) = (&*args.file, args.format, args.repair, &args.secrets);
-    let name = if file == Path::new("-") {
-        "stdin".to_owned()
-    } else {
-        file.display().to_string()
-    };
-    let mut bytes = bytes(file).map_err(|source| {
-        CliError::io(name.clone(), &source).with_hint("name a file that can be read, or `-` for stdin")
-    })?;
-    let packing = Packing::of(&bytes);
-    bytes = unpack(bytes).map_err(|error| failed(&name, error))?;
-    let opened = args.opening.open(&name, &bytes)?;
-    let was_encrypted = opened.is_some();
-    bytes = opened.unwrap_or(bytes);
-    refuse_masked(&name, &bytes)?;
+    let Unwrapped { name, bytes, notes } = unwrapped(args)?;
+    let (wanted, repair) = (args.format, args.repair);
     let format = match wanted {
         Wanted::Named(format) => format,
         Wanted::Auto => detect(&bytes).map_err(|error| failed(&name, error))?,
@@ -82,40 +69,16 @@ fn understand(clock: &dyn Clock, args: &Args) -> Result<Source, CliError> {
         import_owned(bytes, format, clock)
     };
     let mut imported = imported.map_err(|error| failed(&name, error))?;
-    if was_encrypted {
-        imported.notes.push(
-            "OpenTofu encrypted the file; here its values are stored by the policy of the stack, and an export \
-             isn't encrypted"
-                .to_owned(),
-        );
-    }
     // Terraform's reader refuses by itself what would break a rule; another look at a large state costs memory.
     if !repair && format != Format::Terraform {
-        verify::check(&*name, &imported.snapshot).map_err(broken)?;
+        let checked = verify::check(&*name, &imported.snapshot);
+        checked.map_err(|error| CliError::from(error).with_hint(REPAIR))?;
     }
-    if secrets.open_secrets {
-        secrets::open(&name, secrets, &mut imported)?;
+    if args.secrets.open_secrets {
+        secrets::open(&name, &args.secrets, &mut imported)?;
     }
-    if let Some(packing) = packing {
-        let note = format!("the file was packed with {packing}; `statectl export` prints it unpacked");
-        imported.notes.push(note);
-    }
-    let pending = imported.snapshot.pending_operations.len();
-    if pending > 0 && imported.foreign.is_some() {
-        let what = count(pending, "operation of the file is", "operations of the file are");
-        imported
-            .notes
-            .push(format!("{what} pending here as well: `statectl pending list`"));
-    } else if pending > 0 {
-        let what = count(
-            pending,
-            "pending operation of the file isn't",
-            "pending operations of the file aren't",
-        );
-        imported
-            .notes
-            .push(format!("{what} taken over: resolve them where they were begun"));
-    }
+    imported.notes.extend(notes);
+    imported.notes.extend(about_pending(&imported));
     if imported.snapshot.invalidated.is_some() {
         imported.notes.push(
             "the file says that its stack wasn't reliable when it was written: compare it with the world"
@@ -129,9 +92,58 @@ fn understand(clock: &dyn Clock, args: &Args) -> Result<Source, CliError> {
     })
 }
 
-/// That a state is understood and breaks rules.
-fn broken(error: state_core::Error) -> CliError {
-    CliError::from(error).with_hint(REPAIR)
+/// The bytes of a state, without what they were packed and encrypted in.
+struct Unwrapped {
+    name: String,
+    bytes: Vec<u8>,
+    notes: Vec<String>,
+}
+
+fn unwrapped(args: &Args) -> Result<Unwrapped, CliError> {
+    let file = &*args.file;
+    let name = if file == Path::new("-") {
+        "stdin".to_owned()
+    } else {
+        file.display().to_string()
+    };
+    let packed = bytes(file).map_err(|source| {
+        CliError::io(name.clone(), &source).with_hint("name a file that can be read, or `-` for stdin")
+    })?;
+    let mut notes = Vec::new();
+    if let Some(packing) = Packing::of(&packed) {
+        notes.push(format!(
+            "the file was packed with {packing}; `statectl export` prints it unpacked"
+        ));
+    }
+    let mut bytes = unpack(packed).map_err(|error| failed(&name, error))?;
+    if let Some(opened) = args.opening.open(&name, &bytes)? {
+        bytes = opened;
+        notes.push(
+            "OpenTofu encrypted the file; here its values are stored by the policy of the stack, and an export \
+             isn't encrypted"
+                .to_owned(),
+        );
+    }
+    refuse_masked(&name, &bytes)?;
+    Ok(Unwrapped { name, bytes, notes })
+}
+
+/// What becomes of the pending operations of a file.
+fn about_pending(imported: &Imported) -> Option<String> {
+    let pending = imported.snapshot.pending_operations.len();
+    if pending == 0 {
+        return None;
+    }
+    if imported.foreign.is_some() {
+        let what = count(pending, "operation of the file is", "operations of the file are");
+        return Some(format!("{what} pending here as well: `statectl pending list`"));
+    }
+    let what = count(
+        pending,
+        "pending operation of the file isn't",
+        "pending operations of the file aren't",
+    );
+    Some(format!("{what} taken over: resolve them where they were begun"))
 }
 
 /// A masked export says so at its beginning: taken back, it would put placeholders in the place of secrets.
