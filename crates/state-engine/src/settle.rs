@@ -18,11 +18,12 @@ use crate::deployment::refresh::as_found;
 use crate::engine::Run;
 use crate::error::Result;
 use crate::event::Event;
-use crate::plan::applied;
+use crate::plan::{applied, without_references_to};
 use crate::provider::{Found, Object};
 use state_core::mutation::Resolution;
 use state_core::{
-    Entry, EntryKey, Error, LogLevel, MutationId, Op, PendingOperation, SharedEntry, UpdateKind, UpdateResult,
+    Dependency, Entry, EntryKey, Error, LogLevel, MutationId, Op, PendingOperation, SharedEntry, State,
+    UpdateKind, UpdateResult,
 };
 use state_manager::{Session, UpdateRequest};
 use std::collections::{BTreeMap, BTreeSet};
@@ -229,7 +230,8 @@ async fn created(
             object.id
         )),
         Ok(Found::Object(object)) => {
-            let mut entry = applied(Entry::clone(meant), &object, caller.clock.now());
+            let meant = without_the_gone(meant, &state);
+            let mut entry = applied(meant, &object, caller.clock.now());
             match &object.inputs {
                 Some(inputs) => entry.inputs = Some(inputs.clone()),
                 // Nobody knows how far it got.
@@ -241,6 +243,21 @@ async fn created(
         Ok(Found::CannotTell) => Verdict::Open("its provider can't tell whether it was made".to_owned()),
         Err(reason) => Verdict::Open(reason),
     }
+}
+
+/// The entry without its references to what went since it was meant to be made.
+fn without_the_gone(meant: &Entry, state: &State) -> Entry {
+    let references = meant.references();
+    let gone = references.filter_map(|reference| match reference.to {
+        Dependency::Entry(address) => Some(address).filter(|it| state.generations(it).next().is_none()),
+        Dependency::Group(_) => None,
+    });
+    let mut entry = without_references_to(meant, &gone.collect());
+    entry.provider = entry.provider.filter(|by| {
+        let mut all = state.generations(&by.address);
+        by.id.is_none() || all.any(|generation| generation.id == by.id)
+    });
+    entry
 }
 
 async fn changed(caller: &Caller, op: Op, old: &SharedEntry, id: Option<String>) -> Verdict {
