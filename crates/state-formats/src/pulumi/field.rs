@@ -106,7 +106,7 @@ pub(super) fn write(entry: &Entry, facts: &EntryFacts, key: &str, out: &mut Stri
     }
 }
 
-/// [`write`], as a value.
+/// [`write()`], as a value.
 pub(super) fn value(entry: &Entry, facts: &EntryFacts, key: &str) -> Option<Json> {
     let mut text = String::new();
     write(entry, facts, key, &mut text);
