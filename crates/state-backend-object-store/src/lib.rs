@@ -62,6 +62,7 @@ mod collection;
 mod entropy;
 mod etags;
 mod failure;
+mod fetched;
 mod fold;
 mod layout;
 mod names;

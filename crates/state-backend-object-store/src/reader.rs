@@ -1,7 +1,8 @@
 //! Reads the journal of a stack, without a lock: head first, then all slots at once.
 //!
 //! ```text
-//!  head ──► fold, if it names one ─┐
+//!  head ──► the base's snapshot, for who asks for it next
+//!       ├─► fold, if it names one ─┐
 //!       ├─► list ──► slot, slot, … ┴─► the next slot, until there is none
 //!       └─► the frame before the first one, when nothing else tells the chain there
 //! ```
@@ -10,10 +11,12 @@
 //! one piece from the head's base on is a state that existed. When something is missing it looks at the head again: if
 //! that changed, a collection was quicker, and it starts over; if not, the journal is damaged.
 
+use crate::fetched::Fetched;
 use crate::layout::{JournalName, MAX_FRAME};
 use crate::objects::Found;
 use crate::stack::{Seen, Stack};
 use bytes::Bytes;
+use futures_util::future::join;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use state_core::backend::{Anchors, JournalView, Tail};
 use state_core::head::Fold;
@@ -33,10 +36,23 @@ pub(crate) struct Walked {
 }
 
 /// Head and journal of one moment.
-pub(crate) async fn read_journal(stack: &Stack, from: Option<Slot>) -> Result<JournalView> {
+///
+/// From the head's base on its snapshot is needed too: it is fetched at the same time.
+pub(crate) async fn read_journal(
+    stack: &Stack,
+    from: Option<Slot>,
+    fetched: &Fetched,
+) -> Result<JournalView> {
     let mut seen = stack.head().await?;
     for _ in 0..ATTEMPTS {
-        let result = walk(stack, &seen.head, from).await;
+        let result = match from {
+            Some(_) => walk(stack, &seen.head, from).await,
+            None => {
+                join(walk(stack, &seen.head, from), fetched.fetch(stack, &seen.head))
+                    .await
+                    .0
+            }
+        };
         match result {
             // Nobody of a later epoch has written: no takeover in between, or none that matters yet.
             Ok(walked) if walked.epoch <= seen.head.epoch => return Ok(view(seen, walked)),

@@ -3,6 +3,7 @@
 use crate::adoption::adopt_stack;
 use crate::collection::pieces;
 use crate::etags::UnquotedEtags;
+use crate::fetched::Fetched;
 use crate::layout::{LAYOUT, Layout, MAX_DOCUMENT, MAX_OBJECT, Proved, Tree};
 use crate::names;
 use crate::objects::{Created, Found, Objects};
@@ -44,6 +45,7 @@ pub struct ObjectBackend {
     /// Empty until the store was looked for.
     found: Arc<OnceCell<Known>>,
     watch: Watch,
+    fetched: Fetched,
 }
 
 /// A store that is there.
@@ -65,6 +67,7 @@ impl ObjectBackend {
             opening,
             found: Arc::default(),
             watch: Watch::default(),
+            fetched: Fetched::default(),
         }
     }
 
@@ -204,6 +207,9 @@ impl Backend for ObjectBackend {
     async fn read(&self, lineage: Lineage, name: &ObjectName) -> Result<Bytes> {
         let stack = self.stack(lineage).await?;
         let path = stack.branch.object(name);
+        if let Some(bytes) = self.fetched.take(&path) {
+            return Ok(bytes);
+        }
         match stack.objects.read(&path, MAX_OBJECT).await? {
             Some(found) => Ok(found.bytes),
             None => Err(Error::not_found(self.objects.shown(&path))),
@@ -222,7 +228,8 @@ impl Backend for ObjectBackend {
     }
 
     async fn read_journal(&self, lineage: Lineage, from: Option<Slot>) -> Result<JournalView> {
-        read_journal(&self.stack(lineage).await?, from).await
+        let stack = self.stack(lineage).await?;
+        read_journal(&stack, from, &self.fetched).await
     }
 
     async fn acquire(&self, lineage: Lineage, request: &Acquire) -> Result<Acquired> {
@@ -238,6 +245,12 @@ impl Backend for ObjectBackend {
             }
         }));
         receive.await.unwrap_or_else(|_| Err(stack.lost()))
+    }
+
+    async fn time(&self, lineage: Lineage) -> Result<Option<i64>> {
+        let stack = self.stack(lineage).await?;
+        let mark = Nonce::random(&*self.options().entropy).to_string();
+        stack.time(mark.into()).await.map(Some)
     }
 
     async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus> {

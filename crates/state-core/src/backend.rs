@@ -104,6 +104,12 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Who holds the writer lock.
     async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus>;
 
+    /// The store's own time, in milliseconds since 1970: for graces that writers of several machines share. None, the
+    /// default, for a store that goes by the clock of the machine that asks.
+    async fn time(&self, _lineage: Lineage) -> Result<Option<i64>> {
+        Ok(None)
+    }
+
     /// What is stored of a stack, piece by piece: all its objects, and what of its journal lies wholly before a slot
     /// at which a segment begins, as far as it can be deleted. In no particular order.
     ///

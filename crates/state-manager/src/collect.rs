@@ -153,7 +153,7 @@ impl Session {
         let _alone = self.storing().write().await;
         let stack = self.stack();
         let survey = Survey::of(stack).await?;
-        let now = self.now();
+        let now = store_time(stack).await?;
         let plan = Plan::new(stack, &survey, retention, &now).await?;
         delete(self.writer(), &plan.earlier).await?;
         if let Some(cut) = plan.cut {
@@ -171,6 +171,16 @@ impl Session {
         }
         Ok(plan.report)
     }
+}
+
+/// The time by which a grace is measured: the store's, if it has one.
+async fn store_time(stack: &Stack) -> Result<Timestamp> {
+    let told = stack.backend().time(stack.lineage()).await?;
+    let understood = told.and_then(|told| jiff::Timestamp::from_millisecond(told).ok());
+    Ok(match understood {
+        Some(time) => Timestamp::new(time.to_string()),
+        None => stack.environment().clock.now(),
+    })
 }
 
 /// The swap that drops. A base below the floor would lead readers to what is gone, so it moves up: the state there is
