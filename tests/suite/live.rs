@@ -68,6 +68,8 @@ fn statectl(arguments: &[&str]) -> Command {
     }
     // Nobody's settings.
     command.env("XDG_CONFIG_HOME", std::env::temp_dir().join("no-settings"));
+    // And nobody's memory: a port may have been another server's.
+    command.env("XDG_STATE_HOME", "").env("HOME", "");
     command
 }
 

@@ -89,6 +89,7 @@ fn peak(folder: &Path, policy: &str, arguments: &[&str]) -> Option<u64> {
         .env_remove("STATECTL_IDENTITY")
         .env_remove("STATECTL_PASSPHRASE")
         .env("XDG_CONFIG_HOME", folder.join("settings"))
+        .env("XDG_STATE_HOME", folder.join("seen"))
         .env("STATECTL_POLICY", policy)
         .stdout(Stdio::null())
         .output()

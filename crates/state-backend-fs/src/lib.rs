@@ -16,6 +16,8 @@
 //!   snapshots/<slot:020>-<digest16>.json.zst                                        made once
 //!   updates/<serial:020>-<rev16>.json                                               made once
 //!   logs/<serial:020>.jsonl.zst                                                     made once
+//!   keys/<number:020>-<key-id>.age                                                  made once
+//! outputs/<lineage>/<serial:020>.json   for those who may read nothing else         made once
 //! ```
 //!
 //! Files are for their owner alone (0600, folders 0700), and no symbolic link below the root is followed. Files

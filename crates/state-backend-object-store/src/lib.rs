@@ -14,6 +14,7 @@
 //!   journal/<slot:020>-<slot:020>-<digest16>   many of them in one object           made once
 //!   snapshots/<slot:020>-<digest16>.json.zst                                        made once
 //!   keys/, updates/, logs/                                                          made once
+//! outputs/<lineage>/<serial:020>.json   for those who may read nothing else         made once
 //! ```
 //!
 //! The store must be able to do two things: create an object and fail if it is there, and replace one and fail if

@@ -85,12 +85,12 @@ pub(crate) fn reach(context: &Context, url: &str, opening: Opening) -> state_cor
         Opening::Existing => Stacks::open_with(&registry, &store, environment)?,
         Opening::Create => Stacks::create_with(&registry, &store, environment)?,
     };
-    Ok(with_memory(context, with_keys(context, stacks)))
+    Ok(with_memory(context, with_keys(context, stacks), url))
 }
 
 /// The store, for who remembers what they saw of it.
-fn with_memory(context: &Context, stacks: Stacks) -> Stacks {
-    match witness::of(context, &stacks.url()) {
+fn with_memory(context: &Context, stacks: Stacks, asked: &str) -> Stacks {
+    match witness::of(context, &stacks.url(), asked) {
         Some(witness) => stacks.with_witness(witness),
         None => stacks,
     }

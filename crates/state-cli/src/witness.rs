@@ -27,9 +27,29 @@ pub(crate) struct FileWitness {
     complained: AtomicBool,
 }
 
-/// The memory for the store at a URL; none for who has no home.
-pub(crate) fn of(context: &Context, url: &str) -> Option<Arc<FileWitness>> {
-    let store = identity_of(url);
+/// What tells stores with one URL apart: where a parameter, a flag or the environment says that they are.
+const WHERE: [(&str, &[&str]); 2] = [
+    (
+        "endpoint",
+        &[
+            "AWS_ENDPOINT_URL_S3",
+            "AWS_ENDPOINT_URL",
+            "AZURE_STORAGE_ENDPOINT",
+        ],
+    ),
+    ("account", &["AZURE_STORAGE_ACCOUNT_NAME"]),
+];
+
+/// The memory for a store; none for who has no home. `asked` is how the user named it, with parameters.
+pub(crate) fn of(context: &Context, url: &str, asked: &str) -> Option<Arc<FileWitness>> {
+    let mut store = identity_of(url);
+    if !store.starts_with("file://") {
+        for (field, variables) in WHERE {
+            let place = given(context, asked, field)
+                .or_else(|| variables.iter().find_map(|name| std::env::var(name).ok()));
+            store.push_str(&format!("\n{field} {}", place.unwrap_or_default()));
+        }
+    }
     let folder = state_folder()?
         .join("statectl/seen")
         .join(Digest::of(store.as_bytes()).short());
@@ -39,6 +59,23 @@ pub(crate) fn of(context: &Context, url: &str) -> Option<Arc<FileWitness>> {
         quiet: context.global.json,
         complained: AtomicBool::new(false),
     }))
+}
+
+/// A value of the store's configuration, as the command line or the URL says it.
+fn given(context: &Context, asked: &str, field: &str) -> Option<String> {
+    let flag = context
+        .global
+        .backend_config
+        .iter()
+        .rfind(|config| config.key == field);
+    if let Some(flag) = flag {
+        return Some(flag.value.clone());
+    }
+    let (_, parameters) = asked.split_once('?')?;
+    let mut pairs = parameters.split('&').filter_map(|pair| pair.split_once('='));
+    pairs
+        .find(|(key, _)| *key == field)
+        .map(|(_, value)| value.to_owned())
 }
 
 /// The same for all ways to write the place of one store, as far as that can be told.

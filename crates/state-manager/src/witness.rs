@@ -140,7 +140,8 @@ impl Witness for ProcessWitness {
 }
 
 /// The head must name the key that the client knows, or one that it vouches for. `key` is the head's, if it is at
-/// hand: without it a new key can't be told from a stranger's, and nothing of what it seals can be read either.
+/// hand: who can't open it reads on where nobody here can tell whether it was vouched for, and sees nothing of what it
+/// seals.
 ///
 /// # Errors
 /// `Distrusted`.
@@ -152,8 +153,13 @@ pub(crate) async fn require_key(stack: &Stack, head: &Head, key: Option<&dyn Sta
         let reason = format!("it was sealed with key {pinned}, and now it says that it is plain");
         return Err(distrusted(stack, reason));
     };
-    if now == pinned || key.is_none() || is_endorsed(stack, head, pinned, now).await? {
+    if now == pinned {
         return Ok(());
+    }
+    match endorsement(stack, head, pinned, now).await? {
+        Endorsement::Given => return Ok(()),
+        Endorsement::Unknown if key.is_none() => return Ok(()),
+        Endorsement::Unknown | Endorsement::Missing => {}
     }
     let reason = format!(
         "its data key is {now} now, and nobody who had {pinned} vouched for it: the key was changed by somebody without it"
@@ -168,11 +174,20 @@ async fn pinned(stack: &Stack) -> Result<Option<KeyId>> {
     }
 }
 
-/// Whether each key from the pinned one on vouched for the next, up to the one in use. A link that can't be checked,
-/// because nobody here opens its key, vouches for nothing.
-async fn is_endorsed(stack: &Stack, head: &Head, pinned: KeyId, now: KeyId) -> Result<bool> {
+/// What is known of the way from the pinned key to the one in use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Endorsement {
+    /// Each key vouched for the next.
+    Given,
+    /// Nobody here opens a key on the way.
+    Unknown,
+    /// A link isn't there, or wasn't made with the key before.
+    Missing,
+}
+
+async fn endorsement(stack: &Stack, head: &Head, pinned: KeyId, now: KeyId) -> Result<Endorsement> {
     let Some(keys) = &head.keys else {
-        return Ok(false);
+        return Ok(Endorsement::Missing);
     };
     let mut vouched = pinned;
     for link in &keys.succession {
@@ -180,15 +195,18 @@ async fn is_endorsed(stack: &Stack, head: &Head, pinned: KeyId, now: KeyId) -> R
             continue;
         }
         let old = match keys::unwrap(stack, link.old).await {
-            Err(Error::Sealed { .. }) => return Ok(false),
+            Err(Error::Sealed { .. }) => return Ok(Endorsement::Unknown),
             other => other?,
         };
         if old.endorse(link.new, link.generation) != link.endorsement {
-            return Ok(false);
+            return Ok(Endorsement::Missing);
         }
         vouched = link.new;
     }
-    Ok(vouched == now)
+    Ok(match vouched == now {
+        true => Endorsement::Given,
+        false => Endorsement::Missing,
+    })
 }
 
 /// Compares where the stack is with where it was, and remembers it if it has only gone on. What comes back is how it

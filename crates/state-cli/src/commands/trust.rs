@@ -53,7 +53,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         return Err(CliError::new(ExitCode::NotFound, object, "it has no stack yet"));
     };
     let object = format!("stack {}", name.short());
-    let Some(witness) = witness::of(context, &stacks.url()) else {
+    let Some(witness) = witness::of(context, &stacks.url(), &place.url) else {
         let message = "there is no home folder to remember anything in";
         return Err(CliError::new(ExitCode::Failed, object, message)
             .with_hint("set XDG_STATE_HOME to a folder of yours"));

@@ -35,7 +35,7 @@ fn lock_key(lineage: Lineage) -> String {
 }
 
 pub(crate) fn object_key(lineage: Lineage, name: &ObjectName) -> String {
-    format!("stacks/{lineage}/{name}")
+    format!("{}/{}", name.kind().path(lineage), name.file_name())
 }
 
 impl ShelfBackend {

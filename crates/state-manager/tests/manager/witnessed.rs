@@ -66,6 +66,11 @@ impl Client {
         }
     }
 
+    async fn refused_to_read(&self, what: &str) {
+        let error = self.read().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Distrusted, "{what}: {error}");
+    }
+
     /// Shows it, says that it went back, and doesn't write.
     async fn reports(&self, what: &str) {
         assert!(self.read().await.unwrap().is_some(), "{what}");
@@ -230,6 +235,38 @@ async fn a_key_of_a_stranger_is_not_followed_whatever_they_make_up_for_it() {
     }
     put_in_place(&root, &honest);
     client.write().await.unwrap();
+
+    // Nor is it shown to those who can't open it, as long as they open the one before.
+    let eve = generate_identity();
+    let provider = strangers_keys(&eve);
+    let strange = provider.generate(lineage).unwrap();
+    change_head(&root, lineage, |head| {
+        head.key_id = Some(strange.id());
+        head.sign(&*strange);
+    });
+    client.refused_to_read("a stranger's key for somebody else").await;
+}
+
+#[tokio::test]
+async fn who_was_removed_goes_on_to_read_what_needs_no_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path().join("store");
+    let (anna, bob) = (generate_identity(), generate_identity());
+    make(&root, 1, keys(1, &anna)).await;
+    let (client, removed) = (Client::of(&root, &anna), Client::of(&root, &bob));
+    let stack = client.stack().await.unwrap();
+    let of_bob = [bob.recipient().to_owned()];
+    stack.add_recipients("add", &of_bob).await.unwrap();
+    removed.write().await.unwrap();
+    for _ in 0..2 {
+        let without = Rekey {
+            recipients: Some(vec![anna.recipient().to_owned()]),
+            ..Rekey::default()
+        };
+        stack.rekey("remove", without).await.unwrap();
+        assert_eq!(removed.read().await.unwrap(), None);
+        assert_eq!(removed.write().await.unwrap_err().kind(), ErrorKind::Sealed);
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use super::{Bench, Verdict, ensure, ensure_fails};
 use crate::backend::{ObjectKind, ObjectName};
 use crate::counter::{Serial, Slot};
-use crate::digest::Digest;
+use crate::digest::{Digest, KeyId};
 use crate::error::ErrorKind;
 use crate::revision::RevisionId;
 use bytes::Bytes;
@@ -49,33 +49,34 @@ pub async fn objects_are_created_once(bench: &Bench<'_>) -> Verdict {
 pub async fn objects_are_listed_by_kind_in_order(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
-    let mut snapshots = Vec::new();
-    let mut updates = Vec::new();
-    let mut logs = Vec::new();
+    let mut there = Vec::new();
     for number in [10, 9, 100, 0, u64::MAX] {
         let digest = Digest::of(&number.to_be_bytes());
-        snapshots.push(snapshot(number, &number.to_be_bytes()));
-        updates.push(ObjectName::Update(RevisionId::new(Serial(number), &digest)));
-        logs.push(ObjectName::Log(Serial(number)));
+        let key = std::array::from_fn(|at| digest.as_bytes()[at]);
+        there.push(snapshot(number, &number.to_be_bytes()));
+        there.push(ObjectName::Update(RevisionId::new(Serial(number), &digest)));
+        there.push(ObjectName::Log(Serial(number)));
+        there.push(ObjectName::Outputs(Serial(number)));
+        there.extend(KeyId::from_bytes(key).map(|id| ObjectName::Key { number, id }));
     }
-    for name in snapshots.iter().chain(&updates).chain(&logs) {
+    for name in &there {
         held.writer.create(name, Bytes::from(name.to_string())).await?;
     }
-    snapshots.sort();
-    updates.sort();
-    logs.sort();
-    ensure(
-        bench.backend.list(lineage, ObjectKind::Snapshot).await? == snapshots,
-        "the list of snapshots isn't all of them, sorted",
-    )?;
-    ensure(
-        bench.backend.list(lineage, ObjectKind::Update).await? == updates,
-        "the list of updates isn't all of them, sorted",
-    )?;
-    ensure(
-        bench.backend.list(lineage, ObjectKind::Log).await? == logs,
-        "the list of logs isn't all of them, sorted",
-    )
+    there.sort();
+    for kind in ObjectKind::ALL {
+        let expected: Vec<_> = there.iter().filter(|name| name.kind() == kind).cloned().collect();
+        ensure(
+            bench.backend.list(lineage, kind).await? == expected,
+            &format!("the list of {} isn't all of them, sorted", kind.folder()),
+        )?;
+        for name in &expected {
+            ensure(
+                bench.backend.read(lineage, name).await? == name.to_string(),
+                "an object reads back otherwise",
+            )?;
+        }
+    }
+    Ok(())
 }
 
 /// One stack's objects aren't another's.
