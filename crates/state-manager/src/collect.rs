@@ -21,7 +21,7 @@ use crate::stack::Stack;
 use retention::{after, has_passed};
 use state_core::backend::{Piece, PieceName};
 use state_core::head::Collection;
-use state_core::{Error, Head, Nonce, Result, RevisionId, Timestamp, Writer};
+use state_core::{Error, ErrorKind, Head, Nonce, Result, RevisionId, Timestamp, Writer};
 use std::time::Duration;
 use survey::{Cut, Survey};
 
@@ -132,7 +132,11 @@ impl Stack {
     /// `Unsupported` by a store that can't delete; `Corrupt` when stored bytes are damaged.
     pub async fn plan_collection(&self, retention: &Retention) -> Result<CollectionReport> {
         let survey = Survey::of(self).await?;
-        let now = self.environment().clock.now();
+        // Who may only read can't ask a store what time it is.
+        let now = match store_time(self).await {
+            Err(error) if error.kind() == ErrorKind::Denied => self.environment().clock.now(),
+            other => other?,
+        };
         Ok(Plan::new(self, &survey, retention, &now).await?.report)
     }
 }

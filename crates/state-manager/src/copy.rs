@@ -8,7 +8,7 @@ use crate::horizon::{Horizon, whole_journal};
 use crate::stack::Stack;
 use crate::stacks::Stacks;
 use state_core::backend::{JournalView, NamePointer, NameTarget, ObjectKind, ObjectName, Tail};
-use state_core::{Backend, Digest, Error, ErrorKind, Lineage, Nonce, Result, StackName};
+use state_core::{Backend, Digest, Error, ErrorKind, Head, Lineage, Nonce, Result, StackName};
 use std::collections::BTreeMap;
 
 /// What a copy brought over.
@@ -149,6 +149,7 @@ async fn read(from: &dyn Backend, lineage: Lineage, to: Option<&dyn Backend>) ->
             }
         }
     }
+    require_bases(&view.head, &objects)?;
     Ok(Whole {
         view,
         before: Tail {
@@ -157,6 +158,25 @@ async fn read(from: &dyn Backend, lineage: Lineage, to: Option<&dyn Backend>) ->
         },
         objects,
     })
+}
+
+/// The snapshots from which replay begins must be among the objects: without them the journal leads nowhere.
+fn require_bases(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<()> {
+    let collected = head.collection.as_ref().map(|collection| &collection.base);
+    let bases = [Some(&head.base), head.rev_base.as_ref(), collected]
+        .into_iter()
+        .flatten();
+    let named = bases.filter_map(|base| base.snapshot.as_ref());
+    let missing = named
+        .map(|snapshot| snapshot.object())
+        .find(|name| !objects.contains_key(name));
+    match missing {
+        Some(name) => {
+            let object = format!("stack {}: {name}", head.lineage);
+            Err(Error::corrupt(object, 0, "the head names it, and it is missing"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The chain covers every byte of the journal. One that was there before may have gone on, here or there.

@@ -140,3 +140,44 @@ async fn a_session_that_is_cut_off_past_its_lease_is_fenced_and_what_it_began_is
     assert_eq!(names(&second).await, ["b"]);
     assert_eq!(second.tip().await.unwrap().state.pending().count(), 1);
 }
+
+#[tokio::test]
+async fn a_grace_is_measured_by_the_stores_clock_whatever_the_machines_say() {
+    let store = store();
+    let retention = {
+        let mut retention = state_manager::Retention::default();
+        retention.keep_for = Duration::ZERO;
+        retention.keep_last = 1;
+        retention
+    };
+    let clocks = [Duration::ZERO, Duration::from_secs(400 * 24 * 60 * 60)];
+    let mut waiting = Vec::new();
+    for (seed, elapsed) in (1..).zip(clocks) {
+        let clock = ManualClock::new();
+        clock.set(elapsed);
+        let machine = Environment {
+            clock: Arc::new(clock),
+            ..environment(seed)
+        };
+        let stacks = Stacks::new(Arc::new(backend(&store)), machine);
+        let name = "shop".parse().unwrap();
+        let stack = match stacks.get(&name).await.unwrap() {
+            Some(stack) => stack,
+            None => {
+                let stack = stacks.new_stack_with(&name, Policy::Plaintext).await.unwrap();
+                deploy(&stack, &["a"]).await;
+                deploy(&stack, &["b"]).await;
+                stack
+            }
+        };
+        let session = stack.lock("gc").await.unwrap();
+        let collected = session.collect(&retention).await.unwrap();
+        session.close().await.unwrap();
+        assert_eq!(
+            collected.deleted.files, 0,
+            "the grace isn't over by the store's clock"
+        );
+        waiting.push(collected.waiting.unwrap().until);
+    }
+    assert_eq!(waiting[0], waiting[1], "one moment for both machines");
+}
