@@ -4,7 +4,7 @@ use crate::adoption::adopt_stack;
 use crate::collection::pieces;
 use crate::etags::UnquotedEtags;
 use crate::fetched::Fetched;
-use crate::layout::{LAYOUT, Layout, MAX_DOCUMENT, MAX_OBJECT, Proved, Tree};
+use crate::layout::{LAYOUT, LONGEST_LEASE, Layout, MAX_DOCUMENT, MAX_OBJECT, Proved, Tree};
 use crate::names;
 use crate::objects::{Created, Found, Objects};
 use crate::options::Options;
@@ -60,7 +60,8 @@ struct Known {
 impl ObjectBackend {
     /// A store of stacks under the prefix that the options name. Nothing is asked before it is first used: then it must
     /// be there, or is made. Before it is made it is tried: one that can't keep the contract is refused.
-    pub fn new(store: Arc<dyn ObjectStore>, options: Options, opening: Opening) -> Self {
+    pub fn new(store: Arc<dyn ObjectStore>, mut options: Options, opening: Opening) -> Self {
+        options.lease = options.lease.min(LONGEST_LEASE);
         Self {
             tree: Tree::of(&options),
             objects: Objects::new(store, options),
