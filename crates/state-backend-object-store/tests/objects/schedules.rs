@@ -76,6 +76,7 @@ async fn schedule(seed: u64) -> (usize, usize) {
 }
 
 /// What became of the frames of these schedules: how many ran, were acknowledged, are unknown.
+#[expect(clippy::print_stdout, reason = "a test that fails says how to replay it")]
 async fn schedules(seeds: impl Iterator<Item = usize>) -> (usize, usize, usize) {
     let (mut run, mut acknowledged, mut unknown) = (0, 0, 0);
     for seed in seeds {
