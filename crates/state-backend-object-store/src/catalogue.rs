@@ -8,6 +8,7 @@ mod gcs;
 #[cfg(feature = "aws")]
 mod s3;
 
+use crate::layout::LONGEST_LEASE;
 use crate::options::Options;
 use crate::store::ObjectBackend;
 use object_store::path::Path;
@@ -105,12 +106,16 @@ fn open(
     let mut options = Options::new(url, prefix);
     let lease = request.configuration.integer("lease").unwrap_or(60);
     match u64::try_from(lease) {
-        Ok(seconds) if seconds >= SHORTEST_LEASE => {
+        Ok(seconds) if (SHORTEST_LEASE..=LONGEST_LEASE.as_secs()).contains(&seconds) => {
             options.lease = Duration::from_secs(seconds);
             options.renewal = options.lease / 4;
             options.margin = options.lease / 6;
         }
-        _ => return Err(invalid(&format!("`lease` is {SHORTEST_LEASE} seconds or more"))),
+        _ => {
+            let longest = LONGEST_LEASE.as_secs();
+            let reason = format!("`lease` is {SHORTEST_LEASE} to {longest} seconds");
+            return Err(invalid(&reason));
+        }
     }
     Ok(Arc::new(ObjectBackend::new(store, options, request.opening)))
 }
@@ -140,16 +145,22 @@ fn install_tls() {
 /// Whether an endpoint may be spoken to without TLS: only on this machine.
 ///
 /// # Errors
-/// `Invalid` for one elsewhere.
+/// `Invalid` for one elsewhere, and for one with a name or a password in it, which messages would show.
 fn is_plain(object: &str, endpoint: Option<&str>) -> Result<bool> {
-    let Some(rest) = endpoint.and_then(|endpoint| endpoint.strip_prefix("http://")) else {
+    let endpoint = endpoint.unwrap_or_default();
+    // Anywhere: where a name ends depends on who reads it.
+    if endpoint.contains('@') {
+        let reason =
+            "an endpoint holds no `@`, no name and no password; credentials have fields of their own";
+        return Err(Error::invalid(object, reason));
+    }
+    let Some(rest) = endpoint.strip_prefix("http://") else {
         return Ok(false);
     };
     let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    let host = match host.strip_prefix('[') {
+    let host = match authority.strip_prefix('[') {
         Some(v6) => v6.split(']').next().unwrap_or_default(),
-        None => host.split(':').next().unwrap_or_default(),
+        None => authority.split(':').next().unwrap_or_default(),
     };
     let is_loopback = host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback());
     if is_loopback || host == "localhost" {

@@ -23,7 +23,7 @@ pub(crate) const MAX_OBJECT: u64 = 1 << 30;
 pub(crate) const MAX_FRAME: u64 = (MAX_PAYLOAD + MAX_OVERHEAD) as u64;
 
 /// The longest lease that is believed, whatever a document says.
-const LONGEST_LEASE: Duration = Duration::from_secs(60 * 60);
+pub(crate) const LONGEST_LEASE: Duration = Duration::from_secs(60 * 60);
 
 /// What stands in `format`. Fields of later layouts are ignored, so that their number can be told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

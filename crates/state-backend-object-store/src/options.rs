@@ -16,7 +16,8 @@ pub struct Options {
     pub url: String,
     /// Under which path everything stands; the root of the bucket if it is empty.
     pub prefix: Path,
-    /// How long a writer that is silent keeps its stack: a minute.
+    /// How long a writer that is silent keeps its stack: a minute. An hour at most: others believe
+    /// no longer one.
     pub lease: Duration,
     /// How often a writer says that it is there: every 15 seconds. Stores that allow one write a second on one name
     /// bear this.

@@ -294,7 +294,7 @@ impl Owner {
             };
             let sent = self.stack.objects.options.clock.elapsed();
             let lease = Lease {
-                renewals: held.lease.renewals + 1,
+                renewals: held.lease.renewals.saturating_add(1),
                 ..held.lease
             };
             let path = self.stack.branch.lease();

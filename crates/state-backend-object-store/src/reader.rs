@@ -12,7 +12,7 @@
 //! that changed, a collection was quicker, and it starts over; if not, the journal is damaged.
 
 use crate::fetched::Fetched;
-use crate::layout::{JournalName, MAX_FRAME};
+use crate::layout::{JournalName, MAX_FRAME, MAX_OBJECT};
 use crate::objects::Found;
 use crate::stack::{Seen, Stack};
 use bytes::Bytes;
@@ -177,7 +177,7 @@ impl Walk<'_> {
     /// Takes the frames of a fold. If it isn't there, the slots are.
     async fn take_fold(&mut self, fold: &Fold) -> Result<()> {
         let path = self.stack.branch.in_journal(&JournalName::of_fold(fold));
-        let most = fold.length;
+        let most = fold.length.min(MAX_OBJECT);
         let Some(found) = self.stack.objects.read(&path, most).await? else {
             return Ok(());
         };

@@ -4,7 +4,7 @@ use crate::adoption::adopt_stack;
 use crate::collection::pieces;
 use crate::etags::UnquotedEtags;
 use crate::fetched::Fetched;
-use crate::layout::{LAYOUT, Layout, MAX_DOCUMENT, MAX_OBJECT, Proved, Tree};
+use crate::layout::{LAYOUT, LONGEST_LEASE, Layout, MAX_DOCUMENT, MAX_OBJECT, Proved, Tree};
 use crate::names;
 use crate::objects::{Created, Found, Objects};
 use crate::options::Options;
@@ -44,6 +44,8 @@ pub struct ObjectBackend {
     opening: Opening,
     /// Empty until the store was looked for.
     found: Arc<OnceCell<Known>>,
+    /// Empty until something is written.
+    proven: Arc<OnceCell<Objects>>,
     watch: Watch,
     fetched: Fetched,
 }
@@ -55,17 +57,22 @@ struct Known {
     objects: Objects,
     /// Whether it was made by this handle.
     made: bool,
+    /// What `format` holds, if it was found and doesn't say that the store was proved.
+    unproved: Option<Found>,
 }
 
 impl ObjectBackend {
     /// A store of stacks under the prefix that the options name. Nothing is asked before it is first used: then it must
-    /// be there, or is made. Before it is made it is tried: one that can't keep the contract is refused.
-    pub fn new(store: Arc<dyn ObjectStore>, options: Options, opening: Opening) -> Self {
+    /// be there, or is made. Before it is made it is tried: one that can't keep the contract is refused. So is one that
+    /// was made without, before this handle first writes to it.
+    pub fn new(store: Arc<dyn ObjectStore>, mut options: Options, opening: Opening) -> Self {
+        options.lease = options.lease.min(LONGEST_LEASE);
         Self {
             tree: Tree::of(&options),
             objects: Objects::new(store, options),
             opening,
             found: Arc::default(),
+            proven: Arc::default(),
             watch: Watch::default(),
             fetched: Fetched::default(),
         }
@@ -89,7 +96,7 @@ impl ObjectBackend {
     async fn find_or_make(&self) -> Result<Known> {
         let path = self.tree.format();
         if let Some(found) = self.objects.impatient().read(&path, MAX_DOCUMENT).await? {
-            return Ok(self.known(&self.layout(&found)?, false));
+            return self.known_as_found(found);
         }
         if self.opening == Opening::Existing {
             return Err(Error::not_found(format!("state store {}", self.url())));
@@ -99,19 +106,57 @@ impl ObjectBackend {
             proved: self.prove().await?,
         };
         match self.objects.create(&path, &layout.encode().into()).await? {
-            Created::Ours(_) => Ok(self.known(&layout, true)),
-            Created::Taken(found) => Ok(self.known(&self.layout(&found)?, false)),
+            Created::Ours(_) => Ok(Known {
+                objects: self.as_proved(layout.proved),
+                made: true,
+                unproved: None,
+            }),
+            Created::Taken(found) => self.known_as_found(found),
         }
     }
 
-    fn known(&self, layout: &Layout, made: bool) -> Known {
-        let objects = match layout.proved {
+    fn known_as_found(&self, found: Found) -> Result<Known> {
+        let proved = self.layout(&found)?.proved;
+        Ok(Known {
+            objects: self.as_proved(proved),
+            made: false,
+            unproved: proved.is_none().then_some(found),
+        })
+    }
+
+    /// With what the endpoint needs around it.
+    fn as_proved(&self, proved: Option<Proved>) -> Objects {
+        match proved {
             Some(Proved { unquoted_etags: true }) => {
                 self.objects.over(|store| Arc::new(UnquotedEtags::new(store)))
             }
             _ => self.objects.clone(),
+        }
+    }
+
+    /// For what writes. A store that was made without a proof is proved first, and says so from then on.
+    async fn writable(&self) -> Result<&Objects> {
+        let known = self.find().await?;
+        let Some(found) = &known.unproved else {
+            return Ok(&known.objects);
         };
-        Known { objects, made }
+        self.proven.get_or_try_init(|| self.prove_late(found)).await
+    }
+
+    async fn prove_late(&self, found: &Found) -> Result<Objects> {
+        let proved = self.prove().await?;
+        let objects = self.as_proved(proved);
+        if proved.is_some() {
+            let layout = Layout {
+                layout: LAYOUT,
+                proved,
+            };
+            // Whoever changed it meanwhile proved the store too.
+            objects
+                .swap(&self.tree.format(), &layout.encode().into(), found)
+                .await?;
+        }
+        Ok(objects)
     }
 
     /// Tries the store before the first write to it.
@@ -159,6 +204,11 @@ impl ObjectBackend {
         let objects = self.find().await?.objects.clone();
         Ok(Stack::new(objects, &self.tree, lineage))
     }
+
+    async fn writable_stack(&self, lineage: Lineage) -> Result<Stack> {
+        let objects = self.writable().await?.clone();
+        Ok(Stack::new(objects, &self.tree, lineage))
+    }
 }
 
 impl fmt::Debug for ObjectBackend {
@@ -193,11 +243,11 @@ impl Backend for ObjectBackend {
         expected: Option<Nonce>,
         pointer: &NamePointer,
     ) -> Result<()> {
-        names::swap(&self.find().await?.objects, &self.tree, name, expected, pointer).await
+        names::swap(self.writable().await?, &self.tree, name, expected, pointer).await
     }
 
     async fn create_stack(&self, head: &Head) -> Result<()> {
-        self.stack(head.lineage).await?.create(head).await
+        self.writable_stack(head.lineage).await?.create(head).await
     }
 
     async fn read_head(&self, lineage: Lineage) -> Result<Head> {
@@ -233,7 +283,7 @@ impl Backend for ObjectBackend {
     }
 
     async fn acquire(&self, lineage: Lineage, request: &Acquire) -> Result<Acquired> {
-        let stack = self.stack(lineage).await?;
+        let stack = self.writable_stack(lineage).await?;
         let (watch, request) = (self.watch.clone(), request.clone());
         let (send, receive) = tokio::sync::oneshot::channel();
         let step = stack.clone();
@@ -248,7 +298,7 @@ impl Backend for ObjectBackend {
     }
 
     async fn time(&self, lineage: Lineage) -> Result<Option<i64>> {
-        let stack = self.stack(lineage).await?;
+        let stack = self.writable_stack(lineage).await?;
         let mark = Nonce::random(&*self.options().entropy).to_string();
         stack.time(mark.into()).await.map(Some)
     }
@@ -271,11 +321,11 @@ impl Backend for ObjectBackend {
     }
 
     async fn adopt_object(&self, lineage: Lineage, name: &ObjectName, bytes: Bytes) -> Result<()> {
-        create_object(&self.stack(lineage).await?, name, &bytes).await
+        create_object(&self.writable_stack(lineage).await?, name, &bytes).await
     }
 
     async fn adopt_stack(&self, head: &Head, before: Tail, frames: &[Frame]) -> Result<()> {
-        adopt_stack(&self.stack(head.lineage).await?, head, before, frames).await
+        adopt_stack(&self.writable_stack(head.lineage).await?, head, before, frames).await
     }
 
     async fn examine(&self) -> Result<Examination> {

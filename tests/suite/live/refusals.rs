@@ -12,6 +12,9 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 const CANARY: &str = "hunter22-canary";
 
+/// The same as Azure's keys are written.
+const CANARY_IN_BASE64: &str = "aHVudGVyMjItY2FuYXJ5";
+
 #[track_caller]
 fn refused(command: &mut Command, code: i32, told: &str) -> Ran {
     let clock = environment().clock;
@@ -46,13 +49,37 @@ fn wrong_credentials_are_denied() {
 }
 
 #[test]
-fn a_bucket_that_is_missing_is_not_found() {
-    let Some(server) = server("STATE_TEST_S3_URL") else {
+fn a_wrong_key_of_azure_is_denied() {
+    let Some(server) = server("STATE_TEST_AZURE_URL") else {
         return;
     };
-    let missing = server.replacen("s3://states", "s3://no-such-bucket", 1);
+    let url = place(&server);
     for command in ["list", "init"] {
-        refused(&mut statectl(&["--backend", &missing, command]), 10, "");
+        let mut command = statectl(&["--backend", &url, command]);
+        let ran = refused(
+            command.env("AZURE_STORAGE_ACCOUNT_KEY", CANARY_IN_BASE64),
+            19,
+            "access denied",
+        );
+        assert!(!format!("{ran:?}").contains(CANARY_IN_BASE64), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_bucket_that_is_missing_is_not_found_and_named() {
+    for (variable, there, missing) in [
+        ("STATE_TEST_S3_URL", "s3://states", "s3://no-such-bucket"),
+        ("STATE_TEST_AZURE_URL", "az://states", "az://no-such-container"),
+    ] {
+        let Some(server) = server(variable) else {
+            continue;
+        };
+        let url = server.replacen(there, missing, 1);
+        // The hint repeats the URL: what failed must be named before.
+        let told = format!("error: store {missing}");
+        refused(&mut statectl(&["--backend", &url, "list"]), 10, &told);
+        let told = format!("error: the bucket or container of {missing}");
+        refused(&mut statectl(&["--backend", &url, "init"]), 10, &told);
     }
 }
 

@@ -33,15 +33,8 @@ pub(crate) fn from_debian(tools: &[Tool]) -> Result<Readiness, Failure> {
         return Ok(Readiness::Ready);
     }
     let packages = missing.join(" ");
-    if !is_there("apt-get") {
-        return Ok(Readiness::Skipped(format!(
-            "{packages} are missing, and there is no apt-get"
-        )));
-    }
-    if !is_root() {
-        return Ok(Readiness::Skipped(format!(
-            "only root can install {packages}: apt-get install {packages}"
-        )));
+    if let Some(why) = hindrance(&packages, is_there("apt-get"), is_root()) {
+        return Ok(Readiness::Skipped(why));
     }
     run_aside(Command::new("apt-get").arg("update"))?;
     let mut install = Command::new("apt-get");
@@ -51,6 +44,15 @@ pub(crate) fn from_debian(tools: &[Tool]) -> Result<Readiness, Failure> {
         .env("DEBIAN_FRONTEND", "noninteractive");
     run_aside(&mut install)?;
     Ok(Readiness::Ready)
+}
+
+/// Why packages can't be installed here. The only reasons to skip a server: root with apt-get has none, so that there a
+/// server that can't be made ready fails the step.
+fn hindrance(packages: &str, has_apt: bool, is_root: bool) -> Option<String> {
+    if !has_apt {
+        return Some(format!("{packages} are missing, and there is no apt-get"));
+    }
+    (!is_root).then(|| format!("only root can install {packages}: apt-get install {packages}"))
 }
 
 /// Installs a package of npm beside the server's home; it stays there for the next start.
@@ -88,4 +90,22 @@ fn is_there(program: &str) -> bool {
 
 fn is_root() -> bool {
     probe(Command::new("id").arg("-u")).is_some_and(|output| output.stdout.trim_ascii() == b"0")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hindrance;
+
+    #[test]
+    fn root_with_apt_never_skips_and_others_say_why() {
+        assert_eq!(hindrance("radosgw", true, true), None);
+        for (has_apt, is_root, why) in [
+            (false, true, "no apt-get"),
+            (false, false, "no apt-get"),
+            (true, false, "only root"),
+        ] {
+            let said = hindrance("radosgw", has_apt, is_root).expect("it can't");
+            assert!(said.contains(why) && said.contains("radosgw"), "{said}");
+        }
+    }
 }

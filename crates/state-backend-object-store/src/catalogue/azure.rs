@@ -1,11 +1,11 @@
 //! `az://container/prefix`: Azure Blob Storage.
 
-use super::{CONNECT, Kind, TIMEOUT, install_tls, is_plain, is_set, retry, text, unbuilt};
+use super::{CONNECT, Kind, TIMEOUT, install_tls, is_plain, retry, text, unbuilt};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::{ClientConfigKey, ObjectStore};
-use state_core::Result;
 use state_core::backend::BackendType;
 use state_core::configuration::{Configuration, FieldKind, FieldType};
+use state_core::{Error, Result};
 use std::sync::Arc;
 
 pub(super) fn backend_type() -> Result<BackendType> {
@@ -23,7 +23,8 @@ pub(super) fn backend_type() -> Result<BackendType> {
             FieldType::new(
                 "emulator",
                 FieldKind::Boolean,
-                "whether the server is Azurite on this machine, with the account that everybody knows",
+                "whether the server is Azurite on this machine, with the account that everybody knows, at \
+                 AZURITE_BLOB_STORAGE_URL or its usual port; never with an endpoint",
             ),
             string(
                 "access-key",
@@ -42,7 +43,6 @@ fn connect(configuration: &Configuration, container: &str) -> Result<Arc<dyn Obj
     let mut builder = MicrosoftAzureBuilder::from_env().with_container_name(container);
     let given = [
         ("account", AzureConfigKey::AccountName),
-        ("endpoint", AzureConfigKey::Endpoint),
         ("access-key", AzureConfigKey::AccessKey),
     ];
     for (field, key) in given {
@@ -50,18 +50,127 @@ fn connect(configuration: &Configuration, container: &str) -> Result<Arc<dyn Obj
             builder = builder.with_config(key, value);
         }
     }
-    let emulator = is_set(configuration, "emulator");
-    if emulator {
-        builder = builder.with_use_emulator(true);
-    }
-    let endpoint = builder.get_config_value(&AzureConfigKey::Endpoint);
-    let plain = is_plain(&object, endpoint.as_deref())?;
-    let store = builder
+    let given = Given {
+        endpoint: text(configuration, "endpoint"),
+        emulator: configuration.boolean("emulator"),
+    };
+    let azurite = std::env::var("AZURITE_BLOB_STORAGE_URL").ok();
+    let store = with_endpoint(&object, builder, given, azurite.as_deref())?
         .with_config(AzureConfigKey::Client(ClientConfigKey::ConnectTimeout), CONNECT)
         .with_config(AzureConfigKey::Client(ClientConfigKey::Timeout), TIMEOUT)
-        .with_allow_http(plain || emulator)
         .with_retry(retry())
         .build()
         .map_err(|error| unbuilt(&object, error))?;
     Ok(Arc::new(store))
+}
+
+/// What says where requests go, before the environment.
+#[derive(Clone, Copy)]
+struct Given<'a> {
+    endpoint: Option<&'a str>,
+    emulator: Option<bool>,
+}
+
+/// Says where requests go. With an emulator that is where a variable says that `Azurite` is, whatever the endpoint, and
+/// plain http is allowed there: so that must be on this machine.
+fn with_endpoint(
+    object: &str,
+    mut builder: MicrosoftAzureBuilder,
+    given: Given<'_>,
+    azurite: Option<&str>,
+) -> Result<MicrosoftAzureBuilder> {
+    if let Some(endpoint) = given.endpoint {
+        if given.emulator == Some(true) {
+            let reason = "`emulator` and `endpoint` exclude each other: each says where the server is";
+            return Err(Error::invalid(object, reason));
+        }
+        builder = builder
+            .with_endpoint(endpoint.to_owned())
+            .with_use_emulator(false);
+    }
+    if let Some(emulator) = given.emulator {
+        builder = builder.with_use_emulator(emulator);
+    }
+    let emulator = builder.get_config_value(&AzureConfigKey::UseEmulator);
+    let emulator = emulator.is_some_and(|is| is_yes(&is));
+    let endpoint = builder.get_config_value(&AzureConfigKey::Endpoint);
+    let plain = is_plain(object, if emulator { azurite } else { endpoint.as_deref() })?;
+    if emulator && azurite.is_some() && !plain {
+        let reason =
+            "AZURITE_BLOB_STORAGE_URL is for http on loopback; give an `endpoint` for another server";
+        return Err(Error::invalid(object, reason));
+    }
+    Ok(builder.with_allow_http(plain || emulator))
+}
+
+/// As the builder reads it. What it can't read it refuses.
+fn is_yes(value: &str) -> bool {
+    ["1", "true", "on", "yes", "y"].contains(&value.to_ascii_lowercase().as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAR: &str = "http://far.example";
+    const LOCAL: &str = "http://127.0.0.1:10000";
+
+    fn settled(
+        variable: Option<&str>,
+        endpoint: Option<&str>,
+        emulator: Option<bool>,
+        azurite: Option<&str>,
+    ) -> Result<MicrosoftAzureBuilder> {
+        let mut builder = MicrosoftAzureBuilder::new();
+        if let Some(variable) = variable {
+            builder = builder.with_config(AzureConfigKey::UseEmulator, variable);
+        }
+        with_endpoint("b", builder, Given { endpoint, emulator }, azurite)
+    }
+
+    #[test]
+    fn an_emulator_is_on_this_machine_whoever_asks_for_it() {
+        for azurite in [None, Some(LOCAL)] {
+            settled(None, None, Some(true), azurite).unwrap();
+            settled(Some("true"), None, None, azurite).unwrap();
+        }
+        for far in [FAR, "https://far.example", "HTTP://far.example", ""] {
+            settled(None, None, Some(true), Some(far)).unwrap_err();
+            for yes in ["true", "TRUE", "1", "yes", "on", "y"] {
+                settled(Some(yes), None, None, Some(far)).unwrap_err();
+            }
+        }
+    }
+
+    #[test]
+    fn a_given_endpoint_counts_before_an_emulator_of_the_environment() {
+        let builder = settled(Some("true"), Some(LOCAL), None, Some(FAR)).unwrap();
+        let wins = |key| builder.get_config_value(&key);
+        assert_eq!(wins(AzureConfigKey::UseEmulator).as_deref(), Some("false"));
+        assert_eq!(wins(AzureConfigKey::Endpoint).as_deref(), Some(LOCAL));
+        settled(None, Some(FAR), None, None).unwrap_err();
+        for no in ["false", "0", "off", "No", "perhaps"] {
+            settled(Some(no), Some(FAR), Some(false), Some(LOCAL)).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn an_endpoint_of_the_environment_is_checked_where_no_emulator_is_asked_for() {
+        for no in ["false", "0", "off", "No", "perhaps"] {
+            let builder = MicrosoftAzureBuilder::new()
+                .with_config(AzureConfigKey::UseEmulator, no)
+                .with_endpoint(FAR.to_owned());
+            let nothing = Given {
+                endpoint: None,
+                emulator: None,
+            };
+            with_endpoint("b", builder, nothing, Some(LOCAL)).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn an_emulator_with_an_endpoint_is_refused() {
+        let refused = settled(None, Some(LOCAL), Some(true), None).unwrap_err();
+        assert!(refused.to_string().contains("exclude each other"), "{refused}");
+    }
 }

@@ -20,7 +20,7 @@ pub(super) fn backend_type() -> Result<BackendType> {
             string("region", "its region; else AWS_REGION"),
             string(
                 "endpoint",
-                "the server's URL; else AWS_ENDPOINT_URL; plain http for loopback only",
+                "the server's URL; else AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL; plain http for loopback only",
             ),
             boolean(
                 "path-style",
@@ -52,7 +52,6 @@ fn connect(configuration: &Configuration, bucket: &str) -> Result<Arc<dyn Object
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket);
     let given = [
         ("region", AmazonS3ConfigKey::Region),
-        ("endpoint", AmazonS3ConfigKey::Endpoint),
         ("access-key-id", AmazonS3ConfigKey::AccessKeyId),
         ("secret-access-key", AmazonS3ConfigKey::SecretAccessKey),
         ("session-token", AmazonS3ConfigKey::Token),
@@ -62,8 +61,7 @@ fn connect(configuration: &Configuration, bucket: &str) -> Result<Arc<dyn Object
             builder = builder.with_config(key, value);
         }
     }
-    let endpoint = builder.get_config_value(&AmazonS3ConfigKey::Endpoint);
-    let plain = is_plain(&object, endpoint.as_deref())?;
+    builder = with_endpoint(&object, builder, text(configuration, "endpoint"))?;
     if let Some(path_style) = configuration.boolean("path-style") {
         builder = builder.with_virtual_hosted_style_request(!path_style);
     }
@@ -73,7 +71,6 @@ fn connect(configuration: &Configuration, bucket: &str) -> Result<Arc<dyn Object
             CONNECT,
         )
         .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::Timeout), TIMEOUT)
-        .with_allow_http(plain)
         .with_retry(retry())
         .build()
         .map_err(|error| unbuilt(&object, error))?;
@@ -82,4 +79,49 @@ fn connect(configuration: &Configuration, bucket: &str) -> Result<Arc<dyn Object
         return Ok(Arc::new(UnquotedEtags::new(store)));
     }
     Ok(store)
+}
+
+/// Says where requests go. The variable for S3 alone would win over an endpoint that is given under the general key.
+fn with_endpoint(object: &str, builder: AmazonS3Builder, given: Option<&str>) -> Result<AmazonS3Builder> {
+    let builder = match given {
+        Some(endpoint) => builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint),
+        None => builder,
+    };
+    let endpoint = builder
+        .get_config_value(&AmazonS3ConfigKey::S3Endpoint)
+        .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::Endpoint));
+    let plain = is_plain(object, endpoint.as_deref())?;
+    Ok(builder.with_allow_http(plain))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FAR: &str = "http://far.example";
+    const LOCAL: &str = "http://127.0.0.1:9000";
+
+    fn from_env(key: AmazonS3ConfigKey, value: &str) -> AmazonS3Builder {
+        AmazonS3Builder::new().with_config(key, value)
+    }
+
+    #[test]
+    fn a_given_endpoint_counts_before_every_variable() {
+        for key in [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint] {
+            let builder = with_endpoint("b", from_env(key, FAR), Some(LOCAL)).unwrap();
+            let wins = builder.get_config_value(&AmazonS3ConfigKey::S3Endpoint);
+            assert_eq!(wins.as_deref(), Some(LOCAL));
+        }
+    }
+
+    #[test]
+    fn plain_http_from_a_variable_is_for_loopback_only() {
+        for key in [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint] {
+            with_endpoint("b", from_env(key, LOCAL), None).unwrap();
+            with_endpoint("b", from_env(key, FAR), None).unwrap_err();
+        }
+        let both =
+            from_env(AmazonS3ConfigKey::S3Endpoint, FAR).with_config(AmazonS3ConfigKey::Endpoint, LOCAL);
+        with_endpoint("b", both, None).unwrap_err();
+    }
 }

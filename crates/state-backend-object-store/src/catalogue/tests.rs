@@ -43,7 +43,6 @@ fn plain_http_is_for_loopback_only() {
     for far in [
         "http://10.0.0.1:9000",
         "http://s3.example/",
-        "http://127.0.0.1@evil.example",
         "http://localhost.evil",
     ] {
         let refused = s3(&[("endpoint", far)]).unwrap_err();
@@ -54,10 +53,39 @@ fn plain_http_is_for_loopback_only() {
 
 #[cfg(feature = "aws")]
 #[test]
+fn the_longest_lease_is_what_others_believe() {
+    s3(&[("lease", "3600")]).unwrap();
+    let refused = s3(&[("lease", "3601")]).unwrap_err();
+    assert!(refused.to_string().contains("8 to 3600"), "{refused}");
+}
+
+#[cfg(all(feature = "aws", feature = "gcp", feature = "azure"))]
+#[test]
+fn an_endpoint_with_a_password_is_refused_and_not_repeated() {
+    for endpoint in [
+        "http://me:CANARY@127.0.0.1:9000",
+        "https://me:CANARY@s3.example",
+        "https:/me:CANARY@s3.example",
+        "http://CANARY.example\\@127.0.0.1",
+        "CANARY@s3.example",
+    ] {
+        for (scheme, bucket) in [("s3", "bucket"), ("gs", "bucket"), ("az", "container")] {
+            let given = [(bucket, "b"), ("endpoint", endpoint)];
+            let refused = kind(scheme).open(given, Opening::Existing, None).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Invalid, "{scheme}");
+            assert!(refused.to_string().contains("no password"), "{refused}");
+            assert!(!format!("{refused:?} {refused}").contains("CANARY"), "{refused}");
+        }
+    }
+}
+
+#[cfg(feature = "aws")]
+#[test]
 fn what_cannot_be_is_refused_before_anything_is_asked() {
     for given in [
         ("lease", "1"),
         ("lease", "-60"),
+        ("lease", "3601"),
         ("prefix", "a//b"),
         ("path-style", "perhaps"),
     ] {

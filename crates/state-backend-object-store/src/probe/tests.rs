@@ -2,6 +2,8 @@
 
 use super::{Candidate, Effort, Proof, prove};
 use crate::clock::BootClock;
+use crate::options::Options;
+use crate::store::ObjectBackend;
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
@@ -9,10 +11,11 @@ use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
     CopyOptions, Error as StoreError, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
-    ObjectStore, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result as StoreResult,
+    ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    Result as StoreResult,
 };
-use state_core::backend::Verdict;
-use state_core::{ErrorKind, Nonce, Result};
+use state_core::backend::{Opening, Verdict};
+use state_core::{Backend, ErrorKind, Head, Lineage, Nonce, Result};
 use std::fmt;
 use std::sync::Arc;
 
@@ -199,4 +202,49 @@ async fn who_may_not_write_hears_that_and_nothing_of_missing_guarantees() {
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied);
+}
+
+/// One that was made by somebody who didn't want it proved.
+async fn made_unproved(fault: Fault) -> Arc<dyn ObjectStore> {
+    let store: Arc<dyn ObjectStore> = Arc::new(Faulty(InMemory::new(), fault));
+    let mut options = Options::new("s3://b", Path::default());
+    options.proof = None;
+    let backend = ObjectBackend::new(Arc::clone(&store), options, Opening::Create);
+    backend.ready().await.unwrap();
+    store
+}
+
+fn opened(store: &Arc<dyn ObjectStore>) -> ObjectBackend {
+    let options = Options::new("s3://b", Path::default());
+    ObjectBackend::new(Arc::clone(store), options, Opening::Existing)
+}
+
+async fn format_of(store: &Arc<dyn ObjectStore>) -> String {
+    let read = store.get(&Path::from("format")).await.unwrap();
+    String::from_utf8(read.bytes().await.unwrap().to_vec()).unwrap()
+}
+
+fn head() -> Head {
+    let name = "shop/prod".parse().unwrap();
+    Head::new(Lineage::from_bytes([1; 16]), name, Nonce::from_bytes([2; 16]))
+}
+
+#[tokio::test]
+async fn a_store_that_was_made_without_a_proof_is_proved_before_the_first_write() {
+    let store = made_unproved(Fault::IgnoresMatch).await;
+    let backend = opened(&store);
+    assert!(
+        backend.names().await.unwrap().is_empty(),
+        "reading needs no proof"
+    );
+    let refused = backend.create_stack(&head()).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
+    assert!(!format_of(&store).await.contains("proved"));
+}
+
+#[tokio::test]
+async fn a_store_that_was_proved_late_says_so_and_what_its_endpoint_needs() {
+    let store = made_unproved(Fault::WantsBareEtags).await;
+    opened(&store).create_stack(&head()).await.unwrap();
+    assert!(format_of(&store).await.contains("\"unquoted-etags\":true"));
 }
