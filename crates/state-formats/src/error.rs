@@ -58,6 +58,8 @@ pub enum Error {
     Secrets {
         /// Why.
         reason: String,
+        /// Whether a passphrase may open them.
+        needs_passphrase: bool,
     },
     /// The snapshot holds what the foreign format can't say.
     #[error("{object} can't be written as a {format} state: {reason}")]

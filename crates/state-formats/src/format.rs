@@ -3,6 +3,7 @@
 use crate::error::{Error, Result};
 use crate::{compression, pulumi, terraform, unobin};
 use state_core::json::View;
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
@@ -12,7 +13,7 @@ use std::str::FromStr;
 pub enum Format {
     /// Our own snapshot, stored or pretty.
     Native,
-    /// Terraform's and OpenTofu's state file, version 4.
+    /// Terraform's and OpenTofu's state file, versions 1 to 4.
     Terraform,
     /// Pulumi's checkpoint or deployment, versions 0 to 4.
     Pulumi,
@@ -117,15 +118,29 @@ impl FromStr for Format {
     }
 }
 
-/// Says by content which format some bytes have.
+/// Says by content which format some bytes have; what is packed is unpacked once, as [`import`](crate::import) does it.
 ///
 /// # Errors
 /// [`Error::NoState`] for 0 bytes, [`Error::NotAState`], [`Error::Version`] and [`Error::Encrypted`] for what is known and
 /// refused (each says what it is), [`Error::Core`] for bytes that are no JSON, and [`Error::Unrecognised`] for JSON of another kind.
 pub fn detect(bytes: &[u8]) -> Result<Format> {
-    if compression::Packing::of(bytes).is_some() {
-        return detect(&compression::unpack(bytes.to_vec())?);
+    let bytes = plain(bytes)?;
+    if bytes.is_empty() {
+        return Err(Error::NoState);
     }
+    // Nobody knows yet whose state it is.
+    told(&bytes).map_err(|error| error.about("state"))
+}
+
+/// The bytes, unpacked if they are packed. Once: a stream may well unpack to itself.
+fn plain(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
+    match compression::Packing::of(bytes) {
+        Some(_) => compression::unpack(bytes.to_vec()).map(Cow::Owned),
+        None => Ok(Cow::Borrowed(bytes)),
+    }
+}
+
+fn told(bytes: &[u8]) -> Result<Format> {
     let document = terraform::document(bytes)?;
     let root = document.root();
     terraform::check_neighbours(&root)?;
@@ -163,7 +178,8 @@ pub fn detect(bytes: &[u8]) -> Result<Format> {
 ///
 /// Made for what [`detect`] found: of another document it says less.
 pub fn describe(bytes: &[u8], format: Format) -> String {
-    let Ok(document) = terraform::document(bytes) else {
+    let plain = plain(bytes).unwrap_or_default();
+    let Ok(document) = terraform::document(&plain) else {
         return format!("a {format} document");
     };
     let root = document.root();

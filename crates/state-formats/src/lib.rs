@@ -23,9 +23,9 @@
 //! # Secrets
 //! A Terraform state is plain text. Attributes become [`Entry::outputs`](state_core::Entry::outputs) and are sealed by
 //! their [`sensitive_outputs`](state_core::Entry::sensitive_outputs); but `/private`, `/instance` and `/resource` of an
-//! entry's extension, and `/original/text` of the snapshot's (the state as it was written, kept only when it isn't
-//! laid out as Terraform lays it out), may hold secrets in places that nobody declared. Whoever seals a snapshot seals
-//! what [`OPAQUE_IN_ENTRY`] and [`OPAQUE_IN_SNAPSHOT`] name.
+//! entry's extension, and of the snapshot's `/original` (the state as it was written, kept only when it isn't laid out
+//! as Terraform lays it out, and a digest of what we write) and the fields that Terraform doesn't know, may hold secrets in
+//! places that nobody declared. Whoever seals a snapshot seals what [`OPAQUE_IN_ENTRY`] and [`OPAQUE_IN_SNAPSHOT`] name.
 //!
 //! A Pulumi state holds its secrets in envelopes, mostly encrypted by a provider of its own. They stay as they are, and
 //! their paths are sensitive. With the feature `pulumi-secrets`, `open_secrets` opens those of a passphrase: from then on
@@ -69,8 +69,9 @@ pub const UNOBIN: &str = "unobin";
 /// JSON pointers, within an entry's `extensions["terraform"]`, to text that may hold undeclared secrets.
 pub const OPAQUE_IN_ENTRY: [&str; 3] = ["/private", "/instance", "/resource"];
 
-/// JSON pointers, within a snapshot's `extensions["terraform"]`, to text that may hold undeclared secrets.
-pub const OPAQUE_IN_SNAPSHOT: [&str; 3] = ["/original/text", "/check-results", "/rest"];
+/// JSON pointers, within a snapshot's `extensions["terraform"]`, to text that may hold undeclared secrets, or tells
+/// something of them, as a digest does.
+pub const OPAQUE_IN_SNAPSHOT: [&str; 4] = ["/original", "/check-results", "/rest", "/unknown"];
 
 /// Reads a foreign state.
 ///
@@ -78,17 +79,13 @@ pub const OPAQUE_IN_SNAPSHOT: [&str; 3] = ["/original/text", "/check-results", "
 /// sets its foreign serial with [`ForeignSerial::after_import`](state_core::snapshot::ForeignSerial::after_import).
 /// Its entries stand in topological order. So it is with unobin's, whose references may lead nowhere: nothing is
 /// verified here. A native snapshot comes as it is, not verified either. A Pulumi state keeps its own order, right or
-/// wrong, and is not verified.
+/// wrong, and is not verified. What is packed is [unpacked](unpack) first, once, whatever its format.
 ///
 /// # Errors
 /// [`Error::Core`] with a malformed document (line, column, path) or a cycle (its members), and the refusals of
 /// [`detect`].
 pub fn import(bytes: &[u8], format: Format, clock: &dyn Clock) -> Result<Imported> {
-    match format {
-        Format::Terraform | Format::Pulumi => import_owned(bytes.to_vec(), format, clock),
-        Format::Native => native(bytes, codec::decode),
-        Format::Unobin => unobin::import(bytes),
-    }
+    import_owned(bytes.to_vec(), format, clock)
 }
 
 /// As [`import`], in less memory: of a Terraform state, text and entries are never whole beside each other.
@@ -96,10 +93,12 @@ pub fn import(bytes: &[u8], format: Format, clock: &dyn Clock) -> Result<Importe
 /// # Errors
 /// As [`import`].
 pub fn import_owned(bytes: Vec<u8>, format: Format, clock: &dyn Clock) -> Result<Imported> {
+    let bytes = unpack(bytes)?;
     match format {
+        Format::Native => native(&bytes, codec::decode),
         Format::Terraform => terraform::import(bytes, Integrity::Kept, clock),
-        Format::Pulumi => pulumi::import(unpack(bytes)?, clock),
-        other => import(&bytes, other, clock),
+        Format::Pulumi => pulumi::import(bytes, clock),
+        Format::Unobin => unobin::import(&bytes),
     }
 }
 
@@ -109,11 +108,12 @@ pub fn import_owned(bytes: Vec<u8>, format: Format, clock: &dyn Clock) -> Result
 /// # Errors
 /// As [`import`].
 pub fn import_broken(bytes: &[u8], format: Format, clock: &dyn Clock) -> Result<Imported> {
+    let bytes = unpack(bytes.to_vec())?;
     match format {
-        Format::Native => native(bytes, codec::decode_broken),
-        Format::Terraform => terraform::import(bytes.to_vec(), Integrity::Broken, clock),
-        Format::Pulumi => pulumi::import_broken(unpack(bytes.to_vec())?, clock),
-        Format::Unobin => unobin::import_broken(bytes),
+        Format::Native => native(&bytes, codec::decode_broken),
+        Format::Terraform => terraform::import(bytes, Integrity::Broken, clock),
+        Format::Pulumi => pulumi::import_broken(bytes, clock),
+        Format::Unobin => unobin::import_broken(&bytes),
     }
 }
 

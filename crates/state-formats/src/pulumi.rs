@@ -56,8 +56,9 @@ use state_core::{Clock, FactoryInfo, Serial, Snapshot};
 /// JSON pointers, within an entry's `extensions["pulumi"]`, to text that may hold undeclared secrets.
 pub const OPAQUE_IN_ENTRY: [&str; 3] = ["/rest", "/texts", "/opened"];
 
-/// JSON pointers, within a snapshot's `extensions["pulumi"]`, to text that may hold undeclared secrets.
-pub const OPAQUE_IN_SNAPSHOT: [&str; 3] = ["/original/text", "/frame", "/operations"];
+/// JSON pointers, within a snapshot's `extensions["pulumi"]`, to text that may hold undeclared secrets, or helps to guess
+/// them, as a digest and a salt do.
+pub const OPAQUE_IN_SNAPSHOT: [&str; 4] = ["/original", "/frame", "/operations", "/secrets"];
 
 /// How deep a state may nest: what is kept of it still fits the 64 levels of a snapshot of ours.
 const MAX_DEPTH: usize = 60;

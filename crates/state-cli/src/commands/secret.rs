@@ -44,7 +44,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::Decrypt(Args { name: Some(name), .. }) => {
             let opened = crypter.decrypt(name, text(&given)?.trim())?;
             if context.global.json {
-                return printed(context, &String::from_utf8_lossy(&opened));
+                return printed(context, value(name, &opened)?);
             }
             Ok(Report::raw(opened, Vec::new()))
         }
@@ -61,10 +61,11 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
             let values = batch(&given)?;
             let pairs: Vec<(&str, &str)> = values.iter().map(|(name, value)| (&**name, &**value)).collect();
             let opened = crypter.decrypt_all(&pairs)?;
-            let opened = opened
-                .into_iter()
-                .map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-            printed_batch(context, values.keys().zip(opened))
+            let opened = values
+                .keys()
+                .zip(&opened)
+                .map(|(name, bytes)| Ok((name, value(name, bytes)?.to_owned())));
+            printed_batch(context, opened.collect::<Result<Vec<_>, CliError>>()?.into_iter())
         }
     }
 }
@@ -98,6 +99,18 @@ fn stdin() -> Result<Zeroizing<Vec<u8>>, CliError> {
 fn text(bytes: &[u8]) -> Result<&str, CliError> {
     std::str::from_utf8(bytes)
         .map_err(|_| CliError::new(ExitCode::Failed, "stdin", "it isn't a sealed value"))
+}
+
+/// A value that JSON can hold: another one would come out altered.
+fn value<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, CliError> {
+    std::str::from_utf8(bytes).map_err(|_| {
+        CliError::new(
+            ExitCode::Failed,
+            format!("secret `{}`", name.escape_debug()),
+            "it isn't UTF-8, so JSON can't hold it",
+        )
+        .with_hint("`statectl secret decrypt NAME` prints it as it is: without `--json` and `--batch`")
+    })
 }
 
 /// Names and values, which are wiped.

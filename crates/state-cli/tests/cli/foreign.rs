@@ -1,5 +1,6 @@
 //! States of other systems at the command line: found out, opened, upgraded, mended or refused, and nothing written of what is.
 
+use crate::pulumi::nowhere;
 use crate::sandbox::{Ran, Sandbox, run};
 use std::path::Path;
 
@@ -135,6 +136,54 @@ fn a_terraform_state_with_a_circle_and_twins_is_mended_on_request() {
     let clean = Sandbox::new();
     let file = clean.write("mended.tfstate", exported);
     clean.run(&["import", file.to_str().unwrap()]).exits(0);
+}
+
+/// A state with fields that nobody knows, each with a secret in it.
+fn unknown_fields() -> String {
+    let field = |name: &str| format!(r#""x_{name}": {{"n": "canary-{name}"}}"#);
+    let (top, output, resource, empty) = (field("top"), field("output"), field("resource"), field("empty"));
+    let instance = field("instance");
+    format!(
+        r#"{{"version": 4, "terraform_version": "1.11.4", "serial": 7, "lineage": "l",
+        "outputs": {{"o": {{"value": 1, "type": "number", {output}}}}}, {top}, "resources": [
+        {{"mode": "managed", "type": "t", "name": "a", "provider": "provider.t", "instances": [], {empty}}},
+        {{"mode": "managed", "type": "t", "name": "b", "provider": "provider.t", {resource}, "instances":
+          [{{"attributes": {{}}, {instance}}}]}}]}}"#
+    )
+}
+
+#[test]
+fn a_sealed_stack_hides_the_fields_that_nobody_knows_and_gives_them_back() {
+    let sandbox = Sandbox::new();
+    let text = unknown_fields();
+    sandbox.write("odd.tfstate", &text);
+    run(&mut sandbox.sealing(&["import", "odd.tfstate"])).exits(0);
+    for secret in ["canary-", "rendering"] {
+        nowhere(&sandbox.path().join(".state"), secret);
+    }
+    for format in ["terraform", "native"] {
+        let masked = sandbox.run(&["export", "--format", format]).exits(0);
+        assert!(!masked.stdout.contains("canary-"), "{masked:?}");
+    }
+    assert_eq!(sandbox.run(&["export", "--show-secrets"]).exits(0).stdout, text);
+}
+
+#[test]
+fn hints_say_what_helps_and_nothing_that_does_not() {
+    let sandbox = Sandbox::new();
+    let pulumi = r#"{"version": 3, "deployment": {"resources": []}}"#;
+    let file = sandbox.write("dev.json", pulumi);
+    let refused = sandbox
+        .run(&["import", file.to_str().unwrap(), "--format", "terraform"])
+        .exits(1);
+    assert!(refused.stderr.contains("leave `--format` out"), "{refused:?}");
+    assert!(!refused.stderr.contains("mend the file"), "{refused:?}");
+    let sealed = r#"{"meta": {"key_provider.aws_kms.main": "e30="}, "encrypted_data": "AAAA", "encryption_version": "v0"}"#;
+    let file = sandbox.write("sealed.tfstate", sealed);
+    let refused = sandbox.run(&["import", file.to_str().unwrap()]).exits(12);
+    assert!(refused.stderr.contains("with its own tool first"), "{refused:?}");
+    assert!(!refused.stderr.contains("check the passphrase"), "{refused:?}");
+    assert_nothing_written(&sandbox);
 }
 
 #[test]

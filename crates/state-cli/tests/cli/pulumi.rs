@@ -59,7 +59,7 @@ fn exported(sandbox: &Sandbox) -> Value {
 }
 
 /// No file below this folder holds the text, packed or not.
-fn nowhere(folder: &Path, text: &str) {
+pub(crate) fn nowhere(folder: &Path, text: &str) {
     for found in std::fs::read_dir(folder).unwrap() {
         let path = found.unwrap().path();
         if path.is_dir() {
@@ -107,9 +107,13 @@ fn a_checkpoint_comes_back_as_it_went_in_and_its_secrets_stay_masked() {
 fn a_sealed_stack_holds_no_envelope_in_the_open_and_masks_all_of_them() {
     let (sandbox, text) = with(&document(&resources()));
     run(&mut sandbox.sealing(&["import", "dev.json"])).exits(0);
-    nowhere(&sandbox.path().join(".state"), CIPHERTEXT);
+    for secret in [CIPHERTEXT, SALT] {
+        nowhere(&sandbox.path().join(".state"), secret);
+    }
     let masked = sandbox.run(&["export"]).exits(0);
-    assert!(!masked.stdout.contains(CIPHERTEXT), "{masked:?}");
+    for secret in [CIPHERTEXT, SALT] {
+        assert!(!masked.stdout.contains(secret), "{masked:?}");
+    }
     assert!(masked.stdout.contains("(sensitive)"), "{masked:?}");
     assert_eq!(sandbox.run(&["export", "--show-secrets"]).exits(0).stdout, text);
     sandbox.write("masked.json", masked.stdout);
@@ -149,6 +153,21 @@ fn opened_secrets_are_sealed_by_the_stack_and_go_out_as_they_came_in() {
         !masked.stdout.contains(PLAIN) && !masked.stdout.contains(CIPHERTEXT),
         "{masked:?}"
     );
+}
+
+#[test]
+fn secrets_of_another_provider_are_left_as_they_are() {
+    let mut other = document(&resources());
+    other["checkpoint"]["latest"]["secrets_providers"]["type"] = "cloud".into();
+    let (sandbox, _) = with(&other);
+    let mut command = sandbox.command(&["import", "dev.json", "--open-secrets"]);
+    command.env("PULUMI_CONFIG_PASSPHRASE", "password");
+    let refused = run(&mut command).exits(12);
+    assert!(
+        refused.stderr.contains("leave `--open-secrets` out"),
+        "{refused:?}"
+    );
+    sandbox.run(&["import", "dev.json"]).exits(0);
 }
 
 #[test]
@@ -264,6 +283,7 @@ fn malformed_files_are_refused_with_place_and_path_and_nothing_is_made() {
         sandbox.write("bad.json", text);
         let refused = sandbox.run(&["import", "bad.json"]).exits(code);
         assert!(refused.stderr.contains(part), "{name}: {refused:?}");
+        assert!(!refused.stderr.contains("Terraform"), "{name}: {refused:?}");
     }
     assert!(!sandbox.path().join(".state").exists(), "nothing was made");
 }

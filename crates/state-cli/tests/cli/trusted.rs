@@ -22,7 +22,7 @@ fn user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> std::process::Comma
 }
 
 /// The same with something on stdin.
-fn given(sandbox: &Sandbox, who: &str, arguments: &[&str], input: &str) -> Ran {
+fn given(sandbox: &Sandbox, who: &str, arguments: &[&str], input: impl AsRef<[u8]>) -> Ran {
     let mut command = user(sandbox, who, arguments);
     let mut child = command
         .stdin(Stdio::piped())
@@ -30,7 +30,7 @@ fn given(sandbox: &Sandbox, who: &str, arguments: &[&str], input: &str) -> Ran {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.stdin.take().unwrap().write_all(input.as_ref()).unwrap();
     let output = child.wait_with_output().unwrap();
     Ran {
         code: output.status.code().unwrap(),
@@ -190,6 +190,23 @@ fn single_secrets_open_under_their_name_and_with_the_key_only() {
     }
     let plain = Sandbox::with_shop();
     given(&plain, "anna", &["secret", "encrypt", "db"], SECRET).exits(12);
+}
+
+#[test]
+fn a_secret_that_json_cannot_hold_is_refused_there_and_not_altered() {
+    let sandbox = sealed_shop();
+    let anna = |arguments: &[&str], input: &[u8]| given(&sandbox, "anna", arguments, input);
+    let sealed = anna(&["secret", "encrypt", "db"], b"hunter2\xff").exits(0).stdout;
+    let batch = serde_json::json!({"db": sealed.trim()}).to_string();
+    for (arguments, input) in [
+        (&["secret", "decrypt", "db", "--json"][..], &*sealed),
+        (&["secret", "decrypt", "--batch"], &*batch),
+    ] {
+        let refused = anna(arguments, input.as_bytes()).exits(1);
+        let told = [refused.stdout, refused.stderr].concat();
+        assert!(told.contains("isn't UTF-8"), "{told}");
+        assert!(!told.contains("hunter2"), "{told}");
+    }
 }
 
 #[test]

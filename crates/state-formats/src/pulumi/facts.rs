@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use state_core::{Entry, Json, MutationId, Snapshot};
 use std::collections::BTreeMap;
+use std::fmt;
 
 /// What Pulumi says of a resource and the model doesn't.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,7 +65,7 @@ pub(super) struct Kept {
 }
 
 /// A secret that lost its envelope.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct Opened {
     pub(super) side: Side,
@@ -75,6 +76,16 @@ pub(super) struct Opened {
     pub(super) ciphertext: Option<String>,
     /// The JSON text that came out.
     pub(super) plaintext: String,
+}
+
+/// Without what was in the envelope, and what came out.
+impl fmt::Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Opened")
+            .field("side", &self.side)
+            .field("pointer", &self.pointer)
+            .finish_non_exhaustive()
+    }
 }
 
 /// The two sides of a resource.
@@ -178,5 +189,23 @@ pub(super) fn not_exportable(object: impl Into<String>, reason: impl Into<String
         object: object.into(),
         format: crate::Format::Pulumi,
         reason: reason.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Opened, Side};
+
+    #[test]
+    fn no_debug_shows_what_was_opened() {
+        let opened = Opened {
+            side: Side::Inputs,
+            pointer: "/password".to_owned(),
+            ciphertext: Some("v1:AAAA:BBBB".to_owned()),
+            plaintext: "hunter2".to_owned(),
+        };
+        let shown = format!("{opened:?}");
+        assert!(shown.contains("/password"), "{shown}");
+        assert!(!shown.contains("hunter2") && !shown.contains("AAAA"), "{shown}");
     }
 }

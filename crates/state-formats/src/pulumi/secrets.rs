@@ -50,7 +50,7 @@ pub struct OpenedSecrets {
 /// secret was changed or can't be read. The snapshot isn't changed then.
 pub fn open_secrets(snapshot: &mut Snapshot, passphrase: &str) -> Result<OpenedSecrets> {
     let facts =
-        facts::of_snapshot(snapshot)?.ok_or_else(|| refuse("it never was a Pulumi state".to_owned()))?;
+        facts::of_snapshot(snapshot)?.ok_or_else(|| refuse_any("it never was a Pulumi state".to_owned()))?;
     let opener = Opener::new(&facts, passphrase)?;
     let mut opened = OpenedSecrets::default();
     let mut entries = snapshot.entries.clone();
@@ -74,7 +74,18 @@ pub fn open_secrets(snapshot: &mut Snapshot, passphrase: &str) -> Result<OpenedS
 }
 
 fn refuse(reason: String) -> Error {
-    Error::Secrets { reason }
+    Error::Secrets {
+        reason,
+        needs_passphrase: true,
+    }
+}
+
+/// A refusal that no passphrase changes.
+fn refuse_any(reason: String) -> Error {
+    Error::Secrets {
+        reason,
+        needs_passphrase: false,
+    }
 }
 
 struct Opener {
@@ -84,7 +95,7 @@ struct Opener {
 impl Opener {
     fn new(facts: &StateFacts, passphrase: &str) -> Result<Self> {
         let Some(provider) = &facts.secrets else {
-            return Err(refuse("the state names no secrets provider".to_owned()));
+            return Err(refuse_any("the state names no secrets provider".to_owned()));
         };
         let text = |pointer| {
             provider
@@ -95,7 +106,7 @@ impl Opener {
         let kind = text("/type").unwrap_or_default();
         if kind != PROVIDER {
             let shown: String = kind.chars().take(60).collect();
-            return Err(refuse(format!(
+            return Err(refuse_any(format!(
                 "its secrets provider is `{}`: only those of `{PROVIDER}` can be opened here; export the state with \
                  `pulumi stack export --show-secrets` instead",
                 shown.escape_debug()
@@ -214,7 +225,7 @@ impl Opener {
 
 fn of_entry(entry: &Entry, error: Error) -> Error {
     match error {
-        Error::Secrets { reason } => refuse(format!("{}: {reason}", entry.key())),
+        Error::Secrets { reason, .. } => refuse(format!("{}: {reason}", entry.key())),
         other => other,
     }
 }

@@ -92,6 +92,9 @@ pub(super) struct StateFacts {
     /// Resources without instances.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) resources: Vec<ResourceFacts>,
+    /// Other fields of outputs and of resources without instances.
+    #[serde(default, skip_serializing_if = "Unknown::is_empty")]
+    pub(super) unknown: Unknown,
     /// Other top-level fields.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) rest: Option<Json>,
@@ -107,8 +110,24 @@ pub(super) struct StateFacts {
 pub(super) struct OutputFacts {
     #[serde(rename = "type")]
     pub(super) kind: Json,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) rest: Option<Json>,
+}
+
+/// Fields that Terraform doesn't know, where no entry keeps them. In one place, so that all of them are sealed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Unknown {
+    /// By name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) outputs: BTreeMap<String, Json>,
+    /// By address.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) resources: BTreeMap<String, Json>,
+}
+
+impl Unknown {
+    fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 /// A resource without instances.
@@ -123,8 +142,6 @@ pub(super) struct ResourceFacts {
     pub(super) name: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) provider: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) rest: Option<Json>,
 }
 
 /// How the whole text is laid out, where it isn't as Terraform writes files.

@@ -68,7 +68,7 @@ pub(super) fn read(document: Document<'_>) -> Result<Parsed> {
             is_empty = false;
         }
         if is_empty {
-            parsed.facts.resources.push(without_instances(resource));
+            keep_without_instances(resource, &mut parsed.facts);
         } else {
             parsed
                 .resources
@@ -120,8 +120,10 @@ fn read_output(document: Document<'_>, name: &str, view: View<'_>, parsed: &mut 
     }
     let facts = OutputFacts {
         kind: Json::from_view(kind),
-        rest: fields.rest()?,
     };
+    if let Some(rest) = fields.rest()? {
+        parsed.facts.unknown.outputs.insert(name.to_owned(), rest);
+    }
     parsed.facts.outputs.insert(name.to_owned(), facts);
     parsed.outputs.insert(name.to_owned(), Json::from_view(value));
     Ok(())
@@ -213,13 +215,16 @@ fn read_address(fields: &mut Fields<'_>) -> Result<ResourceAddress> {
     })
 }
 
-fn without_instances(resource: Resource) -> ResourceFacts {
-    ResourceFacts {
+fn keep_without_instances(resource: Resource, facts: &mut StateFacts) {
+    if let Some(rest) = resource.rest {
+        let address = resource.address.to_string();
+        facts.unknown.resources.insert(address, rest);
+    }
+    facts.resources.push(ResourceFacts {
         module: resource.address.module,
         mode: resource.address.mode.name().to_owned(),
         kind: resource.address.kind,
         name: resource.address.name,
         provider: resource.provider,
-        rest: resource.rest,
-    }
+    });
 }

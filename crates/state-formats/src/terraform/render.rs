@@ -117,7 +117,7 @@ fn write_outputs(snapshot: &Snapshot, facts: &StateFacts, mut outputs: ObjectWri
         if is_sensitive(snapshot, name) {
             output.bool("sensitive", true);
         }
-        write_rest(known.and_then(|known| known.rest.as_ref()), &mut output);
+        write_rest(facts.unknown.outputs.get(name), &mut output);
         output.finish();
     }
     outputs.finish();
@@ -155,7 +155,12 @@ fn write_resources(snapshot: &Snapshot, facts: &StateFacts, style: &Style, out: 
     let (mut compact, mut text) = (String::new(), String::from("["));
     for (index, parts) in parts.chunk_by(Part::is_of_one_resource).enumerate() {
         compact.clear();
-        write_resource(Resource::of(parts)?, &mut expansion, &mut compact)?;
+        let resource = Resource::of(parts)?;
+        let unknown = match &facts.unknown.resources {
+            none if none.is_empty() => None,
+            some => some.get(&resource.address.to_string()),
+        };
+        write_resource(resource, unknown, &mut expansion, &mut compact)?;
         if index > 0 {
             text.push(',');
         }
@@ -172,7 +177,13 @@ fn write_resources(snapshot: &Snapshot, facts: &StateFacts, style: &Style, out: 
     Ok(())
 }
 
-fn write_resource<'a>(resource: Resource<'a>, expansion: &mut Expansion<'a>, out: &mut String) -> Result<()> {
+/// Writes one; `unknown` is what was kept of it when it had no instances.
+fn write_resource<'a>(
+    resource: Resource<'a>,
+    unknown: Option<&Json>,
+    expansion: &mut Expansion<'a>,
+    out: &mut String,
+) -> Result<()> {
     let Resource {
         address,
         members,
@@ -195,7 +206,7 @@ fn write_resource<'a>(resource: Resource<'a>, expansion: &mut Expansion<'a>, out
     let provider = known().find_map(|facts| facts.provider.clone());
     let provider = provider.or_else(|| empty?.provider.clone());
     let rest = known().find_map(|facts| facts.resource.clone());
-    let rest = rest.or_else(|| empty?.rest.clone());
+    let rest = rest.or_else(|| unknown.cloned());
     let mut object = ObjectWriter::new(out);
     if !address.module.is_empty() {
         object.string("module", &address.module);

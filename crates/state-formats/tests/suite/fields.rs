@@ -1,8 +1,9 @@
 //! Each field that Terraform 1.11, a newer one or OpenTofu writes, one by one: it comes back untouched, and after the state
 //! was changed elsewhere.
 
-use crate::given::{export, import, stored};
-use state_core::{Json, Serial};
+use crate::given::{export, extension, import, stored};
+use state_core::{Json, Serial, Snapshot};
+use state_formats::{OPAQUE_IN_ENTRY, OPAQUE_IN_SNAPSHOT, TERRAFORM};
 
 const PROVIDER: &str = r#""provider": "provider[\"registry.terraform.io/hashicorp/aws\"]""#;
 
@@ -63,6 +64,50 @@ fn fields_of_an_output() {
             &format!("/outputs/o/{name}"),
         );
     }
+}
+
+/// The extensions of a snapshot and of its entries without what is opaque in them.
+fn open_parts(snapshot: &Snapshot) -> String {
+    let open = |extension: &Json, opaque: &[&str]| {
+        let mut extension: serde_json::Value = serde_json::from_str(extension.as_str()).expect("JSON");
+        for pointer in opaque {
+            if let Some(value) = extension.pointer_mut(pointer) {
+                *value = serde_json::Value::Null;
+            }
+        }
+        extension.to_string()
+    };
+    let entries = snapshot.entries.iter();
+    let entries = entries.map(|entry| open(&entry.extensions[TERRAFORM], &OPAQUE_IN_ENTRY));
+    let own = open(extension(snapshot), &OPAQUE_IN_SNAPSHOT);
+    entries.chain([own]).collect()
+}
+
+#[test]
+fn fields_that_nobody_knows_are_where_a_seal_covers_them() {
+    let field = |name: &str| format!(r#", "{name}": {{"n": "hunter2-{name}"}}"#);
+    let resource = format!("{}, {PROVIDER}", field("in_resource"));
+    let text = state(
+        &field("at_top"),
+        &field("in_output"),
+        &resource,
+        &field("in_instance"),
+    );
+    let empty = format!(
+        r#"{{"mode": "managed", "type": "t", "name": "first"{}, {PROVIDER}, "instances": []}}, {{"mode""#,
+        field("in_empty")
+    );
+    let text = text.replacen(r#"{"mode""#, &empty, 1);
+    survives(&text, "/resources/0/in_empty/n");
+    let snapshot = stored(&import(&text).snapshot);
+    let open = open_parts(&snapshot);
+    assert!(!open.contains("hunter2"), "{open}");
+    // The digest of a text with secrets tells whether somebody guessed them.
+    assert!(
+        extension(&snapshot).view().get("original").is_some(),
+        "the layout isn't Terraform's"
+    );
+    assert!(!open.contains("rendering"), "{open}");
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! What isn't a state that we can keep is refused: which, where and why, and never with a value in the message.
 
-use crate::given::{try_import, with_instance, with_resources};
+use crate::given::{import, try_import, try_import_as, try_import_broken, with_instance, with_resources};
 use state_core::ErrorKind;
 use state_formats::{Error, Format, detect};
 
@@ -105,6 +105,43 @@ fn detection_says_what_is_missing() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn what_no_system_is_known_of_is_called_a_state() {
+    for text in [r#"{"version": 3, "checkpoint": {"la"#, r#"{"version": "x"}"#] {
+        let error = detect(text.as_bytes()).expect_err(text).to_string();
+        assert!(error.starts_with("state: "), "{error}");
+    }
+}
+
+#[test]
+fn what_is_packed_is_unpacked_once_in_every_format() {
+    let state = with_instance("{}");
+    let snapshot = import(&state).snapshot;
+    let native = state_formats::export(&snapshot, Format::Native).expect("always possible");
+    let unobin = r#"{"format-version": 1, "factory": {"name": "f", "version": "1"}, "stack": {"name": "s"}, "entries": []}"#;
+    for (plain, format) in [(state.as_bytes(), Format::Terraform), (&*native, Format::Native)] {
+        let packed = zstd::bulk::compress(plain, 1).expect("in memory");
+        assert_eq!(detect(&packed).expect("a state"), format);
+        assert_eq!(
+            state_formats::describe(&packed, format),
+            state_formats::describe(plain, format)
+        );
+        let expected = try_import_as(plain, format).expect("a state");
+        assert!(try_import_as(&packed, format).expect("a state") == expected);
+        try_import_broken(&packed, format).expect("a state");
+        // A stream may well unpack to itself.
+        let twice = zstd::bulk::compress(&packed, 1).expect("in memory");
+        detect(&twice).expect_err("packed twice");
+        try_import_as(&twice, format).expect_err("packed twice");
+    }
+    let packed = zstd::bulk::compress(unobin.as_bytes(), 1).expect("in memory");
+    let (plain, packed) = (
+        try_import_as(unobin.as_bytes(), Format::Unobin).map_err(|error| error.to_string()),
+        try_import_as(&packed, Format::Unobin).map_err(|error| error.to_string()),
+    );
+    assert!(plain == packed, "{plain:?}");
 }
 
 #[test]

@@ -41,6 +41,10 @@ pub(super) struct Source {
     pub(super) imported: Imported,
 }
 
+/// What is left where a repair doesn't help.
+const BEYOND_REPAIR: &str =
+    "nothing was written; no repair mends this: restore a backup, or mend the file by hand";
+
 /// Reads and understands a file, or stdin. An encrypted one is opened with the passphrase, if there is one.
 ///
 /// As a task, on the thread on which the stack's state is loaded as well: that needs what this frees.
@@ -68,7 +72,11 @@ fn understand(clock: &dyn Clock, args: &Args) -> Result<Source, CliError> {
     } else {
         import_owned(bytes, format, clock)
     };
-    let mut imported = imported.map_err(|error| failed(&name, error))?;
+    let mut imported = imported.map_err(|error| match failed(&name, error) {
+        // That is what was asked for.
+        told if repair && told.hint.as_deref() == Some(REPAIR) => told.with_hint(BEYOND_REPAIR),
+        told => told,
+    })?;
     // Terraform's reader refuses by itself what would break a rule; another look at a large state costs memory.
     if !repair && format != Format::Terraform {
         let checked = verify::check(&*name, &imported.snapshot);
@@ -175,10 +183,20 @@ pub(super) fn failed(object: &str, error: state_formats::Error) -> CliError {
         state_formats::Error::Unrecognised { .. } => Some(
             "name the format: `--format terraform`, `--format pulumi`, `--format unobin` or `--format native`",
         ),
-        state_formats::Error::Encrypted {
-            needs_passphrase: true,
+        state_formats::Error::NotAState { .. } => {
+            Some("nothing was written; import the state itself, or leave `--format` out")
+        }
+        state_formats::Error::Secrets {
+            needs_passphrase: false,
             ..
-        } => Some("give the passphrase in STATECTL_IMPORT_PASSPHRASE or with `--passphrase-file FILE`"),
+        } => Some("nothing was written; leave `--open-secrets` out: the secrets stay encrypted as they are"),
+        state_formats::Error::Encrypted {
+            needs_passphrase: false,
+            ..
+        } => Some("nothing was written; decrypt it with its own tool first: `tofu state pull`"),
+        state_formats::Error::Encrypted { .. } => {
+            Some("give the passphrase in STATECTL_IMPORT_PASSPHRASE or with `--passphrase-file FILE`")
+        }
         other if other.kind() == ErrorKind::Sealed => {
             Some("nothing was written; check the passphrase, or decrypt the file first")
         }
