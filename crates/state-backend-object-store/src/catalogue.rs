@@ -125,10 +125,6 @@ fn text<'a>(configuration: &'a Configuration, field: &str) -> Option<&'a str> {
     configuration.string(field).filter(|text| !text.is_empty())
 }
 
-fn is_set(configuration: &Configuration, field: &str) -> bool {
-    configuration.boolean(field).unwrap_or_default()
-}
-
 /// No retries inside: each answer is settled before anything is sent again.
 fn retry() -> RetryConfig {
     RetryConfig {

@@ -1,6 +1,6 @@
 //! `s3://bucket/prefix`: Amazon's S3, and what speaks like it.
 
-use super::{CONNECT, Kind, TIMEOUT, install_tls, is_plain, is_set, retry, text, unbuilt};
+use super::{CONNECT, Kind, TIMEOUT, install_tls, is_plain, retry, text, unbuilt};
 use crate::etags::UnquotedEtags;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::{ClientConfigKey, ObjectStore};
@@ -75,7 +75,7 @@ fn connect(configuration: &Configuration, bucket: &str) -> Result<Arc<dyn Object
         .build()
         .map_err(|error| unbuilt(&object, error))?;
     let store: Arc<dyn ObjectStore> = Arc::new(store);
-    if is_set(configuration, "unquoted-etags") {
+    if configuration.boolean("unquoted-etags").unwrap_or_default() {
         return Ok(Arc::new(UnquotedEtags::new(store)));
     }
     Ok(store)
