@@ -153,7 +153,7 @@ async fn apply(
     drop((state, existing));
     let imported = session.import(request, snapshot, foreign).await;
     let revision = imported.map_err(|error| match error {
-        Error::Integrity { .. } => CliError::from(error).with_hint(REPAIR),
+        Error::Integrity { .. } if !args.repair => CliError::from(error).with_hint(REPAIR),
         other => other.into(),
     })?;
     Ok(Outcome::Made { revision, forced })
