@@ -255,7 +255,7 @@ fn the_help_of_a_command_tells_all_that_is_said_of_it() {
         ("apply-edits", "\"operations\""),
         ("import", "a higher serial"),
         ("undo", "not the world"),
-        ("logs", "leaves out what is secret"),
+        ("logs", "of a sealed stack is sealed too"),
     ] {
         let help = sandbox.run(&["help", command]).exits(0).stdout;
         let words: Vec<&str> = help.split_whitespace().collect();
