@@ -46,6 +46,8 @@ proptest! {
 fn listed(statectl: &Path, store: &Path, stack: &str) -> Result<Vec<EntryKey>, TestCaseError> {
     let backend = format!("file://{}", store.display());
     let mut command = Command::new(statectl);
+    // In nobody's memory.
+    command.env("HOME", "").env("XDG_STATE_HOME", "");
     let arguments = ["list", "--json", "--stack", stack, "--backend", &backend];
     let output = command.args(arguments).output().map_err(broken)?;
     let said = String::from_utf8_lossy(&output.stdout);

@@ -3,7 +3,7 @@
 use super::judge::{is_distinct, is_whole};
 use super::{Broken, Change, Naive, Place, require};
 use state_core::mutation::{Edit, EditChange, Step, StepChange};
-use state_core::{Dependency, Entry, EntryKey};
+use state_core::{Dependency, Entry, EntryKey, SharedEntry};
 use std::sync::Arc;
 
 impl Naive {
@@ -54,27 +54,30 @@ impl Naive {
         Ok(())
     }
 
-    /// What referred to the last entry of an address does so no more; a child moves to the nearest ancestor.
+    /// What stands before every other generation of its address refers to it no more, for nothing earlier meets the
+    /// reference; a child moves to the nearest ancestor. What this very object managed has no provider, unless another
+    /// generation with its id stands earlier.
     fn gone(&mut self, target: &EntryKey) -> Change {
         let gone = self.remove(target).ok_or(Broken)?;
         let name = &gone.address;
-        if self.entries().iter().any(|entry| entry.address == *name) {
-            return Ok(());
-        }
-        let reference = Dependency::Entry(name.clone());
-        for entry in self.new.iter_mut().chain(&mut self.base) {
+        let list = self.entries();
+        let twin = list.iter().position(|entry| entry.address == *name);
+        let same = |entry: &SharedEntry| entry.address == *name && entry.id == gone.id;
+        let same = list.iter().position(same);
+        let visible = self.base.iter_mut().enumerate();
+        let visible = visible
+            .filter(|(place, _)| !self.done.contains(place))
+            .map(|(_, entry)| entry);
+        for (at, entry) in self.new.iter_mut().chain(visible).enumerate() {
+            let is_before = |other: Option<usize>| other.is_none_or(|other| at <= other);
             let mut pruned = Entry::clone(entry);
-            pruned.depends_on.retain(|to| *to != reference);
-            pruned.property_dependencies.retain(|_, list| {
-                let named = list.contains(&reference);
-                list.retain(|to| *to != reference);
-                !(named && list.is_empty())
-            });
-            pruned.replace_with.retain(|to| to != name);
-            pruned.deleted_with = pruned.deleted_with.filter(|to| to != name);
-            pruned.provider = pruned.provider.filter(|provider| provider.address != *name);
-            if pruned.parent.as_ref() == Some(name) {
-                pruned.parent.clone_from(&gone.parent);
+            if is_before(twin) {
+                prune(&mut pruned, &gone);
+            }
+            if gone.id.is_some() && is_before(same) {
+                pruned.provider = pruned
+                    .provider
+                    .filter(|provider| provider.address != *name || provider.id != gone.id);
             }
             *entry = pruned.into();
         }
@@ -101,5 +104,23 @@ impl Naive {
             require(is_distinct(&self.entries()))?;
         }
         Ok(())
+    }
+}
+
+/// The entry without any reference to the address of one that is gone.
+fn prune(entry: &mut Entry, gone: &Entry) {
+    let name = &gone.address;
+    let reference = Dependency::Entry(name.clone());
+    entry.depends_on.retain(|to| *to != reference);
+    entry.property_dependencies.retain(|_, list| {
+        let named = list.contains(&reference);
+        list.retain(|to| *to != reference);
+        !(named && list.is_empty())
+    });
+    entry.replace_with.retain(|to| to != name);
+    entry.deleted_with = entry.deleted_with.take().filter(|to| to != name);
+    entry.provider = entry.provider.take().filter(|provider| provider.address != *name);
+    if entry.parent.as_ref() == Some(name) {
+        entry.parent.clone_from(&gone.parent);
     }
 }
