@@ -5,6 +5,7 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use state_formats::open_encrypted;
 use std::path::PathBuf;
+use zeroize::Zeroizing;
 
 /// The environment variable with the passphrase.
 const VARIABLE: &str = "STATECTL_IMPORT_PASSPHRASE";
@@ -30,14 +31,17 @@ impl Opening {
         }
     }
 
-    fn passphrase(&self) -> Result<Option<String>, CliError> {
+    fn passphrase(&self) -> Result<Option<Zeroizing<String>>, CliError> {
         let Some(file) = &self.passphrase_file else {
-            return Ok(std::env::var(VARIABLE).ok().filter(|text| !text.is_empty()));
+            let text = std::env::var(VARIABLE).ok().map(Zeroizing::new);
+            return Ok(text.filter(|text| !text.is_empty()));
         };
         let name = file.display().to_string();
-        let text = std::fs::read_to_string(file).map_err(|source| {
-            CliError::io(name.clone(), &source).with_hint("name a text file that can be read")
-        })?;
+        let text = std::fs::read_to_string(file)
+            .map(Zeroizing::new)
+            .map_err(|source| {
+                CliError::io(name.clone(), &source).with_hint("name a text file that can be read")
+            })?;
         let passphrase = text.trim_end_matches(['\n', '\r']);
         if passphrase.is_empty() {
             return Err(CliError::new(
@@ -46,6 +50,6 @@ impl Opening {
                 "it holds no passphrase",
             ));
         }
-        Ok(Some(passphrase.to_owned()))
+        Ok(Some(Zeroizing::new(passphrase.to_owned())))
     }
 }

@@ -7,6 +7,7 @@ use crate::exit::ExitCode;
 use crate::marks::count;
 use state_formats::{Imported, PULUMI, open_secrets};
 use std::path::{Path, PathBuf};
+use zeroize::Zeroizing;
 
 /// Pulumi's own variables.
 const PASSPHRASE: &str = "PULUMI_CONFIG_PASSPHRASE";
@@ -32,12 +33,12 @@ pub(super) fn open(name: &str, args: &Secrets, imported: &mut Imported) -> Resul
 }
 
 /// As Pulumi looks for it: the value, else the file. A last newline in the file isn't part of it.
-fn passphrase(args: &Secrets) -> Result<String, CliError> {
+fn passphrase(args: &Secrets) -> Result<Zeroizing<String>, CliError> {
     if let Some(file) = &args.secrets_passphrase_file {
         return read(file);
     }
     if let Some(passphrase) = std::env::var_os(PASSPHRASE) {
-        return passphrase.into_string().map_err(|_| {
+        return passphrase.into_string().map(Zeroizing::new).map_err(|_| {
             CliError::new(ExitCode::Usage, PASSPHRASE, "it isn't UTF-8")
                 .with_hint("give the passphrase in a file")
         });
@@ -55,8 +56,9 @@ fn passphrase(args: &Secrets) -> Result<String, CliError> {
     }
 }
 
-fn read(file: &Path) -> Result<String, CliError> {
+fn read(file: &Path) -> Result<Zeroizing<String>, CliError> {
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(file).map_err(|source| CliError::io(name, &source))?;
-    Ok(text.trim_end_matches(['\r', '\n']).to_owned())
+    let text = std::fs::read_to_string(file).map(Zeroizing::new);
+    let text = text.map_err(|source| CliError::io(name, &source))?;
+    Ok(Zeroizing::new(text.trim_end_matches(['\r', '\n']).to_owned()))
 }
