@@ -8,59 +8,136 @@ use super::draft::Draft;
 use super::extension::KeptDependencies;
 use crate::error::Result;
 use state_core::{Address, Dependency, Entry, SharedEntry};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
+use std::ops::Range;
 
-/// A group's number.
-type Node = usize;
+/// A group's number. There are fewer groups than a text has bytes, and far fewer than a `u32` counts.
+type Node = u32;
+
+/// Lists of numbers in two arrays: a vector for each would need several times the memory, and there may be one for each
+/// instance.
+#[derive(Default)]
+struct Lists {
+    ends: Vec<usize>,
+    items: Vec<u32>,
+}
+
+impl Lists {
+    fn push(&mut self, list: impl IntoIterator<Item = u32>) {
+        self.items.extend(list);
+        self.ends.push(self.items.len());
+    }
+
+    fn get(&self, list: usize) -> &[u32] {
+        let start = list.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.items[start..self.ends[list]]
+    }
+
+    /// The number of the list that came last.
+    fn last(&self) -> Option<usize> {
+        self.ends.len().checked_sub(1)
+    }
+}
 
 /// Groups and what they depend on.
-#[derive(Default)]
 struct Graph {
-    numbers: HashMap<Address, Node>,
-    /// The groups that a group's live members list, without itself; sorted, each once.
-    listed: Vec<Vec<Node>>,
+    nodes: usize,
+    /// Lists of dependencies; drafts that follow each other share one where they can.
+    lists: Lists,
+    /// For every draft its list and its group.
+    of_each: Vec<(usize, Option<Node>)>,
+    /// Which lists the live members of groups have: the edges. Sorted, each once.
+    edges: Vec<(Node, usize)>,
 }
 
 impl Graph {
-    fn node(&mut self, group: &Address) -> Node {
-        if let Some(&node) = self.numbers.get(group) {
-            return node;
+    /// The graph of drafts.
+    fn new(drafts: &[Draft]) -> Self {
+        let mut numbers: HashMap<&Address, Node> = HashMap::new();
+        let mut number = |group| {
+            let next = numbers.len() as Node;
+            *numbers.entry(group).or_insert(next)
+        };
+        let mut lists = Lists::default();
+        let mut of_each = Vec::with_capacity(drafts.len());
+        let mut edges = Vec::new();
+        let mut before: Option<&[Address]> = None;
+        for draft in drafts {
+            let listed = draft.listed.as_deref().unwrap_or_default();
+            if before != Some(listed) {
+                lists.push(listed.iter().map(&mut number));
+                before = Some(listed);
+            }
+            let list = lists.last().unwrap_or_default();
+            let own = draft.entry.group.as_ref().map(&mut number);
+            if let Some(own) = own.filter(|&own| draft.entry.is_live() && edges.last() != Some(&(own, list)))
+            {
+                edges.push((own, list));
+            }
+            of_each.push((list, own));
         }
-        self.numbers.insert(group.clone(), self.listed.len());
-        self.listed.push(Vec::new());
-        self.listed.len() - 1
+        edges.sort_unstable();
+        edges.dedup();
+        Self {
+            nodes: numbers.len(),
+            lists,
+            of_each,
+            edges,
+        }
     }
 
-    /// The nodes, each after what it lists; None if there is a cycle.
-    fn order(&self) -> Option<Vec<Node>> {
-        let mut users = vec![Vec::new(); self.listed.len()];
-        let mut missing: Vec<_> = self.listed.iter().map(Vec::len).collect();
-        for (node, listed) in self.listed.iter().enumerate() {
-            for &dependency in listed {
-                users[dependency].push(node);
-            }
+    /// Each group and one that it lists, but for itself; one that it lists twice comes twice.
+    fn pairs(&self) -> impl Iterator<Item = (Node, Node)> + '_ {
+        let of_list =
+            |&(own, list): &(Node, usize)| self.lists.get(list).iter().map(move |&item| (own, item));
+        self.edges
+            .iter()
+            .flat_map(of_list)
+            .filter(|(own, item)| own != item)
+    }
+
+    /// The place of each node in an order in which it comes after what it lists; None if there is a cycle.
+    fn ranks(&self) -> Option<Vec<u32>> {
+        let mut missing = vec![0_u32; self.nodes];
+        // Those that list a node stand from its start to the next one's.
+        let mut starts = vec![0_usize; self.nodes + 1];
+        for (node, dependency) in self.pairs() {
+            missing[node as usize] += 1;
+            starts[dependency as usize + 1] += 1;
         }
-        let mut order: Vec<Node> = (0..self.listed.len())
-            .filter(|&node| missing[node] == 0)
+        for node in 0..self.nodes {
+            starts[node + 1] += starts[node];
+        }
+        let mut users = vec![0; starts[self.nodes]];
+        let mut next = starts.clone();
+        for (node, dependency) in self.pairs() {
+            let at = &mut next[dependency as usize];
+            users[*at] = node;
+            *at += 1;
+        }
+        drop(next);
+        let mut order: Vec<Node> = (0..self.nodes as Node)
+            .filter(|&node| missing[node as usize] == 0)
             .collect();
-        let mut next = 0;
-        while let Some(&node) = order.get(next) {
-            next += 1;
-            for &user in &users[node] {
-                missing[user] -= 1;
-                if missing[user] == 0 {
+        let mut ranks = vec![0; self.nodes];
+        let mut done = 0;
+        while let Some(&node) = order.get(done) {
+            ranks[node as usize] = done as u32;
+            done += 1;
+            for &user in &users[starts[node as usize]..starts[node as usize + 1]] {
+                missing[user as usize] -= 1;
+                if missing[user as usize] == 0 {
                     order.push(user);
                 }
             }
         }
-        (order.len() == self.listed.len()).then_some(order)
+        (order.len() == self.nodes).then_some(ranks)
     }
 }
 
 /// Gives every draft its dependencies, reduced where that loses nothing.
 pub(super) fn settle(drafts: &mut [Draft]) -> Result<()> {
-    let (graph, lists) = graph_of(drafts);
-    let Some(order) = graph.order() else {
+    let Some(reduced) = reduce(drafts) else {
         // The cycle is for the topological order to report.
         for draft in drafts {
             let listed = draft.listed.as_deref().unwrap_or_default().to_vec();
@@ -68,15 +145,15 @@ pub(super) fn settle(drafts: &mut [Draft]) -> Result<()> {
         }
         return Ok(());
     };
-    let reduced = reduce(&graph, &order, drafts, &lists);
-    for (draft, reduced) in drafts.iter_mut().zip(reduced.of_each()) {
+    for (at, draft) in drafts.iter_mut().enumerate() {
         let Some(listed) = draft.listed.take() else {
             continue;
         };
+        let (kept, is_closed) = reduced.of(at);
         let is_canonical = !listed.is_empty() && listed.is_sorted_by(|a, b| a < b);
         let own = draft.entry.group.as_ref();
-        let keep = !reduced.is_closed || !is_canonical || listed.iter().any(|group| Some(group) == own);
-        let short = reduced.kept.iter().map(|&at| listed[at].clone()).collect();
+        let keep = !is_closed || !is_canonical || listed.iter().any(|group| Some(group) == own);
+        let short = kept.iter().map(|&at| listed[at as usize].clone()).collect();
         draft.listed = Some(listed);
         set(draft, short, keep)?;
     }
@@ -96,161 +173,134 @@ fn set(draft: &mut Draft, mut reduced: Vec<Address>, keep: bool) -> Result<()> {
     Ok(())
 }
 
-/// Something for every draft, where many drafts have the same: each is stored once.
-struct Few<T> {
-    all: Vec<T>,
-    /// Which one each draft has.
-    which: Vec<usize>,
-}
-
-impl<T> Few<T> {
-    fn of_each(&self) -> impl Iterator<Item = &T> {
-        self.which.iter().map(|&which| &self.all[which])
-    }
-}
-
-/// The graph, and every draft's list as nodes.
-fn graph_of(drafts: &[Draft]) -> (Graph, Few<Vec<Node>>) {
-    let mut graph = Graph::default();
-    let mut lists = Few {
-        all: Vec::new(),
-        which: Vec::with_capacity(drafts.len()),
-    };
-    let mut known: HashMap<&[Address], usize> = HashMap::new();
-    let mut seen = HashSet::new();
-    for draft in drafts {
-        let listed = draft.listed.as_deref().unwrap_or_default();
-        let which = *known.entry(listed).or_insert_with(|| {
-            let list: Vec<Node> = listed.iter().map(|group| graph.node(group)).collect();
-            lists.all.push(list);
-            lists.all.len() - 1
-        });
-        if let Some(group) = draft.entry.group.as_ref().filter(|_| draft.entry.is_live()) {
-            let own = graph.node(group);
-            if seen.insert((own, which)) {
-                let others = lists.all[which].iter().copied().filter(|&node| node != own);
-                graph.listed[own].extend(others);
-            }
-        }
-        lists.which.push(which);
-    }
-    for listed in &mut graph.listed {
-        listed.sort_unstable();
-        listed.dedup();
-    }
-    (graph, lists)
-}
-
-/// What is left of one list.
+/// What is left of every draft's list.
 struct Reduced {
-    /// Indices into the list.
-    kept: Vec<usize>,
-    /// Whether the rest of the list, and nothing else, is reached from what is kept.
-    is_closed: bool,
+    /// Indices into lists.
+    kept: Lists,
+    /// Whether the rest of a list, and nothing else, is reached from what is kept of it.
+    is_closed: Vec<bool>,
+    /// Which of them each draft has.
+    which: Vec<u32>,
 }
 
-fn reduce(graph: &Graph, order: &[Node], drafts: &[Draft], lists: &Few<Vec<Node>>) -> Few<Reduced> {
-    let mut rank = vec![0; graph.listed.len()];
-    for (position, &node) in order.iter().enumerate() {
-        rank[node] = position;
+impl Reduced {
+    /// What is left of a draft's list, and whether the rest of it, and nothing else, is reached from that.
+    fn of(&self, draft: usize) -> (&[u32], bool) {
+        let which = self.which[draft] as usize;
+        (self.kept.get(which), self.is_closed[which])
     }
-    let own: Vec<_> = drafts
-        .iter()
-        .map(|draft| {
-            draft
-                .entry
-                .group
-                .as_ref()
-                .and_then(|group| graph.numbers.get(group).copied())
-        })
-        .collect();
+}
+
+/// None if there is a cycle.
+fn reduce(drafts: &[Draft]) -> Option<Reduced> {
+    let graph = Graph::new(drafts);
+    let rank = graph.ranks()?;
     // Lists of lower groups first: their short edges serve those above. Deposed objects serve nobody: last.
-    let mut sequence: Vec<_> = (0..drafts.len()).collect();
-    sequence.sort_by_key(|&at| (!drafts[at].entry.is_live(), own[at].map(|node| rank[node])));
+    let mut sequence: Vec<u32> = (0..drafts.len() as u32).collect();
+    sequence.sort_by_key(|&at| {
+        let own = graph.of_each[at as usize].1;
+        (
+            !drafts[at as usize].entry.is_live(),
+            own.map(|node| rank[node as usize]),
+        )
+    });
     let mut walk = Walk {
         rank,
-        short: vec![Vec::new(); graph.listed.len()],
-        stamps: vec![(0, 0); graph.listed.len()],
+        short: vec![0..0; graph.nodes],
+        edges: Vec::new(),
+        stamps: vec![(0, 0); graph.nodes],
         round: 0,
     };
-    let mut known: HashMap<(Option<Node>, usize), usize> = HashMap::new();
-    let mut reduced = Few {
-        all: Vec::new(),
+    let mut reduced = Reduced {
+        kept: Lists::default(),
+        is_closed: Vec::new(),
         which: vec![0; drafts.len()],
     };
+    let mut before = None;
     for at in sequence {
-        let list = &lists.all[lists.which[at]];
-        let which = *known.entry((own[at], lists.which[at])).or_insert_with(|| {
-            reduced.all.push(walk.reduce(own[at], list));
-            reduced.all.len() - 1
-        });
-        if let Some(node) = own[at].filter(|_| drafts[at].entry.is_live()) {
-            walk.learn(node, list, &reduced.all[which]);
+        let (list, own) = graph.of_each[at as usize];
+        let items = graph.lists.get(list);
+        if before != Some((list, own)) {
+            let (kept, is_closed) = walk.reduce(own, items);
+            reduced.kept.push(kept);
+            reduced.is_closed.push(is_closed);
+            before = Some((list, own));
         }
-        reduced.which[at] = which;
+        let which = reduced.kept.last().unwrap_or_default();
+        if let Some(node) = own.filter(|_| drafts[at as usize].entry.is_live()) {
+            walk.learn(node, items, reduced.kept.get(which));
+        }
+        reduced.which[at as usize] = which as u32;
     }
-    reduced
+    Some(reduced)
 }
 
-/// The reduction of one list after the other.
+/// The reduction of one list after the other, lower groups first.
 struct Walk {
-    rank: Vec<usize>,
-    /// The reduced edges of the groups that are done.
-    short: Vec<Vec<Node>>,
+    rank: Vec<u32>,
+    /// The reduced edges of the groups that are done, as places in `edges`.
+    short: Vec<Range<usize>>,
+    edges: Vec<Node>,
     /// In which round a node was seen in the list, and reached.
-    stamps: Vec<(u64, u64)>,
-    round: u64,
+    stamps: Vec<(u32, u32)>,
+    round: u32,
 }
 
 impl Walk {
-    fn reduce(&mut self, own: Option<Node>, list: &[Node]) -> Reduced {
+    /// What is left of a list, as indices into it, and whether the rest of it, and nothing else, is reached from that.
+    fn reduce(&mut self, own: Option<Node>, list: &[Node]) -> (Vec<u32>, bool) {
         self.round += 1;
         for &node in list {
-            self.stamps[node].0 = self.round;
+            self.stamps[node as usize].0 = self.round;
         }
-        let mut nearest: Vec<_> = (0..list.len()).filter(|&at| Some(list[at]) != own).collect();
-        nearest.sort_by_key(|&at| std::cmp::Reverse(self.rank[list[at]]));
+        let all = 0..list.len() as u32;
+        let node = |at: u32| list[at as usize];
+        let mut nearest: Vec<u32> = all.clone().filter(|&at| Some(node(at)) != own).collect();
+        nearest.sort_by_key(|&at| std::cmp::Reverse(self.rank[node(at) as usize]));
         let mut kept = Vec::new();
         for at in nearest {
-            if self.stamps[list[at]].1 == self.round {
+            if self.stamps[node(at) as usize].1 == self.round {
                 continue;
             }
             kept.push(at);
-            if !self.reach(own, list[at]) {
-                let all = (0..list.len()).collect();
-                return Reduced {
-                    kept: all,
-                    is_closed: false,
-                };
+            if !self.reach(own, node(at)) {
+                return (all.collect(), false);
             }
         }
         kept.sort_unstable();
-        Reduced {
-            kept,
-            is_closed: true,
-        }
+        (kept, true)
     }
 
     /// Marks what is reached from a node; false as soon as that leaves the list.
     fn reach(&mut self, own: Option<Node>, from: Node) -> bool {
         let mut open = vec![from];
         while let Some(node) = open.pop() {
-            if self.stamps[node].1 == self.round || Some(node) == own {
+            let (seen, reached) = &mut self.stamps[node as usize];
+            if *reached == self.round || Some(node) == own {
                 continue;
             }
-            if self.stamps[node].0 != self.round {
+            if *seen != self.round {
                 return false;
             }
-            self.stamps[node].1 = self.round;
-            open.extend_from_slice(&self.short[node]);
+            *reached = self.round;
+            open.extend_from_slice(&self.edges[self.short[node as usize].clone()]);
         }
         true
     }
 
-    fn learn(&mut self, node: Node, list: &[Node], reduced: &Reduced) {
-        for &at in &reduced.kept {
-            if list[at] != node && !self.short[node].contains(&list[at]) {
-                self.short[node].push(list[at]);
+    /// The live members of a group come one after the other, so what it has is mostly at the end already.
+    fn learn(&mut self, node: Node, list: &[Node], kept: &[u32]) {
+        let short = &mut self.short[node as usize];
+        if short.end != self.edges.len() {
+            let start = self.edges.len();
+            self.edges.extend_from_within(short.clone());
+            *short = start..self.edges.len();
+        }
+        for &at in kept {
+            let to = list[at as usize];
+            if to != node && !self.edges[short.clone()].contains(&to) {
+                self.edges.push(to);
+                short.end += 1;
             }
         }
     }
