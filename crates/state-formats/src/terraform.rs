@@ -61,7 +61,7 @@ pub(crate) fn import(bytes: Vec<u8>, integrity: Integrity, clock: &dyn Clock) ->
     let kept = Kept::of(document.text())?;
     // It was read as a document just now.
     let text = String::from_utf8(bytes).unwrap_or_default();
-    let mut drafts = parse::drafts(text, &parsed.resources)?;
+    let mut drafts = parse::drafts(text, &parsed)?;
     dependencies::settle(&mut drafts)?;
     let notes = notes(&parsed, &drafts);
     let foreign = ForeignMeta {

@@ -27,6 +27,8 @@ pub(super) struct Parsed {
     pub(super) sensitive_outputs: Vec<String>,
     /// Where the resources with instances stand in the text, in order.
     pub(super) resources: Vec<Range<usize>>,
+    /// How many instances they have.
+    pub(super) instances: usize,
     /// The instances that were there before.
     pub(super) twins: Vec<Violation>,
 }
@@ -66,6 +68,7 @@ pub(super) fn read(document: Document<'_>) -> Result<Parsed> {
                 keys.insert(key);
             }
             is_empty = false;
+            parsed.instances += 1;
         }
         if is_empty {
             keep_without_instances(resource, &mut parsed.facts);
@@ -167,10 +170,10 @@ fn read_resource<'a>(
 const STRIDE: usize = 4 << 20;
 
 /// Reads the instances of a state that was found right, in the order of the text, which is used up.
-pub(super) fn drafts(mut text: String, resources: &[Range<usize>]) -> Result<Vec<Draft>> {
+pub(super) fn drafts(mut text: String, parsed: &Parsed) -> Result<Vec<Draft>> {
     let mut shared = Shared::default();
-    let mut drafts = Vec::new();
-    for place in resources.iter().rev() {
+    let mut drafts = Vec::with_capacity(parsed.instances);
+    for place in parsed.resources.iter().rev() {
         let document = version::document(text[place.clone()].as_bytes())?;
         let (mut resource, instances) = read_resource(document, document.root())?;
         resource.group = shared.address(resource.group.as_str())?;
