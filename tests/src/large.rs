@@ -1,5 +1,9 @@
 //! A large state of Terraform, made up: modules of instances, each after three others, laid out as Terraform does it.
 
+mod pulumi;
+
+pub use pulumi::pulumi_deployment;
+
 use std::fmt::Write;
 
 /// How many instances a module has: enough for a resource of each kind that depends on the one before.

@@ -6,7 +6,7 @@
 use crate::process::WORKER;
 use state_core::codec;
 use state_manager::{Actor, Environment, Stacks, file_url};
-use state_tests::large::{Shape, terraform_state, terraform_state_of};
+use state_tests::large::{Shape, pulumi_deployment, terraform_state, terraform_state_of};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -15,6 +15,9 @@ const ENTRIES: usize = 100_000;
 
 /// How many entries the state has that is imported: about 200 MB.
 const IMPORTED: usize = 250_000;
+
+/// How many resources the deployment of Pulumi has that is imported: about 200 MB.
+const PULUMI: usize = 130_000;
 
 /// The most that a command may need: so many times the stored size, in tenths.
 const TENTHS: u64 = 25;
@@ -28,21 +31,35 @@ fn import_open_list_and_verify_of_100_000_entries_need_at_most_2_5_times_the_sto
 
 #[test]
 fn an_import_needs_at_most_twice_the_size_of_its_file() {
-    for shape in [Shape::Counted, Shape::Separate] {
-        let folder = tempfile::tempdir().expect("a folder");
-        let text = terraform_state_of(shape, IMPORTED);
-        std::fs::write(folder.path().join("large.tfstate"), &text).expect("a file");
-        let Some(peak) = peak(folder.path(), "plaintext", &["import", "large.tfstate"]) else {
-            println!("SKIP: this system doesn't tell how much memory an import needed");
-            return;
-        };
-        let size = text.len() as u64;
-        println!("import of {size} bytes, {shape:?}: {peak} bytes");
-        assert!(
-            peak <= 2 * size,
-            "an import of {size} bytes ({shape:?}) needs {peak}"
-        );
-    }
+    import("plaintext", &|| terraform_state_of(Shape::Counted, IMPORTED));
+    import("sensitive", &|| terraform_state_of(Shape::Separate, IMPORTED));
+    import("sensitive", &|| pulumi_deployment(PULUMI));
+}
+
+/// Imports a file into a stack with this policy.
+#[expect(
+    clippy::print_stdout,
+    reason = "a test tells what it measured, or why it did not"
+)]
+fn import(policy: &str, made_up: &dyn Fn() -> String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = made_up();
+    let size = text.len() as u64;
+    std::fs::write(folder.path().join("large.json"), text).expect("a file");
+    let Some(peak) = peak(folder.path(), policy, &["import", "large.json"]) else {
+        println!("SKIP: this system doesn't tell how much memory an import needed");
+        return;
+    };
+    let hundredths = peak * 100 / size;
+    println!(
+        "import of {size} bytes, {policy}: {peak} bytes, {}.{:02} times",
+        hundredths / 100,
+        hundredths % 100
+    );
+    assert!(
+        peak <= 2 * size,
+        "an import of {size} bytes ({policy}) needs {peak}"
+    );
 }
 
 /// Runs all of them on a stack with this policy.

@@ -47,11 +47,12 @@ const BEYOND_REPAIR: &str =
 
 /// Reads and understands a file, or stdin. An encrypted one is opened with the passphrase, if there is one.
 ///
-/// As a task, on the thread on which the stack's state is loaded as well: that needs what this frees.
+/// On a thread of its own, which the runtime takes again to judge and store the snapshot: allocators keep what a thread
+/// frees for that thread, and a large state needs it there.
 pub(super) async fn read(context: &Context, args: &Args) -> Result<Source, CliError> {
     let clock = Arc::clone(&context.environment.clock);
     let asked = args.clone();
-    let reading = tokio::spawn(async move { understand(&*clock, &asked) });
+    let reading = tokio::task::spawn_blocking(move || understand(&*clock, &asked));
     match reading.await {
         Ok(read) => read,
         // Nobody cancels it.
