@@ -50,7 +50,7 @@ impl EntryLine {
 
 /// The resource's type, or the composite's.
 pub(crate) fn kind(entry: &Entry) -> Option<String> {
-    entry.kind.clone().or_else(|| entry.library_type.clone())
+    entry.kind.as_ref().or(entry.library_type.as_ref()).cloned()
 }
 
 /// An entry in full.
@@ -90,7 +90,7 @@ impl EntryView {
         Self {
             line: EntryLine::new(entry, &pending, show_secrets),
             schema_version: entry.schema_version,
-            library: entry.library.clone(),
+            library: entry.library.as_ref().cloned(),
             provider: entry
                 .provider
                 .as_ref()

@@ -3,7 +3,7 @@
 use state_core::diff::Value;
 use state_core::json::{JsonMap, ObjectWriter};
 use state_core::sensitive::{SecretStrings, covered_pointers, mask_entry, mask_outputs};
-use state_core::{Entry, Json, Properties, Snapshot, sealed};
+use state_core::{Entry, Json, Properties, Rare, Snapshot, sealed};
 use state_formats::{OPAQUE_IN_ENTRY, OPAQUE_IN_SNAPSHOT, PULUMI_OPAQUE_IN_ENTRY, PULUMI_OPAQUE_IN_SNAPSHOT};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ pub(crate) fn snapshot(snapshot: &Snapshot) -> Snapshot {
                 &entry.extensions,
                 &[OPAQUE_IN_ENTRY, PULUMI_OPAQUE_IN_ENTRY].concat(),
             ),
-            unknown: JsonMap::new(),
+            unknown: Rare::NONE,
             ..Entry::clone(entry)
         })
     });

@@ -1,6 +1,9 @@
 //! One record of a snapshot: a resource, a call of a composite, or an action.
 
+mod rare;
 mod rewrite;
+
+pub use rare::{Empty, Rare};
 
 use crate::address::{Address, Dependency, DeposedKey, EntryKey};
 use crate::environment::Timestamp;
@@ -62,13 +65,13 @@ pub struct Entry {
     /// Which outputs are secret, likewise.
     pub sensitive_outputs: Vec<String>,
     /// The library of a composite.
-    pub library: Option<String>,
+    pub library: Rare<Option<String>>,
     /// The composite's type in it.
-    pub library_type: Option<String>,
+    pub library_type: Rare<Option<String>>,
     /// The named library configuration, when it isn't the default.
-    pub configuration: Option<String>,
+    pub configuration: Rare<Option<String>>,
     /// What an action's last run was triggered by.
-    pub trigger_hash: Option<String>,
+    pub trigger_hash: Rare<Option<String>>,
     /// What was asked for.
     pub inputs: Option<Properties>,
     /// What is there.
@@ -80,13 +83,13 @@ pub struct Entry {
     /// The entry that contains it.
     pub parent: Option<Address>,
     /// Who manages the object.
-    pub provider: Option<Provider>,
+    pub provider: Rare<Option<Provider>>,
     /// Which dependencies each input came from.
-    pub property_dependencies: BTreeMap<String, Vec<Dependency>>,
+    pub property_dependencies: Rare<BTreeMap<String, Vec<Dependency>>>,
     /// Deleted together with this entry, so never by itself.
-    pub deleted_with: Option<Address>,
+    pub deleted_with: Rare<Option<Address>>,
     /// Replaced whenever one of these is.
-    pub replace_with: Vec<Address>,
+    pub replace_with: Rare<Vec<Address>>,
     /// Deleting it is refused.
     pub protect: bool,
     /// Not ours: read, never changed.
@@ -106,7 +109,7 @@ pub struct Entry {
     /// The rest of a foreign resource, by system: `{"terraform": {…}}`.
     pub extensions: JsonMap,
     /// Fields that this build doesn't know. Written back as they came.
-    pub unknown: JsonMap,
+    pub unknown: Rare<JsonMap>,
 }
 
 impl Entry {
@@ -122,19 +125,19 @@ impl Entry {
             group: None,
             sensitive_inputs: Vec::new(),
             sensitive_outputs: Vec::new(),
-            library: None,
-            library_type: None,
-            configuration: None,
-            trigger_hash: None,
+            library: Rare::NONE,
+            library_type: Rare::NONE,
+            configuration: Rare::NONE,
+            trigger_hash: Rare::NONE,
             inputs: None,
             outputs: None,
             depends_on: Vec::new(),
             id: None,
             parent: None,
-            provider: None,
-            property_dependencies: BTreeMap::new(),
-            deleted_with: None,
-            replace_with: Vec::new(),
+            provider: Rare::NONE,
+            property_dependencies: Rare::NONE,
+            deleted_with: Rare::NONE,
+            replace_with: Rare::NONE,
             protect: false,
             external: false,
             retain_on_delete: false,
@@ -144,7 +147,7 @@ impl Entry {
             created: None,
             modified: None,
             extensions: JsonMap::new(),
-            unknown: JsonMap::new(),
+            unknown: Rare::NONE,
         }
     }
 

@@ -70,7 +70,7 @@ pub use counter::{Epoch, Generation, Serial, Slot};
 pub use crypter::Crypter;
 pub use deployment::UntypedDeployment;
 pub use digest::{Digest, DigestAlgorithm, KeyId};
-pub use entry::{Entry, EntryType, SharedEntry};
+pub use entry::{Entry, EntryType, Rare, SharedEntry};
 pub use envelope::Enveloped;
 pub use environment::{Clock, Entropy, Timestamp};
 pub use error::{Error, ErrorKind, Result};

@@ -253,10 +253,11 @@ fn without_the_gone(meant: &Entry, state: &State) -> Entry {
         Dependency::Group(_) => None,
     });
     let mut entry = without_references_to(meant, &gone.collect());
-    entry.provider = entry.provider.filter(|by| {
+    let provider = entry.provider.into_inner().filter(|by| {
         let mut all = state.generations(&by.address);
         by.id.is_none() || all.any(|generation| generation.id == by.id)
     });
+    entry.provider = provider.into();
     entry
 }
 

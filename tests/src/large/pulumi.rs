@@ -39,7 +39,7 @@ pub fn pulumi_deployment(resources: usize) -> String {
 
 fn resource(text: &mut String, place: usize) {
     let before = match place.checked_sub(1) {
-        Some(before) if place % 3 != 0 => format!(
+        Some(before) if !place.is_multiple_of(3) => format!(
             "\n                        \"{}\"\n                    ",
             urn(before)
         ),

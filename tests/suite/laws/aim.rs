@@ -208,9 +208,9 @@ impl Aim<'_> {
                     Ok(()) => there.and_then(|entry| entry.id.clone()),
                     Err(id) => Some(format!("i-{id}")),
                 });
-                entry.provider = Some(Provider { address, id });
+                entry.provider = Some(Provider { address, id }).into();
             }
-            Field::DeletedWith => entry.deleted_with = Some(address),
+            Field::DeletedWith => entry.deleted_with = Some(address).into(),
             Field::ReplaceWith => entry.replace_with.push(address),
         }
     }
@@ -245,8 +245,8 @@ fn unlink(entry: &mut Entry) {
     entry.depends_on.clear();
     entry.property_dependencies.clear();
     entry.parent = None;
-    entry.provider = None;
-    entry.deleted_with = None;
+    *entry.provider = None;
+    *entry.deleted_with = None;
     entry.replace_with.clear();
 }
 

@@ -24,7 +24,7 @@ impl GroupBy {
                 None => module(name).unwrap_or_else(|| "(root)".to_owned()),
             },
             Self::Type => kind().unwrap_or_else(|| entry.entry_type.name().to_owned()),
-            Self::Provider => match &entry.provider {
+            Self::Provider => match &*entry.provider {
                 Some(provider) => provider.address.to_string(),
                 // Where nothing says who it is, the type begins with it: `aws_instance`, `aws:s3/bucket:Bucket`.
                 None => kind()

@@ -152,7 +152,7 @@ pub(super) fn entry(entry: &Entry) -> Fields<'_> {
     fields.text("id", id.as_deref());
     fields.text("parent", parent.as_ref().map(|parent| parent.as_str()));
     fields.some("provider", provider.as_ref().map(Value::Provider));
-    let by_property = (!property_dependencies.is_empty()).then_some(property_dependencies);
+    let by_property = (!property_dependencies.is_empty()).then_some(&**property_dependencies);
     fields.some("property-dependencies", by_property.map(Value::DependencyMap));
     fields.text("deleted-with", deleted_with.as_ref().map(|with| with.as_str()));
     fields.filled("replace-with", replace_with, Value::Addresses);

@@ -2,7 +2,7 @@
 
 use super::{Change, Property, Value, json, push_step};
 use crate::codec::entry_text;
-use crate::entry::Entry;
+use crate::entry::{Entry, Rare};
 use crate::json::{Json, JsonMap, ObjectWriter};
 use crate::sensitive::{SecretStrings, secret_string_ranges};
 use crate::snapshot::Snapshot;
@@ -37,7 +37,7 @@ fn entry_fields(entry: &Entry, secrets: &SecretStrings) -> Fields {
         inputs: None,
         outputs: None,
         extensions: JsonMap::new(),
-        unknown: JsonMap::new(),
+        unknown: Rare::NONE,
         ..entry.clone()
     };
     let document = json(&entry_text(&bare));

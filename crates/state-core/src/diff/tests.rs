@@ -95,7 +95,7 @@ fn with_secrets(mut entry: Entry, number: usize, rest: &Properties, by_name: boo
     entry.sensitive_inputs = vec![if by_name { "password" } else { "/password" }.to_owned()];
     entry.sensitive_outputs = Vec::new();
     entry.extensions = [("x".to_owned(), Json::from_string(SECRET))].into();
-    entry.unknown = [("later".to_owned(), Json::from_string(SECRET))].into();
+    *entry.unknown = [("later".to_owned(), Json::from_string(SECRET))].into();
     entry
 }
 

@@ -25,16 +25,20 @@ impl Entry {
             None => None,
         };
         changed.parent = changed.parent.and_then(|at| one(ReferenceField::Parent, at));
-        changed.provider = changed.provider.and_then(|Provider { address, id }| {
-            let address = one(ReferenceField::Provider, address)?;
-            Some(Provider { address, id })
-        });
-        changed.deleted_with = changed
-            .deleted_with
-            .and_then(|at| one(ReferenceField::DeletedWith, at));
-        changed.replace_with = renamed(&self.replace_with, |at| {
+        let provider = changed
+            .provider
+            .into_inner()
+            .and_then(|Provider { address, id }| {
+                let address = one(ReferenceField::Provider, address)?;
+                Some(Provider { address, id })
+            });
+        changed.provider = provider.into();
+        let with = changed.deleted_with.into_inner();
+        changed.deleted_with = with.and_then(|at| one(ReferenceField::DeletedWith, at)).into();
+        let replace_with = renamed(&self.replace_with, |at| {
             one(ReferenceField::ReplaceWith, at.clone())
         });
+        changed.replace_with = replace_with.into();
         let mut many = |field, list: &[Dependency]| renamed(list, |dependency| to(field, dependency));
         changed.depends_on = many(ReferenceField::DependsOn, &self.depends_on);
         for (property, list) in &self.property_dependencies {

@@ -85,7 +85,7 @@ fn name_what_is_there(entries: &mut [SharedEntry], position: usize, steps: &mut 
         .into_iter()
         .chain(generations())
         .find_map(|other| other.id.clone());
-    if let Some(provider) = &mut Arc::make_mut(entry).provider {
+    if let Some(provider) = Arc::make_mut(entry).provider.as_mut() {
         provider.id = id;
     }
     steps.push(Step::ChangeIncarnation {

@@ -112,7 +112,7 @@ fn provider(id: &str, deposed: Option<&str>) -> Entry {
 
 fn managed(address: &str, id: &str) -> Entry {
     let mut managed = entry(address, &[]);
-    managed.provider = Some(Provider {
+    *managed.provider = Some(Provider {
         address: "p".parse().unwrap(),
         id: Some(id.to_owned()),
     });

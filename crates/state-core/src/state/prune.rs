@@ -3,7 +3,7 @@
 use super::check::Touched;
 use super::index::{Entries, Position};
 use crate::address::{Address, Dependency, EntryKey};
-use crate::entry::{Entry, ReferenceField};
+use crate::entry::{Entry, Rare, ReferenceField};
 use std::sync::Arc;
 
 /// Takes out an entry that is gone from the world. Whatever no other generation of its address stands before refers to it
@@ -30,7 +30,7 @@ pub(super) fn forget(entries: &mut Entries, target: &EntryKey, touched: &mut Tou
     let unmanaged = unmanaged.take_while(|position| first.is_none_or(|first| first >= *position));
     for key in keys(entries, unmanaged) {
         change(entries, touched, &key, |entry| Entry {
-            provider: None,
+            provider: Rare::NONE,
             ..entry.clone()
         });
     }

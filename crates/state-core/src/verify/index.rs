@@ -149,7 +149,7 @@ fn is_stranger(
     let Some(Provider {
         address,
         id: Some(id),
-    }) = &entry.provider
+    }) = &*entry.provider
     else {
         return false;
     };

@@ -177,7 +177,7 @@ fn acyclic(index: &Index<'_>, findings: &mut Vec<Finding>) {
 
 fn provider_id(index: &Index<'_>, findings: &mut Vec<Finding>) {
     for &position in &index.strangers {
-        if let Some(provider) = &index.entries[position].provider {
+        if let Some(provider) = &*index.entries[position].provider {
             let detail = format!(
                 "`{}` names {} with an id that no earlier entry of that address has",
                 ReferenceField::Provider,

@@ -206,7 +206,7 @@ fn a_provider_is_named_with_the_id_of_an_earlier_incarnation() {
     };
     let managed = |id: &str| {
         let mut entry = leaf("r", &[]);
-        entry.provider = Some(Provider {
+        *entry.provider = Some(Provider {
             address: address("p"),
             id: Some(id.to_owned()),
         });
@@ -226,7 +226,7 @@ fn a_provider_is_named_with_the_id_of_an_earlier_incarnation() {
 #[test]
 fn a_type_requires_its_fields() {
     let mut call = Entry::new(address("c"), EntryType::LibraryCall, None);
-    call.library = Some(String::new());
+    call.library = Some(String::new()).into();
     call.id = Some("x".to_owned());
     let action = Entry::new(address("d"), EntryType::Action, None);
     assert_eq!(

@@ -126,7 +126,8 @@ impl Sealer {
             self.open_properties(entry.outputs.as_ref(), paths, &place, from)?;
         (open.entry.extensions, open.extensions) =
             self.open_map(&entry.extensions, &Place::new(owner, Side::Extensions), from)?;
-        (open.entry.unknown, _) = self.open_map(&entry.unknown, &Place::new(owner, Side::Unknown), from)?;
+        let (unknown, _) = self.open_map(&entry.unknown, &Place::new(owner, Side::Unknown), from)?;
+        open.entry.unknown = unknown.into();
         if let Some(id) = &entry.id {
             let (id, was_sealed) = self
                 .values
@@ -182,7 +183,9 @@ impl Sealer {
         let place = Place::new(owner, Side::Extensions);
         entry.extensions =
             self.seal_extensions(&entry.extensions, &open.extensions, opaque, &secrets, &place)?;
-        entry.unknown = self.seal_unknown(&entry.unknown, &Place::new(owner, Side::Unknown))?;
+        entry.unknown = self
+            .seal_unknown(&entry.unknown, &Place::new(owner, Side::Unknown))?
+            .into();
         if let Some(id) = &entry.id {
             let place = Place::new(owner, Side::Id);
             let is_secret = open.id || secrets.stand_in(id);

@@ -56,7 +56,7 @@ fn needed_by(state: &State, recorded: &BTreeSet<EntryKey>, entry: &Entry) -> Vec
             }
         }
     }
-    if let Some(provider) = &entry.provider {
+    if let Some(provider) = &*entry.provider {
         needed.extend(generation(
             state,
             recorded,

@@ -7,7 +7,7 @@ use super::{Deployment, StepError};
 use crate::call::{About, Known};
 use crate::plan::{ignoring, without_references_to};
 use crate::step::StepOp;
-use state_core::{Address, Dependency, Entry, EntryKey, Properties, SharedEntry};
+use state_core::{Address, Dependency, Entry, EntryKey, Properties, Rare, SharedEntry};
 use state_manager::Intent;
 use std::collections::BTreeSet;
 
@@ -52,7 +52,7 @@ impl Deployment {
             if is_managed && stays(entry) {
                 let open = self.open(entry)?;
                 let unmanaged = Entry {
-                    provider: None,
+                    provider: Rare::NONE,
                     ..Entry::clone(&open)
                 };
                 let recorded = self.recorder.refresh(entry.key(), Some(unmanaged)).await;

@@ -154,7 +154,7 @@ fn still_needed(
                     need(address, None);
                 }
             }
-            if let Some(provider) = &entry.provider {
+            if let Some(provider) = &*entry.provider {
                 need(&provider.address, provider.id.as_deref());
             }
         }
@@ -190,7 +190,7 @@ fn go_with(
         |item: &usize| list[*item].how == How::Delete && list[*item].entry.deleted_with.is_none();
     let mut found = Vec::new();
     for (item, Condemned { entry, how }) in list.iter().enumerate() {
-        let (How::Delete, Some(container)) = (how, &entry.deleted_with) else {
+        let (How::Delete, Some(container)) = (how, &*entry.deleted_with) else {
             continue;
         };
         let containers = index.generations(container);

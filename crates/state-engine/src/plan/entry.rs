@@ -20,11 +20,11 @@ pub(crate) fn goal_entry(goal: &Goal, stays: Option<&Entry>, provider: Option<Pr
     entry.sensitive_inputs.clone_from(&goal.sensitive_inputs);
     add_marks(&mut entry.sensitive_outputs, &goal.sensitive_outputs);
     entry.depends_on = goal.recorded_dependencies();
-    entry.property_dependencies = property_dependencies(&options.property_dependencies);
+    entry.property_dependencies = property_dependencies(&options.property_dependencies).into();
     entry.parent.clone_from(&options.parent);
-    entry.provider = provider;
-    entry.deleted_with.clone_from(&options.deleted_with);
-    entry.replace_with.clone_from(&options.replace_with);
+    entry.provider = provider.into();
+    entry.deleted_with = options.deleted_with.clone().into();
+    entry.replace_with = options.replace_with.clone().into();
     entry.protect = options.protect;
     entry.external = options.read.is_some();
     entry.retain_on_delete = options.retain_on_delete;

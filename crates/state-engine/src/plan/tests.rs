@@ -139,7 +139,7 @@ fn order(entries: Vec<Entry>, wanted: &Wanted) -> Vec<(String, How)> {
 #[test]
 fn deletions_go_in_reverse_order_and_what_goes_with_another_goes_after_it() {
     let mut inside = entry("inside", &[]);
-    inside.deleted_with = Some(address("a"));
+    inside.deleted_with = Some(address("a")).into();
     let all = vec![entry("a", &[]), entry("b", &["a"]), inside];
     let order = order(all, &Wanted::default());
     let names: Vec<&str> = order.iter().map(|(name, _)| &**name).collect();
@@ -150,7 +150,7 @@ fn deletions_go_in_reverse_order_and_what_goes_with_another_goes_after_it() {
 #[test]
 fn what_goes_with_another_is_deleted_by_itself_where_it_needs_what_goes_before_that() {
     let mut inside = entry("inside", &["b"]);
-    inside.deleted_with = Some(address("a"));
+    inside.deleted_with = Some(address("a")).into();
     let all = vec![entry("a", &[]), entry("b", &["a"]), inside];
     let order = order(all, &Wanted::default());
     let names: Vec<&str> = order.iter().map(|(name, _)| &**name).collect();

@@ -126,8 +126,8 @@ impl<'a> Reader<'a, '_> {
         let mut entry = Entry::new(address, entry_type, kind);
         if let (false, Some(kind)) = (custom, &entry.kind) {
             let library = kind.split(':').next().unwrap_or_default();
-            entry.library = Some(library.to_owned());
-            entry.library_type = Some(kind.clone());
+            entry.library = Some(library.to_owned()).into();
+            entry.library_type = Some(kind.clone()).into();
         }
         Ok(entry)
     }
@@ -148,14 +148,16 @@ impl<'a> Reader<'a, '_> {
                 entry.depends_on = list.into_iter().map(Dependency::Entry).collect();
             }
             "initErrors" => entry.init_errors = self.texts(key, view)?,
-            "provider" => entry.provider = self.provider(view)?,
+            "provider" => entry.provider = self.provider(view)?.into(),
             "propertyDependencies" => {
-                (entry.property_dependencies, facts.null_lists) = self.property_dependencies(view)?;
+                let (dependencies, null_lists) = self.property_dependencies(view)?;
+                entry.property_dependencies = dependencies.into();
+                facts.null_lists = null_lists;
             }
             "pendingReplacement" => entry.pending_replacement = self.flag(key, view)?,
             "retainOnDelete" => entry.retain_on_delete = self.flag(key, view)?,
-            "deletedWith" => entry.deleted_with = self.reference(key, view)?,
-            "replaceWith" => entry.replace_with = self.list(key, view)?,
+            "deletedWith" => entry.deleted_with = self.reference(key, view)?.into(),
+            "replaceWith" => entry.replace_with = self.list(key, view)?.into(),
             "created" => entry.created = self.text(key, view)?.map(|at| Timestamp::new(&*at)),
             "modified" => entry.modified = self.text(key, view)?.map(|at| Timestamp::new(&*at)),
             _ => {}

@@ -53,7 +53,7 @@ fn forget_provider(entry: &mut SharedEntry) -> Result<()> {
     known.kept.insert("provider".to_owned(), Kept { was, ours: None });
     let json = facts::to_json(&known)?;
     let entry = Arc::make_mut(entry);
-    entry.provider = None;
+    entry.provider = None.into();
     entry.extensions.insert(PULUMI, json);
     Ok(())
 }

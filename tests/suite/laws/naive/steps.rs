@@ -75,9 +75,10 @@ impl Naive {
                 prune(&mut pruned, &gone);
             }
             if gone.id.is_some() && is_before(same) {
-                pruned.provider = pruned
-                    .provider
-                    .filter(|provider| provider.address != *name || provider.id != gone.id);
+                let provider = pruned.provider.into_inner();
+                pruned.provider = provider
+                    .filter(|provider| provider.address != *name || provider.id != gone.id)
+                    .into();
             }
             *entry = pruned.into();
         }
@@ -118,8 +119,8 @@ fn prune(entry: &mut Entry, gone: &Entry) {
         !(named && list.is_empty())
     });
     entry.replace_with.retain(|to| to != name);
-    entry.deleted_with = entry.deleted_with.take().filter(|to| to != name);
-    entry.provider = entry.provider.take().filter(|provider| provider.address != *name);
+    *entry.deleted_with = entry.deleted_with.take().filter(|to| to != name);
+    *entry.provider = entry.provider.take().filter(|provider| provider.address != *name);
     if entry.parent.as_ref() == Some(name) {
         entry.parent.clone_from(&gone.parent);
     }

@@ -15,7 +15,7 @@ pub(super) fn hidden(entry: &Entry) -> Entry {
         inputs: inputs.and_then(Properties::new),
         outputs: outputs.and_then(Properties::new),
         extensions: opaque(&entry.extensions),
-        unknown: opaque(&entry.unknown),
+        unknown: opaque(&entry.unknown).into(),
         ..entry.clone()
     }
 }
@@ -76,7 +76,7 @@ pub(super) fn entry(old: Option<&Entry>, edited: Entry, problems: &mut Vec<Strin
         inputs,
         outputs,
         extensions,
-        unknown,
+        unknown: unknown.into(),
         ..edited
     }
 }

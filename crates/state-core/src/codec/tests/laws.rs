@@ -3,6 +3,7 @@
 use super::{UNOBIN, decode, encode_pretty, encode_stored};
 use crate::codec::{StoredReader, entry_text};
 use crate::entry::Provider;
+use crate::json::JsonMap;
 use crate::snapshot::{Continuation, ForeignSerial, Manifest, Plugin};
 use crate::{
     Address, Dependency, DeposedKey, Entry, EntryType, FactoryInfo, Json, Lineage, MutationId, Op,
@@ -91,10 +92,10 @@ fn named(entry: Entry) -> impl Strategy<Value = Entry> {
             entry_type,
             schema_version,
             kind: next(),
-            library: next(),
-            library_type: next(),
-            configuration: next(),
-            trigger_hash: next(),
+            library: next().into(),
+            library_type: next().into(),
+            configuration: next().into(),
+            trigger_hash: next().into(),
             id: next(),
             sensitive_inputs: list(),
             sensitive_outputs: list(),
@@ -118,11 +119,11 @@ fn linked(entry: Entry) -> impl Strategy<Value = Entry> {
             Entry {
                 group,
                 parent,
-                deleted_with,
+                deleted_with: deleted_with.into(),
                 depends_on,
-                property_dependencies,
-                replace_with,
-                provider,
+                property_dependencies: property_dependencies.into(),
+                replace_with: replace_with.into(),
+                provider: provider.into(),
                 ..entry.clone()
             }
         },
@@ -153,7 +154,7 @@ fn filled(entry: Entry) -> impl Strategy<Value = Entry> {
                 created,
                 modified,
                 extensions: extensions.into(),
-                unknown: unknown.into(),
+                unknown: JsonMap::from(unknown).into(),
                 ..entry.clone()
             }
         },

@@ -74,7 +74,7 @@ impl Change {
             }
             Self::Group(other) => entry.group.clone_from(&other.get(list).group),
             Self::Provider(of, id) => {
-                entry.provider = Some(Provider {
+                *entry.provider = Some(Provider {
                     address: of.get(list).address.clone(),
                     id: id.and_then(|id| id.get(list).id.clone()),
                 });

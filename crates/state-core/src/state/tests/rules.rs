@@ -177,7 +177,8 @@ fn an_incarnation_of_a_provider_that_still_manages_something_may_not_go() {
         provider: Some(crate::entry::Provider {
             address: address("p"),
             id: Some("1".into()),
-        }),
+        })
+        .into(),
         ..resource("r", &[])
     };
     let mut bench = Bench::with([provider("1", "p1"), managed]);

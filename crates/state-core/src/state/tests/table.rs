@@ -315,7 +315,8 @@ fn refresh_of_a_generation_that_is_gone_prunes_those_that_no_other_stands_before
         provider: Some(Provider {
             address: address("p"),
             id: Some(id.into()),
-        }),
+        })
+        .into(),
         ..resource(name, &[])
     };
     let child = Entry {

@@ -81,12 +81,12 @@ fn every_field_that_refers_follows_a_move() {
     let mut user = entry("b", &[on("a")]);
     user.property_dependencies.insert("p".to_owned(), vec![on("a")]);
     user.parent = Some(address("a"));
-    user.provider = Some(Provider {
+    *user.provider = Some(Provider {
         address: address("a"),
         id: Some("i-1".to_owned()),
     });
-    user.deleted_with = Some(address("a"));
-    user.replace_with = vec![address("a")];
+    user.deleted_with = Some(address("a")).into();
+    user.replace_with = vec![address("a")].into();
     let surgery = done(&of(vec![moved, old, user]), &mv("a", "z"));
     let user = live(&surgery, "b");
     assert!(user.references().all(|reference| reference.to == on("z")));

@@ -138,7 +138,7 @@ impl Corruption {
                 let address = picked(entries, at).0.address.clone();
                 let id = Some("of no incarnation".to_owned());
                 append(entries, "managed", |entry| {
-                    entry.provider = Some(Provider { address, id });
+                    entry.provider = Some(Provider { address, id }).into();
                 });
             }
             Self::Cycle => {
@@ -150,7 +150,7 @@ impl Corruption {
                 });
             }
             Self::SelfCycle => append(entries, "self", |entry| {
-                entry.deleted_with = Some(address("corrupt.self"));
+                entry.deleted_with = Some(address("corrupt.self")).into();
             }),
             Self::MissingField => missing_field(entries, at),
             Self::ContradictingMarks => {
@@ -203,7 +203,7 @@ fn missing_field(entries: &mut Vec<SharedEntry>, at: Index) {
     match entry.entry_type {
         EntryType::Leaf => entry.kind = None,
         EntryType::Action => entry.kind = Some(String::new()),
-        EntryType::LibraryCall => entry.library_type = None,
+        EntryType::LibraryCall => *entry.library_type = None,
     }
 }
 

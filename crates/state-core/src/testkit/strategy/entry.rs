@@ -71,12 +71,12 @@ impl Content {
         } = self;
         entry.entry_type = form.entry_type;
         if form.entry_type == EntryType::LibraryCall {
-            (entry.library, entry.library_type) = (Some(form.library.0), Some(form.library.1));
+            (*entry.library, *entry.library_type) = (Some(form.library.0), Some(form.library.1));
         } else {
             (entry.kind, entry.id) = (Some(form.kind), form.id);
         }
-        entry.configuration = form.configuration;
-        entry.trigger_hash = form.trigger_hash;
+        entry.configuration = form.configuration.into();
+        entry.trigger_hash = form.trigger_hash.into();
         entry.schema_version = form.schema_version;
         if let Some((inputs, secrets)) = data.inputs {
             (entry.inputs, entry.sensitive_inputs) = (Some(inputs), secrets);
@@ -93,7 +93,7 @@ impl Content {
         entry.created = rest.created;
         entry.modified = rest.modified;
         entry.extensions = rest.extensions;
-        entry.unknown = rest.unknown;
+        *entry.unknown = rest.unknown;
     }
 }
 

@@ -113,18 +113,18 @@ impl List {
         entry.group = group.map(group_address);
         let own = group.filter(|_| is_live);
         entry.parent = draft.parent.and_then(|pick| self.pick(pick));
-        entry.provider = draft
+        *entry.provider = draft
             .provider
             .and_then(|(pick, with_id)| self.provider(pick, with_id, &draft.content));
         entry.depends_on = self.dependencies(&draft.depends_on, own);
-        entry.property_dependencies = draft
+        *entry.property_dependencies = draft
             .property_dependencies
             .iter()
             .map(|(property, picks)| (property.clone(), self.dependencies(picks, own)))
             .collect();
-        entry.deleted_with = draft.deleted_with.and_then(|pick| self.pick(pick));
+        *entry.deleted_with = draft.deleted_with.and_then(|pick| self.pick(pick));
         let together = draft.replace_with.iter().filter_map(|pick| self.pick(*pick));
-        entry.replace_with = together.collect();
+        *entry.replace_with = together.collect();
         draft.content.fill(&mut entry);
         self.entries.push(entry.into());
     }

@@ -101,20 +101,20 @@ fn entry(stage: &Stage, spec: &Spec, ids: &BTreeMap<String, String>) -> Entry {
             entry.property_dependencies.insert(input.to_owned(), on(names));
         }
     }
-    entry.deleted_with = one(&spec.inside);
+    *entry.deleted_with = one(&spec.inside);
     if let Some(container) = &spec.inside {
         let on = on(std::slice::from_ref(container));
         entry.property_dependencies.insert("in".to_owned(), on);
     }
     entry.parent = one(&spec.parent);
-    entry.provider = one(&spec.provider).and_then(|address| {
+    *entry.provider = one(&spec.provider).and_then(|address| {
         let id = ids.get(address.as_str())?.clone();
         Some(Provider {
             address,
             id: Some(id),
         })
     });
-    entry.replace_with = spec
+    *entry.replace_with = spec
         .replace_with
         .iter()
         .map(|name| name.parse().unwrap())

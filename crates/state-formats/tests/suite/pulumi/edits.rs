@@ -84,7 +84,7 @@ fn each_mutation_changes_its_field_and_nothing_else() {
     changed.protect = false;
     changed.retain_on_delete = true;
     changed.depends_on.clear();
-    changed.deleted_with = Some(STACK.parse().expect("an address"));
+    *changed.deleted_with = Some(STACK.parse().expect("an address"));
     changed.inputs = state_core::Properties::new(Json::parse(r#"{"size":21}"#).expect("JSON"));
     snapshot
         .outputs
@@ -163,7 +163,7 @@ fn a_feature_that_comes_about_is_declared_as_pulumi_would() {
         (&document["version"], &document["features"]),
         (&json!(4), &json!(["taint"]))
     );
-    Arc::make_mut(&mut snapshot.entries[3]).replace_with = vec![STACK.parse().expect("an address")];
+    Arc::make_mut(&mut snapshot.entries[3]).replace_with = vec![STACK.parse().expect("an address")].into();
     let document = value(&export(&snapshot));
     assert_eq!(document["features"], json!(["replaceWith", "taint"]));
     assert_eq!(value(&export(&import(&export(&snapshot)).snapshot)), document);

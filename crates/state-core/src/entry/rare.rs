@@ -1,0 +1,133 @@
+//! A field that few entries use.
+
+use crate::address::{Address, Dependency};
+use crate::entry::Provider;
+use crate::json::JsonMap;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
+
+/// A field that few entries use: a pointer where there is something, and nothing else where there isn't. A state of
+/// hundreds of thousands of entries is in memory as a whole, and most of an entry's fields are empty.
+///
+/// It reads and writes like what it holds: `entry.library.as_deref()`, `*entry.library = Some(name)`.
+#[derive(Clone)]
+pub struct Rare<T>(Option<Box<T>>);
+
+/// A type with a value that stands for nothing.
+pub trait Empty: Sized + 'static {
+    /// That value.
+    const EMPTY: &'static Self;
+
+    /// Whether it is that value.
+    fn is_nothing(&self) -> bool;
+}
+
+impl<T: 'static> Empty for Vec<T> {
+    const EMPTY: &'static Self = &Self::new();
+
+    fn is_nothing(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl<T: 'static> Empty for Option<T> {
+    const EMPTY: &'static Self = &None;
+
+    fn is_nothing(&self) -> bool {
+        self.is_none()
+    }
+}
+
+impl<K: 'static, V: 'static> Empty for BTreeMap<K, V> {
+    const EMPTY: &'static Self = &Self::new();
+
+    fn is_nothing(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl Empty for JsonMap {
+    const EMPTY: &'static Self = &Self::new();
+
+    fn is_nothing(&self) -> bool {
+        self.is_empty()
+    }
+}
+
+impl<T> Rare<T> {
+    /// Nothing.
+    pub const NONE: Self = Self(None);
+}
+
+impl<T: Empty + Default> Rare<T> {
+    /// What it holds.
+    pub fn into_inner(self) -> T {
+        self.0.map_or_else(T::default, |held| *held)
+    }
+}
+
+impl<T> Default for Rare<T> {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl<T: Empty> From<T> for Rare<T> {
+    fn from(value: T) -> Self {
+        Self((!value.is_nothing()).then(|| Box::new(value)))
+    }
+}
+
+impl<T: Empty> Deref for Rare<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        self.0.as_deref().unwrap_or(T::EMPTY)
+    }
+}
+
+impl<T: Empty + Default> DerefMut for Rare<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.0.get_or_insert_default()
+    }
+}
+
+impl<T: Empty + PartialEq> PartialEq for Rare<T> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: Empty + Eq> Eq for Rare<T> {}
+
+impl<T: Empty + PartialEq> PartialEq<T> for Rare<T> {
+    fn eq(&self, other: &T) -> bool {
+        **self == *other
+    }
+}
+
+impl<'a, T: Empty> IntoIterator for &'a Rare<T>
+where
+    &'a T: IntoIterator,
+{
+    type Item = <&'a T as IntoIterator>::Item;
+    type IntoIter = <&'a T as IntoIterator>::IntoIter;
+
+    fn into_iter(self) -> Self::IntoIter {
+        (**self).into_iter()
+    }
+}
+
+impl<T: Empty + fmt::Debug> fmt::Debug for Rare<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        (**self).fmt(f)
+    }
+}
+
+/// An entry is as large as it must be: there may be hundreds of thousands of them.
+const _: () = {
+    assert!(size_of::<Rare<Option<Provider>>>() == size_of::<usize>());
+    assert!(size_of::<Rare<Vec<Address>>>() == size_of::<usize>());
+    assert!(size_of::<Rare<BTreeMap<String, Vec<Dependency>>>>() == size_of::<usize>());
+};
