@@ -178,7 +178,7 @@ async fn what_is_refused_is_in_nobodys_way() {
         ..entry("a", &[])
     };
     let called = Entry {
-        configuration: Some("x".repeat(17 << 20)),
+        configuration: Some("x".repeat(17 << 20)).into(),
         ..entry("a", &[])
     };
     for refused in [
