@@ -13,6 +13,7 @@
 //!   before it is; both are said in types.
 //! - [`Provider`] and [`Registry`]: what touches the world, by kind of resource.
 //! - `builtin` (feature of that name): providers of files, folders, commands and random values.
+//! - `program` (feature of that name): a source out of a YAML or JSON document.
 //! - [`Run`]: what a run is given; [`Report`]: how it ended; [`Observer`]: hears of it while it goes on.
 //!
 //! # What a run does
@@ -43,6 +44,8 @@ mod ledger;
 mod log;
 mod options;
 mod plan;
+#[cfg(feature = "program")]
+pub mod program;
 pub mod provider;
 mod record;
 mod registry;
