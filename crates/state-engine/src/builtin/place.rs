@@ -33,10 +33,17 @@ pub(super) fn absolute(folder: &Path, path: &str) -> Result<String, String> {
     text.map_err(|_| "the working directory isn't UTF-8".to_owned())
 }
 
-/// The path that an object's id is.
+/// The path that an object's id is. One path has one id, or the record would not know its file again.
 pub(super) fn of_id(folder: &Path, id: Option<&str>) -> Result<String, Failure> {
-    let path = absolute(folder, id.unwrap_or_default());
-    path.map_err(|reason| Failure::not_done(format!("the id is no path: {reason}")))
+    let id = id.unwrap_or_default();
+    let path = absolute(folder, id);
+    let path = path.map_err(|reason| Failure::not_done(format!("the id is no path: {reason}")))?;
+    match path == id {
+        true => Ok(path),
+        false => Err(Failure::not_done(format!(
+            "the id of {id} is its absolute path: {path}"
+        ))),
+    }
 }
 
 /// A name in an open folder.
