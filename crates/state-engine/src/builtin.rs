@@ -5,7 +5,8 @@
 //!
 //! - **A file** is written beside its place, synced, and renamed: at its path is nothing, the old content or the new one. A
 //!   create never takes the place of something; what dies before the rename leaves a file that begins with `.statectl-`,
-//!   which goes at the next look or change. After a create that nobody saw end, a file with just this content is the one.
+//!   which goes at the next look or change. A changed file is a new one: it belongs to who changed it, and other names of the
+//!   old one keep the old content. After a create that nobody saw end, a file with just this content is the one.
 //! - **A folder** is removed only when it is empty.
 //! - **A command** may have done something when it failed: what is made of that stands in the documentation of its exit
 //!   codes, below.
@@ -102,13 +103,15 @@
 //! | `STATE_OUTPUTS` | the recorded outputs as JSON | as `STATE_ID` |
 //! | `STATE_MUTATION` | names this create | `create`, and `read` after a create that nobody saw end |
 //!
-//! JSON of more than 100,000 bytes is left out: systems refuse to start a program with more.
+//! JSON of more than 100,000 bytes is left out: systems refuse to start a program with more. Secrets are in there, open;
+//! among the arguments only where the program puts them.
 //!
 //! # What a command says
 //! A JSON object on its standard output is its outputs; other text is the output `stdout`, without the newlines at its
 //! end. The id is `id` of the JSON object, else the [`MutationId`](state_core::MutationId) of the create. An `update` or
-//! `read` that prints nothing leaves the outputs as they are. Lines of its standard error go to the log; what is known
-//! to be secret is hidden there.
+//! `read` that prints nothing leaves the outputs as they are; a `read` is run by previews too, so it must change nothing.
+//! Lines of its standard error go to the log: at most 64 KiB of them, without the values of `environment` and `stdin`,
+//! secret outputs, and what the program marks as secret.
 //!
 //! | exit code | `create`, `update` | `read` | `delete` |
 //! |---|---|---|---|
@@ -151,10 +154,11 @@ use state_manager::Environment;
 use std::path::Path;
 use std::sync::Arc;
 
-/// All built-in providers, each in charge of its kind. Relative paths are taken from `folder`, which is absolute.
+/// All built-in providers, each in charge of its kind. Relative paths are taken from `folder`.
 pub fn registry(environment: &Environment, folder: &Path) -> Registry {
+    let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let entropy = || Arc::clone(&environment.entropy);
-    let folder = || folder.to_owned();
+    let folder = || absolute.clone();
     let random = |value| Randoms {
         value,
         entropy: entropy(),

@@ -3,6 +3,7 @@
 mod commands;
 mod directories;
 mod files;
+mod processes;
 mod randoms;
 
 use state_core::head::Policy;
@@ -30,6 +31,16 @@ fn goal(name: &str, kind: &str, inputs: &str) -> Goal {
     let mut goal = Goal::new(address(name), kind);
     goal.inputs = Properties::new(state_core::Json::parse(inputs).unwrap()).unwrap();
     goal
+}
+
+/// Commands for a shell, as pairs of an input and its value in JSON.
+fn shell(inputs: &[(&str, &str)]) -> Goal {
+    let members = inputs.iter().map(|(name, text)| {
+        let text = state_core::Json::from_string(text);
+        format!(r#","{name}":{}"#, text.as_str())
+    });
+    let members: String = members.collect();
+    goal("job", "command", &format!(r#"{{"shell":true{members}}}"#))
 }
 
 fn address(name: &str) -> Address {
