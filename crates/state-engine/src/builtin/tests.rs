@@ -149,7 +149,7 @@ async fn what_is_not_known_yet_is_neither_missing_nor_filled_in() {
         .unwrap();
     assert_eq!(checked.inputs, Properties::empty());
     let checked = file.check(request(r#"{"path":"a"}"#, &["source"])).await.unwrap();
-    assert_eq!(checked.inputs, json(r#"{"mode":"0644","path":"a"}"#));
+    assert_eq!(checked.inputs, json(r#"{"mode":"0644","path":"/a"}"#));
     let failure = file.check(request("{}", &["pat"])).await.unwrap_err();
     let said = failure.to_string();
     assert!(

@@ -34,6 +34,15 @@ fn die_on_the_way(folder: &TempDir, mutation: MutationId) {
 
 /// Asks whether a create made its file.
 async fn ask(folder: &TempDir, preview: bool, others: &[&Path]) -> (Result<Found, Failure>, Vec<String>) {
+    ask_for(folder, INPUTS, preview, others).await
+}
+
+async fn ask_for(
+    folder: &TempDir,
+    inputs: &str,
+    preview: bool,
+    others: &[&Path],
+) -> (Result<Found, Failure>, Vec<String>) {
     let (mut context, said) = context();
     context.preview = preview;
     let registry = registry(&environment(), folder.path());
@@ -41,7 +50,7 @@ async fn ask(folder: &TempDir, preview: bool, others: &[&Path]) -> (Result<Found
         key: state_core::EntryKey::live("a".parse().unwrap()),
         kind: "file".to_owned(),
         id: None,
-        inputs: json(INPUTS),
+        inputs: json(inputs),
         outputs: json("{}"),
         others: others
             .iter()
@@ -94,6 +103,21 @@ async fn what_has_other_content_is_a_strangers() {
     std::fs::remove_file(folder.path().join("a.txt")).unwrap();
     std::fs::create_dir(folder.path().join("a.txt")).unwrap();
     assert_eq!(ask(&folder, false, &[]).await.0, Ok(Found::Gone));
+}
+
+#[tokio::test]
+async fn of_a_copy_whose_source_changed_nobody_can_tell() {
+    let folder = tempfile::tempdir().unwrap();
+    let inputs = r#"{"mode":"0600","path":"a.txt","source":"from"}"#;
+    std::fs::write(folder.path().join("from"), "old").unwrap();
+    create(&Wanted::of(folder.path(), &json(inputs)), "1").unwrap();
+    let (found, _) = ask_for(&folder, inputs, false, &[]).await;
+    assert!(matches!(found, Ok(Found::Object(_))), "{found:?}");
+    std::fs::write(folder.path().join("from"), "new").unwrap();
+    assert_eq!(
+        ask_for(&folder, inputs, false, &[]).await.0,
+        Ok(Found::CannotTell)
+    );
 }
 
 #[test]

@@ -100,6 +100,13 @@ async fn two_spellings_of_a_path_are_one_file() {
         bench.entry("page").await.unwrap().id.as_deref(),
         Some(&*bench.id("a.txt"))
     );
+    let inputs = bench.entry("page").await.unwrap().inputs.clone().unwrap();
+    let recorded = inputs.get("path").unwrap().as_str().unwrap().into_owned();
+    assert_eq!(
+        recorded,
+        bench.id("a.txt"),
+        "a run that is started elsewhere has to find it"
+    );
     let report = bench.done(&[file(&bench.id("a.txt"), "one")]).await;
     assert_eq!(ops(&report), [], "{report:?}");
     assert_eq!(bench.text("a.txt"), "one");
