@@ -17,6 +17,14 @@
 //! types and what is missing are told all at once, before anything is done.
 //!
 //!
+//! ```
+//! use state_engine::builtin::{kinds, registry};
+//! use state_manager::{Actor, Environment};
+//!
+//! let registry = registry(&Environment::system(Actor::default()), "/srv/site".as_ref());
+//! assert!(kinds().iter().all(|described| registry.knows(described.kind)));
+//! ```
+//!
 //! # Kinds
 //!
 //! ## `command`
