@@ -22,7 +22,6 @@ mod identities;
 mod marks;
 mod mask;
 mod mending;
-mod nearest;
 mod origin;
 mod output;
 mod progress;

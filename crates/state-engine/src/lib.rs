@@ -12,6 +12,7 @@
 //! - [`Ledger`], [`Registration`], [`Committed`]: nothing begins before what it needs is durable, and nothing is reported
 //!   before it is; both are said in types.
 //! - [`Provider`] and [`Registry`]: what touches the world, by kind of resource.
+//! - `program` (feature of that name): a source out of a YAML or JSON document.
 //! - [`Run`]: what a run is given; [`Report`]: how it ended; [`Observer`]: hears of it while it goes on.
 //!
 //! # What a run does
@@ -40,6 +41,8 @@ mod ledger;
 mod log;
 mod options;
 mod plan;
+#[cfg(feature = "program")]
+pub mod program;
 pub mod provider;
 mod record;
 mod registry;

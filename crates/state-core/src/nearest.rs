@@ -1,7 +1,11 @@
 //! What somebody may have meant who misspelled a name.
 
 /// The candidate that takes the fewest edits to get to, if that is few enough to be a slip. The first of equals.
-pub(crate) fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+///
+/// ```
+/// assert_eq!(state_core::nearest("contnet", ["mode", "content"]), Some("content"));
+/// ```
+pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted: Vec<char> = wanted.chars().collect();
     let mut limit = (wanted.len() / 3).max(2);
     let mut best = None;
