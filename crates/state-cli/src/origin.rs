@@ -22,7 +22,10 @@ const SYSTEMS: [(&str, &str, &str); 6] = [
 ];
 
 /// What history is told of where a run comes from. What can't be told is left out.
-pub(crate) fn environment(folder: &Path, variable: &dyn Fn(&str) -> Option<String>) -> BTreeMap<String, String> {
+pub(crate) fn environment(
+    folder: &Path,
+    variable: &dyn Fn(&str) -> Option<String>,
+) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     let mut tell = |name: &str, value: Option<String>| {
         if let Some(value) = value.filter(|value| !value.is_empty()) {
@@ -115,7 +118,10 @@ fn is_commit(text: &str) -> bool {
 }
 
 fn read(path: &Path) -> Option<String> {
-    let length = std::fs::metadata(path).ok().filter(std::fs::Metadata::is_file)?.len();
+    let length = std::fs::metadata(path)
+        .ok()
+        .filter(std::fs::Metadata::is_file)?
+        .len();
     if length > MAX_BYTES {
         return None;
     }
@@ -132,7 +138,9 @@ mod tests {
 
     fn told(folder: &Path, variables: &[(&str, &str)]) -> BTreeMap<String, String> {
         let variables: BTreeMap<_, _> = variables.iter().copied().collect();
-        environment(folder, &|name| variables.get(name).map(|value| (*value).to_owned()))
+        environment(folder, &|name| {
+            variables.get(name).map(|value| (*value).to_owned())
+        })
     }
 
     fn write(folder: &Path, name: &str, content: &str) {
@@ -148,8 +156,16 @@ mod tests {
         std::fs::create_dir_all(&below).unwrap();
         assert_eq!(told(&below, &[]), BTreeMap::new());
         write(tree, ".git/HEAD", "ref: refs/heads/topic/x\n");
-        assert_eq!(told(&below, &[]).get("git.commit"), None, "nothing was committed yet");
-        write(tree, ".git/packed-refs", &format!("# pack-refs\n{COMMIT} refs/heads/topic/x\n"));
+        assert_eq!(
+            told(&below, &[]).get("git.commit"),
+            None,
+            "nothing was committed yet"
+        );
+        write(
+            tree,
+            ".git/packed-refs",
+            &format!("# pack-refs\n{COMMIT} refs/heads/topic/x\n"),
+        );
         let found = told(&below, &[]);
         assert_eq!(found["git.branch"], "topic/x");
         assert_eq!(found["git.commit"], COMMIT);
@@ -158,14 +174,21 @@ mod tests {
         assert_eq!(told(&below, &[])["git.commit"], newer);
         write(tree, ".git/HEAD", COMMIT);
         let detached = told(&below, &[]);
-        assert_eq!((detached.get("git.branch"), &*detached["git.commit"]), (None, COMMIT));
+        assert_eq!(
+            (detached.get("git.branch"), &*detached["git.commit"]),
+            (None, COMMIT)
+        );
     }
 
     #[test]
     fn a_linked_working_tree_has_a_head_of_its_own_and_shares_the_rest() {
         let folder = tempfile::tempdir().unwrap();
         let tree = folder.path().join("linked");
-        write(folder.path(), "main/.git/worktrees/linked/HEAD", "ref: refs/heads/other\n");
+        write(
+            folder.path(),
+            "main/.git/worktrees/linked/HEAD",
+            "ref: refs/heads/other\n",
+        );
         write(folder.path(), "main/.git/worktrees/linked/commondir", "../..\n");
         write(folder.path(), "main/.git/refs/heads/other", COMMIT);
         write(&tree, ".git", "gitdir: ../main/.git/worktrees/linked\n");

@@ -47,11 +47,7 @@ pub(crate) async fn confirm_unless(
 
 /// That somebody asked to stop before anything began.
 pub(crate) fn interrupted(object: &str) -> CliError {
-    CliError::new(
-        ExitCode::Interrupted,
-        object,
-        "interrupted; nothing was changed",
-    )
+    CliError::new(ExitCode::Interrupted, object, "interrupted; nothing was changed")
 }
 
 fn answerable(context: &Context, object: &str) -> Result<(), CliError> {

@@ -1,7 +1,6 @@
 //! Ctrl-C and its like: the first asks a run to stop, the second to leave what is in flight.
 
 use crate::error::CliError;
-use crate::output::to_stderr;
 use state_engine::Interrupt;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -13,11 +12,14 @@ pub(crate) struct Listener {
 }
 
 impl Listener {
-    /// Passes SIGINT and SIGTERM on to a run.
+    /// Passes SIGINT and SIGTERM on to a run, and tells what each of them does.
     ///
     /// # Errors
     /// What the system says.
-    pub(crate) fn start(interrupt: &Interrupt, quiet: bool) -> Result<Self, CliError> {
+    pub(crate) fn start(
+        interrupt: &Interrupt,
+        tell: impl Fn(&'static str) + Send + 'static,
+    ) -> Result<Self, CliError> {
         let unheard = |source: std::io::Error| CliError::io("the signals of this process", &source);
         let mut interrupted = signal(SignalKind::interrupt()).map_err(unheard)?;
         let mut terminated = signal(SignalKind::terminate()).map_err(unheard)?;
@@ -28,8 +30,8 @@ impl Listener {
                     _ = interrupted.recv() => {}
                     _ = terminated.recv() => {}
                 }
-                if !quiet {
-                    to_stderr(said(&interrupt));
+                if let Some(said) = said(&interrupt) {
+                    tell(said);
                 }
                 interrupt.request();
             }
@@ -38,12 +40,12 @@ impl Listener {
     }
 }
 
-/// What is said before the next request.
-fn said(interrupt: &Interrupt) -> &'static str {
+/// What the next request does.
+fn said(interrupt: &Interrupt) -> Option<&'static str> {
     match (interrupt.is_stopping(), interrupt.is_leaving()) {
-        (false, _) => "\nstopping: what is in flight is let finish; once more to leave it\n",
-        (true, false) => "\nleaving what is in flight: it stays on record as pending\n",
-        (true, true) => "",
+        (false, _) => Some("stopping: what is in flight is let finish; once more to leave it"),
+        (true, false) => Some("leaving what is in flight: it stays on record as pending"),
+        (true, true) => None,
     }
 }
 

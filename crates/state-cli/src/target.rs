@@ -9,7 +9,7 @@ use state_core::{ErrorKind, StackName};
 use state_manager::{Stack, Stacks};
 
 /// The stack that a command made when there was none and nobody named one.
-const DEFAULT_STACK: &str = "default";
+pub(crate) const DEFAULT_STACK: &str = "default";
 
 /// Where such a command works.
 pub(crate) struct Target {
@@ -19,7 +19,7 @@ pub(crate) struct Target {
     pub(crate) created_stack: bool,
     /// What the owner of a new stack must know.
     pub(crate) warnings: Vec<String>,
-    stacks: Stacks,
+    pub(crate) stacks: Stacks,
 }
 
 impl Target {

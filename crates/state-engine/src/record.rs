@@ -181,7 +181,11 @@ impl Recorder {
             return Ok(recorded);
         };
         let stack = session.stack();
-        let nothing = Snapshot::new(FactoryInfo::default(), stack.name().to_string(), Timestamp::new(""));
+        let nothing = Snapshot::new(
+            FactoryInfo::default(),
+            stack.name().to_string(),
+            Timestamp::new(""),
+        );
         let sealed = Snapshot {
             lineage: Some(stack.lineage()),
             outputs: recorded.values,
