@@ -21,7 +21,7 @@ pub(crate) struct CliError {
     /// All integrity violations, where there are any.
     pub(crate) violations: Vec<Violation>,
     /// All that is wrong with a document, in its order, where there is more than one thing.
-    pub(crate) problems: Vec<ProblemView>,
+    pub(crate) problems: Box<[ProblemView]>,
 }
 
 /// One thing that is wrong with a document. A place that isn't known is 0.
@@ -62,7 +62,7 @@ impl CliError {
             object,
             hint: None,
             violations: Vec::new(),
-            problems: Vec::new(),
+            problems: Box::default(),
         }
     }
 
@@ -124,7 +124,7 @@ impl From<Error> for CliError {
                 Error::Integrity { violations, .. } => violations,
                 _ => Vec::new(),
             },
-            problems: Vec::new(),
+            problems: Box::default(),
         }
     }
 }
@@ -160,7 +160,7 @@ impl From<ProgramError> for CliError {
                 hint: problem.hint,
             }
         };
-        let problems: Vec<ProblemView> = problems.into_iter().map(view).collect();
+        let problems: Box<[ProblemView]> = problems.into_iter().map(view).collect();
         let message = match &*problems {
             [only] => only.told.clone(),
             several => format!("{name}: {} things are wrong", several.len()),

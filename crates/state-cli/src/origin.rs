@@ -49,8 +49,7 @@ pub(crate) fn environment(
 
 /// GitHub tells the parts of the address only.
 fn on_github(variable: &dyn Fn(&str) -> Option<String>) -> Option<String> {
-    let [server, repository, run] =
-        ["GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID"].map(|name| variable(name));
+    let [server, repository, run] = ["GITHUB_SERVER_URL", "GITHUB_REPOSITORY", "GITHUB_RUN_ID"].map(variable);
     Some(format!("{}/{}/actions/runs/{}", server?, repository?, run?))
 }
 
