@@ -75,7 +75,6 @@ use problem::Problems;
 use resource::Resource;
 use setting::{Declaration, Settings};
 use state_core::Crypter;
-use state_core::mutation::StackOutputs;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -258,7 +257,7 @@ impl Configured {
                 settings: &settings,
                 ledger: Some(ledger),
             };
-            Ok(output::made(&name, &outputs, &scope, &StackOutputs::default())?)
+            Ok(output::made(&name, &outputs, &scope, ledger.outputs())?)
         }))
     }
 }

@@ -90,6 +90,11 @@ impl ListSource {
         })
     }
 
+    /// The resources that were not yielded yet.
+    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
+        self.waiting.iter().map(|declared| &declared.goal.address)
+    }
+
     /// The same with outputs of the stack.
     #[must_use]
     pub fn with_outputs(
