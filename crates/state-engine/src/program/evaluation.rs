@@ -67,7 +67,9 @@ fn output(
     let Some(value) = outputs.get(name) else {
         let names: Vec<_> = outputs.view().members().into_iter().flatten().collect();
         let names = names.iter().map(|(name, _)| &**name).chain([ID]);
-        return Err(problem(format!("`{}` has no output `{name}`", entry.address)).with_names(name, names));
+        return Err(
+            problem(format!("`{}` has no output `{name}`", entry.address)).with_all_names(name, names)
+        );
     };
     let (value, pointer) = reference.walk(value, format!("/{}", token(name)), &problem)?;
     let marks = &entry.sensitive_outputs;

@@ -104,12 +104,25 @@ impl Problem {
         match nearest(wanted, names.iter().copied()) {
             Some(near) => self.with_hint(format!("did you mean `{near}`?")),
             None if names.is_empty() => self,
-            None if names.len() <= MOST_NAMES => self.with_hint(format!("there are: {}", names.join(", "))),
-            None => {
-                let (shown, more) = (names[..MOST_NAMES].join(", "), names.len() - MOST_NAMES);
-                self.with_hint(format!("there are: {shown} and {more} more"))
-            }
+            None => self.with_hint(format!("there are: {}", listed(&names))),
         }
+    }
+
+    /// With the name that was meant and all that there are.
+    pub(super) fn with_all_names<'n>(self, wanted: &str, names: impl IntoIterator<Item = &'n str>) -> Self {
+        let names: Vec<&str> = names.into_iter().collect();
+        let all = format!("there are: {}", listed(&names));
+        match nearest(wanted, names.iter().copied()) {
+            Some(near) => self.with_hint(format!("did you mean `{near}`? {all}")),
+            None => self.with_hint(all),
+        }
+    }
+}
+
+fn listed(names: &[&str]) -> String {
+    match names.len().checked_sub(MOST_NAMES) {
+        None | Some(0) => names.join(", "),
+        Some(more) => format!("{} and {more} more", names[..MOST_NAMES].join(", ")),
     }
 }
 

@@ -276,7 +276,7 @@ fn places_are_right_whatever_ends_the_lines_and_in_json() {
     let json = "{\"resources\": {\"ab\": {\"kind\": \"f\",\r\n\t\"inputs\": {\"x\": [1, \"\\u00e9 é\\n ${bc.d}\"]}}}}";
     assert_eq!(
         said(json),
-        ["p:2:34: resources.ab.inputs.x[1]: there is no resource `bc`; did you mean `ab`?"]
+        ["p:2:34: resources.ab.inputs.x[1]: there is no resource `bc`; there are: ab"]
     );
 }
 

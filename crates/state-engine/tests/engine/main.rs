@@ -4,6 +4,7 @@
 
 mod classes;
 mod cost;
+mod documents;
 mod failing;
 mod lifecycle;
 mod preview;
