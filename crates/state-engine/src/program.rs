@@ -145,7 +145,7 @@ impl Program {
                 let path = format!("resources.{}.kind", goal.address);
                 let reason = format!("nobody is in charge of the kind `{}`", goal.kind.escape_debug());
                 let problem = Problem::of(*kind_place, path, reason);
-                problems.add(problem.with_names(&goal.kind, registry.kinds()));
+                problems.add_named(problem, &goal.kind, registry.kinds());
             }
         }
         problems.none_in(&self.name, ())

@@ -97,29 +97,10 @@ impl Problem {
             ..self
         }
     }
-
-    /// With the name that was meant, or with all that there are.
-    pub(super) fn with_names<'n>(self, wanted: &str, names: impl IntoIterator<Item = &'n str>) -> Self {
-        let names: Vec<&str> = names.into_iter().collect();
-        match nearest(wanted, names.iter().copied()) {
-            Some(near) => self.with_hint(format!("did you mean `{near}`?")),
-            None if names.is_empty() => self,
-            None => self.with_hint(format!("there are: {}", listed(&names))),
-        }
-    }
-
-    /// With the name that was meant and all that there are.
-    pub(super) fn with_all_names<'n>(self, wanted: &str, names: impl IntoIterator<Item = &'n str>) -> Self {
-        let names: Vec<&str> = names.into_iter().collect();
-        let all = format!("there are: {}", listed(&names));
-        match nearest(wanted, names.iter().copied()) {
-            Some(near) => self.with_hint(format!("did you mean `{near}`? {all}")),
-            None => self.with_hint(all),
-        }
-    }
 }
 
-fn listed(names: &[&str]) -> String {
+/// Names for people.
+pub(super) fn listed(names: &[&str]) -> String {
     match names.len().checked_sub(MOST_NAMES) {
         None | Some(0) => names.join(", "),
         Some(more) => format!("{} and {more} more", names[..MOST_NAMES].join(", ")),
@@ -128,6 +109,9 @@ fn listed(names: &[&str]) -> String {
 
 /// More names aren't listed.
 const MOST_NAMES: usize = 12;
+
+/// With that many problems names aren't looked for any more: it would take long, and nobody reads it.
+const MOST_HINTS: usize = 100;
 
 /// Without the place.
 impl fmt::Display for Problem {
@@ -150,6 +134,24 @@ pub(super) struct Problems(Vec<Problem>);
 impl Problems {
     pub(super) fn add(&mut self, problem: Problem) {
         self.0.push(problem);
+    }
+
+    /// With the name that was meant, or else with all that there are.
+    pub(super) fn add_named<'n>(
+        &mut self,
+        problem: Problem,
+        wanted: &str,
+        names: impl IntoIterator<Item = &'n str>,
+    ) {
+        if self.0.len() >= MOST_HINTS {
+            return self.add(problem);
+        }
+        let names: Vec<&str> = names.into_iter().collect();
+        self.add(match nearest(wanted, names.iter().copied()) {
+            Some(near) => problem.with_hint(format!("did you mean `{near}`?")),
+            None if names.is_empty() => problem,
+            None => problem.with_hint(format!("there are: {}", listed(&names))),
+        });
     }
 
     pub(super) const fn is_empty(&self) -> bool {
