@@ -172,6 +172,15 @@ pub(crate) fn as_holder(context: &Context, stacks: Stacks) -> Stacks {
     }
 }
 
+/// The store, for who changes the world: a result that the store can't take any more is kept in a file among the user's
+/// own. Without a home folder it isn't.
+pub(crate) fn with_spool(stacks: Stacks) -> Stacks {
+    match witness::state_folder() {
+        Some(folder) => stacks.with_spool(folder.join("statectl/spool")),
+        None => stacks,
+    }
+}
+
 /// Opens the store and the stack that the user named, or the only one.
 ///
 /// # Errors

@@ -121,8 +121,10 @@ pub struct Step {
     pub old: Option<SharedEntry>,
     /// The entry after, as it is meant to be until the step is committed, then as it is; none if it goes.
     pub new: Option<SharedEntry>,
-    /// Top-level inputs that make it a replacement, or whose values nobody knows yet.
+    /// What makes it a replacement: top-level inputs, or other reasons; of a change, inputs whose values nobody knows yet.
     pub why: Vec<String>,
+    /// Top-level inputs whose values nobody knows yet: only in previews.
+    pub unknown: Vec<String>,
 }
 
 impl Step {
@@ -135,6 +137,7 @@ impl Step {
             old,
             new,
             why: Vec::new(),
+            unknown: Vec::new(),
         })
     }
 
@@ -169,8 +172,7 @@ impl Step {
     /// Whether the world, or what is recorded of it, is different afterwards.
     pub fn is_change(&self) -> bool {
         match self.op {
-            StepOp::Same => false,
-            StepOp::Refresh | StepOp::Read => match (&self.old, &self.new) {
+            StepOp::Same | StepOp::Refresh | StepOp::Read => match (&self.old, &self.new) {
                 (Some(old), Some(new)) => !new.says_the_same_as(old),
                 _ => true,
             },

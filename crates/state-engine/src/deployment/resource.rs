@@ -101,7 +101,10 @@ impl Deployment {
         moved.map_err(|refusal| StepError::early(key, vec![refusal.to_string()]))?;
         let edited = self.recorder.edit(surgery.into_changes()).await;
         edited.map_err(|error| StepError::recording(key, None, None, error))?;
-        self.shared().rename(former, &key.address);
+        let mut shared = self.shared();
+        shared.rename(former, &key.address);
+        shared.report.renamed.push((former.clone(), key.address.clone()));
+        drop(shared);
         let log = self.caller.logger.about(&key.address);
         log.say(
             state_core::LogLevel::Info,
@@ -180,6 +183,7 @@ impl Deployment {
         let entry = goal_entry(goal, Some(&old), order.provider.clone());
         let mut step = step(StepOp::Update, Some(&old), &entry)?;
         step.why = goal.unknown.iter().cloned().collect();
+        step.unknown.clone_from(&step.why);
         let mut changes = diff.changed_outputs.unwrap_or(diff.changed);
         changes.extend(goal.unknown.iter().cloned());
         let work = Work::Change {
@@ -200,7 +204,8 @@ impl Deployment {
             None => StepOp::Create,
         };
         let entry = goal_entry(goal, None, order.provider.clone());
-        let step = step(op, old.as_ref(), &entry)?;
+        let mut step = step(op, old.as_ref(), &entry)?;
+        step.unknown = goal.unknown.iter().cloned().collect();
         let committed = self
             .made(step, Intent::create(entry), Work::Make(goal.inputs.clone()), goal)
             .await?;
@@ -221,6 +226,7 @@ impl Deployment {
         let entry = goal_entry(goal, None, order.provider.clone());
         let mut step = step(StepOp::CreateReplacement, Some(&old), &entry)?;
         step.why = why;
+        step.unknown = goal.unknown.iter().cloned().collect();
         let intent = match first {
             First::Create => Intent::create(entry).replacing(),
             First::Delete => {
