@@ -25,7 +25,7 @@ resources:
   second:
     kind: file
     options: { parent: folder }
-    inputs: { path: "${folder.path}/second", content: "after ${first.digest}" }
+    inputs: { path: "${folder.path}/second", content: "after ${first.size} bytes" }
 outputs:
   path: ${first.path}
 "#;
@@ -158,7 +158,7 @@ fn each_command_does_what_its_preview_said() {
     let out = sandbox.path().join("out");
     let made = as_previewed(&sandbox, &["up"]);
     assert_eq!(steps(&made), ["create first", "create folder", "create second"]);
-    sandbox.write("state.yaml", PAGES.replace("content: one", "content: two"));
+    sandbox.write("state.yaml", PAGES.replace("content: one", "content: longer"));
     let edited = as_previewed(&sandbox, &["up"]);
     assert_eq!(steps(&edited), ["update first", "update second"]);
     std::fs::remove_file(out.join("first")).unwrap();
@@ -176,7 +176,7 @@ fn each_command_does_what_its_preview_said() {
     );
     let mended = as_previewed(&sandbox, &["up", "--refresh"]);
     assert!(steps(&mended).contains(&"create first".to_owned()), "{mended}");
-    assert_eq!(std::fs::read_to_string(out.join("first")).unwrap(), "two");
+    assert_eq!(std::fs::read_to_string(out.join("first")).unwrap(), "longer");
     std::fs::write(out.join("second"), "scribbled").unwrap();
     let drifted = as_previewed(&sandbox, &["refresh"]);
     assert_eq!(steps(&drifted), ["refresh second"]);
@@ -213,14 +213,14 @@ fn a_preview_shows_a_tree_with_signs_and_leaves_nothing_behind() {
         "{first:?}"
     );
     up(&sandbox, &[]).exits(0);
-    sandbox.write("state.yaml", PAGES.replace("content: one", "content: two"));
+    sandbox.write("state.yaml", PAGES.replace("content: one", "content: longer"));
     let second = sandbox.run(&["preview"]).exits(0);
     assert!(
         second.stdout.contains("   folder"),
         "what contains it is named: {second:?}"
     );
     assert!(
-        second.stdout.contains("~ content: \"one\" → \"two\""),
+        second.stdout.contains("~ content: \"one\" → \"longer\""),
         "{second:?}"
     );
     assert!(second.stdout.ends_with("2 to update\n"), "{second:?}");
