@@ -1,5 +1,8 @@
 //! What is wrong with a program, and where.
 
+use super::node::{Path, Place};
+use crate::error::EngineError;
+use state_core::nearest;
 use std::fmt;
 
 /// All that is wrong with a program, in the order of the document.
@@ -10,22 +13,6 @@ pub struct ProgramError {
     pub name: String,
     /// What is wrong; never empty.
     pub problems: Vec<Problem>,
-}
-
-impl ProgramError {
-    pub(super) fn not_built_yet(name: &str) -> Self {
-        let problem = Problem {
-            line: 1,
-            column: 1,
-            path: String::new(),
-            reason: "programs aren't read yet".to_owned(),
-            hint: None,
-        };
-        Self {
-            name: name.to_owned(),
-            problems: vec![problem],
-        }
-    }
 }
 
 /// A line for each problem: `site.yaml:12:5: resources.page.inputs.content: what is wrong; what to do`.
@@ -47,6 +34,31 @@ impl fmt::Display for ProgramError {
 
 impl std::error::Error for ProgramError {}
 
+/// What a source says that finds it while a run goes on.
+impl From<ProgramError> for EngineError {
+    fn from(error: ProgramError) -> Self {
+        let ProgramError { name, problems } = error;
+        let more = problems.len().saturating_sub(1);
+        let Some(problem) = problems.into_iter().next() else {
+            return Self::Source {
+                object: name,
+                reason: "the program is wrong".to_owned(),
+            };
+        };
+        let mut object = format!("{name}:{}:{}", problem.line, problem.column);
+        if !problem.path.is_empty() {
+            object.push_str(": ");
+            object.push_str(&problem.path);
+        }
+        let path = String::new();
+        let mut reason = Problem { path, ..problem }.to_string();
+        if more > 0 {
+            reason.push_str(&format!(" (and {more} more)"));
+        }
+        Self::Source { object, reason }
+    }
+}
+
 /// One thing that is wrong. It quotes names, never the value of a secret.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
@@ -63,6 +75,47 @@ pub struct Problem {
     pub hint: Option<String>,
 }
 
+impl Problem {
+    pub(super) fn at(place: Place, path: &Path<'_>, reason: impl Into<String>) -> Self {
+        Self::of(place, path.to_string(), reason)
+    }
+
+    /// The same where the path is known as text.
+    pub(super) fn of(place: Place, path: String, reason: impl Into<String>) -> Self {
+        Self {
+            line: place.line,
+            column: place.column,
+            path,
+            reason: reason.into(),
+            hint: None,
+        }
+    }
+
+    pub(super) fn with_hint(self, hint: impl Into<String>) -> Self {
+        Self {
+            hint: Some(hint.into()),
+            ..self
+        }
+    }
+
+    /// With the name that was meant, or with all that there are.
+    pub(super) fn with_names<'n>(self, wanted: &str, names: impl IntoIterator<Item = &'n str>) -> Self {
+        let names: Vec<&str> = names.into_iter().collect();
+        match nearest(wanted, names.iter().copied()) {
+            Some(near) => self.with_hint(format!("did you mean `{near}`?")),
+            None if names.is_empty() => self,
+            None if names.len() <= MOST_NAMES => self.with_hint(format!("there are: {}", names.join(", "))),
+            None => {
+                let (shown, more) = (names[..MOST_NAMES].join(", "), names.len() - MOST_NAMES);
+                self.with_hint(format!("there are: {shown} and {more} more"))
+            }
+        }
+    }
+}
+
+/// More names aren't listed.
+const MOST_NAMES: usize = 12;
+
 /// Without the place.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -74,5 +127,33 @@ impl fmt::Display for Problem {
             Some(hint) => write!(f, "; {hint}"),
             None => Ok(()),
         }
+    }
+}
+
+/// Problems as they are found.
+#[derive(Default)]
+pub(super) struct Problems(Vec<Problem>);
+
+impl Problems {
+    pub(super) fn add(&mut self, problem: Problem) {
+        self.0.push(problem);
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What was made, if nothing is wrong with it.
+    pub(super) fn none_in<T>(self, name: &str, made: T) -> Result<T, ProgramError> {
+        let Self(mut problems) = self;
+        if problems.is_empty() {
+            return Ok(made);
+        }
+        problems.sort();
+        problems.dedup();
+        Err(ProgramError {
+            name: name.to_owned(),
+            problems,
+        })
     }
 }
