@@ -73,7 +73,7 @@ fn name(entry: &Entry) -> Option<PathBuf> {
 
 /// What the state or a pending operation knows of; and how much is pending.
 fn known(sandbox: &Sandbox) -> (BTreeSet<PathBuf>, usize) {
-    if !sandbox.path().join(".state/names").exists() {
+    if !sandbox.path().join(".state/format").exists() {
         return (BTreeSet::new(), 0);
     }
     sandbox.on_stack(async |stack| {

@@ -186,12 +186,13 @@ fn started(sandbox: &Sandbox, script: &str) -> std::process::Child {
     let program = command(
         "slow",
         script,
-        "  later: { kind: file, options: { depends_on: [slow] }, inputs: { path: later } }\n",
+        "  later: { kind: file, options: { depends_on: [slow] }, inputs: { path: later, content: x } }\n",
     );
     sandbox.write("state.yaml", program);
     let mut up = sandbox.command(&["up", "--yes"]);
-    let child = up.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = up.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     while !sandbox.path().join("running").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended too early");
         std::thread::sleep(Duration::from_millis(10));
     }
     child
