@@ -1,6 +1,7 @@
 //! What is wanted of one resource.
 
-use state_core::{Address, Dependency, Properties};
+use state_core::sensitive::SecretStrings;
+use state_core::{Address, Dependency, Entry, Properties};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -93,6 +94,13 @@ impl Goal {
         needs.extend(deleted_with);
         needs.extend(replace_with);
         needs
+    }
+
+    /// What is secret in it, and in what is recorded of it.
+    pub(crate) fn secrets(&self, old: Option<&Entry>) -> SecretStrings {
+        let mut secrets = old.map(SecretStrings::of_entry).unwrap_or_default();
+        secrets.collect(self.inputs.json(), &self.sensitive_inputs);
+        secrets
     }
 
     /// The dependencies as entries record them.

@@ -1,6 +1,7 @@
 //! One step, as it is shown.
 
 use state_core::diff::{self, Change, Property};
+use state_core::sensitive::SecretStrings;
 use state_core::{Entry, EntryKey, Op, SharedEntry};
 use std::fmt;
 
@@ -138,6 +139,19 @@ impl Step {
             why: Vec::new(),
             unknown: Vec::new(),
         })
+    }
+
+    /// What is secret in it.
+    pub(crate) fn secrets(&self) -> SecretStrings {
+        let mut secrets = SecretStrings::default();
+        for entry in self.old.iter().chain(&self.new) {
+            let inputs = entry.inputs.iter().map(|side| (side, &entry.sensitive_inputs));
+            let outputs = entry.outputs.iter().map(|side| (side, &entry.sensitive_outputs));
+            inputs
+                .chain(outputs)
+                .for_each(|(side, paths)| secrets.collect(side.json(), paths));
+        }
+        secrets
     }
 
     /// What differs, with pointers into the entry's JSON. A value shows itself only by

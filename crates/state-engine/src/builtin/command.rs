@@ -1,40 +1,5 @@
 //! Commands: what a person would type to make, look at, change and delete something.
-//!
-//! # What a command is given
-//! Its own process group, so that the terminal's Ctrl-C doesn't reach it; the environment of this process without the
-//! variables whose names begin with `STATECTL_` or `STATE_`; the input `environment`; and
-//!
-//! | variable | what it holds | where |
-//! |---|---|---|
-//! | `STATE_OP` | `create`, `read`, `update` or `delete` | everywhere |
-//! | `STATE_INPUTS` | the inputs as JSON | everywhere |
-//! | `STATE_ID` | the object's id | `update`, `delete`, `read` of what is on record |
-//! | `STATE_OUTPUTS` | the recorded outputs as JSON | as `STATE_ID` |
-//! | `STATE_MUTATION` | names this create | `create`, and `read` after a create that nobody saw end |
-//!
-//! JSON of more than 100,000 bytes is left out: systems refuse to start a program with more.
-//!
-//! # What a command says
-//! A JSON object on its standard output is its outputs; other text is the output `stdout`, without the newlines at its
-//! end. The id is `id` of the JSON object, else the [`MutationId`](state_core::MutationId) of the create. An `update` or
-//! `read` that prints nothing leaves the outputs as they are. Lines of its standard error go to the log; what is known
-//! to be secret is hidden there.
-//!
-//! | exit code | `create`, `update` | `read` | `delete` |
-//! |---|---|---|---|
-//! | 0 | done | it is there | done |
-//! | 66 | failed | it isn't there | it wasn't there: done |
-//! | 75 | nothing was done | it can't tell | nothing was done |
-//! | other, or a signal | failed, and may have done something | failed | failed, and may have done something |
-//!
-//! - **A create that failed** is looked at with `read`: what isn't there wasn't done, what is there is recorded as
-//!   unfinished. Without `read` it is recorded as unfinished: the next update runs `delete` for it, and `create` again.
-//!   So a `delete` has to be fine with what was never there.
-//! - **An update that failed** is recorded as such, and is run again by the next update.
-//! - **A delete that failed** is looked at with `read`; without one it counts as still there.
-//! - Nobody knows how a create ended whose process or machine died: then `read` is asked, and without one a person.
-//! - Processes that a command leaves running stay, and what they print afterwards is lost. When a call is left (the
-//!   second Ctrl-C, its timeout) the whole process group is killed. What kills *this* process lets a command run on.
+//! What they are given and what their exit codes mean is told in the documentation of [`builtin`](super).
 
 mod call;
 mod outcome;
@@ -72,7 +37,11 @@ pub(super) const KIND: KindDescription = KindDescription {
             InputType::Command,
             "deletes it; without one nothing runs",
         ),
-        InputProperty::optional("dir", InputType::Text, "where the commands run"),
+        InputProperty::optional(
+            "dir",
+            InputType::Text,
+            "where the commands run; as a rule the working directory",
+        ),
         InputProperty::optional("environment", InputType::TextMap, "variables for the commands"),
         InputProperty::optional(
             "read",

@@ -3,7 +3,7 @@
 use super::blocking;
 use super::members::{Members, members, properties, text, value};
 use super::mode;
-use super::place::{Place, absolute, of_id, refused, unmoved};
+use super::place::{Place, absolute, of_id, refused, unmoved, with_absolute};
 use super::schema::{InputProperty, InputType, KindDescription, OutputProperty, judged};
 use crate::provider::{
     CheckRequest, Checked, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,
@@ -87,7 +87,7 @@ impl Provider for Directories {
                 problems.push(format!("`path` is no path: {reason}"));
             }
         });
-        inputs.map(Checked::new)
+        Ok(Checked::new(with_absolute(&self.folder, &inputs?, &["path"])))
     }
 
     async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {

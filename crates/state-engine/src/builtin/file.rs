@@ -11,7 +11,7 @@ mod tests;
 use super::blocking;
 use super::members::{Members, members, properties, value};
 use super::mode;
-use super::place::{Place, of_id, refused, unmoved};
+use super::place::{Place, of_id, refused, unmoved, with_absolute};
 use super::schema::{InputProperty, InputType, KindDescription, OutputProperty, judged};
 use super::staged::copy;
 use crate::provider::{
@@ -90,7 +90,11 @@ impl Provider for Files {
         let inputs = judged(&KIND, &request, |inputs, problems| {
             problems.extend(Wanted::problems(&self.folder, inputs, &request.unknown));
         });
-        inputs.map(Checked::new)
+        Ok(Checked::new(with_absolute(
+            &self.folder,
+            &inputs?,
+            &["path", "source"],
+        )))
     }
 
     async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {
@@ -281,7 +285,8 @@ fn look(path: &str, wanted: &Wanted, request: &ReadRequest) -> Result<Found, Fai
 }
 
 /// Whether the create of which nobody saw the end made its file. It gives a name to whole files only, and to no file
-/// where something is already: so what has other content is a stranger's.
+/// where something is already: so what has other content is a stranger's. Of a copy whose source changed since, nobody
+/// can tell.
 fn made(wanted: &Wanted, request: &ReadRequest) -> Result<Found, Failure> {
     let path = wanted.path()?;
     let Some(place) = Place::find(path)? else {
@@ -295,6 +300,9 @@ fn made(wanted: &Wanted, request: &ReadRequest) -> Result<Found, Failure> {
     let is_wanted = there.is_some_and(|there| wanted.digest().is_ok_and(|digest| digest == there.digest));
     if is_wanted && !request.others.contains(path) {
         return look(path, wanted, request);
+    }
+    if is_file && wanted.from() == "source" && !request.others.contains(path) {
+        return Ok(Found::CannotTell);
     }
     if !request.context.preview {
         place.sweep();

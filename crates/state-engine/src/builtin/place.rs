@@ -1,10 +1,12 @@
 //! Where a file or a folder is: a name in a folder that is held open. The last part of a path is never followed if it is
 //! a symbolic link; those before it are.
 
+use super::members::{members, properties, text};
 use crate::provider::Failure;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use state_core::digest::Digest;
+use state_core::{Json, Properties};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
@@ -33,10 +35,28 @@ pub(super) fn absolute(folder: &Path, path: &str) -> Result<String, String> {
     text.map_err(|_| "the working directory isn't UTF-8".to_owned())
 }
 
-/// The path that an object's id is.
+/// The inputs with absolute paths: what is on record means the same wherever the next run is started.
+pub(super) fn with_absolute(folder: &Path, inputs: &Properties, names: &[&str]) -> Properties {
+    let mut all = members(inputs);
+    for name in names {
+        if let Some(Ok(path)) = text(inputs, name).map(|path| absolute(folder, &path)) {
+            all.insert((*name).to_owned(), Json::from_string(&path));
+        }
+    }
+    properties(&all)
+}
+
+/// The path that an object's id is. One path has one id, or the record would not know its file again.
 pub(super) fn of_id(folder: &Path, id: Option<&str>) -> Result<String, Failure> {
-    let path = absolute(folder, id.unwrap_or_default());
-    path.map_err(|reason| Failure::not_done(format!("the id is no path: {reason}")))
+    let id = id.unwrap_or_default();
+    let path = absolute(folder, id);
+    let path = path.map_err(|reason| Failure::not_done(format!("the id is no path: {reason}")))?;
+    match path == id {
+        true => Ok(path),
+        false => Err(Failure::not_done(format!(
+            "the id of {id} is its absolute path: {path}"
+        ))),
+    }
 }
 
 /// A name in an open folder.

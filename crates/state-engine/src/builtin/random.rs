@@ -15,8 +15,6 @@ use draw::{Alphabet, Draw};
 use state_core::{Entropy, Json, Properties};
 use std::sync::Arc;
 
-const SPECIAL: &str = "!@#$%&*()-_=+[]{}<>:?";
-
 const KEEPERS: InputProperty =
     InputProperty::optional("keepers", InputType::Any, "a change of it makes a new value");
 
@@ -79,6 +77,15 @@ pub(super) enum Value {
     Id,
 }
 
+impl Value {
+    const fn kind(self) -> &'static KindDescription {
+        match self {
+            Self::Password => &PASSWORD,
+            Self::Id => &ID,
+        }
+    }
+}
+
 /// Draws values.
 #[derive(Debug)]
 pub(super) struct Randoms {
@@ -89,11 +96,7 @@ pub(super) struct Randoms {
 #[async_trait]
 impl Provider for Randoms {
     async fn check(&self, request: CheckRequest) -> Result<Checked, Failure> {
-        let kind = match self.value {
-            Value::Password => &PASSWORD,
-            Value::Id => &ID,
-        };
-        let inputs = judged(kind, &request, |inputs, problems| {
+        let inputs = judged(self.value.kind(), &request, |inputs, problems| {
             if self.value == Value::Password && request.unknown.is_empty() && problems.is_empty() {
                 problems.extend(unanswerable(inputs));
             }
@@ -102,7 +105,12 @@ impl Provider for Randoms {
     }
 
     async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {
-        let mut diff = Diff::changed(Diff::of_inputs(&request.old_inputs, &request.inputs));
+        // An input that a later version adds replaces nothing that is there.
+        let old_inputs = self
+            .value
+            .kind()
+            .with_defaults(&request.old_inputs, &request.unknown);
+        let mut diff = Diff::changed(Diff::of_inputs(&old_inputs, &request.inputs));
         diff.changed.extend(request.unknown);
         diff.replace = diff.changed.clone();
         Ok(diff)
@@ -179,7 +187,7 @@ fn whole(inputs: &Properties, name: &str) -> usize {
 
 /// The characters that may be in a password, with how many of them must be.
 fn alphabets(inputs: &Properties) -> Vec<Alphabet> {
-    let special = text(inputs, "special_characters").unwrap_or_else(|| SPECIAL.to_owned());
+    let special = text(inputs, "special_characters").unwrap_or_default();
     let all = [
         ("lower", "min_lower", ('a'..='z').collect()),
         ("upper", "min_upper", ('A'..='Z').collect()),

@@ -88,7 +88,7 @@ impl fmt::Display for InputType {
 }
 
 impl InputType {
-    fn fits(self, value: View<'_>) -> bool {
+    pub(super) fn fits(self, value: View<'_>) -> bool {
         let is_text = |value: View<'_>| value.kind() == Kind::String;
         match self {
             Self::Any => true,

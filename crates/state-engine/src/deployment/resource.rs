@@ -8,6 +8,7 @@ use crate::plan::{Facts, First, Plan, applied, goal_entry, ignoring, needs_diff,
 use crate::provider::{Diff, Found, Object};
 use crate::step::{Step, StepOp};
 use state_core::entry::Provider;
+use state_core::sensitive::SecretStrings;
 use state_core::surgery::{Operation, Surgery};
 use state_core::{Address, Entry, EntryKey, SharedEntry};
 use state_manager::Intent;
@@ -122,9 +123,10 @@ impl Deployment {
             goal.inputs = ignoring(&goal.options.ignore_changes, old_inputs, &goal.inputs);
         }
         let (inputs, unknown) = (goal.inputs.clone(), goal.unknown.clone());
+        let secrets = goal.secrets(old);
         let checked = self
             .caller
-            .check(about(goal, key), inputs, unknown, old_inputs)
+            .check(about(goal, key, &secrets), inputs, unknown, old_inputs)
             .await;
         goal.inputs = checked.map_err(|error| self.uncalled(key, error))?.inputs;
         Ok(())
@@ -140,9 +142,10 @@ impl Deployment {
             return Ok(None);
         };
         let (inputs, unknown) = (goal.inputs.clone(), goal.unknown.clone());
+        let secrets = goal.secrets(Some(old));
         let diff = self
             .caller
-            .diff(about(goal, key), Known::of(old), inputs, unknown)
+            .diff(about(goal, key, &secrets), Known::of(old), inputs, unknown)
             .await;
         diff.map(Some).map_err(|error| self.uncalled(key, error))
     }
@@ -302,7 +305,8 @@ impl Deployment {
             inputs: goal.inputs.clone(),
             ..Known::default()
         };
-        match self.caller.read(about(goal, key), known).await {
+        let secrets = goal.secrets(None);
+        match self.caller.read(about(goal, key, &secrets), known).await {
             Ok(Found::Object(object)) => Ok(object),
             Ok(_) => {
                 let reason = format!("there is no object of kind `{}` with the id {id}", goal.kind);
@@ -334,11 +338,12 @@ fn must_be_alone(planned: &Plan, old: Option<&Entry>) -> bool {
     }
 }
 
-fn about<'a>(goal: &'a Goal, key: &'a EntryKey) -> About<'a> {
+fn about<'a>(goal: &'a Goal, key: &'a EntryKey, secrets: &'a SecretStrings) -> About<'a> {
     About {
         key,
         kind: &goal.kind,
         timeout: goal.options.timeout,
+        secrets,
     }
 }
 

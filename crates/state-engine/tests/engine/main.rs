@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
+mod builtin;
 mod classes;
 mod cost;
 mod failing;

@@ -84,3 +84,60 @@ pub(super) fn hex(bytes: &[u8]) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Alphabet, Draw};
+    use state_core::Entropy;
+    use state_core::testkit::clock::SeededEntropy;
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+
+    /// Gives these bytes, one after the other.
+    #[derive(Debug)]
+    struct Given(Mutex<Vec<u8>>);
+
+    impl Entropy for Given {
+        fn fill(&self, bytes: &mut [u8]) {
+            let mut given = self.0.lock().unwrap();
+            bytes.copy_from_slice(&given.drain(..bytes.len()).collect::<Vec<u8>>());
+        }
+    }
+
+    #[test]
+    fn a_number_that_would_favour_some_is_drawn_again() {
+        // Of 2^32 numbers the last is one too many for thirds.
+        let given = [[0xff; 4], [5, 0, 0, 0]].concat();
+        let entropy = Given(Mutex::new(given));
+        assert_eq!(Draw::new(&entropy).below(3), 2);
+        assert!(entropy.0.lock().unwrap().is_empty());
+    }
+
+    #[test]
+    fn each_character_is_as_likely_as_any_other_at_every_place() {
+        let entropy = SeededEntropy::new(7);
+        let mut draw = Draw::new(&entropy);
+        let alphabets = [
+            Alphabet {
+                characters: vec!['a', 'b'],
+                least: 2,
+            },
+            Alphabet {
+                characters: vec!['1', '2'],
+                least: 2,
+            },
+        ];
+        let mut counts: BTreeMap<(usize, char), u32> = BTreeMap::new();
+        for _ in 0..8000 {
+            for place in draw.password(8, &alphabets).chars().enumerate() {
+                *counts.entry(place).or_default() += 1;
+            }
+        }
+        assert_eq!(counts.len(), 32);
+        // 2,000 are expected; the limits are more than seven deviations away.
+        assert!(
+            counts.values().all(|count| (1700..2300).contains(count)),
+            "{counts:?}"
+        );
+    }
+}
