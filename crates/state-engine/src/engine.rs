@@ -321,7 +321,14 @@ async fn refresh(deployment: &Arc<Deployment>) -> bool {
 
 /// Does what a program says, then deletes what it doesn't say any more.
 async fn update(deployment: &Arc<Deployment>, mut source: Box<dyn Source>) -> bool {
-    let mut ledger = Ledger::new(deployment.options.preview);
+    let outputs = match deployment.recorder.outputs().await {
+        Ok(outputs) => outputs,
+        Err(error) => {
+            deployment.wrong(error.to_string());
+            return false;
+        }
+    };
+    let mut ledger = Ledger::new(deployment.options.preview).over(outputs);
     if !deployment.drive(&mut *source, &mut ledger).await {
         return false;
     }

@@ -75,7 +75,6 @@ use problem::Problems;
 use resource::Resource;
 use setting::{Declaration, Settings};
 use state_core::Crypter;
-use state_core::mutation::StackOutputs;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -146,7 +145,7 @@ impl Program {
                 let path = format!("resources.{}.kind", goal.address);
                 let reason = format!("nobody is in charge of the kind `{}`", goal.kind.escape_debug());
                 let problem = Problem::of(*kind_place, path, reason);
-                problems.add(problem.with_names(&goal.kind, registry.kinds()));
+                problems.add_named(problem, &goal.kind, registry.kinds());
             }
         }
         problems.none_in(&self.name, ())
@@ -258,7 +257,7 @@ impl Configured {
                 settings: &settings,
                 ledger: Some(ledger),
             };
-            Ok(output::made(&name, &outputs, &scope, &StackOutputs::default())?)
+            Ok(output::made(&name, &outputs, &scope, ledger.outputs())?)
         }))
     }
 }

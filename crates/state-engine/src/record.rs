@@ -175,7 +175,7 @@ impl Recorder {
     }
 
     /// The stack's own outputs, open.
-    async fn outputs(&self) -> Result<StackOutputs> {
+    pub(crate) async fn outputs(&self) -> Result<StackOutputs> {
         let recorded = self.state().outputs().clone();
         let Self::Durable { session, .. } = self else {
             return Ok(recorded);

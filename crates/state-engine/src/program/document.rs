@@ -5,7 +5,7 @@
 
 use super::json;
 use super::node::{Node, Path, Place};
-use super::problem::{Problem, Problems, ProgramError};
+use super::problem::{Problem, Problems};
 use super::yaml;
 
 /// A longer document isn't read.

@@ -2,14 +2,14 @@
 
 use super::expression::{Expression, Form};
 use super::node::separate;
-use super::problem::{Problem, Problems};
+use super::problem::{Problem, Problems, listed};
 use super::secret::{below, token};
 use super::setting::Settings;
 use super::template::{ID, Piece, Reference, Step};
 use crate::ledger::{Committed, Ledger};
-use state_core::Address;
 use state_core::json::{Json, Kind, View, write_string};
 use state_core::sensitive::SecretStrings;
+use state_core::{Address, nearest};
 
 /// What references lead to.
 pub(super) struct Scope<'s> {
@@ -65,9 +65,14 @@ fn output(
         return Ok(Found::Value(Json::from_view(value), Vec::new()));
     }
     let Some(value) = outputs.get(name) else {
-        let names: Vec<_> = outputs.view().members().into_iter().flatten().collect();
-        let names = names.iter().map(|(name, _)| &**name).chain([ID]);
-        return Err(problem(format!("`{}` has no output `{name}`", entry.address)).with_names(name, names));
+        let members: Vec<_> = outputs.view().members().into_iter().flatten().collect();
+        let names: Vec<&str> = members.iter().map(|(name, _)| &**name).chain([ID]).collect();
+        let near = nearest(name, names.iter().copied());
+        let meant = near
+            .map(|near| format!("did you mean `{near}`? "))
+            .unwrap_or_default();
+        let problem = problem(format!("`{}` has no output `{name}`", entry.address));
+        return Err(problem.with_hint(format!("{meant}there are: {}", listed(&names))));
     };
     let (value, pointer) = reference.walk(value, format!("/{}", token(name)), &problem)?;
     let marks = &entry.sensitive_outputs;

@@ -31,7 +31,7 @@ impl<'n, 'p> Fields<'n, 'p> {
                     _ => "there is no such member",
                 };
                 let problem = Problem::at(*place, &path.member(name), reason);
-                problems.add(problem.with_names(name, known.iter().copied()));
+                problems.add_named(problem, name, known.iter().copied());
             }
         }
         Some(Self { members, path })

@@ -1,17 +1,18 @@
 //! Whether what a program names is there, and whether resources need each other in a circle.
 
-use super::node::{Path, Place};
+use super::node::Place;
 use super::output::Output;
 use super::problem::{Problem, Problems};
 use super::resource::Resource;
 use super::setting::Declaration;
 use super::template::{CONFIG, Reference};
-use state_core::{Address, Dependency, Entry, SharedEntry, dag};
-use std::collections::BTreeMap;
+use crate::goal::circle;
+use state_core::Address;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What can be named.
 struct Names<'d> {
-    settings: Vec<&'d str>,
+    settings: BTreeSet<&'d str>,
     resources: BTreeMap<&'d str, &'d Resource>,
 }
 
@@ -54,12 +55,12 @@ impl Names<'_> {
         let Reference { place, name, .. } = reference;
         match &reference.resource {
             Some(resource) => self.check_resource(resource, *place, path, problems),
-            None if self.settings.contains(&name.as_str()) => {}
+            None if self.settings.contains(name.as_str()) => {}
             None => {
                 let reason =
                     format!("`{reference}` leads nowhere: there is no setting `{name}` under `{CONFIG}`");
                 let problem = Problem::of(*place, path.to_owned(), reason);
-                problems.add(problem.with_names(name, self.settings.iter().copied()));
+                problems.add_named(problem, name, self.settings.iter().copied());
             }
         }
     }
@@ -68,20 +69,25 @@ impl Names<'_> {
         if !self.resources.contains_key(name) {
             let reason = format!("there is no resource `{}`", name.escape_debug());
             let problem = Problem::of(place, path.to_owned(), reason);
-            problems.add(problem.with_names(name, self.resources.keys().copied()));
+            problems.add_named(problem, name, self.resources.keys().copied());
         }
     }
 }
 
+/// More circles aren't told.
+const MOST_CIRCLES: usize = 20;
+
 /// Each circle is named whole, with the place of every step.
 fn circles(resources: &BTreeMap<&str, &Resource>, problems: &mut Problems) {
-    let mut entries: Vec<SharedEntry> = resources.values().map(|resource| entry(resource)).collect();
-    while let Err(circle) = dag::topological_order(&entries) {
-        let members: Vec<&Resource> = circle
-            .witness
-            .iter()
-            .filter_map(|key| resources.get(key.address.as_str()).copied())
-            .collect();
+    let mut left = resources.clone();
+    for _ in 0..MOST_CIRCLES {
+        let goals = left.values().map(|resource| &resource.goal);
+        let Some(circle) = circle(goals) else {
+            return;
+        };
+        // The next one, without this one's members: each is told of once.
+        let members = circle.iter().filter_map(|address| left.remove(address.as_str()));
+        let members: Vec<&Resource> = members.collect();
         let Some(first) = members.first() else {
             return;
         };
@@ -95,25 +101,9 @@ fn circles(resources: &BTreeMap<&str, &Resource>, problems: &mut Problems) {
         });
         let steps: Vec<String> = steps.collect();
         let reason = format!("resources need each other in a circle: {}", steps.join(", "));
-        let resources = Path::Whole;
-        let resources = resources.member("resources");
-        let problem = Problem::at(
-            first.place,
-            &resources.member(first.goal.address.as_str()),
-            reason,
-        );
-        problems.add(problem.with_hint("take one of these away"));
-        // The next one, without this one's members: each is told of once.
-        entries.retain(|entry| !circle.witness.iter().any(|key| key.address == entry.address));
+        let path = format!("resources.{}", first.goal.address);
+        problems.add(Problem::of(first.place, path, reason).with_hint("take one of these away"));
     }
-}
-
-/// What needs what, as the engine's order sees it.
-fn entry(resource: &Resource) -> SharedEntry {
-    let goal = &resource.goal;
-    let mut entry = Entry::leaf(goal.address.clone(), &goal.kind);
-    entry.depends_on = goal.needs().into_iter().cloned().map(Dependency::Entry).collect();
-    SharedEntry::new(entry)
 }
 
 /// Where a resource says that it needs another.

@@ -6,6 +6,7 @@ use super::problem::{Problem, Problems};
 use super::secret::top_level;
 use crate::goal::GoalOptions;
 use state_core::Address;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// What a document says of how a resource is handled.
@@ -49,7 +50,7 @@ impl Options {
     /// Reads the options of a resource with inputs of these names.
     pub(super) fn read(
         node: Option<&Node>,
-        inputs: &[&str],
+        inputs: &BTreeSet<&str>,
         path: &Path<'_>,
         problems: &mut Problems,
     ) -> Self {
@@ -165,7 +166,7 @@ fn timeout(fields: &Fields<'_, '_>, path: &Path<'_>, problems: &mut Problems) ->
 /// Marks lead to inputs that are there: one that leads nowhere would cover all of them.
 fn sensitive_inputs(
     fields: &Fields<'_, '_>,
-    inputs: &[&str],
+    inputs: &BTreeSet<&str>,
     path: &Path<'_>,
     problems: &mut Problems,
 ) -> Vec<String> {
@@ -173,10 +174,10 @@ fn sensitive_inputs(
     let path = path.member("sensitive_inputs");
     for (at, text) in texts.iter().enumerate() {
         let name = top_level(text.text);
-        if !inputs.contains(&name.as_str()) {
+        if !inputs.contains(name.as_str()) {
             let reason = format!("there is no input `{}`", name.escape_debug());
             let problem = Problem::at(text.place, &path.element(at), reason);
-            problems.add(problem.with_names(&name, inputs.iter().copied()));
+            problems.add_named(problem, &name, inputs.iter().copied());
         }
     }
     strings(texts)

@@ -97,24 +97,21 @@ impl Problem {
             ..self
         }
     }
+}
 
-    /// With the name that was meant, or with all that there are.
-    pub(super) fn with_names<'n>(self, wanted: &str, names: impl IntoIterator<Item = &'n str>) -> Self {
-        let names: Vec<&str> = names.into_iter().collect();
-        match nearest(wanted, names.iter().copied()) {
-            Some(near) => self.with_hint(format!("did you mean `{near}`?")),
-            None if names.is_empty() => self,
-            None if names.len() <= MOST_NAMES => self.with_hint(format!("there are: {}", names.join(", "))),
-            None => {
-                let (shown, more) = (names[..MOST_NAMES].join(", "), names.len() - MOST_NAMES);
-                self.with_hint(format!("there are: {shown} and {more} more"))
-            }
-        }
+/// Names for people.
+pub(super) fn listed(names: &[&str]) -> String {
+    match names.len().checked_sub(MOST_NAMES) {
+        None | Some(0) => names.join(", "),
+        Some(more) => format!("{} and {more} more", names[..MOST_NAMES].join(", ")),
     }
 }
 
 /// More names aren't listed.
 const MOST_NAMES: usize = 12;
+
+/// With that many problems names aren't looked for any more: it would take long, and nobody reads it.
+const MOST_HINTS: usize = 100;
 
 /// Without the place.
 impl fmt::Display for Problem {
@@ -137,6 +134,24 @@ pub(super) struct Problems(Vec<Problem>);
 impl Problems {
     pub(super) fn add(&mut self, problem: Problem) {
         self.0.push(problem);
+    }
+
+    /// With the name that was meant, or else with all that there are.
+    pub(super) fn add_named<'n>(
+        &mut self,
+        problem: Problem,
+        wanted: &str,
+        names: impl IntoIterator<Item = &'n str>,
+    ) {
+        if self.0.len() >= MOST_HINTS {
+            return self.add(problem);
+        }
+        let names: Vec<&str> = names.into_iter().collect();
+        self.add(match nearest(wanted, names.iter().copied()) {
+            Some(near) => problem.with_hint(format!("did you mean `{near}`?")),
+            None if names.is_empty() => problem,
+            None => problem.with_hint(format!("there are: {}", listed(&names))),
+        });
     }
 
     pub(super) const fn is_empty(&self) -> bool {

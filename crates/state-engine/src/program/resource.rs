@@ -8,7 +8,7 @@ use super::problem::{Problem, Problems};
 use super::template::CONFIG;
 use crate::goal::{Goal, GoalOptions};
 use state_core::Address;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a program wants of one resource.
 pub(super) struct Resource {
@@ -45,7 +45,7 @@ fn resource(member: &Member, path: &Path<'_>, problems: &mut Problems) -> Option
     }
     let kind = fields.text("kind", problems);
     let inputs = inputs(&fields, &path.member("inputs"), problems);
-    let names: Vec<&str> = inputs.iter().map(|(name, _)| name.as_str()).collect();
+    let names: BTreeSet<&str> = inputs.iter().map(|(name, _)| name.as_str()).collect();
     let options = Options::read(fields.get("options"), &names, &path.member("options"), problems);
     // A name that is right is an address.
     let address = has_name

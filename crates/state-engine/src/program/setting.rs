@@ -182,7 +182,7 @@ fn kind(fields: &Fields<'_, '_>, path: &Path<'_>, problems: &mut Problems) -> Se
         let names = SettingType::ALL.map(SettingType::as_str);
         let reason = format!("there is no type `{}`", named.text.escape_debug());
         let problem = Problem::at(named.place, &path.member("type"), reason);
-        problems.add(problem.with_names(named.text, names));
+        problems.add_named(problem, named.text, names);
         SettingType::default()
     })
 }
@@ -212,7 +212,7 @@ pub(super) fn values(
                 &config.member(name),
                 "it was given, and the program has no such setting",
             );
-            problems.add(problem.with_names(name, names));
+            problems.add_named(problem, name, names);
         }
     }
     let mut values = Settings::new();

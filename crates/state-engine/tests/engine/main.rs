@@ -5,6 +5,7 @@
 mod builtin;
 mod classes;
 mod cost;
+mod documents;
 mod failing;
 mod lifecycle;
 mod preview;
