@@ -26,7 +26,7 @@ impl Target {
     /// Finds or makes store and stack.
     pub(crate) async fn prepare(context: &Context, sealing: &NewStack) -> Result<Self, CliError> {
         let url = store::place(context)?.url;
-        let (stacks, created_store) = match store::connect(context, &url, Opening::Existing).await {
+        let (mut stacks, created_store) = match store::connect(context, &url, Opening::Existing).await {
             Ok(stacks) => (store::as_holder(context, stacks), false),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let made = store::connect(context, &url, Opening::Create).await;
@@ -46,7 +46,8 @@ impl Target {
             None => {
                 let (policy, advice) = sealing.prepare(context)?;
                 warnings = advice;
-                let stacks = store::with_keys(context, stacks.clone());
+                // Perhaps the identity that opens it was made just now.
+                stacks = store::with_keys(context, stacks);
                 (stacks.new_stack_with(&name, policy).await?, true)
             }
         };

@@ -25,7 +25,7 @@ resources:
   second:
     kind: file
     options: { parent: folder }
-    inputs: { path: "${folder.path}/second", content: "after ${first.digest}" }
+    inputs: { path: "${folder.path}/second", content: "after ${first.size} bytes" }
 outputs:
   path: ${first.path}
 "#;
@@ -59,26 +59,41 @@ fn steps(done: &Value) -> Vec<String> {
     told
 }
 
+/// What was said would be done, where it was done: of inputs that nobody knew it could turn out that they don't change.
+fn steps_that_came(said: &Value, done: &Value) -> Vec<String> {
+    let came = steps(done);
+    let is_open = |step: &Value| step["op"] == "update" && step.get("unknown").is_some();
+    let all = said["steps"].as_array().unwrap().iter();
+    let open: Vec<String> = all
+        .filter(|step| is_open(step))
+        .map(|step| step["address"].as_str().unwrap().to_owned())
+        .collect();
+    let mut told = steps(said);
+    for address in open {
+        let (update, same) = (format!("update {address}"), format!("same {address}"));
+        if came.contains(&update) {
+            continue;
+        }
+        told.retain(|step| *step != update);
+        told.extend(came.contains(&same).then_some(same));
+    }
+    told.sort();
+    told
+}
+
 /// Runs a command with `--preview`, then for real: the same steps.
 #[track_caller]
 fn as_previewed(sandbox: &Sandbox, arguments: &[&str]) -> Value {
     let before = sandbox.history().len();
     let kind = arguments[0];
-    let said = sandbox
-        .run(&[arguments, &["--preview", "--json"]].concat())
-        .exits(0)
-        .data(kind);
+    let said = [arguments, &["--preview", "--json"]].concat();
+    let said = sandbox.run(&said).exits(0).data(kind);
     assert_eq!(sandbox.history().len(), before, "a preview writes nothing");
-    let done = sandbox
-        .run(&[arguments, &["--yes", "--json"]].concat())
-        .exits(0)
-        .data(kind);
-    assert_eq!(steps(&said), steps(&done));
-    assert_eq!(said["counts"], done["counts"]);
-    assert_eq!(
-        (&said["preview"], &done["preview"]),
-        (&Value::Bool(true), &Value::Bool(false))
-    );
+    let done = [arguments, &["--yes", "--json"]].concat();
+    let done = sandbox.run(&done).exits(0).data(kind);
+    assert_eq!(steps_that_came(&said, &done), steps(&done));
+    assert_eq!(said["preview"], true);
+    assert_eq!(done["preview"], false);
     done
 }
 
@@ -118,7 +133,7 @@ fn the_example_is_made_in_one_go_and_a_second_run_does_nothing() {
         "{made:?}"
     );
     let shown = sandbox.run(&["outputs", "password", "--show-secrets"]).exits(0);
-    assert_eq!(shown.stdout.trim(), password);
+    assert_eq!(shown.stdout.trim().trim_matches('"'), password);
     sandbox.run(&["destroy", "--yes"]).exits(0);
     assert!(!site.exists(), "{:?}", files(&site));
     assert_eq!(
@@ -158,7 +173,7 @@ fn each_command_does_what_its_preview_said() {
     let out = sandbox.path().join("out");
     let made = as_previewed(&sandbox, &["up"]);
     assert_eq!(steps(&made), ["create first", "create folder", "create second"]);
-    sandbox.write("state.yaml", PAGES.replace("content: one", "content: two"));
+    sandbox.write("state.yaml", PAGES.replace("content: one", "content: longer"));
     let edited = as_previewed(&sandbox, &["up"]);
     assert_eq!(steps(&edited), ["update first", "update second"]);
     std::fs::remove_file(out.join("first")).unwrap();
@@ -176,7 +191,7 @@ fn each_command_does_what_its_preview_said() {
     );
     let mended = as_previewed(&sandbox, &["up", "--refresh"]);
     assert!(steps(&mended).contains(&"create first".to_owned()), "{mended}");
-    assert_eq!(std::fs::read_to_string(out.join("first")).unwrap(), "two");
+    assert_eq!(std::fs::read_to_string(out.join("first")).unwrap(), "longer");
     std::fs::write(out.join("second"), "scribbled").unwrap();
     let drifted = as_previewed(&sandbox, &["refresh"]);
     assert_eq!(steps(&drifted), ["refresh second"]);
@@ -208,19 +223,16 @@ fn a_preview_shows_a_tree_with_signs_and_leaves_nothing_behind() {
         first.stdout.contains("content: (known after it is done)"),
         "{first:?}"
     );
-    assert!(
-        first.stdout.ends_with("3 to create, 1 output changed\n"),
-        "{first:?}"
-    );
+    assert!(first.stdout.ends_with("3 to create\n"), "{first:?}");
     up(&sandbox, &[]).exits(0);
-    sandbox.write("state.yaml", PAGES.replace("content: one", "content: two"));
+    sandbox.write("state.yaml", PAGES.replace("content: one", "content: longer"));
     let second = sandbox.run(&["preview"]).exits(0);
     assert!(
         second.stdout.contains("   folder"),
         "what contains it is named: {second:?}"
     );
     assert!(
-        second.stdout.contains("~ content: \"one\" → \"two\""),
+        second.stdout.contains("~ content: \"one\" → \"longer\""),
         "{second:?}"
     );
     assert!(second.stdout.ends_with("2 to update\n"), "{second:?}");

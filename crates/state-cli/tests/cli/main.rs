@@ -18,6 +18,7 @@ mod gc;
 mod import;
 mod inspect;
 mod json;
+mod killed;
 mod locks;
 mod login;
 mod logs;

@@ -20,7 +20,7 @@ fn command(name: &str, script: &str, more: &str) -> String {
 #[test]
 fn what_is_wrong_with_a_program_is_told_with_its_place_before_anything_is_made() {
     for (program, told) in [
-        ("resources:\n  a: [", "state.yaml:2:"),
+        ("resources:\n  a: [", "state.yaml:3:1: it can't be read"),
         (
             "resources:\n  a: { kind: fil, inputs: {} }",
             "did you mean `file`?",
@@ -186,12 +186,13 @@ fn started(sandbox: &Sandbox, script: &str) -> std::process::Child {
     let program = command(
         "slow",
         script,
-        "  later: { kind: file, options: { depends_on: [slow] }, inputs: { path: later } }\n",
+        "  later: { kind: file, options: { depends_on: [slow] }, inputs: { path: later, content: x } }\n",
     );
     sandbox.write("state.yaml", program);
     let mut up = sandbox.command(&["up", "--yes"]);
-    let child = up.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child = up.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     while !sandbox.path().join("running").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended too early");
         std::thread::sleep(Duration::from_millis(10));
     }
     child
@@ -237,4 +238,28 @@ fn the_second_interrupt_leaves_what_is_in_flight_as_pending() {
         refreshed.stdout.contains("slow"),
         "it can't tell by itself: {refreshed:?}"
     );
+}
+
+#[test]
+fn a_result_that_the_store_does_not_take_waits_in_a_file() {
+    let sandbox = Sandbox::new();
+    let program = command("thing", "mv .state/stacks/*/head.json head; echo made", "");
+    let ran = up(&sandbox, &program, &["--json"]).exits(18).data("up");
+    let error = ran["error"].as_str().unwrap();
+    let file = error
+        .split(" is kept in ")
+        .nth(1)
+        .unwrap()
+        .split(".json")
+        .next()
+        .unwrap();
+    let file = format!("{file}.json");
+    assert!(file.contains("user-state/statectl/spool/"), "{error}");
+    let stacks = sandbox.path().join(".state/stacks");
+    let stack = std::fs::read_dir(stacks).unwrap().next().unwrap().unwrap().path();
+    std::fs::rename(sandbox.path().join("head"), stack.join("head.json")).unwrap();
+    sandbox.run(&["pending", "resolve", "--from", &file]).exits(0);
+    let shown = sandbox.run(&["show", "thing", "--json"]).exits(0).data("show");
+    assert_eq!(shown["entries"][0]["outputs"]["stdout"], "made", "{shown}");
+    assert_eq!(up(&sandbox, &program, &[]).exits(0).stdout, "nothing to do\n");
 }

@@ -161,7 +161,13 @@ impl Outcome {
 
     /// The exit code: what ended it counts before what failed in it.
     pub(super) fn exit_code(&self, detailed: bool) -> ExitCode {
-        let is_unknown = || self.failures.iter().any(|failure| failure.pending.is_some());
+        let is_pending = |id: &String| self.pending.iter().any(|operation| operation.id == *id);
+        let is_unknown = || {
+            self.failures
+                .iter()
+                .filter_map(|failure| failure.pending.as_ref())
+                .any(is_pending)
+        };
         match self.stopped {
             _ if self.interrupted => ExitCode::Interrupted,
             Some(code) => code,

@@ -14,7 +14,7 @@ use crate::output::to_stderr;
 use crate::prompt::{confirm_unless, interrupted};
 use crate::signals::Listener;
 use crate::store;
-use state_core::{Address, StackName, State};
+use state_core::{Address, ErrorKind, StackName, State};
 use state_engine::{Engine, Event, Interrupt, Observer, Operation, Run, UpdateMetadata};
 use state_manager::{Session, Stacks};
 use std::collections::BTreeSet;
@@ -114,8 +114,12 @@ impl<'a> Work<'a> {
             Goal::Refresh => Operation::Refresh,
             Goal::Destroy => Operation::Destroy,
             Goal::Update(document) => {
-                let target = self.engine.targets.target(name).await?;
-                let source = document.source(target.crypter.as_deref()).await?;
+                // Without a key at hand only a sealed setting can't be had: the program says which.
+                let crypter = match self.stacks.crypter(name).await {
+                    Err(error) if error.kind() == ErrorKind::Sealed => None,
+                    other => Some(other?),
+                };
+                let source = document.source(crypter.as_deref()).await?;
                 known.extend(source.addresses().cloned());
                 Operation::Update(Box::new(source))
             }
