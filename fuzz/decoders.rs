@@ -7,7 +7,11 @@ use bytes::Bytes;
 use state_core::journal::{Fence, FrameKind, Parsed, decode_records, encode_records};
 use state_core::{Clock, Digest, Enveloped, Epoch, Frame, Head, Nonce, Slot, Snapshot, Timestamp};
 use state_core::{codec, repair, verify};
+use state_engine::program::{Configured, Program};
 use state_formats::Format;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -160,4 +164,20 @@ pub(crate) fn head(bytes: &[u8]) {
         let again = Head::decode("head", &written).expect("our own head is read");
         assert!(again == head, "the same head");
     }
+}
+
+/// Programs: YAML or JSON.
+pub(crate) fn program(bytes: &[u8]) {
+    let Ok(program) = Program::parse("program", bytes) else {
+        return;
+    };
+    // A digit is a value of every type but one.
+    let given = program
+        .declared()
+        .map(|setting| (setting.name.clone(), "1".to_owned()));
+    let mut configuring = pin!(program.configure(given.collect(), None));
+    let Poll::Ready(configured) = configuring.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
+        panic!("without a store there is nothing to wait for");
+    };
+    drop(configured.map(Configured::into_source));
 }

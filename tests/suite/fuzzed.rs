@@ -10,13 +10,14 @@ type Decoder = fn(&[u8]);
 
 #[test]
 fn every_decoder_survives_its_corpus() {
-    let decoders: [(&str, Decoder); 6] = [
+    let decoders: [(&str, Decoder); 7] = [
         ("terraform", decoders::terraform),
         ("unobin", decoders::unobin),
         ("pulumi", decoders::pulumi),
         ("snapshot", decoders::snapshot),
         ("frame", decoders::frame),
         ("head", decoders::head),
+        ("program", decoders::program),
     ];
     for (name, decode) in decoders {
         let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR"))

@@ -19,12 +19,15 @@ pub(crate) fn doc() -> Result<(), Failure> {
 }
 
 /// What must build by itself.
-const FEATURES: [(&str, &str); 10] = [
+const FEATURES: [(&str, &str); 13] = [
     ("state-core", ""),
     ("state-encrypt", ""),
     ("state-formats", ""),
     ("state-manager", ""),
     ("state-manager", "object-store"),
+    ("state-engine", ""),
+    ("state-engine", "builtin"),
+    ("state-engine", "program"),
     ("state-backend-object-store", ""),
     ("state-backend-object-store", "aws"),
     ("state-backend-object-store", "gcp"),

@@ -119,6 +119,10 @@ pub(crate) enum Command {
     /// List, make, remove and rename stacks.
     #[command(subcommand)]
     Stack(commands::stack::Command),
+    Up(commands::deploy::Up),
+    Preview(commands::deploy::Preview),
+    Refresh(commands::deploy::Refresh),
+    Destroy(commands::deploy::Destroy),
     Import(commands::import::Args),
     Export(commands::export::Args),
     #[command(visible_alias = "ls")]
@@ -199,7 +203,7 @@ impl GlobalArgs {
 }
 
 /// A duration as people write it: `30s`, `1m 30s`, `500ms`, `PT5M`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let parsed: Option<jiff::SignedDuration> = text.parse().ok();
     parsed
         .and_then(|duration| Duration::try_from(duration).ok())

@@ -5,6 +5,7 @@ pub(crate) mod blame;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod copy;
+pub(crate) mod deploy;
 pub(crate) mod diff;
 pub(crate) mod doctor;
 pub(crate) mod encrypt;
@@ -46,6 +47,10 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::Stack(command) => stack::run(context, command).await,
         Command::Import(args) => import::run(context, args).await,
         Command::Export(args) => export::run(context, args).await,
+        Command::Up(args) => deploy::up(context, args).await,
+        Command::Preview(args) => deploy::preview(context, args).await,
+        Command::Refresh(args) => deploy::refresh(context, args).await,
+        Command::Destroy(args) => deploy::destroy(context, args).await,
         Command::List(args) => list::run(context, args).await,
         Command::Show(args) => show::run(context, args).await,
         Command::Outputs(args) => outputs::run(context, args).await,

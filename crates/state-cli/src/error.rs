@@ -4,6 +4,8 @@ use crate::exit::ExitCode;
 use serde::Serialize;
 use state_core::verify::Violation;
 use state_core::{Error, ErrorKind};
+use state_engine::EngineError;
+use state_engine::program::{Problem, ProgramError};
 use std::error::Error as _;
 
 /// What a command fails with.
@@ -18,6 +20,21 @@ pub(crate) struct CliError {
     pub(crate) hint: Option<String>,
     /// All integrity violations, where there are any.
     pub(crate) violations: Vec<Violation>,
+    /// All that is wrong with a document, in its order, where there is more than one thing.
+    pub(crate) problems: Box<[ProblemView]>,
+}
+
+/// One thing that is wrong with a document. A place that isn't known is 0.
+#[derive(Debug, Serialize)]
+pub(crate) struct ProblemView {
+    line: u64,
+    column: u64,
+    path: String,
+    reason: String,
+    hint: Option<String>,
+    /// With the document's name and the place.
+    #[serde(skip)]
+    pub(crate) told: String,
 }
 
 /// An error in JSON.
@@ -31,6 +48,8 @@ pub(crate) struct ErrorView<'a> {
     hint: Option<&'a str>,
     #[serde(skip_serializing_if = "<[Violation]>::is_empty")]
     violations: &'a [Violation],
+    #[serde(skip_serializing_if = "<[ProblemView]>::is_empty")]
+    problems: &'a [ProblemView],
 }
 
 impl CliError {
@@ -43,6 +62,7 @@ impl CliError {
             object,
             hint: None,
             violations: Vec::new(),
+            problems: Box::default(),
         }
     }
 
@@ -74,6 +94,7 @@ impl CliError {
             object: &self.object,
             hint: self.hint.as_deref(),
             violations: &self.violations,
+            problems: &self.problems,
         }
     }
 }
@@ -103,6 +124,51 @@ impl From<Error> for CliError {
                 Error::Integrity { violations, .. } => violations,
                 _ => Vec::new(),
             },
+            problems: Box::default(),
+        }
+    }
+}
+
+impl From<EngineError> for CliError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::State(error) => error.into(),
+            EngineError::Source { object, reason } => Self::new(ExitCode::Failed, object, &reason),
+            other => Self {
+                message: other.to_string(),
+                ..Self::new(ExitCode::Failed, "the run", "")
+            },
+        }
+    }
+}
+
+impl From<ProgramError> for CliError {
+    /// One problem is told as the error itself; several are listed.
+    fn from(error: ProgramError) -> Self {
+        let ProgramError { name, problems, .. } = error;
+        let view = |problem: Problem| {
+            let place = match problem.line {
+                0 => name.clone(),
+                line => format!("{name}:{line}:{}", problem.column),
+            };
+            ProblemView {
+                told: format!("{place}: {problem}"),
+                line: problem.line,
+                column: problem.column,
+                path: problem.path,
+                reason: problem.reason,
+                hint: problem.hint,
+            }
+        };
+        let problems: Box<[ProblemView]> = problems.into_iter().map(view).collect();
+        let message = match &*problems {
+            [only] => only.told.clone(),
+            several => format!("{name}: {} things are wrong", several.len()),
+        };
+        Self {
+            message,
+            problems,
+            ..Self::new(ExitCode::Failed, name, "")
         }
     }
 }

@@ -22,7 +22,7 @@ mod identities;
 mod marks;
 mod mask;
 mod mending;
-mod nearest;
+mod origin;
 mod output;
 mod progress;
 mod prompt;
@@ -30,7 +30,9 @@ mod query;
 mod reading;
 mod render;
 mod revision;
+mod signals;
 mod store;
+mod target;
 mod witness;
 
 pub use exit::ExitCode;

@@ -54,6 +54,16 @@ impl Terminal {
         self.stderr
     }
 
+    /// A page for stderr.
+    pub(crate) const fn error_page(&self) -> Page {
+        Page::new(self.color_stderr)
+    }
+
+    /// Whether stderr gets colours.
+    pub(crate) const fn colors_stderr(&self) -> bool {
+        self.color_stderr
+    }
+
     /// Whether somebody sees a question and can answer it.
     pub(crate) const fn can_ask(&self) -> bool {
         self.stdin && self.stderr

@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
+use state_engine::Interrupt;
 use std::io::{BufRead, Write};
 
 /// Goes on when the answer is yes; `--yes` answers in advance. Off a terminal nobody could answer: refused.
@@ -13,18 +14,57 @@ pub(crate) fn confirm(context: &Context, object: &str, question: &str) -> Result
     if context.global.yes {
         return Ok(());
     }
-    let refused = |message: &str| CliError::new(ExitCode::Refused, object, message);
-    if !context.terminal.can_ask() {
-        return Err(
-            refused("it needs a confirmation, and there is no terminal to ask on")
-                .with_hint("run it again with `--yes`"),
-        );
+    answerable(context, object)?;
+    judged(object, ask(question))
+}
+
+/// The same while signals are listened to: one of them is an answer too.
+///
+/// # Errors
+/// As [`confirm`]; [`ExitCode::Interrupted`] at the first request to stop.
+pub(crate) async fn confirm_unless(
+    context: &Context,
+    interrupt: &Interrupt,
+    object: &str,
+    question: &str,
+) -> Result<(), CliError> {
+    if context.global.yes {
+        return Ok(());
     }
-    let answer = ask(question).map_err(|source| CliError::io("the terminal", &source))?;
+    answerable(context, object)?;
+    let (sender, answer) = tokio::sync::oneshot::channel();
+    let asked = question.to_owned();
+    // A thread of its own, which may wait for ever: nothing waits for it when a signal comes first.
+    std::thread::spawn(move || sender.send(ask(&asked)));
+    tokio::select! {
+        answer = answer => {
+            let gone = |_| std::io::Error::other("nobody asked");
+            judged(object, answer.map_err(gone).and_then(|answer| answer))
+        }
+        () = interrupt.stopping() => Err(interrupted(object)),
+    }
+}
+
+/// That somebody asked to stop before anything began.
+pub(crate) fn interrupted(object: &str) -> CliError {
+    CliError::new(ExitCode::Interrupted, object, "interrupted; nothing was changed")
+}
+
+fn answerable(context: &Context, object: &str) -> Result<(), CliError> {
+    if context.terminal.can_ask() {
+        return Ok(());
+    }
+    let message = "it needs a confirmation, and there is no terminal to ask on";
+    Err(CliError::new(ExitCode::Refused, object, message).with_hint("run it again with `--yes`"))
+}
+
+fn judged(object: &str, answer: std::io::Result<String>) -> Result<(), CliError> {
+    let answer = answer.map_err(|source| CliError::io("the terminal", &source))?;
     if matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
         Ok(())
     } else {
-        Err(refused("not confirmed; nothing was changed"))
+        let message = "not confirmed; nothing was changed";
+        Err(CliError::new(ExitCode::Refused, object, message))
     }
 }
 
@@ -32,6 +72,7 @@ fn ask(question: &str) -> std::io::Result<String> {
     let mut screen = std::io::stderr().lock();
     write!(screen, "{question} [y/N] ")?;
     screen.flush()?;
+    drop(screen);
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;
     Ok(answer)

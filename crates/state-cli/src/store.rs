@@ -4,10 +4,10 @@ use crate::args::quoted;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
-use crate::nearest::nearest;
 use crate::output::to_stderr;
 use crate::witness;
 use state_core::backend::Opening;
+use state_core::nearest;
 use state_core::{Error, ErrorKind, StackName};
 use state_manager::{BackendRegistry, Session, Stack, Stacks, StoreRequest, file_url};
 use std::path::Path;
@@ -168,6 +168,15 @@ pub(crate) async fn open(context: &Context) -> Result<Stacks, CliError> {
 pub(crate) fn as_holder(context: &Context, stacks: Stacks) -> Stacks {
     match &context.global.lock_id {
         Some(id) => stacks.with_client_lock(id),
+        None => stacks,
+    }
+}
+
+/// The store, for who changes the world: a result that the store can't take any more is kept in a file among the user's
+/// own. Without a home folder it isn't.
+pub(crate) fn with_spool(stacks: Stacks) -> Stacks {
+    match witness::state_folder() {
+        Some(folder) => stacks.with_spool(folder.join("statectl/spool")),
         None => stacks,
     }
 }

@@ -92,7 +92,7 @@ fn identity_of(url: &str) -> String {
 }
 
 /// Where what a user's programs remember lies, by the rules of freedesktop.org.
-fn state_folder() -> Option<PathBuf> {
+pub(crate) fn state_folder() -> Option<PathBuf> {
     let of = |name| std::env::var_os(name).map(PathBuf::from);
     of("XDG_STATE_HOME")
         .filter(|folder| folder.is_absolute())

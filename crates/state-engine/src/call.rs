@@ -3,14 +3,15 @@
 //! Whatever changes the world takes a [`Begun`]: without an intent on record such a call can't be written down.
 
 use crate::interrupt::Interrupt;
-use crate::log::Logger;
+use crate::log::{Logger, shown};
 use crate::provider::{
     CallContext, CheckRequest, Checked, ConfigureRequest, CreateRequest, DeleteRequest, Diff, DiffRequest,
     Failure, Found, Object, Provider, ReadRequest, UpdateRequest,
 };
 use crate::record::Begun;
 use crate::registry::{Registered, Registry};
-use state_core::{Clock, Crypter, EntryKey, Error, MutationId, Properties, StackName};
+use state_core::sensitive::SecretStrings;
+use state_core::{Clock, Crypter, Entry, EntryKey, Error, MutationId, Properties, StackName};
 use state_manager::Session;
 use std::collections::BTreeSet;
 use std::future::{Future, poll_fn};
@@ -58,6 +59,8 @@ pub(crate) struct About<'a> {
     pub(crate) key: &'a EntryKey,
     pub(crate) kind: &'a str,
     pub(crate) timeout: Option<Duration>,
+    /// What the provider is given and mustn't tell.
+    pub(crate) secrets: &'a SecretStrings,
 }
 
 /// What is recorded of an object, as providers get it.
@@ -73,7 +76,7 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    pub(crate) fn of(entry: &state_core::Entry) -> Self {
+    pub(crate) fn of(entry: &Entry) -> Self {
         Self {
             id: entry.id.clone(),
             inputs: entry.inputs.clone().unwrap_or_default(),
@@ -194,7 +197,10 @@ impl Caller {
     fn context(&self, about: About<'_>) -> CallContext {
         CallContext {
             interrupt: self.interrupt.clone(),
-            log: self.logger.of_provider(about.kind, &about.key.address),
+            log: self
+                .logger
+                .of_provider(about.kind, &about.key.address)
+                .hiding(about.secrets),
             preview: self.preview,
         }
     }
@@ -292,7 +298,9 @@ impl Caller {
             }
         };
         match ended {
-            Some(ended) => ended.map_err(|failure| CallError::Failed(honest(failure))),
+            Some(ended) => {
+                ended.map_err(|failure| CallError::Failed(discreet(honest(failure), about.secrets)))
+            }
             None => {
                 let reason = format!("its provider panicked in `{what}`");
                 Err(CallError::Failed(Failure::unknown(reason)))
@@ -322,6 +330,19 @@ fn honest(failure: Failure) -> Failure {
     }
 }
 
+/// A failure that tells no secret.
+fn discreet(failure: Failure, secrets: &SecretStrings) -> Failure {
+    let shown = |reasons: Vec<String>| reasons.into_iter().map(|reason| shown(reason, secrets)).collect();
+    match failure {
+        Failure::NotDone(reasons) => Failure::NotDone(shown(reasons)),
+        Failure::Unknown(reasons) => Failure::Unknown(shown(reasons)),
+        Failure::Partial { object, reasons } => Failure::Partial {
+            object,
+            reasons: shown(reasons),
+        },
+    }
+}
+
 fn named(about: About<'_>, object: Object) -> Called<Object> {
     if object.id.is_empty() {
         let reason = format!("the provider of kind `{}` gave an empty id", about.kind);
@@ -345,11 +366,12 @@ async fn caught<T>(future: impl Future<Output = T>) -> Option<T> {
 }
 
 impl<'a> About<'a> {
-    pub(crate) const fn entry(key: &'a EntryKey, kind: &'a str) -> Self {
+    pub(crate) fn entry(key: &'a EntryKey, entry: &'a Entry, secrets: &'a SecretStrings) -> Self {
         Self {
             key,
-            kind,
+            kind: entry.kind.as_deref().unwrap_or_default(),
             timeout: None,
+            secrets,
         }
     }
 }

@@ -174,10 +174,12 @@ impl Deployment {
         let begun = begun.map_err(|error| StepError::recording(&step.key, Some(&step), None, error))?;
         self.tell(&Event::Begun(step.clone()));
         let (key, kind) = (step.key.clone(), step.kind.clone());
+        let secrets = step.secrets();
         let about = About {
             key: &key,
             kind: &kind,
             timeout,
+            secrets: &secrets,
         };
         let (result, unknown) = self.touch(&begun, about, work).await;
         let pending = begun.id();

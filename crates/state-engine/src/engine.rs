@@ -16,6 +16,7 @@ use crate::report::Report;
 use crate::settle::{self, Decisions};
 use crate::source::{RefreshSource, Source};
 use async_trait::async_trait;
+use state_core::mutation::StackOutputs;
 use state_core::target::{SnapshotProvider, Target, TargetProvider};
 use state_core::{
     Address, Dependency, EntryKey, Error, Snapshot, StackName, State, UpdateKind, UpdateResult,
@@ -178,7 +179,7 @@ impl Engine {
         }
         fits(&operation, &run, &session.state())?;
         let target = self.targets.target(stack.name()).await?;
-        settle::settle(&self.caller(&target, &run, Some(session), None), session, &run).await?;
+        self.settle(session, &run).await?;
         let request = UpdateRequest {
             kind: operation.kind(),
             message: run.metadata.message.clone(),
@@ -203,6 +204,16 @@ impl Engine {
             }
         }
         Ok(report)
+    }
+
+    /// Asks what became of the operations that are pending, and records it: what every run begins with. A caller that shows
+    /// a preview first does this before, so that the preview says what the run will do.
+    ///
+    /// # Errors
+    /// The store or the lock.
+    pub async fn settle(&self, session: &Session, run: &Run) -> Result<()> {
+        let target = self.targets.target(session.stack().name()).await?;
+        settle::settle(&self.caller(&target, run, Some(session), None), session, run).await
     }
 
     /// Says what would happen.
@@ -280,12 +291,8 @@ async fn deploy(deployment: &Arc<Deployment>, operation: Operation) -> Report {
     let mut goes_on = !refreshes || refresh(deployment).await;
     goes_on &= match operation {
         Operation::Refresh => true,
-        Operation::Destroy => {
-            if goes_on {
-                deployment.clear(&Wanted::default()).await;
-            }
-            true
-        }
+        Operation::Destroy if goes_on => destroy(deployment).await,
+        Operation::Destroy => false,
         Operation::Update(source) if goes_on => update(deployment, source).await,
         Operation::Update(_) => false,
     };
@@ -314,7 +321,14 @@ async fn refresh(deployment: &Arc<Deployment>) -> bool {
 
 /// Does what a program says, then deletes what it doesn't say any more.
 async fn update(deployment: &Arc<Deployment>, mut source: Box<dyn Source>) -> bool {
-    let mut ledger = Ledger::new(deployment.options.preview);
+    let outputs = match deployment.recorder.outputs().await {
+        Ok(outputs) => outputs,
+        Err(error) => {
+            deployment.wrong(error.to_string());
+            return false;
+        }
+    };
+    let mut ledger = Ledger::new(deployment.options.preview).over(outputs);
     if !deployment.drive(&mut *source, &mut ledger).await {
         return false;
     }
@@ -328,16 +342,32 @@ async fn update(deployment: &Arc<Deployment>, mut source: Box<dyn Source>) -> bo
         recorded,
     };
     deployment.clear(&wanted).await;
-    let outputs = match source.outputs(&ledger).await {
-        Ok(Some(outputs)) if deployment.goes_on() => deployment.recorder.set_outputs(outputs).await,
-        Ok(_) => Ok(()),
+    match source.outputs(&ledger).await {
+        Ok(Some(outputs)) if deployment.goes_on() => set_outputs(deployment, outputs).await,
+        Ok(_) => true,
         Err(error) => {
             deployment.wrong(error.to_string());
-            return false;
+            false
         }
-    };
-    match outputs {
-        Ok(()) => true,
+    }
+}
+
+/// Deletes all that may be touched. With the last entry the stack's own outputs go: they told of what is gone.
+async fn destroy(deployment: &Arc<Deployment>) -> bool {
+    deployment.clear(&Wanted::default()).await;
+    let is_empty = deployment.recorder.state().entries().next().is_none();
+    match is_empty && deployment.goes_on() {
+        true => set_outputs(deployment, StackOutputs::default()).await,
+        false => true,
+    }
+}
+
+async fn set_outputs(deployment: &Deployment, outputs: StackOutputs) -> bool {
+    match deployment.recorder.set_outputs(outputs.clone()).await {
+        Ok(old) => {
+            deployment.shared().report.outputs = old.map(|old| (old, outputs));
+            true
+        }
         Err(error) => {
             deployment.wrong(error.to_string());
             false

@@ -1,6 +1,7 @@
 //! What is wanted of one resource.
 
-use state_core::{Address, Dependency, Properties};
+use state_core::sensitive::SecretStrings;
+use state_core::{Address, Dependency, Entry, Properties, SharedEntry, dag};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -95,6 +96,13 @@ impl Goal {
         needs
     }
 
+    /// What is secret in it, and in what is recorded of it.
+    pub(crate) fn secrets(&self, old: Option<&Entry>) -> SecretStrings {
+        let mut secrets = old.map(SecretStrings::of_entry).unwrap_or_default();
+        secrets.collect(self.inputs.json(), &self.sensitive_inputs);
+        secrets
+    }
+
     /// The dependencies as entries record them.
     pub(crate) fn recorded_dependencies(&self) -> Vec<Dependency> {
         let mut dependencies: Vec<Dependency> = Vec::new();
@@ -107,4 +115,16 @@ impl Goal {
         }
         dependencies
     }
+}
+
+/// Resources that need each other in a circle, each the next and the last the first; none if there is an order.
+pub(crate) fn circle<'g>(goals: impl IntoIterator<Item = &'g Goal>) -> Option<Vec<Address>> {
+    let entry = |goal: &Goal| {
+        let mut entry = Entry::leaf(goal.address.clone(), &goal.kind);
+        entry.depends_on = goal.needs().into_iter().cloned().map(Dependency::Entry).collect();
+        SharedEntry::new(entry)
+    };
+    let entries: Vec<SharedEntry> = goals.into_iter().map(entry).collect();
+    let circle = dag::topological_order(&entries).err()?;
+    Some(circle.witness.into_iter().map(|key| key.address).collect())
 }

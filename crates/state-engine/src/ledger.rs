@@ -29,6 +29,7 @@
 
 use crate::error::{EngineError, Result};
 use crate::goal::Goal;
+use state_core::mutation::StackOutputs;
 use state_core::{Address, EntryKey, Properties, SharedEntry};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -125,21 +126,33 @@ pub enum Standing {
 pub struct Ledger {
     standings: BTreeMap<Address, Standing>,
     refreshed: BTreeSet<EntryKey>,
+    outputs: StackOutputs,
     preview: bool,
 }
 
 impl Ledger {
-    pub(crate) const fn new(preview: bool) -> Self {
+    pub(crate) fn new(preview: bool) -> Self {
         Self {
             standings: BTreeMap::new(),
             refreshed: BTreeSet::new(),
+            outputs: StackOutputs::default(),
             preview,
         }
+    }
+
+    /// The same over a stack with these outputs.
+    pub(crate) fn over(self, outputs: StackOutputs) -> Self {
+        Self { outputs, ..self }
     }
 
     /// Whether nothing is really done: then ids and outputs of what would be made aren't known.
     pub const fn is_preview(&self) -> bool {
         self.preview
+    }
+
+    /// The stack's own outputs as the run found them, open: those of which nobody knows yet what they will be stay so.
+    pub const fn outputs(&self) -> &StackOutputs {
+        &self.outputs
     }
 
     /// How a resource stands; none if it wasn't registered yet.

@@ -12,6 +12,8 @@
 //! - [`Ledger`], [`Registration`], [`Committed`]: nothing begins before what it needs is durable, and nothing is reported
 //!   before it is; both are said in types.
 //! - [`Provider`] and [`Registry`]: what touches the world, by kind of resource.
+//! - `builtin` (feature of that name): providers of files, folders, commands and random values.
+//! - `program` (feature of that name): a source out of a YAML or JSON document.
 //! - [`Run`]: what a run is given; [`Report`]: how it ended; [`Observer`]: hears of it while it goes on.
 //!
 //! # What a run does
@@ -29,6 +31,8 @@
 //! A step that fails (unless [`RunOptions::continue_on_error`]), an [`Interrupt`], a lock that isn't ours any more. Steps in
 //! flight end and are committed; those of which nobody knows how they ended stay on record as pending.
 
+#[cfg(feature = "builtin")]
+pub mod builtin;
 mod call;
 mod deployment;
 mod engine;
@@ -40,6 +44,8 @@ mod ledger;
 mod log;
 mod options;
 mod plan;
+#[cfg(feature = "program")]
+pub mod program;
 pub mod provider;
 mod record;
 mod registry;

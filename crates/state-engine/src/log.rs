@@ -1,6 +1,7 @@
 //! What engine and providers say during a run.
 
 use crate::event::{Event, Observer};
+use state_core::sensitive::SecretStrings;
 use state_core::{Address, Clock, LogLevel, LogLine};
 use state_manager::Update;
 use std::fmt;
@@ -12,6 +13,7 @@ pub struct Logger {
     sink: Arc<Sink>,
     address: Option<Address>,
     source: Arc<str>,
+    secrets: SecretStrings,
 }
 
 struct Sink {
@@ -31,6 +33,7 @@ impl Logger {
             }),
             address: None,
             source: "engine".into(),
+            secrets: SecretStrings::default(),
         }
     }
 
@@ -40,11 +43,21 @@ impl Logger {
             sink: Arc::clone(&self.sink),
             address: Some(address.clone()),
             source: kind.into(),
+            secrets: SecretStrings::default(),
         }
     }
 
-    /// Says something.
+    /// The same that says nothing of these.
+    pub(crate) fn hiding(self, secrets: &SecretStrings) -> Self {
+        Self {
+            secrets: secrets.clone(),
+            ..self
+        }
+    }
+
+    /// Says something. A provider's line with something in it that is marked as secret isn't shown.
     pub fn say(&self, level: LogLevel, message: impl Into<String>) {
+        let message = shown(message.into(), &self.secrets);
         let mut line = LogLine::new(self.sink.clock.now(), level, message);
         line.source = self.source.to_string();
         line.address.clone_from(&self.address);
@@ -60,6 +73,14 @@ impl Logger {
             address: Some(address.clone()),
             ..self.clone()
         }
+    }
+}
+
+/// What is said, unless a secret stands in it.
+pub(crate) fn shown(said: String, secrets: &SecretStrings) -> String {
+    match secrets.stand_in(&said) {
+        true => "something that isn't shown, because a secret stands in it".to_owned(),
+        false => said,
     }
 }
 

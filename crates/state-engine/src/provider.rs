@@ -319,7 +319,8 @@ pub enum Found {
     CannotTell,
 }
 
-/// Why a call failed, and what it left behind. Reasons are stored and shown: no secret belongs there.
+/// Why a call failed, and what it left behind. Reasons are stored and shown: no secret belongs there. One in which
+/// something stands that is marked as secret isn't shown.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {

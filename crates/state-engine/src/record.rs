@@ -9,7 +9,9 @@ use crate::ledger::Committed;
 use draft::Draft;
 use state_core::mutation::{EditChange, StackOutputs, StepChange};
 use state_core::verify::Violation;
-use state_core::{Entry, EntryKey, MutationId, Outcome, Result, SharedEntry, State};
+use state_core::{
+    Entry, EntryKey, FactoryInfo, MutationId, Outcome, Result, SharedEntry, Snapshot, State, Timestamp,
+};
 use state_manager::{Environment, Intent, Mutation, Session, Update};
 use std::sync::Arc;
 
@@ -172,14 +174,41 @@ impl Recorder {
         }
     }
 
-    /// Records the stack's own outputs, if they aren't those that are there.
-    pub(crate) async fn set_outputs(&self, outputs: StackOutputs) -> Result<()> {
-        match self {
-            Self::Durable { session, update } if *session.state().outputs() != outputs => {
-                update.set_outputs(outputs).await
-            }
-            Self::Durable { .. } => Ok(()),
-            Self::Draft(draft) => draft.set_outputs(outputs),
+    /// The stack's own outputs, open.
+    pub(crate) async fn outputs(&self) -> Result<StackOutputs> {
+        let recorded = self.state().outputs().clone();
+        let Self::Durable { session, .. } = self else {
+            return Ok(recorded);
+        };
+        let stack = session.stack();
+        let nothing = Snapshot::new(
+            FactoryInfo::default(),
+            stack.name().to_string(),
+            Timestamp::new(""),
+        );
+        let sealed = Snapshot {
+            lineage: Some(stack.lineage()),
+            outputs: recorded.values,
+            sensitive_outputs: recorded.sensitive,
+            ..nothing
+        };
+        let open = stack.reveal(sealed).await?;
+        Ok(StackOutputs {
+            values: open.outputs,
+            sensitive: open.sensitive_outputs,
+        })
+    }
+
+    /// Records the stack's own outputs, if they aren't those that are there. Those before come back then.
+    pub(crate) async fn set_outputs(&self, outputs: StackOutputs) -> Result<Option<StackOutputs>> {
+        let old = self.outputs().await?;
+        if old == outputs {
+            return Ok(None);
         }
+        match self {
+            Self::Durable { update, .. } => update.set_outputs(outputs).await?,
+            Self::Draft(draft) => draft.set_outputs(outputs)?,
+        }
+        Ok(Some(old))
     }
 }

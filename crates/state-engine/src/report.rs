@@ -1,6 +1,7 @@
 //! How a run ended.
 
 use crate::step::{Step, StepOp};
+use state_core::mutation::StackOutputs;
 use state_core::{Address, EntryKey, Error, MutationId, PendingOperation, RevisionId, UpdateResult};
 use std::collections::BTreeMap;
 
@@ -14,6 +15,10 @@ pub struct Report {
     pub failures: Vec<StepFailure>,
     /// Resources that were wanted and couldn't be tried, and why.
     pub skipped: Vec<(Address, String)>,
+    /// Entries that have another name now: the one before, and the one after.
+    pub renamed: Vec<(Address, Address)>,
+    /// The stack's own outputs before and after, if they differ.
+    pub outputs: Option<(StackOutputs, StackOutputs)>,
     /// What is pending now: nobody knows what the world is there.
     pub pending: Vec<PendingOperation>,
     /// The revision that was made; none in a preview, and when the store was lost.
@@ -34,6 +39,8 @@ impl Report {
             steps: Vec::new(),
             failures: Vec::new(),
             skipped: Vec::new(),
+            renamed: Vec::new(),
+            outputs: None,
             pending: Vec::new(),
             revision: None,
             result: UpdateResult::Succeeded,
@@ -50,7 +57,7 @@ impl Report {
 
     /// Whether anything changed, or would.
     pub fn has_changes(&self) -> bool {
-        self.steps.iter().any(Step::is_change)
+        self.steps.iter().any(Step::is_change) || !self.renamed.is_empty() || self.outputs.is_some()
     }
 
     /// How many steps of each kind there were.

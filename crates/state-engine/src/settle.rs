@@ -21,6 +21,7 @@ use crate::event::Event;
 use crate::plan::{applied, without_references_to};
 use crate::provider::{Found, Object};
 use state_core::mutation::Resolution;
+use state_core::sensitive::SecretStrings;
 use state_core::{
     Dependency, Entry, EntryKey, Error, LogLevel, MutationId, Op, PendingOperation, SharedEntry, State,
     UpdateKind, UpdateResult,
@@ -294,7 +295,8 @@ fn half_done(old: &Entry, object: &Object) -> Entry {
 
 async fn look(caller: &Caller, entry: &Entry, known: Known) -> Result<Found, String> {
     let key = entry.key();
-    let about = About::entry(&key, entry.kind.as_deref().unwrap_or_default());
+    let secrets = SecretStrings::of_entry(entry);
+    let about = About::entry(&key, entry, &secrets);
     let found = caller.read(about, known).await;
     found.map_err(|error| match error {
         CallError::Failed(failure) => failure.to_string(),

@@ -1,6 +1,7 @@
 //! One step, as it is shown.
 
 use state_core::diff::{self, Change, Property};
+use state_core::sensitive::SecretStrings;
 use state_core::{Entry, EntryKey, Op, SharedEntry};
 use std::fmt;
 
@@ -120,8 +121,10 @@ pub struct Step {
     pub old: Option<SharedEntry>,
     /// The entry after, as it is meant to be until the step is committed, then as it is; none if it goes.
     pub new: Option<SharedEntry>,
-    /// Top-level inputs that make it a replacement, or whose values nobody knows yet.
+    /// What makes it a replacement: top-level inputs, or other reasons; of a change, inputs whose values nobody knows yet.
     pub why: Vec<String>,
+    /// Top-level inputs whose values nobody knows yet: only in previews.
+    pub unknown: Vec<String>,
 }
 
 impl Step {
@@ -134,7 +137,21 @@ impl Step {
             old,
             new,
             why: Vec::new(),
+            unknown: Vec::new(),
         })
+    }
+
+    /// What is secret in it.
+    pub(crate) fn secrets(&self) -> SecretStrings {
+        let mut secrets = SecretStrings::default();
+        for entry in self.old.iter().chain(&self.new) {
+            let inputs = entry.inputs.iter().map(|side| (side, &entry.sensitive_inputs));
+            let outputs = entry.outputs.iter().map(|side| (side, &entry.sensitive_outputs));
+            inputs
+                .chain(outputs)
+                .for_each(|(side, paths)| secrets.collect(side.json(), paths));
+        }
+        secrets
     }
 
     /// What differs, with pointers into the entry's JSON. A value shows itself only by
@@ -155,8 +172,7 @@ impl Step {
     /// Whether the world, or what is recorded of it, is different afterwards.
     pub fn is_change(&self) -> bool {
         match self.op {
-            StepOp::Same => false,
-            StepOp::Refresh | StepOp::Read => match (&self.old, &self.new) {
+            StepOp::Same | StepOp::Refresh | StepOp::Read => match (&self.old, &self.new) {
                 (Some(old), Some(new)) => !new.says_the_same_as(old),
                 _ => true,
             },

@@ -4,16 +4,15 @@ use crate::context::Context;
 use crate::entry::kind;
 use crate::error::CliError;
 use crate::exit::ExitCode;
-use crate::mask;
 use crate::output::Report;
 use crate::reading::opened;
-use crate::render::change::{became, short};
+use crate::render::change::ChangeView;
 use crate::render::page::{Page, Style};
 use crate::revision::History;
 use crate::store;
 use serde::Serialize;
 use state_core::diff::{Change, EntryDiff, Move, SnapshotDiff, diff};
-use state_core::{Entry, EntryKey, Json, RevisionId, Snapshot, Uid};
+use state_core::{Entry, EntryKey, RevisionId, Snapshot, Uid};
 use state_manager::{Stack, View};
 use std::collections::BTreeMap;
 
@@ -44,8 +43,8 @@ struct Compared {
     added: Vec<Named>,
     moved: Vec<Moved>,
     changed: Vec<Changed>,
-    outputs: Vec<Changes>,
-    header: Vec<Changes>,
+    outputs: Vec<ChangeView>,
+    header: Vec<ChangeView>,
 }
 
 #[derive(Serialize)]
@@ -67,18 +66,7 @@ struct Changed {
     #[serde(flatten)]
     entry: Named,
     from: Option<EntryKey>,
-    changes: Vec<Changes>,
-}
-
-/// A place that changed; a side that is missing says that nothing is there.
-#[derive(Serialize)]
-struct Changes {
-    pointer: String,
-    sensitive: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    old: Option<Json>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    new: Option<Json>,
+    changes: Vec<ChangeView>,
 }
 
 /// Compares.
@@ -158,8 +146,8 @@ impl Compared {
         diff: SnapshotDiff,
         show_secrets: bool,
     ) -> Self {
-        let changes = |all: Vec<Change>| -> Vec<Changes> {
-            all.iter().map(|one| Changes::of(one, show_secrets)).collect()
+        let changes = |all: Vec<Change>| -> Vec<ChangeView> {
+            all.iter().map(|one| ChangeView::of(one, show_secrets)).collect()
         };
         Self {
             stack: stack.name().to_string(),
@@ -202,31 +190,6 @@ impl Named {
 impl From<Move> for Moved {
     fn from(Move { uid, from, to }: Move) -> Self {
         Self { uid, from, to }
-    }
-}
-
-impl Changes {
-    fn of(change: &Change, show_secrets: bool) -> Self {
-        let value = |side: &Option<_>| side.as_ref().map(|value| mask::value(value, show_secrets));
-        Self {
-            pointer: change.pointer.clone(),
-            sensitive: change.is_sensitive(),
-            old: value(&change.old),
-            new: value(&change.new),
-        }
-    }
-
-    fn print(&self, page: &mut Page) {
-        let name = self.pointer.strip_prefix('/').unwrap_or(&self.pointer);
-        let (sign, style, text) = match (&self.old, &self.new) {
-            (Some(old), Some(new)) if old == new => ("~", Style::Warn, "(sensitive, changed)".to_owned()),
-            (Some(old), Some(new)) => ("~", Style::Warn, became(old, new)),
-            (Some(old), None) => ("-", Style::Bad, short(old)),
-            (None, new) => ("+", Style::Good, new.as_ref().map(short).unwrap_or_default()),
-        };
-        page.space("    ");
-        page.styled(style, sign);
-        page.line(format_args!(" {name}: {text}"));
     }
 }
 

@@ -196,15 +196,32 @@ fn row(line: &Line, now: &Timestamp) -> [String; 8] {
     ]
 }
 
-/// Why it was made, and whether it still counts.
+/// How much of a commit's id is told.
+const SHORT_COMMIT: usize = 10;
+
+/// Why it was made, from what, and whether it still counts.
 fn message(line: &Line) -> String {
-    let message = line.update.as_ref().map_or("", |update| &update.message);
-    match &line.undone_by {
-        None => message.to_owned(),
-        Some(by) => format!("{message} (undone by {})", by.serial())
-            .trim_start()
-            .to_owned(),
+    let mut parts = Vec::new();
+    if let Some(update) = &line.update {
+        parts.push(update.message.clone());
+        let from = origin(&update.environment);
+        parts.extend((!from.is_empty()).then(|| format!("({from})")));
     }
+    if let Some(by) = &line.undone_by {
+        parts.push(format!("(undone by {})", by.serial()));
+    }
+    parts.retain(|part| !part.is_empty());
+    parts.join(" ")
+}
+
+/// The commit, the branch and the CI run that it came from: `main 0123456789, GitHub Actions 17`.
+fn origin(environment: &BTreeMap<String, String>) -> String {
+    let told = |name: &str| environment.get(name).map(String::as_str);
+    let commit = told("git.commit").map(|commit| commit.get(..SHORT_COMMIT).unwrap_or(commit));
+    let pairs = [(told("git.branch"), commit), (told("ci.system"), told("ci.run"))];
+    let pairs = pairs.map(|(one, other)| [one, other].into_iter().flatten().collect::<Vec<_>>().join(" "));
+    let told: Vec<String> = pairs.into_iter().filter(|pair| !pair.is_empty()).collect();
+    told.join(", ")
 }
 
 /// What an update did, and how it ended where that isn't what one expects.

@@ -4,7 +4,6 @@ mod document;
 mod opening;
 mod secrets;
 mod summary;
-mod target;
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -13,6 +12,7 @@ use crate::identities::NewStack;
 use crate::marks::count;
 use crate::output::Report;
 use crate::prompt::confirm;
+use crate::target::Target;
 use crate::{mending, store};
 use document::Wanted;
 use opening::Opening;
@@ -23,7 +23,6 @@ use state_formats::{ImportVerdict, Imported, check_import};
 use state_manager::{Session, UpdateRequest};
 use std::path::PathBuf;
 use summary::{Content, Summary};
-use target::Target;
 
 /// Take over a state from a file. Makes the store, and the stack `default`, where there is none.
 ///

@@ -5,11 +5,11 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::Standing;
 use crate::mask;
-use crate::nearest::nearest;
 use crate::output::Report;
 use crate::reading::{At, Reading};
 use crate::store;
 use serde::Serialize;
+use state_core::nearest;
 use state_core::{Error, ErrorKind, Json, Snapshot};
 use std::collections::BTreeMap;
 

@@ -5,9 +5,9 @@
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
-use crate::nearest::nearest;
 use crate::output::{FORMAT_VERSION, Report};
 use serde_json::{Map, Value, json};
+use state_core::nearest;
 
 /// The schema of each kind's data, that of errors, and what they share.
 const DATA: &str = include_str!("../../schemas/data.json");

@@ -1,6 +1,52 @@
 //! A value and what it became, on one line.
 
+use crate::mask;
+use crate::render::page::{Page, Style};
+use serde::Serialize;
 use state_core::Json;
+use state_core::diff::Change;
+
+/// A place that changed; a side that is missing says that nothing is there.
+#[derive(Debug, Serialize)]
+pub(crate) struct ChangeView {
+    pub(crate) pointer: String,
+    pub(crate) sensitive: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) old: Option<Json>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) new: Option<Json>,
+}
+
+impl ChangeView {
+    /// What may be shown of a change.
+    pub(crate) fn of(change: &Change, show_secrets: bool) -> Self {
+        let value = |side: &Option<_>| side.as_ref().map(|value| mask::value(value, show_secrets));
+        Self {
+            pointer: change.pointer.clone(),
+            sensitive: change.is_sensitive(),
+            old: value(&change.old),
+            new: value(&change.new),
+        }
+    }
+
+    /// A line, indented.
+    pub(crate) fn print(&self, page: &mut Page) {
+        self.print_as(page, self.pointer.strip_prefix('/').unwrap_or(&self.pointer));
+    }
+
+    /// The same, under another name than its pointer.
+    pub(crate) fn print_as(&self, page: &mut Page, name: &str) {
+        let (sign, style, text) = match (&self.old, &self.new) {
+            (Some(old), Some(new)) if old == new => ("~", Style::Warn, "(sensitive, changed)".to_owned()),
+            (Some(old), Some(new)) => ("~", Style::Warn, became(old, new)),
+            (Some(old), None) => ("-", Style::Bad, short(old)),
+            (None, new) => ("+", Style::Good, new.as_ref().map(short).unwrap_or_default()),
+        };
+        page.space("    ");
+        page.styled(style, sign);
+        page.line(format_args!(" {name}: {text}"));
+    }
+}
 
 /// Longer values are cut.
 const LONGEST: usize = 160;

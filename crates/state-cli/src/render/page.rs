@@ -104,6 +104,11 @@ impl Page {
         for violation in &error.violations {
             self.line(format_args!("  - {violation}"));
         }
+        if error.problems.len() > 1 {
+            for problem in &error.problems {
+                self.line(format_args!("  - {}", problem.told));
+            }
+        }
         if let Some(hint) = &error.hint {
             self.styled(Style::Good, "hint:");
             self.line(format_args!(" {hint}"));

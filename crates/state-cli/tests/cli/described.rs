@@ -183,6 +183,17 @@ fn changing(tour: &mut Tour) {
     tour.go(&["stack", "rm", "another", "--force"]);
 }
 
+fn deploying(tour: &mut Tour) {
+    tour.sandbox.write(
+        "state.yaml",
+        "resources:\n  page: { kind: file, inputs: { path: page, content: hello } }\noutputs: { path: \"${page.path}\" }",
+    );
+    for command in ["preview", "up", "refresh", "destroy"] {
+        tour.go(&[command, "--stack", "deployed"]);
+    }
+    tour.go(&["stack", "rm", "deployed"]);
+}
+
 fn sealing(tour: &mut Tour) {
     tour.go(&["identity", "--new"]);
     let mine = tour.go(&["identity"]);
@@ -228,6 +239,7 @@ fn every_command_prints_what_is_described_and_nothing_else_is_described() {
     work(&tour.sandbox);
     reading(&mut tour);
     changing(&mut tour);
+    deploying(&mut tour);
     sealing(&mut tour);
     let all = commands(&tour.sandbox, &[]);
     assert!(all.len() > 35, "{all:?}");
@@ -256,6 +268,8 @@ fn the_help_of_a_command_tells_all_that_is_said_of_it() {
         ("import", "a higher serial"),
         ("undo", "not the world"),
         ("logs", "of a sealed stack is sealed too"),
+        ("up", "seen with `--refresh`"),
+        ("refresh", "settled first"),
     ] {
         let help = sandbox.run(&["help", command]).exits(0).stdout;
         let words: Vec<&str> = help.split_whitespace().collect();

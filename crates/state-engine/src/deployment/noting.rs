@@ -3,20 +3,16 @@
 use super::{Deployment, Shared, StepError, Unsure};
 use crate::call::CallError;
 use crate::event::Event;
+use crate::log::shown;
 use crate::report::{Report, StepFailure};
 use crate::step::Step;
-use state_core::sensitive::SecretStrings;
 use state_core::{Address, Entry, EntryKey, LogLevel, MutationId};
 use std::collections::BTreeSet;
 
 impl Deployment {
     pub(super) fn failed(&self, step: &Step, why: Unsure, pending: Option<MutationId>) -> StepError {
-        let entries = step.old.iter().chain(&step.new);
-        let secrets: Vec<SecretStrings> = entries.map(|entry| SecretStrings::of_entry(entry)).collect();
-        let hide = |reason: String| match secrets.iter().any(|secrets| secrets.stand_in(&reason)) {
-            true => "a reason that isn't shown, because a secret stands in it".to_owned(),
-            false => reason,
-        };
+        let secrets = step.secrets();
+        let hide = |reason: String| shown(reason, &secrets);
         StepError {
             key: step.key.clone(),
             step: Some(Box::new(step.clone())),

@@ -7,6 +7,7 @@ use super::{Deployment, StepError};
 use crate::call::{About, Known};
 use crate::plan::{ignoring, without_references_to};
 use crate::step::StepOp;
+use state_core::sensitive::SecretStrings;
 use state_core::{Address, Dependency, Entry, EntryKey, Properties, Rare, SharedEntry};
 use state_manager::Intent;
 use std::collections::BTreeSet;
@@ -196,7 +197,8 @@ impl Deployment {
             ignoring(&kept, &known.inputs, &Properties::empty())
         };
         let key: EntryKey = entry.key();
-        let about = About::entry(&key, entry.kind.as_deref().unwrap_or_default());
+        let secrets = SecretStrings::of_entry(entry);
+        let about = About::entry(&key, entry, &secrets);
         let diff = self.caller.diff(about, known, inputs, unknown).await;
         let diff = diff.map_err(|error| self.uncalled(&key, error))?;
         Ok(!diff.replace.is_empty())

@@ -8,6 +8,7 @@ use crate::plan::{Facts, First, Plan, applied, goal_entry, ignoring, needs_diff,
 use crate::provider::{Diff, Found, Object};
 use crate::step::{Step, StepOp};
 use state_core::entry::Provider;
+use state_core::sensitive::SecretStrings;
 use state_core::surgery::{Operation, Surgery};
 use state_core::{Address, Entry, EntryKey, SharedEntry};
 use state_manager::Intent;
@@ -100,7 +101,10 @@ impl Deployment {
         moved.map_err(|refusal| StepError::early(key, vec![refusal.to_string()]))?;
         let edited = self.recorder.edit(surgery.into_changes()).await;
         edited.map_err(|error| StepError::recording(key, None, None, error))?;
-        self.shared().rename(former, &key.address);
+        let mut shared = self.shared();
+        shared.rename(former, &key.address);
+        shared.report.renamed.push((former.clone(), key.address.clone()));
+        drop(shared);
         let log = self.caller.logger.about(&key.address);
         log.say(
             state_core::LogLevel::Info,
@@ -119,9 +123,10 @@ impl Deployment {
             goal.inputs = ignoring(&goal.options.ignore_changes, old_inputs, &goal.inputs);
         }
         let (inputs, unknown) = (goal.inputs.clone(), goal.unknown.clone());
+        let secrets = goal.secrets(old);
         let checked = self
             .caller
-            .check(about(goal, key), inputs, unknown, old_inputs)
+            .check(about(goal, key, &secrets), inputs, unknown, old_inputs)
             .await;
         goal.inputs = checked.map_err(|error| self.uncalled(key, error))?.inputs;
         Ok(())
@@ -137,9 +142,10 @@ impl Deployment {
             return Ok(None);
         };
         let (inputs, unknown) = (goal.inputs.clone(), goal.unknown.clone());
+        let secrets = goal.secrets(Some(old));
         let diff = self
             .caller
-            .diff(about(goal, key), Known::of(old), inputs, unknown)
+            .diff(about(goal, key, &secrets), Known::of(old), inputs, unknown)
             .await;
         diff.map(Some).map_err(|error| self.uncalled(key, error))
     }
@@ -177,6 +183,7 @@ impl Deployment {
         let entry = goal_entry(goal, Some(&old), order.provider.clone());
         let mut step = step(StepOp::Update, Some(&old), &entry)?;
         step.why = goal.unknown.iter().cloned().collect();
+        step.unknown.clone_from(&step.why);
         let mut changes = diff.changed_outputs.unwrap_or(diff.changed);
         changes.extend(goal.unknown.iter().cloned());
         let work = Work::Change {
@@ -197,7 +204,8 @@ impl Deployment {
             None => StepOp::Create,
         };
         let entry = goal_entry(goal, None, order.provider.clone());
-        let step = step(op, old.as_ref(), &entry)?;
+        let mut step = step(op, old.as_ref(), &entry)?;
+        step.unknown = goal.unknown.iter().cloned().collect();
         let committed = self
             .made(step, Intent::create(entry), Work::Make(goal.inputs.clone()), goal)
             .await?;
@@ -218,6 +226,7 @@ impl Deployment {
         let entry = goal_entry(goal, None, order.provider.clone());
         let mut step = step(StepOp::CreateReplacement, Some(&old), &entry)?;
         step.why = why;
+        step.unknown = goal.unknown.iter().cloned().collect();
         let intent = match first {
             First::Create => Intent::create(entry).replacing(),
             First::Delete => {
@@ -296,7 +305,8 @@ impl Deployment {
             inputs: goal.inputs.clone(),
             ..Known::default()
         };
-        match self.caller.read(about(goal, key), known).await {
+        let secrets = goal.secrets(None);
+        match self.caller.read(about(goal, key, &secrets), known).await {
             Ok(Found::Object(object)) => Ok(object),
             Ok(_) => {
                 let reason = format!("there is no object of kind `{}` with the id {id}", goal.kind);
@@ -328,11 +338,12 @@ fn must_be_alone(planned: &Plan, old: Option<&Entry>) -> bool {
     }
 }
 
-fn about<'a>(goal: &'a Goal, key: &'a EntryKey) -> About<'a> {
+fn about<'a>(goal: &'a Goal, key: &'a EntryKey, secrets: &'a SecretStrings) -> About<'a> {
     About {
         key,
         kind: &goal.kind,
         timeout: goal.options.timeout,
+        secrets,
     }
 }
 

@@ -2,12 +2,12 @@
 
 use super::{Next, Source};
 use crate::error::{EngineError, Result};
-use crate::goal::Goal;
+use crate::goal::{Goal, circle};
 use crate::ledger::{Ledger, Standing};
 use async_trait::async_trait;
 use state_core::Address;
 use state_core::mutation::StackOutputs;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt;
 
 /// Fills in what only those know that were committed before: inputs made of others' outputs.
@@ -77,10 +77,12 @@ impl ListSource {
                 });
             }
         }
-        if let Some(circle) = circle(&known) {
-            let names: Vec<String> = circle.iter().map(ToString::to_string).collect();
+        if let Some(circle) = circle(known.values().copied()) {
+            let mut names: Vec<String> = circle.iter().map(ToString::to_string).collect();
+            let first = names.first().cloned().unwrap_or_default();
+            names.push(first.clone());
             return Err(EngineError::Source {
-                object: names.first().cloned().unwrap_or_default(),
+                object: first,
                 reason: format!("resources need each other in a circle: {}", names.join(" -> ")),
             });
         }
@@ -88,6 +90,11 @@ impl ListSource {
             waiting: declared,
             outputs: None,
         })
+    }
+
+    /// The resources that were not yielded yet.
+    pub fn addresses(&self) -> impl Iterator<Item = &Address> {
+        self.waiting.iter().map(|declared| &declared.goal.address)
     }
 
     /// The same with outputs of the stack.
@@ -147,34 +154,5 @@ impl Source for ListSource {
 
     async fn outputs(&mut self, ledger: &Ledger) -> Result<Option<StackOutputs>> {
         self.outputs.take().map(|outputs| outputs(ledger)).transpose()
-    }
-}
-
-/// A circle among the resources, each needing the next, the last the first.
-fn circle<'g>(known: &BTreeMap<&'g Address, &'g Goal>) -> Option<Vec<&'g Address>> {
-    // Whoever needs only what is free is free; what is left over goes in circles, or leads into one.
-    let mut bound: BTreeSet<&Address> = known.keys().copied().collect();
-    loop {
-        let is_bound = |address: &&Address| {
-            let needs = known.get(address).map(|goal| goal.needs()).unwrap_or_default();
-            needs.into_iter().any(|need| bound.contains(need))
-        };
-        let left: BTreeSet<&Address> = bound.iter().copied().filter(is_bound).collect();
-        if left.len() == bound.len() {
-            break;
-        }
-        bound = left;
-    }
-    let mut path = vec![*bound.first()?];
-    loop {
-        let last = path.last()?;
-        let goal = known.get(last)?;
-        let next = goal.needs().into_iter().find(|need| bound.contains(need))?;
-        if let Some(begin) = path.iter().position(|address| *address == next) {
-            path.drain(..begin);
-            path.push(next);
-            return Some(path);
-        }
-        path.push(next);
     }
 }

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::ledger::Ledger;
 use crate::provider::Found;
 use async_trait::async_trait;
+use state_core::sensitive::SecretStrings;
 use state_core::{EntryKey, SharedEntry};
 use std::collections::VecDeque;
 use std::fmt;
@@ -72,7 +73,8 @@ impl RefreshSource {
             let known = SharedEntry::clone(&entry);
             let task = tokio::spawn(async move {
                 let key = known.key();
-                let about = About::entry(&key, known.kind.as_deref().unwrap_or_default());
+                let secrets = SecretStrings::of_entry(&known);
+                let about = About::entry(&key, &known, &secrets);
                 deployment.caller.read(about, Known::of(&known)).await
             });
             self.reading.push_back(Reading { entry, task });

@@ -2,8 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
+mod builtin;
 mod classes;
 mod cost;
+mod documents;
 mod failing;
 mod lifecycle;
 mod preview;

@@ -2,11 +2,11 @@
 
 use super::Outcome;
 use super::document::Source;
-use super::target::Target;
 use crate::marks::count;
 use crate::mask;
 use crate::mending::{self, StepView};
 use crate::render::page::Page;
+use crate::target::Target;
 use serde::Serialize;
 use state_core::repair::Repaired;
 use state_core::{RevisionId, Snapshot};

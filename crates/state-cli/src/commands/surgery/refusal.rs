@@ -3,8 +3,8 @@
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
-use crate::nearest::nearest;
 use state_core::State;
+use state_core::nearest;
 use state_core::surgery::{Dependent, Refusal};
 use state_core::verify::{Rule, Violation};
 

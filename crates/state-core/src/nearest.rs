@@ -1,9 +1,14 @@
 //! What somebody may have meant who misspelled a name.
 
 /// The candidate that takes the fewest edits to get to, if that is few enough to be a slip. The first of equals.
-pub(crate) fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+///
+/// ```
+/// assert_eq!(state_core::nearest("contnet", ["mode", "content"]), Some("content"));
+/// ```
+pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let wanted: Vec<char> = wanted.chars().collect();
-    let mut limit = (wanted.len() / 3).max(2);
+    // Less than all of it: else any short name would be near any other.
+    let mut limit = (wanted.len() / 3).max(2).min(wanted.len().saturating_sub(1));
     let mut best = None;
     for candidate in candidates {
         let chars: Vec<char> = candidate.chars().collect();
@@ -49,5 +54,7 @@ mod tests {
     fn something_else_altogether_is_not_a_slip() {
         assert_eq!(nearest("google_project.x", ["aws_eip.web"]), None);
         assert_eq!(nearest("x", []), None);
+        assert_eq!(nearest("x", ["id"]), None);
+        assert_eq!(nearest("", ["id"]), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Where a state is imported to: store and stack are made where they lack.
+//! Where a command works that makes store and stack where they lack: `import`, `up`.
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -9,24 +9,24 @@ use state_core::{ErrorKind, StackName};
 use state_manager::{Stack, Stacks};
 
 /// The stack that a command made when there was none and nobody named one.
-const DEFAULT_STACK: &str = "default";
+pub(crate) const DEFAULT_STACK: &str = "default";
 
-/// Where a state is imported to.
-pub(super) struct Target {
-    pub(super) stack: Stack,
-    pub(super) url: String,
-    pub(super) created_store: bool,
-    pub(super) created_stack: bool,
+/// Where such a command works.
+pub(crate) struct Target {
+    pub(crate) stack: Stack,
+    pub(crate) url: String,
+    pub(crate) created_store: bool,
+    pub(crate) created_stack: bool,
     /// What the owner of a new stack must know.
-    pub(super) warnings: Vec<String>,
-    stacks: Stacks,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) stacks: Stacks,
 }
 
 impl Target {
     /// Finds or makes store and stack.
-    pub(super) async fn prepare(context: &Context, sealing: &NewStack) -> Result<Self, CliError> {
+    pub(crate) async fn prepare(context: &Context, sealing: &NewStack) -> Result<Self, CliError> {
         let url = store::place(context)?.url;
-        let (stacks, created_store) = match store::connect(context, &url, Opening::Existing).await {
+        let (mut stacks, created_store) = match store::connect(context, &url, Opening::Existing).await {
             Ok(stacks) => (store::as_holder(context, stacks), false),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let made = store::connect(context, &url, Opening::Create).await;
@@ -46,7 +46,8 @@ impl Target {
             None => {
                 let (policy, advice) = sealing.prepare(context)?;
                 warnings = advice;
-                let stacks = store::with_keys(context, stacks.clone());
+                // Perhaps the identity that opens it was made just now.
+                stacks = store::with_keys(context, stacks);
                 (stacks.new_stack_with(&name, policy).await?, true)
             }
         };
@@ -61,8 +62,8 @@ impl Target {
         })
     }
 
-    /// Takes back the stack that was made for an import that failed. The error that led here is what counts.
-    pub(super) async fn give_up(&self, error: CliError) -> CliError {
+    /// Takes back the stack that was made for what then failed. The error that led here is what counts.
+    pub(crate) async fn give_up(&self, error: CliError) -> CliError {
         if self.created_stack && self.stacks.remove(self.stack.name(), false).await.is_err() {
             // An empty stack more does no harm.
         }

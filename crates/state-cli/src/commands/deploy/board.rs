@@ -1,0 +1,188 @@
+//! What is known of a run under way.
+
+use super::step::StepView;
+use super::tree;
+use crate::render::page::{Page, Style, visible};
+use state_core::{Clock, EntryKey, LogLevel, LogLine};
+use state_engine::{Event, Step};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// How many steps in flight the block names.
+const NAMED: usize = 6;
+
+/// What is known of a run under way.
+pub(super) struct Board {
+    clock: Arc<dyn Clock>,
+    color: bool,
+    /// How many steps there will be; none while nothing is under way.
+    total: Option<usize>,
+    began: Duration,
+    done: usize,
+    failed: usize,
+    flying: Vec<(EntryKey, &'static str, Duration)>,
+}
+
+impl Board {
+    pub(super) fn new(clock: Arc<dyn Clock>, color: bool) -> Self {
+        Self {
+            began: clock.elapsed(),
+            clock,
+            color,
+            total: None,
+            done: 0,
+            failed: 0,
+            flying: Vec::new(),
+        }
+    }
+
+    /// So many steps follow.
+    pub(super) fn begin(&mut self, steps: usize) {
+        self.total = Some(steps);
+        self.began = self.clock.elapsed();
+    }
+
+    /// Takes note of an event; the lines to print for it.
+    pub(super) fn hear(&mut self, event: &Event) -> String {
+        let mut page = Page::new(self.color);
+        match event {
+            Event::Begun(step) => {
+                let begun = (step.key.clone(), step.op.sign(), self.clock.elapsed());
+                self.flying.push(begun);
+            }
+            Event::Committed(step) => {
+                let took = self.landed(&step.key);
+                if step.is_change() {
+                    self.done += 1;
+                    done(&mut page, step, took);
+                }
+            }
+            Event::Failed {
+                step,
+                reasons,
+                pending,
+            } => {
+                self.landed(&step.key);
+                self.failed += 1;
+                page.styled(Style::Bad, "failed:");
+                page.line(format_args!(
+                    " {} of {}: {}",
+                    step.op,
+                    step.key,
+                    reasons.join("; ")
+                ));
+                if let Some(id) = pending {
+                    page.line(format_args!(
+                        "  it stays pending as {id}: nobody knows what the world is"
+                    ));
+                }
+            }
+            Event::Skipped { address, reason } => {
+                page.styled(Style::Warn, "skipped:");
+                page.line(format_args!(" {address}: {reason}"));
+            }
+            Event::Pending(operation) => {
+                page.styled(Style::Warn, "pending:");
+                page.line(format_args!(
+                    " {} of {}, {}: nobody can tell yet what became of it",
+                    operation.op, operation.target, operation.id
+                ));
+            }
+            Event::Said(line) if is_worth_telling(line) => said(&mut page, line),
+            // What was settled comes with the report.
+            _ => {}
+        }
+        page.finish()
+    }
+
+    /// How long it was in flight.
+    fn landed(&mut self, key: &EntryKey) -> Option<Duration> {
+        let place = self.flying.iter().position(|(flying, ..)| flying == key)?;
+        let (.., since) = self.flying.remove(place);
+        Some(self.clock.elapsed().saturating_sub(since))
+    }
+
+    /// The block: counts, and what is in flight for how long. Empty while nothing is under way.
+    pub(super) fn block(&self, width: usize) -> Vec<String> {
+        let Some(total) = self.total else {
+            return Vec::new();
+        };
+        let now = self.clock.elapsed();
+        let seconds = |since: Duration| now.saturating_sub(since).as_secs();
+        let mut counts = format!("{} of {total} done", self.done);
+        if !self.flying.is_empty() {
+            counts.push_str(&format!(", {} in flight", self.flying.len()));
+        }
+        if self.failed > 0 {
+            counts.push_str(&format!(", {} failed", self.failed));
+        }
+        counts.push_str(&format!(", {} s", seconds(self.began)));
+        let named = self.flying.iter().take(NAMED);
+        let named = named.map(|(key, sign, since)| format!("  {sign:<2} {key}  {} s", seconds(*since)));
+        let more = self.flying.len().saturating_sub(NAMED);
+        let rest = (more > 0).then(|| format!("  … and {more} more"));
+        let lines = std::iter::once(counts).chain(named).chain(rest);
+        lines
+            .map(|line| visible(&line).chars().take(width).collect())
+            .collect()
+    }
+}
+
+fn done(page: &mut Page, step: &Step, took: Option<Duration>) {
+    let view = StepView::of(step, false);
+    page.styled(tree::style(&view), &format!("{:<2}", view.sign()));
+    page.styled(Style::Plain, &format!(" {}", view.name()));
+    page.styled(Style::Dim, &format!(" ({})", view.kind));
+    match took.filter(|took| *took >= Duration::from_secs(1)) {
+        Some(took) => page.line(format_args!("  {} s", took.as_secs())),
+        None => page.space("\n"),
+    }
+}
+
+/// What the engine says of its own steps is told by the events.
+fn is_worth_telling(line: &LogLine) -> bool {
+    match line.source.as_str() {
+        "engine" => line.level == LogLevel::Warning,
+        _ => line.level >= LogLevel::Info,
+    }
+}
+
+fn said(page: &mut Page, line: &LogLine) {
+    let about = line
+        .address
+        .as_ref()
+        .map(|address| format!("{address}: "))
+        .unwrap_or_default();
+    let mut message = line.message.lines();
+    page.styled(Style::Dim, "   ");
+    page.line(format_args!("{about}{}", message.next().unwrap_or_default()));
+    for more in message {
+        page.block(&format!("   {more}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Board;
+    use state_core::testkit::clock::ManualClock;
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    #[test]
+    fn the_block_says_what_is_in_flight_for_how_long_and_no_line_is_wider_than_the_terminal() {
+        let clock = Arc::new(ManualClock::default());
+        let mut board = Board::new(clock.clone(), false);
+        assert!(board.block(80).is_empty(), "nothing is under way");
+        board.begin(12);
+        for number in 0..8 {
+            let key = state_core::EntryKey::live(format!("page{number}").parse().unwrap());
+            board.flying.push((key, "+", board.clock.elapsed()));
+        }
+        clock.advance(Duration::from_secs(3));
+        let block = board.block(80);
+        assert_eq!(block[0], "0 of 12 done, 8 in flight, 3 s");
+        assert_eq!(block[1], "  +  page0  3 s");
+        assert_eq!(block.last().unwrap(), "  … and 2 more");
+        assert!(board.block(20).iter().all(|line| line.chars().count() <= 20));
+    }
+}

@@ -1,0 +1,186 @@
+//! The program: where it lies, and what it is given.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use state_core::Crypter;
+use state_engine::program::{Configured, Program};
+use state_engine::{ListSource, Registry, builtin};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The names under which a program is looked for.
+const NAMES: [&str; 3] = ["state.yaml", "state.yml", "state.json"];
+
+/// More than that isn't a program, nor a setting.
+const MAX_BYTES: u64 = 64 << 20;
+
+#[derive(Debug, clap::Args)]
+pub(super) struct ProgramArgs {
+    /// The program, in YAML or JSON. Default: `state.yaml`, `state.yml` or `state.json` here.
+    #[arg(value_name = "PROGRAM")]
+    program: Option<PathBuf>,
+    /// Give a setting of the program its value; `NAME=@FILE` takes what the file holds, for what is secret. May be repeated.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = Given::parse)]
+    config: Vec<Given>,
+    /// Replace this, or with `*` and `?` all that match, whether or not it changed. May be repeated.
+    #[arg(long, value_name = "ADDR")]
+    pub(super) replace: Vec<String>,
+    /// Read all that is recorded before, so that what was changed behind the program's back is seen.
+    #[arg(long)]
+    pub(super) refresh: bool,
+}
+
+/// A value for a setting. Perhaps it is secret.
+#[derive(Clone)]
+struct Given {
+    name: String,
+    value: Value,
+}
+
+#[derive(Clone)]
+enum Value {
+    Text(String),
+    File(PathBuf),
+}
+
+impl Given {
+    fn parse(text: &str) -> Result<Self, &'static str> {
+        let (name, value) = text.split_once('=').ok_or("it is written `NAME=VALUE`")?;
+        let value = match value.strip_prefix('@') {
+            Some(file) => Value::File(file.into()),
+            None => Value::Text(value.to_owned()),
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            value,
+        })
+    }
+
+    fn read(&self) -> Result<String, CliError> {
+        match &self.value {
+            Value::Text(text) => Ok(text.clone()),
+            Value::File(file) => {
+                let bytes = read(file)?;
+                let text = String::from_utf8(bytes).map_err(|_| {
+                    let message = format!("the value of `{}` isn't UTF-8", self.name);
+                    CliError::new(ExitCode::Failed, file.display().to_string(), &message)
+                })?;
+                // As editors leave it; one that counts can be doubled.
+                Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Given {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}=…", self.name)
+    }
+}
+
+/// A program that was read, and what it is given.
+pub(super) struct Document {
+    name: String,
+    bytes: Vec<u8>,
+    given: BTreeMap<String, String>,
+    registry: Registry,
+    /// Where it lies.
+    pub(super) folder: PathBuf,
+}
+
+impl Document {
+    /// Reads it, and judges what can be judged without a stack.
+    ///
+    /// # Errors
+    /// [`ExitCode::Failed`] with all that is wrong with it.
+    pub(super) fn read(context: &Context, args: &ProgramArgs) -> Result<Self, CliError> {
+        let path = match &args.program {
+            Some(path) => path.clone(),
+            None => found()?,
+        };
+        let name = path.display().to_string();
+        let bytes = read(&path)?;
+        let mut given = BTreeMap::new();
+        for one in &args.config {
+            if given.insert(one.name.clone(), one.read()?).is_some() {
+                let object = format!("--config {}", one.name);
+                return Err(CliError::new(ExitCode::Usage, object, "it is given twice"));
+            }
+        }
+        let document = Self {
+            registry: registry(context)?,
+            folder: folder_of(&path),
+            name,
+            bytes,
+            given,
+        };
+        document.program()?;
+        Ok(document)
+    }
+
+    fn program(&self) -> Result<Program, CliError> {
+        let program = Program::parse(&self.name, &self.bytes)?;
+        program.check(&self.registry)?;
+        Ok(program)
+    }
+
+    /// The program as the engine wants it; a preview and a run want one each.
+    ///
+    /// # Errors
+    /// [`ExitCode::Failed`] with all that is wrong with it.
+    pub(super) async fn source(&self, crypter: Option<&dyn Crypter>) -> Result<ListSource, CliError> {
+        let configured: Configured = self.program()?.configure(self.given.clone(), crypter).await?;
+        Ok(configured.into_source()?)
+    }
+}
+
+/// Who is in charge of which kinds.
+pub(super) fn registry(context: &Context) -> Result<Registry, CliError> {
+    Ok(builtin::registry(&context.environment, &here()?))
+}
+
+/// The working folder.
+pub(super) fn here() -> Result<PathBuf, CliError> {
+    std::env::current_dir().map_err(|source| CliError::io("the working folder", &source))
+}
+
+fn folder_of(path: &Path) -> PathBuf {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
+    std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned())
+}
+
+fn found() -> Result<PathBuf, CliError> {
+    let there: Vec<&str> = NAMES
+        .into_iter()
+        .filter(|name| Path::new(name).exists())
+        .collect();
+    match &*there {
+        [only] => Ok(PathBuf::from(only)),
+        [] => {
+            let message = format!("there is none here: no {}", NAMES.join(", no "));
+            Err(CliError::new(ExitCode::NotFound, "the program", &message)
+                .with_hint("name it: `statectl up PROGRAM`"))
+        }
+        several => {
+            let message = format!("there are several here: {}", several.join(", "));
+            Err(CliError::new(ExitCode::Usage, "the program", &message)
+                .with_hint(format!("name one: `statectl up {}`", several[0])))
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, CliError> {
+    let name = path.display().to_string();
+    let failed = |source: std::io::Error| CliError::io(name.clone(), &source);
+    let file = std::fs::File::open(path).map_err(failed)?;
+    let mut bytes = Vec::new();
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(CliError::new(ExitCode::Failed, name, "it is too large"));
+    }
+    Ok(bytes)
+}

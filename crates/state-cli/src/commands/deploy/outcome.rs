@@ -1,0 +1,245 @@
+//! What a run did, or would do.
+
+use super::step::StepView;
+use crate::context::Context;
+use crate::entry::PendingView;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::render::change::ChangeView;
+use crate::target::Target;
+use serde::Serialize;
+use state_core::diff::diff;
+use state_core::mutation::StackOutputs;
+use state_core::{FactoryInfo, PendingOperation, RevisionId, Snapshot, StackName, Timestamp, UpdateResult};
+use state_engine::{Report, StepFailure};
+use std::collections::BTreeMap;
+
+/// What a run did, or would do.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct Outcome {
+    pub(super) stack: String,
+    #[serde(skip)]
+    pub(super) short_name: String,
+    /// Nothing was done: this is what would be.
+    pub(super) preview: bool,
+    /// Whether anything was changed, or would be.
+    pub(super) changed: bool,
+    pub(super) result: UpdateResult,
+    pub(super) revision: Option<RevisionId>,
+    pub(super) created_store: bool,
+    pub(super) created_stack: bool,
+    /// Those that change something, in the order in which they were done.
+    pub(super) steps: Vec<StepView>,
+    /// How many steps of each kind, those that change nothing included.
+    pub(super) counts: BTreeMap<&'static str, usize>,
+    pub(super) renamed: Vec<Renamed>,
+    pub(super) outputs: Vec<ChangeView>,
+    pub(super) failures: Vec<FailureView>,
+    pub(super) skipped: Vec<Skipped>,
+    /// What was pending before, and is settled.
+    pub(super) settled: Vec<Settled>,
+    /// What is pending now.
+    pub(super) pending: Vec<PendingView>,
+    pub(super) interrupted: bool,
+    /// What is wrong with the program, or ended the run before its time.
+    pub(super) error: Option<String>,
+    #[serde(skip)]
+    pub(super) hint: Option<String>,
+    #[serde(skip)]
+    pub(super) warnings: Vec<String>,
+    /// Who contains whom, of all that was looked at.
+    #[serde(skip)]
+    pub(super) parents: BTreeMap<String, String>,
+    #[serde(skip)]
+    stopped: Option<ExitCode>,
+}
+
+/// An entry that has another name.
+#[derive(Debug, Serialize)]
+pub(super) struct Renamed {
+    pub(super) from: String,
+    pub(super) to: String,
+}
+
+/// A step that failed.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(super) struct FailureView {
+    pub(super) address: String,
+    pub(super) deposed: Option<String>,
+    pub(super) op: Option<&'static str>,
+    pub(super) reasons: Vec<String>,
+    /// The operation that stays pending, because nobody knows what the world is.
+    pub(super) pending: Option<String>,
+}
+
+/// A resource that couldn't be tried.
+#[derive(Debug, Serialize)]
+pub(super) struct Skipped {
+    pub(super) address: String,
+    pub(super) reason: String,
+}
+
+/// An operation of a run before, and what became of it.
+#[derive(Debug, Serialize)]
+pub(super) struct Settled {
+    pub(super) operation: PendingView,
+    pub(super) how: String,
+}
+
+impl Settled {
+    pub(super) fn of(operation: &PendingOperation, how: &str) -> Self {
+        Self {
+            operation: PendingView::new(operation),
+            how: how.to_owned(),
+        }
+    }
+}
+
+impl Outcome {
+    /// What a run has to say.
+    pub(super) fn of(context: &Context, stack: &StackName, mut report: Report, preview: bool) -> Self {
+        let show_secrets = context.global.show_secrets;
+        let changed = report.has_changes();
+        let told = report.steps.iter().filter(|step| step.is_change());
+        let steps = told.map(|step| StepView::of(step, show_secrets)).collect();
+        let counts = report.counts().into_iter();
+        let (error, hint, stopped) = ended(&mut report);
+        Self {
+            stack: stack.to_string(),
+            short_name: stack.short(),
+            preview,
+            changed,
+            result: report.result,
+            created_store: false,
+            created_stack: false,
+            steps,
+            counts: counts.map(|(op, count)| (op.name(), count)).collect(),
+            renamed: report.renamed.iter().map(renamed).collect(),
+            outputs: report
+                .outputs
+                .map(|both| outputs(both, show_secrets))
+                .unwrap_or_default(),
+            failures: report.failures.iter().map(FailureView::of).collect(),
+            skipped: report.skipped.iter().map(skipped).collect(),
+            settled: Vec::new(),
+            pending: report.pending.iter().map(PendingView::new).collect(),
+            interrupted: report.interrupted,
+            error,
+            hint,
+            warnings: Vec::new(),
+            parents: parents(&report.steps),
+            revision: report.revision,
+            stopped,
+        }
+    }
+
+    /// Nothing was done: there was nothing to do, or the look at it failed.
+    pub(super) fn stand(&mut self, revision: Option<RevisionId>, settled: Vec<Settled>) {
+        self.preview = !self.went_well();
+        self.settled = settled;
+        self.revision = revision;
+        if self.preview {
+            let mend = || "nothing was changed: mend what failed, then run it again".to_owned();
+            self.hint.get_or_insert_with(mend);
+        }
+    }
+
+    /// The same with what was made for it.
+    pub(super) fn made_at(mut self, target: &Target) -> Self {
+        self.created_store = target.created_store;
+        self.created_stack = target.created_stack;
+        self.warnings.extend(target.warnings.iter().cloned());
+        self
+    }
+
+    /// Whether it went, or would go, as it was asked for.
+    pub(super) fn went_well(&self) -> bool {
+        self.result == UpdateResult::Succeeded
+    }
+
+    /// The exit code: what ended it counts before what failed in it.
+    pub(super) fn exit_code(&self, detailed: bool) -> ExitCode {
+        let is_pending = |id: &String| self.pending.iter().any(|operation| operation.id == *id);
+        let is_unknown = || {
+            self.failures
+                .iter()
+                .filter_map(|failure| failure.pending.as_ref())
+                .any(is_pending)
+        };
+        match self.stopped {
+            _ if self.interrupted => ExitCode::Interrupted,
+            Some(code) => code,
+            None if is_unknown() => ExitCode::Indeterminate,
+            None if !self.went_well() => ExitCode::Failed,
+            None if detailed && self.changed => ExitCode::Differences,
+            None => ExitCode::Done,
+        }
+    }
+}
+
+impl FailureView {
+    fn of(failure: &StepFailure) -> Self {
+        Self {
+            address: failure.key.address.to_string(),
+            deposed: failure.key.deposed.as_ref().map(ToString::to_string),
+            op: failure.op.map(state_engine::StepOp::name),
+            reasons: failure.reasons.clone(),
+            pending: failure.pending.map(|id| id.to_string()),
+        }
+    }
+}
+
+/// What ended a run: in words, what to do, and the exit code.
+fn ended(report: &mut Report) -> (Option<String>, Option<String>, Option<ExitCode>) {
+    let Some(stopped) = report.stopped_by.take() else {
+        return (report.source_error.take(), None, None);
+    };
+    let CliError {
+        message, hint, code, ..
+    } = stopped.into();
+    // A result that the store didn't take says where it is kept.
+    let hint = match message.contains("is kept in ") {
+        true => Some(
+            "once the store answers, record it: `statectl pending resolve --from FILE`, with the file that it names"
+                .to_owned(),
+        ),
+        false => hint,
+    };
+    (Some(message), hint, Some(code))
+}
+
+fn renamed((from, to): &(state_core::Address, state_core::Address)) -> Renamed {
+    Renamed {
+        from: from.to_string(),
+        to: to.to_string(),
+    }
+}
+
+fn skipped((address, reason): &(state_core::Address, String)) -> Skipped {
+    Skipped {
+        address: address.to_string(),
+        reason: reason.clone(),
+    }
+}
+
+fn parents(steps: &[state_engine::Step]) -> BTreeMap<String, String> {
+    let parent = |step: &state_engine::Step| {
+        let entry = step.new.as_deref().or(step.old.as_deref())?;
+        Some((step.key.address.to_string(), entry.parent.as_ref()?.to_string()))
+    };
+    steps.iter().filter_map(parent).collect()
+}
+
+fn outputs((old, new): (StackOutputs, StackOutputs), show_secrets: bool) -> Vec<ChangeView> {
+    let snapshot = |outputs: StackOutputs| Snapshot {
+        outputs: outputs.values,
+        sensitive_outputs: outputs.sensitive,
+        ..Snapshot::new(FactoryInfo::default(), String::new(), Timestamp::new(""))
+    };
+    let told = diff(&snapshot(old), &snapshot(new)).outputs;
+    told.iter()
+        .map(|change| ChangeView::of(change, show_secrets))
+        .collect()
+}

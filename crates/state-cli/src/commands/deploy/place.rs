@@ -1,0 +1,63 @@
+//! The stack that a preview looks at: the one that is there, or an empty one that is nowhere.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::store;
+use crate::target::DEFAULT_STACK;
+use state_core::backend::{MemoryBackend, Opening};
+use state_core::head::Policy;
+use state_core::{ErrorKind, StackName};
+use state_manager::Stacks;
+use std::sync::Arc;
+
+/// Where `up` would work, found without making anything.
+pub(super) struct Place {
+    pub(super) name: StackName,
+    stacks: Stacks,
+    exists: bool,
+}
+
+impl Place {
+    /// Looks for it.
+    pub(super) async fn find(context: &Context) -> Result<Self, CliError> {
+        let url = store::place(context)?.url;
+        let stacks = match store::connect(context, &url, Opening::Existing).await {
+            Ok(stacks) => stacks,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Self::nowhere(context, None).await,
+            Err(error) => return Err(store::not_opened(error)),
+        };
+        let name = store::choose(context, &stacks).await?;
+        match name {
+            Some(name) if stacks.get(&name).await?.is_some() => Ok(Self {
+                name,
+                stacks,
+                exists: true,
+            }),
+            name => Self::nowhere(context, name).await,
+        }
+    }
+
+    /// An empty stack in memory: what the first `up` would find.
+    async fn nowhere(context: &Context, name: Option<StackName>) -> Result<Self, CliError> {
+        let name = match name.or_else(|| context.global.stack.clone()) {
+            Some(name) => name,
+            None => StackName::new(StackName::DEFAULT_PROJECT, DEFAULT_STACK)?,
+        };
+        let stacks = Stacks::new(Arc::new(MemoryBackend::new()), context.environment.clone());
+        stacks.new_stack_with(&name, Policy::Plaintext).await?;
+        Ok(Self {
+            name,
+            stacks,
+            exists: false,
+        })
+    }
+
+    /// Whether the stack is there.
+    pub(super) const fn exists(&self) -> bool {
+        self.exists
+    }
+
+    pub(super) fn stacks(&self) -> Stacks {
+        self.stacks.clone()
+    }
+}

@@ -1,0 +1,201 @@
+//! The work itself: settle what a run before left, look, ask, do.
+
+use super::Goal;
+use super::document;
+use super::flags::Flags;
+use super::live::Live;
+use super::outcome::{Outcome, Settled};
+use super::tree;
+use crate::context::Context;
+use crate::error::CliError;
+use crate::marks::count;
+use crate::origin;
+use crate::output::to_stderr;
+use crate::prompt::{confirm_unless, interrupted};
+use crate::signals::Listener;
+use crate::store;
+use state_core::{Address, ErrorKind, StackName, State};
+use state_engine::{Engine, Event, Interrupt, Observer, Operation, Run, UpdateMetadata};
+use state_manager::{Session, Stacks};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// What is to be done, and with what.
+pub(super) struct Work<'a> {
+    context: &'a Context,
+    flags: &'a Flags<'a>,
+    goal: Goal<'a>,
+    stacks: Stacks,
+    engine: Engine,
+    interrupt: Interrupt,
+}
+
+impl<'a> Work<'a> {
+    pub(super) fn new(context: &'a Context, flags: &'a Flags<'a>, goal: Goal<'a>, stacks: Stacks) -> Self {
+        Self {
+            context,
+            flags,
+            goal,
+            engine: Engine::new(stacks.clone(), context.environment.clone()),
+            stacks,
+            interrupt: Interrupt::new(),
+        }
+    }
+
+    /// Says what would be done to what is recorded now. Nothing is written and no lock is taken.
+    pub(super) async fn look(&self, name: &StackName) -> Result<Outcome, CliError> {
+        let stack = store::find(self.context, &self.stacks, name).await?;
+        let _listener = Listener::start(&self.interrupt, |_| {})?;
+        let (operation, run) = self.prepared(name, &stack.tip().await?.state).await?;
+        let report = self.engine.preview(name, operation, run).await?;
+        Ok(Outcome::of(self.context, name, report, true))
+    }
+
+    /// Does it under the lock of the stack, once it was shown and somebody said yes.
+    pub(super) async fn hold(&self, name: &StackName) -> Result<Outcome, CliError> {
+        let stack = store::find(self.context, &self.stacks, name).await?;
+        let session = store::lock(self.context, &stack, self.flags.command).await?;
+        let live = Arc::new(Live::start(self.context));
+        let teller = Arc::clone(&live);
+        let _listener = Listener::start(&self.interrupt, move |said| teller.say(said))?;
+        let work = async |session: &Session| self.perform(session, &live).await;
+        let (mut done, warnings) = store::held(session, work).await?;
+        done.warnings.extend(warnings);
+        Ok(done)
+    }
+
+    async fn perform(&self, session: &Session, live: &Arc<Live>) -> Result<Outcome, CliError> {
+        let name = session.stack().name();
+        let object = format!("stack {}", name.short());
+        let settled = Arc::new(Settlements::new(Arc::clone(live)));
+        if session.state().pending().next().is_some() && self.may_go_on() {
+            let mut run = Run::new(document::registry(self.context)?);
+            run.interrupt = self.interrupt.clone();
+            run.observer = settled.clone();
+            self.engine.settle(session, &run).await?;
+        }
+        let mut seen = self.seen(session).await?;
+        if self.interrupt.is_stopping() {
+            return Err(interrupted(&object));
+        }
+        // A state that is marked as unreliable is gone over even if nothing is to be done: that takes the mark back.
+        let is_done = !seen.changed && session.state().invalidated().is_none();
+        if is_done || !seen.went_well() {
+            seen.stand(session.state().current().cloned(), settled.take());
+            return Ok(seen);
+        }
+        if seen.changed {
+            self.show(&seen);
+            let question = self.question(&object, &seen);
+            confirm_unless(self.context, &self.interrupt, &object, &question).await?;
+        }
+        live.begin(seen.steps.len());
+        let (operation, mut run) = self.prepared(name, &session.state()).await?;
+        run.observer = live.clone();
+        let report = self.engine.run_in(session, operation, run).await;
+        live.end();
+        let mut done = Outcome::of(self.context, name, report?, false);
+        done.settled = settled.take();
+        Ok(done)
+    }
+
+    /// What would be done, under the lock.
+    async fn seen(&self, session: &Session) -> Result<Outcome, CliError> {
+        let name = session.stack().name();
+        let (operation, mut run) = self.prepared(name, &session.state()).await?;
+        run.options.preview = true;
+        let report = self.engine.run_in(session, operation, run).await?;
+        Ok(Outcome::of(self.context, name, report, true))
+    }
+
+    async fn prepared(&self, name: &StackName, state: &State) -> Result<(Operation, Run), CliError> {
+        let mut known: BTreeSet<Address> = state.entries().map(|entry| entry.address.clone()).collect();
+        let operation = match self.goal {
+            Goal::Refresh => Operation::Refresh,
+            Goal::Destroy => Operation::Destroy,
+            Goal::Update(document) => {
+                // Without a key at hand only a sealed setting can't be had: the program says which.
+                let crypter = match self.stacks.crypter(name).await {
+                    Err(error) if error.kind() == ErrorKind::Sealed => None,
+                    other => Some(other?),
+                };
+                let source = document.source(crypter.as_deref()).await?;
+                known.extend(source.addresses().cloned());
+                Operation::Update(Box::new(source))
+            }
+        };
+        let mut run = Run::new(document::registry(self.context)?);
+        run.options = self.flags.options(&known)?;
+        run.interrupt = self.interrupt.clone();
+        run.metadata = self.metadata()?;
+        Ok((operation, run))
+    }
+
+    /// What history is told.
+    fn metadata(&self) -> Result<UpdateMetadata, CliError> {
+        let folder = match self.goal {
+            Goal::Update(document) => document.folder.clone(),
+            Goal::Refresh | Goal::Destroy => document::here()?,
+        };
+        let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        Ok(UpdateMetadata {
+            message: self.flags.message.unwrap_or_default().to_owned(),
+            environment: origin::environment(&folder, &variable),
+        })
+    }
+
+    /// Whether somebody said yes, or can be asked.
+    fn may_go_on(&self) -> bool {
+        self.context.global.yes || self.context.terminal.can_ask()
+    }
+
+    /// Shows what will be done at once; nothing with `--json`, where it comes with the result.
+    fn show(&self, seen: &Outcome) {
+        if !self.context.global.json {
+            let mut page = self.context.terminal.error_page();
+            tree::preview(&mut page, seen);
+            to_stderr(&page.finish());
+        }
+    }
+
+    fn question(&self, object: &str, seen: &Outcome) -> String {
+        let steps = count(seen.steps.len(), "step", "steps");
+        match self.goal {
+            Goal::Update(_) => format!("Do this to {object} ({steps})?"),
+            Goal::Refresh => format!("Record this in {object}?"),
+            Goal::Destroy => format!("Destroy this in {object} ({steps})?"),
+        }
+    }
+}
+
+/// Hears what became of pending operations.
+struct Settlements {
+    live: Arc<Live>,
+    heard: Mutex<Vec<Settled>>,
+}
+
+impl Settlements {
+    const fn new(live: Arc<Live>) -> Self {
+        Self {
+            live,
+            heard: Mutex::new(Vec::new()),
+        }
+    }
+
+    fn take(&self) -> Vec<Settled> {
+        std::mem::take(&mut *self.heard.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Observer for Settlements {
+    fn event(&self, event: &Event) {
+        if let Event::Settled { operation, how } = event {
+            let settled = Settled::of(operation, how);
+            self.heard
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(settled);
+        }
+        self.live.event(event);
+    }
+}

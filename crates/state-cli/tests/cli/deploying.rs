@@ -1,0 +1,343 @@
+//! `up`, `preview`, `refresh` and `destroy` with real files: each does what its preview said, and no more.
+
+use crate::sandbox::{Ran, Sandbox, run};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The example that ships.
+fn example() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/site.yaml");
+    path.to_str().unwrap().to_owned()
+}
+
+/// A program with two files, the second made of the first.
+const PAGES: &str = r#"
+resources:
+  folder:
+    kind: directory
+    inputs: { path: out }
+  first:
+    kind: file
+    options: { parent: folder }
+    inputs: { path: "${folder.path}/first", content: one }
+  second:
+    kind: file
+    options: { parent: folder }
+    inputs: { path: "${folder.path}/second", content: "after ${first.size} bytes" }
+outputs:
+  path: ${first.path}
+"#;
+
+/// All files below a folder, with what is in them and when they were changed.
+fn files(folder: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
+    let mut found = BTreeMap::new();
+    let Ok(children) = std::fs::read_dir(folder) else {
+        return found;
+    };
+    for child in children {
+        let path = child.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else {
+            let changed = path.metadata().unwrap().modified().unwrap();
+            found.insert(path.clone(), (std::fs::read(&path).unwrap(), changed));
+        }
+    }
+    found
+}
+
+/// What its steps are, in any order: those without a dependency between them end as they like.
+fn steps(done: &Value) -> Vec<String> {
+    let all = done["steps"].as_array().unwrap().iter();
+    let word = |step: &Value, name: &str| step[name].as_str().unwrap().to_owned();
+    let mut told: Vec<String> = all
+        .map(|step| format!("{} {}", word(step, "op"), word(step, "address")))
+        .collect();
+    told.sort();
+    told
+}
+
+/// What was said would be done, where it was done: of inputs that nobody knew it could turn out that they don't change.
+fn steps_that_came(said: &Value, done: &Value) -> Vec<String> {
+    let came = steps(done);
+    let is_open = |step: &Value| step["op"] == "update" && step.get("unknown").is_some();
+    let all = said["steps"].as_array().unwrap().iter();
+    let open: Vec<String> = all
+        .filter(|step| is_open(step))
+        .map(|step| step["address"].as_str().unwrap().to_owned())
+        .collect();
+    let mut told = steps(said);
+    for address in open {
+        let (update, same) = (format!("update {address}"), format!("same {address}"));
+        if came.contains(&update) {
+            continue;
+        }
+        told.retain(|step| *step != update);
+        told.extend(came.contains(&same).then_some(same));
+    }
+    told.sort();
+    told
+}
+
+/// Runs a command with `--preview`, then for real: the same steps.
+#[track_caller]
+fn as_previewed(sandbox: &Sandbox, arguments: &[&str]) -> Value {
+    let before = sandbox.history().len();
+    let kind = arguments[0];
+    let said = [arguments, &["--preview", "--json"]].concat();
+    let said = sandbox.run(&said).exits(0).data(kind);
+    assert_eq!(sandbox.history().len(), before, "a preview writes nothing");
+    let done = [arguments, &["--yes", "--json"]].concat();
+    let done = sandbox.run(&done).exits(0).data(kind);
+    assert_eq!(steps_that_came(&said, &done), steps(&done));
+    assert_eq!(said["preview"], true);
+    assert_eq!(done["preview"], false);
+    done
+}
+
+#[track_caller]
+fn up(sandbox: &Sandbox, more: &[&str]) -> Ran {
+    sandbox.run(&[&["up", "state.yaml", "--yes"][..], more].concat())
+}
+
+#[test]
+fn the_example_is_made_in_one_go_and_a_second_run_does_nothing() {
+    let sandbox = Sandbox::new();
+    let example = example();
+    let up = ["up", &*example, "--config", "dir=site", "--yes"];
+    let made = sandbox.run(&up).exits(0);
+    assert!(
+        made.stdout.contains("made stack default") && made.stdout.contains("8 created"),
+        "{made:?}"
+    );
+    let site = sandbox.path().join("site");
+    let (before, history) = (files(&site), sandbox.history().len());
+    assert_eq!(before.len(), 5);
+    let again = sandbox
+        .run(&[&up[..], &["--detailed-exitcode"]].concat())
+        .exits(0);
+    assert_eq!(again.stdout, "nothing to do\n");
+    assert_eq!(files(&site), before, "no file is touched");
+    assert_eq!(
+        sandbox.history().len(),
+        history,
+        "history is not filled with nothing"
+    );
+    let password = std::fs::read_to_string(site.join("members/.users")).unwrap();
+    let password = password.trim().strip_prefix("member:").unwrap();
+    assert_eq!(password.len(), 24);
+    assert!(
+        !made.stdout.contains(password) && !made.stderr.contains(password),
+        "{made:?}"
+    );
+    let shown = sandbox.run(&["outputs", "password", "--show-secrets"]).exits(0);
+    assert_eq!(shown.stdout.trim().trim_matches('"'), password);
+    sandbox.run(&["destroy", "--yes"]).exits(0);
+    assert!(!site.exists(), "{:?}", files(&site));
+    assert_eq!(
+        sandbox.run(&["list", "--json"]).data("list")["entries"],
+        serde_json::json!([])
+    );
+    let outputs = sandbox.run(&["outputs", "--json"]).data("outputs");
+    assert_eq!(outputs["outputs"], serde_json::json!({}));
+}
+
+#[test]
+fn the_example_on_a_sealed_stack_leaves_no_password_in_the_store() {
+    let sandbox = Sandbox::new();
+    let example = example();
+    run(&mut sandbox.sealing(&["up", &example, "--config", "dir=site", "--yes"])).exits(0);
+    let users = std::fs::read_to_string(sandbox.path().join("site/members/.users")).unwrap();
+    let password = users.trim().strip_prefix("member:").unwrap().as_bytes();
+    for (path, (bytes, _)) in files(&sandbox.path().join(".state")) {
+        let stands_there = bytes.windows(password.len()).any(|part| part == password);
+        assert!(!stands_there, "{}", path.display());
+    }
+    let preview =
+        run(&mut sandbox.sealing(&["preview", &example, "--config", "dir=site", "--detailed-exitcode"]));
+    assert_eq!(
+        preview.exits(0).stdout,
+        "nothing to do\n",
+        "what is sealed compares as it is"
+    );
+}
+
+#[test]
+fn each_command_does_what_its_preview_said() {
+    let sandbox = Sandbox::new();
+    sandbox.write("state.yaml", PAGES);
+    sandbox.run(&["init"]).exits(0);
+    sandbox.run(&["stack", "new", "default"]).exits(0);
+    let out = sandbox.path().join("out");
+    let made = as_previewed(&sandbox, &["up"]);
+    assert_eq!(steps(&made), ["create first", "create folder", "create second"]);
+    sandbox.write("state.yaml", PAGES.replace("content: one", "content: longer"));
+    let edited = as_previewed(&sandbox, &["up"]);
+    assert_eq!(steps(&edited), ["update first", "update second"]);
+    std::fs::remove_file(out.join("first")).unwrap();
+    let blind = sandbox.run(&["preview", "--json"]).exits(0).data("preview");
+    assert_eq!(
+        blind["changed"], false,
+        "without --refresh the record is believed"
+    );
+    let seen = sandbox
+        .run(&["refresh", "--preview", "--detailed-exitcode"])
+        .exits(3);
+    assert!(
+        seen.stdout.contains("first") && seen.stdout.contains("it is gone"),
+        "{seen:?}"
+    );
+    let mended = as_previewed(&sandbox, &["up", "--refresh"]);
+    assert!(steps(&mended).contains(&"create first".to_owned()), "{mended}");
+    assert_eq!(std::fs::read_to_string(out.join("first")).unwrap(), "longer");
+    std::fs::write(out.join("second"), "scribbled").unwrap();
+    let drifted = as_previewed(&sandbox, &["refresh"]);
+    assert_eq!(steps(&drifted), ["refresh second"]);
+    as_previewed(&sandbox, &["up"]);
+    assert!(
+        std::fs::read_to_string(out.join("second"))
+            .unwrap()
+            .starts_with("after ")
+    );
+    let gone = as_previewed(&sandbox, &["destroy"]);
+    assert_eq!(steps(&gone), ["delete first", "delete folder", "delete second"]);
+    assert!(!out.exists());
+}
+
+#[test]
+fn a_preview_shows_a_tree_with_signs_and_leaves_nothing_behind() {
+    let sandbox = Sandbox::new();
+    sandbox.write("state.yaml", PAGES);
+    let first = sandbox.run(&["preview", "--detailed-exitcode"]).exits(3);
+    assert!(
+        !sandbox.path().join(".state").exists(),
+        "nothing is made for a look"
+    );
+    let lines: Vec<&str> = first.stdout.lines().collect();
+    assert_eq!(lines[0], "+  folder (directory)");
+    assert!(lines.contains(&"  +  first (file)"), "{lines:?}");
+    assert!(first.stdout.contains("+ content: \"one\""), "{first:?}");
+    assert!(
+        first.stdout.contains("content: (known after it is done)"),
+        "{first:?}"
+    );
+    assert!(first.stdout.ends_with("3 to create\n"), "{first:?}");
+    up(&sandbox, &[]).exits(0);
+    sandbox.write("state.yaml", PAGES.replace("content: one", "content: longer"));
+    let second = sandbox.run(&["preview"]).exits(0);
+    assert!(
+        second.stdout.contains("   folder"),
+        "what contains it is named: {second:?}"
+    );
+    assert!(
+        second.stdout.contains("~ content: \"one\" → \"longer\""),
+        "{second:?}"
+    );
+    assert!(second.stdout.ends_with("2 to update\n"), "{second:?}");
+}
+
+#[test]
+fn nothing_is_done_without_a_yes() {
+    let sandbox = Sandbox::new();
+    sandbox.write("state.yaml", PAGES);
+    let refused = sandbox.run(&["up"]).exits(4);
+    assert!(
+        refused.stderr.contains("3 to create") && refused.stderr.contains("--yes"),
+        "{refused:?}"
+    );
+    assert!(!sandbox.path().join("out").exists());
+    up(&sandbox, &[]).exits(0);
+    for command in [&["destroy"][..], &["refresh"]] {
+        std::fs::write(sandbox.path().join("out/first"), "scribbled").unwrap();
+        sandbox.run(command).exits(4);
+    }
+    assert_eq!(sandbox.history().len(), 1);
+}
+
+#[test]
+fn targets_are_names_or_patterns_and_the_rest_is_left_alone() {
+    let sandbox = Sandbox::new();
+    sandbox.write("state.yaml", PAGES);
+    up(&sandbox, &["--target", "f*"]).exits(0);
+    let out = sandbox.path().join("out");
+    assert!(out.join("first").exists() && !out.join("second").exists());
+    let unknown = up(&sandbox, &["--target", "secnd"]).exits(10);
+    assert!(unknown.stderr.contains("did you mean `second`?"), "{unknown:?}");
+    up(&sandbox, &["--exclude", "second"]).exits(0);
+    assert!(!out.join("second").exists());
+    up(&sandbox, &[]).exits(0);
+    let replaced = up(&sandbox, &["--replace", "second", "--json"])
+        .exits(0)
+        .data("up");
+    assert_eq!(replaced["counts"]["create-replacement"], 1, "{replaced}");
+    let gone = sandbox
+        .run(&["destroy", "--target", "first", "--target-dependents", "--yes"])
+        .exits(0);
+    assert!(gone.stdout.contains("2 deleted"), "{gone:?}");
+}
+
+#[test]
+fn a_change_that_touches_no_object_is_recorded_too() {
+    let sandbox = Sandbox::new();
+    sandbox.write("state.yaml", PAGES);
+    up(&sandbox, &[]).exits(0);
+    let protected = PAGES.replacen(
+        "options: { parent: folder }",
+        "options: { parent: folder, protect: true }",
+        1,
+    );
+    sandbox.write("state.yaml", &protected);
+    let done = as_previewed(&sandbox, &["up"]);
+    assert_eq!(steps(&done), ["same first"]);
+    let refused = sandbox.run(&["destroy", "--yes"]).exits(1);
+    assert!(refused.stdout.contains("protected"), "{refused:?}");
+    assert!(sandbox.path().join("out/first").exists());
+    let renamed = PAGES
+        .replace("first:", "front:")
+        .replace("${first.", "${front.")
+        .replacen(
+            "options: { parent: folder }",
+            "options: { parent: folder, aliases: [first] }",
+            1,
+        );
+    sandbox.write("state.yaml", &renamed);
+    let before = files(&sandbox.path().join("out"));
+    let done = as_previewed(&sandbox, &["up"]);
+    assert_eq!(
+        done["renamed"],
+        serde_json::json!([{"from": "first", "to": "front"}])
+    );
+    assert_eq!(files(&sandbox.path().join("out")), before);
+    sandbox.run(&["show", "front"]).exits(0);
+}
+
+#[test]
+fn history_and_logs_tell_why_and_from_what() {
+    let sandbox = Sandbox::new();
+    sandbox.write("state.yaml", PAGES);
+    std::fs::create_dir_all(sandbox.path().join(".git/refs/heads")).unwrap();
+    sandbox.write(".git/HEAD", "ref: refs/heads/main\n");
+    sandbox.write(
+        ".git/refs/heads/main",
+        "0123456789abcdef0123456789abcdef01234567\n",
+    );
+    let mut command = sandbox.command(&["up", "-m", "first pages", "--yes"]);
+    run(command.env("CI_PIPELINE_ID", "17")).exits(0);
+    let last = &sandbox.history()[0];
+    assert_eq!(last["message"], "first pages");
+    assert_eq!(last["environment"]["git.branch"], "main");
+    assert_eq!(last["environment"]["ci.run"], "17");
+    let table = sandbox.run(&["history"]).exits(0).stdout;
+    assert!(
+        table.contains("first pages (main 0123456789, GitLab CI 17)"),
+        "{table}"
+    );
+    let logs = sandbox
+        .run(&["logs", "--address", "first", "--update", "@"])
+        .exits(0)
+        .stdout;
+    assert!(logs.contains("create of first is recorded"), "{logs}");
+    assert!(!logs.contains("second"), "{logs}");
+}

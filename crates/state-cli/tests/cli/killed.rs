@@ -1,0 +1,165 @@
+//! `kill -9` of `up` at random moments, with real files: nothing that it made is forgotten, and the next run goes on.
+
+use crate::sandbox::{Sandbox, run};
+use state_core::testkit::clock::SeededEntropy;
+use state_core::{Digest, Entropy, Entry};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+/// The variable that replays a run.
+const SEED: &str = "STATE_TESTS_SEED";
+/// How often each kind of stack is killed.
+const ROUNDS: u64 = 50;
+/// How many pages a program may have.
+const PAGES: u64 = 8;
+
+struct Dice(SeededEntropy);
+
+impl Dice {
+    fn below(&self, bound: u64) -> u64 {
+        let mut bytes = [0; 8];
+        self.0.fill(&mut bytes);
+        u64::from_le_bytes(bytes) % bound
+    }
+}
+
+/// A program and the files that it makes, the generated password's apart.
+fn program(dice: &Dice, round: u64) -> (String, BTreeMap<PathBuf, String>) {
+    let mut text = String::from(concat!(
+        "resources:\n",
+        "  folder: { kind: directory, inputs: { path: out } }\n",
+        "  password: { kind: random:password, inputs: { length: 20 } }\n",
+        "  secret:\n    kind: file\n    options: { parent: folder }\n",
+        "    inputs: { path: \"${folder.path}/secret\", content: \"${password.result}\" }\n",
+    ));
+    let mut files = BTreeMap::new();
+    for page in 0..PAGES {
+        if dice.below(3) == 0 {
+            continue;
+        }
+        // Some stay as they are from round to round.
+        let content = format!("page {page} of {}", round * dice.below(2));
+        text.push_str(&format!(
+            "  page{page}:\n    kind: file\n    options: {{ parent: folder }}\n    \
+             inputs: {{ path: \"${{folder.path}}/page{page}\", content: \"{content}\" }}\n"
+        ));
+        files.insert(PathBuf::from(format!("page{page}")), content);
+    }
+    (text, files)
+}
+
+/// The files of a folder, by name.
+fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
+    let Ok(children) = std::fs::read_dir(folder) else {
+        return BTreeMap::new();
+    };
+    let paths = children.map(|child| child.unwrap().path());
+    let file = |path: PathBuf| {
+        (
+            PathBuf::from(path.file_name().unwrap()),
+            std::fs::read_to_string(&path).unwrap(),
+        )
+    };
+    paths.map(file).collect()
+}
+
+/// The name of the file that an entry stands for.
+fn name(entry: &Entry) -> Option<PathBuf> {
+    let path = entry.inputs.as_ref()?.get("path")?.as_str()?.into_owned();
+    Some(PathBuf::from(Path::new(&path).file_name()?))
+}
+
+/// What the state or a pending operation knows of; and how much is pending.
+fn known(sandbox: &Sandbox) -> (BTreeSet<PathBuf>, usize) {
+    if !sandbox.path().join(".state/format").exists() {
+        return (BTreeSet::new(), 0);
+    }
+    sandbox.on_stack(async |stack| {
+        let state = stack.tip().await.unwrap().state;
+        let recorded = state.entries().filter_map(|entry| name(entry));
+        let meant = state
+            .pending()
+            .filter_map(|operation| name(operation.entry.as_deref()?));
+        (recorded.chain(meant).collect(), state.pending().count())
+    })
+}
+
+/// Whether a file is one that is known, or on its way to the name of one.
+fn is_known(file: &Path, known: &BTreeSet<PathBuf>) -> bool {
+    let is_staged = |known: &PathBuf| {
+        let name = Digest::of(known.as_os_str().as_encoded_bytes()).short();
+        file.to_str().unwrap().starts_with(&format!(".statectl-{name}-"))
+    };
+    known.contains(file) || known.iter().any(is_staged)
+}
+
+#[expect(clippy::print_stderr, reason = "how to replay it")]
+#[expect(clippy::disallowed_methods, reason = "how long a real process takes")]
+fn killed_at_random_moments(policy: &str, usual: u64) {
+    let seed = std::env::var(SEED)
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or(usual);
+    let replay = format!("replay with {SEED}={seed}");
+    eprintln!("kill -9 of up, {policy}: {replay}");
+    let dice = Dice(SeededEntropy::new(seed));
+    let sandbox = Sandbox::new();
+    let up = || {
+        let mut up = sandbox.command(&["up", "--yes"]);
+        up.env("STATECTL_POLICY", policy)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null());
+        up
+    };
+    let out = sandbox.path().join("out");
+    let (mut longest, mut cut_short) = (Duration::from_millis(300), 0);
+    for round in 1..=ROUNDS {
+        let replay = format!("round {round}, {replay}");
+        let (text, wanted) = program(&dice, round);
+        sandbox.write("state.yaml", text);
+        let mut child = up().spawn().unwrap();
+        let moment = dice.below(u64::try_from(longest.as_micros()).unwrap());
+        std::thread::sleep(Duration::from_micros(moment));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let (known, pending) = known(&sandbox);
+        cut_short += usize::from(pending > 0);
+        for file in files(&out).keys() {
+            assert!(
+                is_known(file, &known),
+                "{} is forgotten; {replay}",
+                file.display()
+            );
+        }
+        let began = Instant::now();
+        let mut again = sandbox.command(&["up", "--yes"]);
+        let again = run(again.env("STATECTL_POLICY", policy));
+        assert_eq!(again.code, 0, "{replay}: {again:#?}");
+        longest = began.elapsed();
+        let mut there = files(&out);
+        let password = there.remove(Path::new("secret"));
+        assert_eq!(password.map(|password| password.len()), Some(20), "{replay}");
+        assert_eq!(there, wanted, "{replay}");
+    }
+    assert!(cut_short > 3, "{cut_short} of {ROUNDS} were cut short; {replay}");
+    let settled = sandbox
+        .run(&["pending", "list", "--json"])
+        .exits(0)
+        .data("pending-list");
+    assert_eq!(settled, serde_json::json!([]));
+    sandbox.run(&["verify", "--deep"]).exits(0);
+    sandbox.run(&["destroy", "--yes"]).exits(0);
+    assert!(!out.exists(), "{:?}", files(&out));
+}
+
+#[test]
+fn an_up_that_is_killed_at_random_moments_forgets_nothing_and_the_next_one_converges() {
+    killed_at_random_moments("plaintext", 7);
+}
+
+#[test]
+fn an_up_of_a_sealed_stack_that_is_killed_at_random_moments_forgets_nothing() {
+    killed_at_random_moments("sensitive", 11);
+}

@@ -1,0 +1,265 @@
+//! Programs that are wrong, and providers that fail: a clear error, an exit code, and no state lost.
+
+use crate::sandbox::{Ran, Sandbox, run};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+#[track_caller]
+fn up(sandbox: &Sandbox, program: &str, more: &[&str]) -> Ran {
+    sandbox.write("state.yaml", program);
+    sandbox.run(&[&["up", "--yes"][..], more].concat())
+}
+
+/// A program with one `command`.
+fn command(name: &str, script: &str, more: &str) -> String {
+    format!(
+        "resources:\n  {name}:\n    kind: command\n    inputs:\n      create: [sh, -c, '{script}']\n{more}"
+    )
+}
+
+#[test]
+fn what_is_wrong_with_a_program_is_told_with_its_place_before_anything_is_made() {
+    for (program, told) in [
+        ("resources:\n  a: [", "state.yaml:3:1: it can't be read"),
+        (
+            "resources:\n  a: { kind: fil, inputs: {} }",
+            "did you mean `file`?",
+        ),
+        (
+            "resources:\n  a: { kind: file }\n  a: { kind: file }",
+            "state.yaml:3:3",
+        ),
+        (
+            "resources:\n  a: { kind: file, inputs: { path: \"${b.path}\" } }\n  b: { kind: file, inputs: { path: \"${a.path}\" } }",
+            "circle",
+        ),
+        (
+            "resources:\n  a: { kind: file, inputs: { path: \"${nobody.path}\" } }",
+            "nobody",
+        ),
+        ("config:\n  token: { type: string }\nresources: {}", "token"),
+        (
+            "resources:\n  a: { kind: file, inputs: {}, optoins: {} }",
+            "optoins",
+        ),
+    ] {
+        let sandbox = Sandbox::new();
+        let ran = up(&sandbox, program, &[]).exits(1);
+        assert!(
+            ran.stderr.starts_with("error: state.yaml") && ran.stderr.contains(told),
+            "{told}: {ran:?}"
+        );
+        assert!(!sandbox.path().join(".state").exists(), "{program}");
+        let json = up(&sandbox, program, &["--json"]).exits(1).json();
+        let problems = json["error"]["problems"].as_array().unwrap();
+        assert!(
+            !problems.is_empty() && problems[0]["reason"].is_string(),
+            "{json}"
+        );
+    }
+}
+
+#[test]
+fn a_program_that_is_nowhere_or_twice_is_told() {
+    let sandbox = Sandbox::new();
+    let none = sandbox.run(&["up"]).exits(10);
+    assert!(none.stderr.contains("state.yaml"), "{none:?}");
+    sandbox.run(&["up", "nowhere.yaml"]).exits(1);
+    sandbox.write("state.yaml", "resources: {}");
+    sandbox.write("state.json", "{}");
+    sandbox.run(&["preview"]).exits(2);
+    sandbox.run(&["refresh"]).exits(10);
+    sandbox.run(&["destroy"]).exits(10);
+}
+
+#[test]
+fn a_property_that_a_kind_has_not_is_told_and_nothing_is_done() {
+    let sandbox = Sandbox::new();
+    let program = "resources:\n  a: { kind: file, inputs: { path: a, content: x } }\n  b: { kind: file, inputs: { path: b, contnt: x } }";
+    let ran = up(&sandbox, program, &[]).exits(1);
+    assert!(
+        ran.stdout.contains("contnt") && ran.stdout.contains("nothing was changed"),
+        "{ran:?}"
+    );
+    assert!(!sandbox.path().join("a").exists());
+}
+
+#[test]
+fn settings_are_given_by_name_or_file_and_unknown_ones_are_refused() {
+    let sandbox = Sandbox::new();
+    let program = "config:\n  text: { type: string }\nresources:\n  a: { kind: file, inputs: { path: a, content: \"${config.text}\" } }";
+    sandbox.write("value", "from a file\n");
+    up(&sandbox, program, &["--config", "text=@value"]).exits(0);
+    assert_eq!(
+        std::fs::read_to_string(sandbox.path().join("a")).unwrap(),
+        "from a file"
+    );
+    up(&sandbox, program, &["--config", "text=given"]).exits(0);
+    assert_eq!(
+        std::fs::read_to_string(sandbox.path().join("a")).unwrap(),
+        "given"
+    );
+    let unknown = up(&sandbox, program, &["--config", "txt=x"]).exits(1);
+    assert!(unknown.stderr.contains("txt"), "{unknown:?}");
+    up(&sandbox, program, &["--config", "text=1", "--config", "text=2"]).exits(2);
+    up(&sandbox, program, &["--config", "text"]).exits(2);
+}
+
+#[test]
+fn a_secret_setting_is_sealed_in_the_program_and_shown_nowhere() {
+    let sandbox = Sandbox::new();
+    let sealing = |arguments: &[&str]| run(&mut sandbox.sealing(arguments));
+    sealing(&["init"]).exits(0);
+    sealing(&["stack", "new", "default"]).exits(0);
+    let input = sandbox.write("token", "hunter2-hunter2");
+    let mut encrypt = sandbox.sealing(&["secret", "encrypt", "token"]);
+    let sealed = run(encrypt.stdin(std::fs::File::open(input).unwrap()))
+        .exits(0)
+        .stdout;
+    let program = format!(
+        "config:\n  token: {{ type: string, secret: true, sealed: \"{}\" }}\nresources:\n  a: {{ kind: file, inputs: {{ path: a, content: \"${{config.token}}\" }} }}",
+        sealed.trim()
+    );
+    sandbox.write("state.yaml", program);
+    let preview = sealing(&["preview"]).exits(0);
+    assert!(preview.stdout.contains("content: \"(sensitive)\""), "{preview:?}");
+    let made = sealing(&["up", "--yes"]).exits(0);
+    for ran in [&preview, &made] {
+        assert!(!format!("{ran:?}").contains("hunter2"), "{ran:?}");
+    }
+    assert_eq!(
+        std::fs::read_to_string(sandbox.path().join("a")).unwrap(),
+        "hunter2-hunter2"
+    );
+}
+
+#[test]
+fn a_step_that_fails_is_told_and_what_was_done_stays_on_record() {
+    let sandbox = Sandbox::new();
+    let failing = command(
+        "bad",
+        "echo no luck >&2; exit 75",
+        "  good: { kind: file, inputs: { path: good, content: x } }\n",
+    );
+    let ran = up(&sandbox, &failing, &["--continue-on-error"]).exits(1);
+    assert!(
+        ran.stdout.contains("failed: create of bad") && ran.stdout.contains("1 created"),
+        "{ran:?}"
+    );
+    sandbox.run(&["show", "good"]).exits(0);
+    let json = up(&sandbox, &failing, &["--json"]).exits(1).data("up");
+    assert_eq!(
+        (&json["result"], &json["failures"][0]["address"]),
+        (&"failed".into(), &"bad".into())
+    );
+    let good = "resources:\n  good: { kind: file, inputs: { path: good, content: x } }";
+    assert_eq!(up(&sandbox, good, &[]).exits(0).stdout, "nothing to do\n");
+}
+
+#[test]
+fn a_provider_that_hangs_is_left_after_its_time_and_stays_on_record() {
+    let sandbox = Sandbox::new();
+    let hanging = command("slow", "sleep 30", "");
+    let ran = up(&sandbox, &hanging, &["--timeout", "1s"]).exits(18);
+    assert!(ran.stdout.contains("pending: create of slow"), "{ran:?}");
+    let pending = sandbox
+        .run(&["pending", "list", "--json"])
+        .exits(0)
+        .data("pending-list");
+    assert_eq!(pending[0]["address"], "slow");
+    let id = pending[0]["id"].as_str().unwrap();
+    sandbox.run(&["pending", "resolve", id, "--not-done"]).exits(0);
+    up(&sandbox, &command("slow", "true", ""), &[]).exits(0);
+}
+
+/// Sends a signal as a person does.
+fn signal(child: &std::process::Child, name: &str) {
+    let sent = Command::new("kill")
+        .args([name, &child.id().to_string()])
+        .status()
+        .unwrap();
+    assert!(sent.success());
+}
+
+/// Starts `up` and waits until its first command runs.
+fn started(sandbox: &Sandbox, script: &str) -> std::process::Child {
+    let program = command(
+        "slow",
+        script,
+        "  later: { kind: file, options: { depends_on: [slow] }, inputs: { path: later, content: x } }\n",
+    );
+    sandbox.write("state.yaml", program);
+    let mut up = sandbox.command(&["up", "--yes"]);
+    let mut child = up.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while !sandbox.path().join("running").exists() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended too early");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    child
+}
+
+#[test]
+fn the_first_interrupt_lets_what_is_in_flight_end_and_begins_nothing() {
+    let sandbox = Sandbox::new();
+    let child = started(&sandbox, "touch running; sleep 1");
+    signal(&child, "-INT");
+    let output = child.wait_with_output().unwrap();
+    let (told, said) = (
+        String::from_utf8(output.stdout).unwrap(),
+        String::from_utf8(output.stderr).unwrap(),
+    );
+    assert_eq!(output.status.code(), Some(130), "{told} {said}");
+    assert!(
+        said.contains("stopping: what is in flight is let finish"),
+        "{said}"
+    );
+    assert!(told.contains("1 created, then interrupted"), "{told}");
+    sandbox.run(&["show", "slow"]).exits(0);
+    assert!(!sandbox.path().join("later").exists());
+    let again = sandbox.run(&["up", "--yes"]).exits(0);
+    assert!(again.stdout.contains("1 created"), "{again:?}");
+}
+
+#[test]
+fn the_second_interrupt_leaves_what_is_in_flight_as_pending() {
+    let sandbox = Sandbox::new();
+    let child = started(&sandbox, "touch running; sleep 30");
+    signal(&child, "-TERM");
+    std::thread::sleep(Duration::from_millis(300));
+    signal(&child, "-TERM");
+    let output = child.wait_with_output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{told}");
+    assert!(told.contains("pending: create of slow"), "{told}");
+    let pending = sandbox.run(&["pending", "list"]).exits(0).stdout;
+    assert!(pending.contains("slow"), "{pending}");
+    let refreshed = sandbox.run(&["refresh", "--yes"]);
+    assert!(
+        refreshed.stdout.contains("slow"),
+        "it can't tell by itself: {refreshed:?}"
+    );
+}
+
+#[test]
+fn a_result_that_the_store_does_not_take_waits_in_a_file() {
+    let sandbox = Sandbox::new();
+    let program = command("thing", "mv .state/stacks/*/head.json head; echo made", "");
+    let ran = up(&sandbox, &program, &["--json"]).exits(18).data("up");
+    let error = ran["error"].as_str().unwrap();
+    let file = error
+        .split(" is kept in ")
+        .nth(1)
+        .unwrap()
+        .split(".json")
+        .next()
+        .unwrap();
+    let file = format!("{file}.json");
+    assert!(file.contains("user-state/statectl/spool/"), "{error}");
+    let stacks = sandbox.path().join(".state/stacks");
+    let stack = std::fs::read_dir(stacks).unwrap().next().unwrap().unwrap().path();
+    std::fs::rename(sandbox.path().join("head"), stack.join("head.json")).unwrap();
+    sandbox.run(&["pending", "resolve", "--from", &file]).exits(0);
+    let shown = sandbox.run(&["show", "thing", "--json"]).exits(0).data("show");
+    assert_eq!(shown["entries"][0]["outputs"]["stdout"], "made", "{shown}");
+    assert_eq!(up(&sandbox, &program, &[]).exits(0).stdout, "nothing to do\n");
+}

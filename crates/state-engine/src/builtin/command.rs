@@ -1,0 +1,315 @@
+//! Commands: what a person would type to make, look at, change and delete something.
+//! What they are given and what their exit codes mean is told in the documentation of [`builtin`](super).
+
+mod call;
+mod outcome;
+mod process;
+
+use super::members::{flag, members, properties, text, value};
+use super::schema::{InputProperty, InputType, KindDescription, OutputProperty, judged};
+use crate::provider::{
+    CheckRequest, Checked, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,
+    ReadRequest, UpdateRequest,
+};
+use async_trait::async_trait;
+use call::{Call, Subject};
+use outcome::{Outcome, UNFINISHED, is_unfinished, said, unfinished};
+use state_core::json::Kind;
+use state_core::{MutationId, Properties};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+/// What runs, and how: a change of it is a change of the object.
+const WORK: [&str; 5] = ["create", "dir", "environment", "shell", "stdin"];
+
+/// What says which outputs are secret.
+const MARKS: [&str; 2] = ["sensitive", "sensitive_outputs"];
+
+const COMMANDS: [&str; 4] = ["create", "read", "update", "delete"];
+
+pub(super) const KIND: KindDescription = KindDescription {
+    kind: "command",
+    description: "Whatever commands make, look at, change and delete.",
+    inputs: &[
+        InputProperty::required("create", InputType::Command, "makes it"),
+        InputProperty::optional(
+            "delete",
+            InputType::Command,
+            "deletes it; without one nothing runs",
+        ),
+        InputProperty::optional(
+            "dir",
+            InputType::Text,
+            "where the commands run; as a rule the working directory",
+        ),
+        InputProperty::optional("environment", InputType::TextMap, "variables for the commands"),
+        InputProperty::optional(
+            "read",
+            InputType::Command,
+            "looks at it; without one it is as it is recorded",
+        ),
+        InputProperty::optional("sensitive", InputType::Flag, "all outputs are secret"),
+        InputProperty::optional(
+            "sensitive_outputs",
+            InputType::Texts,
+            "the outputs that are secret",
+        ),
+        InputProperty::optional("shell", InputType::Flag, "each command is one string for `sh -c`"),
+        InputProperty::optional("stdin", InputType::Text, "what `create` and `update` read"),
+        InputProperty::optional("triggers", InputType::Any, "a change of it makes the object anew"),
+        InputProperty::optional(
+            "update",
+            InputType::Command,
+            "changes it; without one it is made anew",
+        ),
+    ],
+    outputs: &[
+        OutputProperty {
+            name: "stdout",
+            sensitive: false,
+            description: "what it printed, if that isn't a JSON object; the members of an object are outputs",
+        },
+        OutputProperty {
+            name: UNFINISHED,
+            sensitive: false,
+            description: "what failed and has to be done again: `create` or `update`",
+        },
+    ],
+};
+
+/// Runs commands.
+#[derive(Debug)]
+pub(super) struct Commands {
+    pub(super) folder: PathBuf,
+}
+
+#[async_trait]
+impl Provider for Commands {
+    async fn check(&self, request: CheckRequest) -> Result<Checked, Failure> {
+        let inputs = judged(&KIND, &request, |inputs, problems| {
+            if !request.unknown.contains("shell") {
+                problems.extend(commands_of_the_wrong_form(inputs));
+            }
+            problems.extend(names_that_cannot_be(inputs));
+        });
+        inputs.map(Checked::new)
+    }
+
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {
+        Ok(diff(&request))
+    }
+
+    async fn create(&self, request: CreateRequest) -> Result<Object, Failure> {
+        let CreateRequest { inputs, mutation, .. } = &request;
+        let subject = Subject::of_create(*mutation);
+        let call = Call::new(&self.folder, inputs, &subject, &request.context);
+        let outcome = call.run("create").await;
+        let own_id = mutation.to_string();
+        match outcome {
+            Outcome::Done(said) => said.object(inputs, &own_id, &Properties::empty()),
+            Outcome::NotDone(reason) => Err(Failure::not_done(reason)),
+            Outcome::NotThere(reason) | Outcome::Failed(reason) if inputs.get("read").is_none() => {
+                let object = unfinished(inputs, &own_id, "create");
+                Err(Failure::partial(object, reason))
+            }
+            Outcome::NotThere(reason) | Outcome::Failed(reason) => match self.look(&call, &subject).await {
+                Ok(Found::Object(object)) => Err(Failure::partial(object, reason)),
+                Ok(Found::Gone) => Err(Failure::not_done(reason)),
+                _ => Err(Failure::unknown(reason)),
+            },
+        }
+    }
+
+    async fn read(&self, request: ReadRequest) -> Result<Found, Failure> {
+        let subject = Subject {
+            id: request.id.clone(),
+            outputs: request.outputs.clone(),
+            mutation: request.mutation,
+        };
+        let call = Call::new(&self.folder, &request.inputs, &subject, &request.context);
+        let found = self.look(&call, &subject).await?;
+        Ok(match found {
+            Found::Object(object) if request.id.is_none() && request.others.contains(&object.id) => {
+                Found::Gone
+            }
+            found => found,
+        })
+    }
+
+    async fn update(&self, request: UpdateRequest) -> Result<Object, Failure> {
+        let UpdateRequest {
+            inputs,
+            old_inputs,
+            old_outputs,
+            ..
+        } = &request;
+        let id = request.id.clone().unwrap_or_default();
+        let changed = Diff::of_inputs(old_inputs, inputs);
+        let is_about_marks = !changed.is_empty() && changed.iter().all(|name| MARKS.contains(&&**name));
+        if is_about_marks && !is_unfinished(old_outputs, "update") {
+            return Ok(said(old_outputs, inputs, &id));
+        }
+        let subject = Subject::recorded(request.id.clone(), old_outputs.clone());
+        let call = Call::new(&self.folder, inputs, &subject, &request.context);
+        match call.run("update").await {
+            Outcome::Done(said) => said.object(inputs, &id, &without_marker(old_outputs)),
+            Outcome::NotDone(reason) => Err(Failure::not_done(reason)),
+            Outcome::NotThere(reason) | Outcome::Failed(reason) => {
+                let mut outputs = members(old_outputs);
+                outputs.insert(UNFINISHED.to_owned(), state_core::Json::from_string("update"));
+                Err(Failure::partial(said(&properties(&outputs), inputs, &id), reason))
+            }
+        }
+    }
+
+    async fn delete(&self, request: DeleteRequest) -> Result<(), Failure> {
+        if request.inputs.get("delete").is_none() {
+            return Ok(());
+        }
+        let subject = Subject::recorded(request.id.clone(), request.outputs.clone());
+        let call = Call::new(&self.folder, &request.inputs, &subject, &request.context);
+        match call.run("delete").await {
+            Outcome::Done(_) | Outcome::NotThere(_) => Ok(()),
+            Outcome::NotDone(reason) => Err(Failure::not_done(reason)),
+            Outcome::Failed(reason) => match self.look(&call, &subject).await {
+                Ok(Found::Gone) => Ok(()),
+                Ok(Found::Object(_)) => Err(Failure::not_done(reason)),
+                _ => Err(Failure::unknown(reason)),
+            },
+        }
+    }
+}
+
+impl Commands {
+    /// What is there, as far as `read` or the record tells.
+    async fn look(&self, call: &Call<'_>, subject: &Subject) -> Result<Found, Failure> {
+        let inputs = call.inputs;
+        if inputs.get("read").is_none() {
+            return Ok(match &subject.id {
+                Some(id) => Found::Object(said(&subject.outputs, inputs, id)),
+                None => Found::CannotTell,
+            });
+        }
+        let own_id = subject
+            .id
+            .clone()
+            .or(subject.mutation.as_ref().map(MutationId::to_string));
+        match call.run("read").await {
+            Outcome::Done(said) => {
+                let object = said.object(inputs, &own_id.unwrap_or_default(), &subject.outputs);
+                // A look changes nothing, whatever it has to say.
+                let mut object = object.map_err(|failure| Failure::NotDone(failure.reasons().to_vec()))?;
+                let marker = match (&subject.id, inputs.get("update")) {
+                    // Nobody knows how far its create got, and nothing can mend it.
+                    (None, None) => Some(state_core::Json::from_string("create")),
+                    _ => value(&subject.outputs, UNFINISHED),
+                };
+                if let Some(marker) = marker {
+                    let mut outputs = members(&object.outputs);
+                    outputs.insert(UNFINISHED.to_owned(), marker);
+                    object.outputs = properties(&outputs);
+                }
+                Ok(Found::Object(object))
+            }
+            Outcome::NotThere(_) => Ok(Found::Gone),
+            Outcome::NotDone(_) if subject.id.is_none() => Ok(Found::CannotTell),
+            Outcome::NotDone(reason) | Outcome::Failed(reason) => Err(Failure::not_done(reason)),
+        }
+    }
+}
+
+fn without_marker(outputs: &Properties) -> Properties {
+    let mut outputs = members(outputs);
+    outputs.remove(UNFINISHED);
+    properties(&outputs)
+}
+
+fn diff(request: &DiffRequest) -> Diff {
+    let DiffRequest {
+        old_inputs,
+        old_outputs,
+        inputs,
+        unknown,
+        ..
+    } = request;
+    let mut differs = Diff::of_inputs(old_inputs, inputs);
+    differs.extend(unknown.iter().cloned());
+    let mut diff = Diff::changed(differs.iter().filter(|name| MARKS.contains(&&***name)).cloned());
+    let work: BTreeSet<String> = differs
+        .iter()
+        .filter(|name| WORK.contains(&&***name))
+        .cloned()
+        .collect();
+    let can_update = inputs.get("update").is_some() || unknown.contains("update");
+    let mut runs = !work.is_empty();
+    if !can_update {
+        diff.replace.extend(work.iter().cloned());
+    }
+    diff.changed.extend(work);
+    if differs.contains("triggers") {
+        diff.replace.insert("triggers".to_owned());
+    }
+    if is_unfinished(old_outputs, "create") {
+        diff.replace.insert("create".to_owned());
+        diff.delete_before_replace = true;
+    }
+    if is_unfinished(old_outputs, "update") {
+        runs = true;
+        match can_update {
+            true => diff.changed.insert("update".to_owned()),
+            false => diff.replace.insert("update".to_owned()),
+        };
+    }
+    diff.changed.extend(diff.replace.iter().cloned());
+    // What it prints then nobody knows before.
+    let outputs = members(old_outputs).into_keys().filter(|_| runs);
+    diff.changed_outputs = Some(outputs.collect());
+    diff
+}
+
+fn commands_of_the_wrong_form(inputs: &Properties) -> Vec<String> {
+    let is_shell = flag(inputs, "shell");
+    let mut problems = Vec::new();
+    for name in COMMANDS {
+        let Some(command) = inputs.get(name) else { continue };
+        let is_empty = match command.kind() {
+            Kind::String => command.as_str().is_some_and(|text| text.trim().is_empty()),
+            _ => {
+                let program = command.elements().and_then(|mut parts| parts.next());
+                program.is_none_or(|program| program.as_str().is_some_and(|text| text.is_empty()))
+            }
+        };
+        match (command.kind(), is_shell) {
+            (Kind::String | Kind::Array, _) if is_empty => problems.push(format!("`{name}` is empty")),
+            (Kind::String, false) => problems.push(format!(
+                "`{name}` must be a list of a program and its arguments; for a string say `shell: true`"
+            )),
+            (Kind::Array, true) => {
+                problems.push(format!("`{name}` must be a string, because `shell` is `true`"));
+            }
+            _ => {}
+        }
+    }
+    problems
+}
+
+fn names_that_cannot_be(inputs: &Properties) -> Vec<String> {
+    let variables = inputs.get("environment").and_then(|map| map.members());
+    let names = variables.into_iter().flatten().map(|(name, _)| name);
+    let wrong = names.filter_map(|name| match &*name {
+        "" => Some("`environment` has a variable without a name".to_owned()),
+        name if name.contains(['=', '\0']) => Some(format!(
+            "`environment` can't have the variable `{}`",
+            name.escape_debug()
+        )),
+        name if name.starts_with("STATE_") => Some(format!(
+            "`environment` can't have the variable `{name}`: such names are the provider's"
+        )),
+        _ => None,
+    });
+    let mut problems: Vec<String> = wrong.collect();
+    if text(inputs, "dir").is_some_and(|dir| dir.is_empty()) {
+        problems.push("`dir` is empty".to_owned());
+    }
+    problems
+}

@@ -1,0 +1,174 @@
+//! One call of a command: what it is given, and what its end means.
+
+use super::outcome::{Outcome, Said};
+use super::process::{Ended, Hidden, Process};
+use crate::builtin::members::{flag, members, text, texts, value};
+use crate::log::Logger;
+use crate::provider::CallContext;
+use state_core::json::View;
+use state_core::{LogLevel, MutationId, Properties};
+use std::path::{Path, PathBuf};
+
+/// It isn't there (`EX_NOINPUT`).
+const NOT_THERE: i32 = 66;
+
+/// Nothing was done; try again (`EX_TEMPFAIL`).
+const NOTHING_DONE: i32 = 75;
+
+/// JSON of so many bytes may stand in a variable. Linux takes 128 KiB.
+const MOST_IN_A_VARIABLE: usize = 100_000;
+
+/// What a command is about.
+pub(super) struct Subject {
+    pub(super) id: Option<String>,
+    pub(super) outputs: Properties,
+    pub(super) mutation: Option<MutationId>,
+}
+
+impl Subject {
+    pub(super) fn of_create(mutation: MutationId) -> Self {
+        Self {
+            id: None,
+            outputs: Properties::empty(),
+            mutation: Some(mutation),
+        }
+    }
+
+    pub(super) const fn recorded(id: Option<String>, outputs: Properties) -> Self {
+        Self {
+            id,
+            outputs,
+            mutation: None,
+        }
+    }
+}
+
+/// Commands with all that they are given.
+pub(super) struct Call<'a> {
+    pub(super) inputs: &'a Properties,
+    dir: PathBuf,
+    variables: Vec<(String, String)>,
+    hidden: Hidden,
+    log: &'a Logger,
+}
+
+impl<'a> Call<'a> {
+    pub(super) fn new(
+        folder: &Path,
+        inputs: &'a Properties,
+        subject: &Subject,
+        context: &'a CallContext,
+    ) -> Self {
+        let log = &context.log;
+        let dir = text(inputs, "dir").map_or_else(|| folder.to_owned(), |dir| folder.join(dir));
+        let own = environment(inputs);
+        let mut hidden = Hidden::default();
+        own.iter().for_each(|(_, value)| hidden.add(value));
+        hidden.add(&text(inputs, "stdin").unwrap_or_default());
+        secret_outputs(inputs, &subject.outputs)
+            .iter()
+            .for_each(|secret| hidden.add(secret));
+        let mut variables = own;
+        let mut give = |name: &str, json: &Properties| {
+            let json = json.json().as_str();
+            if json.len() <= MOST_IN_A_VARIABLE {
+                variables.push((name.to_owned(), json.to_owned()));
+            } else {
+                let what = format!("{name} is left out: it has more than {MOST_IN_A_VARIABLE} bytes");
+                log.say(LogLevel::Warning, what);
+            }
+        };
+        give("STATE_INPUTS", inputs);
+        if let Some(id) = &subject.id {
+            give("STATE_OUTPUTS", &subject.outputs);
+            variables.push(("STATE_ID".to_owned(), id.clone()));
+        }
+        if let Some(mutation) = &subject.mutation {
+            variables.push(("STATE_MUTATION".to_owned(), mutation.to_string()));
+        }
+        Self {
+            inputs,
+            dir,
+            variables,
+            hidden,
+            log,
+        }
+    }
+
+    /// Runs one of the commands to its end.
+    pub(super) async fn run(&self, name: &'static str) -> Outcome {
+        let argv = match flag(self.inputs, "shell") {
+            true => {
+                let script = text(self.inputs, name).unwrap_or_default();
+                vec!["sh".to_owned(), "-c".to_owned(), script]
+            }
+            false => texts(self.inputs, name),
+        };
+        let mut variables = self.variables.clone();
+        variables.push(("STATE_OP".to_owned(), name.to_owned()));
+        let is_fed = matches!(name, "create" | "update");
+        let process = Process {
+            argv: &argv,
+            dir: &self.dir,
+            variables: &variables,
+            stdin: text(self.inputs, "stdin").filter(|_| is_fed),
+            hidden: &self.hidden,
+            log: self.log,
+        };
+        match process.run().await {
+            Err(reason) => Outcome::NotDone(format!("`{name}` can't be started: {reason}")),
+            Ok(Ended {
+                code: Some(0),
+                stdout,
+                is_cut,
+                ..
+            }) => Outcome::Done(Said {
+                stdout,
+                is_cut,
+                command: name,
+            }),
+            Ok(Ended {
+                code: Some(NOT_THERE),
+                ..
+            }) => Outcome::NotThere(format!(
+                "`{name}` says that it isn't there (exit code {NOT_THERE})"
+            )),
+            Ok(Ended {
+                code: Some(NOTHING_DONE),
+                ..
+            }) => Outcome::NotDone(format!(
+                "`{name}` says that nothing was done (exit code {NOTHING_DONE})"
+            )),
+            Ok(Ended { how, .. }) => Outcome::Failed(format!("`{name}` failed: {how}")),
+        }
+    }
+}
+
+fn environment(inputs: &Properties) -> Vec<(String, String)> {
+    let map = value(inputs, "environment").and_then(Properties::new);
+    let variables = members(&map.unwrap_or_default()).into_iter();
+    variables
+        .filter_map(|(name, value)| Some((name, value.view().as_str()?.into_owned())))
+        .collect()
+}
+
+/// All strings in the outputs that the inputs say are secret.
+fn secret_outputs(inputs: &Properties, outputs: &Properties) -> Vec<String> {
+    let named = texts(inputs, "sensitive_outputs");
+    let is_secret = |name: &str| {
+        let is_named =
+            |mark: &String| mark == name || mark.trim_start_matches('/').split('/').next() == Some(name);
+        flag(inputs, "sensitive") || named.iter().any(is_named)
+    };
+    let all = members(outputs);
+    let mut found = Vec::new();
+    for (_, value) in all.iter().filter(|(name, _)| is_secret(name)) {
+        let mut open: Vec<View<'_>> = vec![value.view()];
+        while let Some(view) = open.pop() {
+            open.extend(view.elements().into_iter().flatten());
+            open.extend(view.members().into_iter().flatten().map(|(_, value)| value));
+            found.extend(view.as_str().map(|text| text.into_owned()));
+        }
+    }
+    found
+}

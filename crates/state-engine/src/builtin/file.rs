@@ -1,0 +1,347 @@
+//! Files: made whole, changed whole, watched for drift.
+//!
+//! A file gets its name only when it is whole and synced. So whatever kills a create or an update, at its name is
+//! nothing, the old content or the new one; what was on its way goes at the next look or the next change.
+
+mod wanted;
+
+#[cfg(test)]
+mod tests;
+
+use super::blocking;
+use super::members::{Members, members, properties, value};
+use super::mode;
+use super::place::{Place, of_id, refused, unmoved, with_absolute};
+use super::schema::{InputProperty, InputType, KindDescription, OutputProperty, judged};
+use super::staged::copy;
+use crate::provider::{
+    CheckRequest, Checked, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,
+    ReadRequest, UpdateRequest,
+};
+use async_trait::async_trait;
+use rustix::fs::{AtFlags, FileType};
+use state_core::digest::Digest;
+use state_core::{Entropy, Json, LogLevel, MutationId, Properties};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use wanted::Wanted;
+
+/// A file that was changed is told of with its content if that is text of at most so many bytes.
+const MOST_TOLD: usize = 1 << 20;
+
+pub(super) const KIND: KindDescription = KindDescription {
+    kind: "file",
+    description: "A file with its content and its rights.",
+    inputs: &[
+        InputProperty::optional(
+            "content",
+            InputType::Text,
+            "what is in it; either this or `source`",
+        ),
+        InputProperty::or(
+            "mode",
+            InputType::Mode,
+            "\"0644\"",
+            "its rights, whatever the umask",
+        ),
+        InputProperty::required(
+            "path",
+            InputType::Text,
+            "where it is; another path is another file",
+        ),
+        InputProperty::optional("source", InputType::Text, "the path of a file to copy"),
+    ],
+    outputs: &[
+        OutputProperty {
+            name: "digest",
+            sensitive: true,
+            description: "BLAKE3 of its content; secret, because it says something of the content",
+        },
+        OutputProperty {
+            name: "mode",
+            sensitive: false,
+            description: "its rights, four octal digits",
+        },
+        OutputProperty {
+            name: "path",
+            sensitive: false,
+            description: "the absolute path; its id as well",
+        },
+        OutputProperty {
+            name: "size",
+            sensitive: false,
+            description: "its length in bytes",
+        },
+    ],
+};
+
+/// Makes files.
+#[derive(Debug)]
+pub(super) struct Files {
+    pub(super) folder: PathBuf,
+    pub(super) entropy: Arc<dyn Entropy>,
+}
+
+#[async_trait]
+impl Provider for Files {
+    async fn check(&self, request: CheckRequest) -> Result<Checked, Failure> {
+        let inputs = judged(&KIND, &request, |inputs, problems| {
+            problems.extend(Wanted::problems(&self.folder, inputs, &request.unknown));
+        });
+        Ok(Checked::new(with_absolute(
+            &self.folder,
+            &inputs?,
+            &["path", "source"],
+        )))
+    }
+
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {
+        let folder = self.folder.clone();
+        blocking(move || Ok(diff(&Wanted::of(&folder, &request.inputs), &request))).await
+    }
+
+    async fn create(&self, request: CreateRequest) -> Result<Object, Failure> {
+        let wanted = Wanted::of(&self.folder, &request.inputs);
+        blocking(move || create(&wanted, &request.mutation.to_string())).await
+    }
+
+    async fn read(&self, request: ReadRequest) -> Result<Found, Failure> {
+        let wanted = Wanted::of(&self.folder, &request.inputs);
+        let folder = self.folder.clone();
+        blocking(move || match &request.id {
+            Some(id) => look(&of_id(&folder, Some(id))?, &wanted, &request),
+            None => made(&wanted, &request),
+        })
+        .await
+    }
+
+    async fn update(&self, request: UpdateRequest) -> Result<Object, Failure> {
+        let wanted = Wanted::of(&self.folder, &request.inputs);
+        let token = MutationId::random(&*self.entropy).to_string();
+        blocking(move || update(&wanted, &token)).await
+    }
+
+    async fn delete(&self, request: DeleteRequest) -> Result<(), Failure> {
+        let path = of_id(&self.folder, request.id.as_deref())?;
+        blocking(move || delete(&path)).await
+    }
+}
+
+/// What differs. Content is compared by its digest, so it doesn't matter where it came from.
+fn diff(wanted: &Wanted, request: &DiffRequest) -> Diff {
+    let DiffRequest {
+        old_outputs, unknown, ..
+    } = request;
+    let mut diff = Diff::default();
+    if unknown.contains("path") || wanted.path.as_ref().ok() != request.id.as_ref() {
+        diff.replace.insert("path".to_owned());
+    }
+    if unknown.contains("mode")
+        || value(old_outputs, "mode") != Some(Json::from_string(&mode::text(wanted.mode)))
+    {
+        diff.changed.insert("mode".to_owned());
+    }
+    let from_unknown = ["content", "source"]
+        .into_iter()
+        .find(|name| unknown.contains(*name));
+    let is_as_recorded = || {
+        // A source that isn't there yet may be made before its turn comes.
+        let digest = wanted.digest().ok();
+        digest.is_some_and(|digest| {
+            value(old_outputs, "digest") == Some(Json::from_string(&digest.to_string()))
+        })
+    };
+    if from_unknown.is_some() || !is_as_recorded() {
+        diff.changed
+            .insert(from_unknown.unwrap_or(wanted.from()).to_owned());
+    }
+    let changes_content = diff.changed.len() > usize::from(diff.changed.contains("mode"));
+    let outputs = [
+        ("mode", diff.changed.contains("mode")),
+        ("digest", changes_content),
+        ("size", changes_content),
+    ];
+    let outputs = outputs.into_iter().filter(|(_, changes)| *changes);
+    diff.changed_outputs = Some(outputs.map(|(name, _)| name.to_owned()).collect());
+    // Two files can't have one path.
+    diff.delete_before_replace = diff.replace.is_empty();
+    diff.changed.extend(diff.replace.iter().cloned());
+    diff
+}
+
+fn create(wanted: &Wanted, token: &str) -> Result<Object, Failure> {
+    let place = Place::open(wanted.path()?)?;
+    if place.look()?.is_some() {
+        return Err(place.taken());
+    }
+    place.sweep();
+    let staged = wanted.stage(&place, token)?;
+    let object = object(&place, staged.size, wanted.mode, staged.digest);
+    if !staged.create()? {
+        return Err(place.taken());
+    }
+    synced(&place, object)
+}
+
+fn update(wanted: &Wanted, token: &str) -> Result<Object, Failure> {
+    let place = Place::open(wanted.path()?)?;
+    if let Some(stat) = place.look()? {
+        place.must_be(FileType::RegularFile, &stat)?;
+    }
+    place.sweep();
+    let staged = wanted.stage(&place, token)?;
+    let object = object(&place, staged.size, wanted.mode, staged.digest);
+    staged.replace()?;
+    synced(&place, object)
+}
+
+/// Once the file has its name it is there, whatever happens.
+fn synced(place: &Place, object: Object) -> Result<Object, Failure> {
+    match place.sync() {
+        Ok(()) => Ok(object),
+        Err(reason) => Err(Failure::partial(object, reason)),
+    }
+}
+
+fn delete(path: &str) -> Result<(), Failure> {
+    let Some(place) = Place::find(path)? else {
+        return Ok(());
+    };
+    place.sweep();
+    let Some(stat) = place.look()? else {
+        return Ok(());
+    };
+    place.must_be(FileType::RegularFile, &stat)?;
+    match rustix::fs::unlinkat(place.fd(), &*place.name, AtFlags::empty()) {
+        Ok(()) | Err(rustix::io::Errno::NOENT) => place.sync().map_err(Failure::unknown),
+        Err(errno) => Err(unmoved(path, errno)),
+    }
+}
+
+/// What is there now.
+struct There {
+    size: u64,
+    digest: Digest,
+    mode: u64,
+    /// Its text, if there isn't too much of it.
+    text: Option<String>,
+}
+
+impl There {
+    fn at(place: &Place) -> Result<Option<Self>, Failure> {
+        let Some((fd, stat)) = place.open_it(FileType::RegularFile)? else {
+            return Ok(None);
+        };
+        let mut beginning = Beginning::default();
+        let read = copy(&mut File::from(fd), &mut beginning);
+        let (size, digest) = read.map_err(|error| match rustix::io::Errno::from_io_error(&error) {
+            Some(errno) => refused(&place.path, errno),
+            None => Failure::not_done(format!("{}: {error}", place.path)),
+        })?;
+        let is_whole = beginning.bytes.len() as u64 == size;
+        Ok(Some(Self {
+            size,
+            digest,
+            mode: mode::of(&stat),
+            text: String::from_utf8(beginning.bytes).ok().filter(|_| is_whole),
+        }))
+    }
+}
+
+/// Keeps what is told of, and drops the rest.
+#[derive(Default)]
+struct Beginning {
+    bytes: Vec<u8>,
+}
+
+impl Write for Beginning {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        let room = MOST_TOLD.saturating_sub(self.bytes.len());
+        self.bytes.extend(piece.iter().take(room));
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The file with an id.
+fn look(path: &str, wanted: &Wanted, request: &ReadRequest) -> Result<Found, Failure> {
+    let Some(place) = Place::find(path)? else {
+        return Ok(Found::Gone);
+    };
+    if !request.context.preview {
+        place.sweep();
+    }
+    let Some(there) = There::at(&place)? else {
+        return Ok(Found::Gone);
+    };
+    let mut object = object(&place, there.size, there.mode, there.digest);
+    object.inputs = Some(inputs_of(&place, wanted, &there, &request.inputs));
+    Ok(Found::Object(object))
+}
+
+/// Whether the create of which nobody saw the end made its file. It gives a name to whole files only, and to no file
+/// where something is already: so what has other content is a stranger's. Of a copy whose source changed since, nobody
+/// can tell.
+fn made(wanted: &Wanted, request: &ReadRequest) -> Result<Found, Failure> {
+    let path = wanted.path()?;
+    let Some(place) = Place::find(path)? else {
+        return Ok(Found::Gone);
+    };
+    let Some(stat) = place.look()? else {
+        return look(path, wanted, request);
+    };
+    let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+    let there = if is_file { There::at(&place)? } else { None };
+    let is_wanted = there.is_some_and(|there| wanted.digest().is_ok_and(|digest| digest == there.digest));
+    if is_wanted && !request.others.contains(path) {
+        return look(path, wanted, request);
+    }
+    if is_file && wanted.from() == "source" && !request.others.contains(path) {
+        return Ok(Found::CannotTell);
+    }
+    if !request.context.preview {
+        place.sweep();
+    }
+    let what = format!("{path}: what is there isn't what was to be made, so it is somebody else's");
+    request.context.log.say(LogLevel::Warning, what);
+    Ok(Found::Gone)
+}
+
+/// The inputs that would make the file as it is. Content that can't be told stays as it was asked for: its digest shows
+/// that it isn't that any more.
+fn inputs_of(place: &Place, wanted: &Wanted, there: &There, asked: &Properties) -> Properties {
+    let mut now: Members = members(asked);
+    let mut set = |name: &str, text: &str| {
+        if let Some(input) = now.get_mut(name) {
+            *input = Json::from_string(text);
+        }
+    };
+    if wanted.path.as_ref().ok() != Some(&place.path) {
+        set("path", &place.path);
+    }
+    if wanted.mode != there.mode {
+        set("mode", &mode::text(there.mode));
+    }
+    if let Some(text) = &there.text {
+        set("content", text);
+    }
+    properties(&now)
+}
+
+fn object(place: &Place, size: u64, mode: u64, digest: Digest) -> Object {
+    let size = Json::from_canonical(&size.to_string());
+    let outputs = Members::from([
+        ("digest".to_owned(), Json::from_string(&digest.to_string())),
+        ("mode".to_owned(), Json::from_string(&mode::text(mode))),
+        ("path".to_owned(), Json::from_string(&place.path)),
+        ("size".to_owned(), size),
+    ]);
+    let mut object = Object::new(place.path.clone(), properties(&outputs));
+    object.sensitive_outputs = vec!["digest".to_owned()];
+    object
+}

@@ -1,0 +1,117 @@
+//! What a program wants of a file.
+
+use super::{InputType, refused};
+use crate::builtin::members::text;
+use crate::builtin::mode;
+use crate::builtin::place::{Place, absolute};
+use crate::builtin::staged::{Staged, copy};
+use crate::provider::Failure;
+use state_core::Properties;
+use state_core::digest::Digest;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// What a program wants of a file.
+pub(super) struct Wanted {
+    /// The absolute path, or why there is none.
+    pub(super) path: Result<String, String>,
+    pub(super) mode: u64,
+    content: Content,
+}
+
+enum Content {
+    Text(String),
+    /// The absolute path of a file to copy.
+    CopyOf(String),
+}
+
+impl Wanted {
+    /// What the inputs say. Those of an import or of a read need say nothing.
+    pub(super) fn of(folder: &Path, inputs: &Properties) -> Self {
+        let path = text(inputs, "path").ok_or_else(|| "there is none".to_owned());
+        let source = text(inputs, "source").and_then(|source| absolute(folder, &source).ok());
+        Self {
+            path: path.and_then(|path| absolute(folder, &path)),
+            mode: text(inputs, "mode")
+                .and_then(|mode| mode::parse(&mode))
+                .unwrap_or(0o644),
+            content: match source {
+                Some(source) => Content::CopyOf(source),
+                None => Content::Text(text(inputs, "content").unwrap_or_default()),
+            },
+        }
+    }
+
+    /// What is wrong with the inputs beside their types.
+    pub(super) fn problems(folder: &Path, inputs: &Properties, unknown: &BTreeSet<String>) -> Vec<String> {
+        let mut problems = Vec::new();
+        for name in ["path", "source"] {
+            let Some(path) = text(inputs, name) else { continue };
+            match absolute(folder, &path) {
+                Err(reason) => problems.push(format!("`{name}` is no path: {reason}")),
+                Ok(_) if path.ends_with('/') => {
+                    problems.push(format!("`{name}` is the path of a folder: it ends with a slash"));
+                }
+                Ok(_) => {}
+            }
+        }
+        let is_given = |name: &&str| inputs.get(name).is_some() || unknown.contains(*name);
+        match ["content", "source"].iter().filter(|name| is_given(name)).count() {
+            0 => problems.push(format!(
+                "`content` is missing: a {}; or `source`",
+                InputType::Text
+            )),
+            1 => {}
+            _ => problems.push("`content` and `source` can't both be given".to_owned()),
+        }
+        problems
+    }
+
+    pub(super) fn path(&self) -> Result<&str, Failure> {
+        let path = self.path.as_deref();
+        path.map_err(|reason| Failure::not_done(format!("`path` is no path: {reason}")))
+    }
+
+    /// The input that the content is from.
+    pub(super) const fn from(&self) -> &'static str {
+        match self.content {
+            Content::Text(_) => "content",
+            Content::CopyOf(_) => "source",
+        }
+    }
+
+    /// The digest of what the file is meant to hold.
+    pub(super) fn digest(&self) -> Result<Digest, Failure> {
+        match &self.content {
+            Content::Text(text) => Ok(Digest::of(text.as_bytes())),
+            Content::CopyOf(source) => {
+                let copied = copy(&mut open(source)?, &mut io::sink());
+                let (_, digest) = copied.map_err(|error| unread(source, &error))?;
+                Ok(digest)
+            }
+        }
+    }
+
+    /// Writes the file, without its name.
+    pub(super) fn stage<'a>(&self, place: &'a Place, token: &str) -> Result<Staged<'a>, Failure> {
+        match &self.content {
+            Content::Text(text) => Staged::write(place, token, &mut text.as_bytes(), self.mode),
+            Content::CopyOf(source) => Staged::write(place, token, &mut open(source)?, self.mode),
+        }
+    }
+}
+
+/// The file that is to be copied. Nothing but a regular file is: others never end, or wait.
+fn open(source: &str) -> Result<File, Failure> {
+    let metadata = std::fs::metadata(source).map_err(|error| unread(source, &error))?;
+    if !metadata.is_file() {
+        return Err(refused(source, rustix::io::Errno::INVAL));
+    }
+    File::open(source).map_err(|error| unread(source, &error))
+}
+
+fn unread(source: &str, error: &io::Error) -> Failure {
+    Failure::not_done(format!("`source` can't be read: {source}: {error}"))
+}

@@ -1,0 +1,53 @@
+//! Properties taken apart and put together.
+
+use state_core::json::ObjectWriter;
+use state_core::{Json, Properties};
+use std::collections::BTreeMap;
+
+/// The members of an object.
+pub(super) type Members = BTreeMap<String, Json>;
+
+pub(super) fn members(properties: &Properties) -> Members {
+    let members = properties.view().members().into_iter().flatten();
+    members
+        .map(|(name, value)| (name.into_owned(), Json::from_view(value)))
+        .collect()
+}
+
+pub(super) fn properties(members: &Members) -> Properties {
+    let mut text = String::new();
+    let mut object = ObjectWriter::new(&mut text);
+    for (name, value) in members {
+        object.raw(name, value.as_str());
+    }
+    object.finish();
+    // Sorted, and of canonical pieces, so it is canonical, and an object.
+    Properties::new(Json::from_canonical(&text)).unwrap_or_default()
+}
+
+/// The string that a property is.
+pub(super) fn text(properties: &Properties, name: &str) -> Option<String> {
+    let value = properties.get(name)?;
+    value.as_str().map(|text| text.into_owned())
+}
+
+/// The value that a property is.
+pub(super) fn value(properties: &Properties, name: &str) -> Option<Json> {
+    properties.get(name).map(Json::from_view)
+}
+
+/// The strings of a list.
+pub(super) fn texts(properties: &Properties, name: &str) -> Vec<String> {
+    let elements = properties.get(name).and_then(|list| list.elements());
+    let texts = elements.into_iter().flatten();
+    texts
+        .filter_map(|text| text.as_str().map(|text| text.into_owned()))
+        .collect()
+}
+
+pub(super) fn flag(properties: &Properties, name: &str) -> bool {
+    properties
+        .get(name)
+        .and_then(|flag| flag.as_bool())
+        .unwrap_or(false)
+}

@@ -1,0 +1,239 @@
+//! Random values: they are in the state and nowhere else.
+
+mod draw;
+
+use super::members::{Members, flag, properties, text, value};
+use super::schema::{InputProperty, InputType, KindDescription, OutputProperty, judged};
+use crate::provider::{
+    CheckRequest, Checked, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,
+    ReadRequest, UpdateRequest,
+};
+use async_trait::async_trait;
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use draw::{Alphabet, Draw};
+use state_core::{Entropy, Json, Properties};
+use std::sync::Arc;
+
+const KEEPERS: InputProperty =
+    InputProperty::optional("keepers", InputType::Any, "a change of it makes a new value");
+
+const COUNT: InputType = InputType::Whole(0, 1024);
+
+pub(super) const PASSWORD: KindDescription = KindDescription {
+    kind: "random:password",
+    description: "A password.",
+    inputs: &[
+        InputProperty::or("digits", InputType::Flag, "true", "with digits"),
+        KEEPERS,
+        InputProperty::or("length", InputType::Whole(8, 1024), "24", "so many characters"),
+        InputProperty::or("lower", InputType::Flag, "true", "with lower-case letters"),
+        InputProperty::or("min_digits", COUNT, "0", "at least so many digits"),
+        InputProperty::or("min_lower", COUNT, "0", "at least so many lower-case letters"),
+        InputProperty::or("min_special", COUNT, "0", "at least so many special characters"),
+        InputProperty::or("min_upper", COUNT, "0", "at least so many upper-case letters"),
+        InputProperty::or("special", InputType::Flag, "true", "with special characters"),
+        InputProperty::or(
+            "special_characters",
+            InputType::Text,
+            "\"!@#$%&*()-_=+[]{}<>:?\"",
+            "the special characters",
+        ),
+        InputProperty::or("upper", InputType::Flag, "true", "with upper-case letters"),
+    ],
+    outputs: &[OutputProperty {
+        name: "result",
+        sensitive: true,
+        description: "the password",
+    }],
+};
+
+pub(super) const ID: KindDescription = KindDescription {
+    kind: "random:id",
+    description: "Random bytes as text, for names that nobody else has.",
+    inputs: &[
+        InputProperty::or("bytes", InputType::Whole(1, 1024), "8", "so many bytes"),
+        KEEPERS,
+        InputProperty::optional("prefix", InputType::Text, "stands before each output"),
+    ],
+    outputs: &[
+        OutputProperty {
+            name: "base64url",
+            sensitive: false,
+            description: "the bytes in letters, digits, `-` and `_`",
+        },
+        OutputProperty {
+            name: "hex",
+            sensitive: false,
+            description: "the bytes in hexadecimal digits",
+        },
+    ],
+};
+
+/// Which value is drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Value {
+    Password,
+    Id,
+}
+
+impl Value {
+    const fn kind(self) -> &'static KindDescription {
+        match self {
+            Self::Password => &PASSWORD,
+            Self::Id => &ID,
+        }
+    }
+}
+
+/// Draws values.
+#[derive(Debug)]
+pub(super) struct Randoms {
+    pub(super) value: Value,
+    pub(super) entropy: Arc<dyn Entropy>,
+}
+
+#[async_trait]
+impl Provider for Randoms {
+    async fn check(&self, request: CheckRequest) -> Result<Checked, Failure> {
+        let inputs = judged(self.value.kind(), &request, |inputs, problems| {
+            if self.value == Value::Password && request.unknown.is_empty() && problems.is_empty() {
+                problems.extend(unanswerable(inputs));
+            }
+        });
+        inputs.map(Checked::new)
+    }
+
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {
+        // An input that a later version adds replaces nothing that is there.
+        let old_inputs = self
+            .value
+            .kind()
+            .with_defaults(&request.old_inputs, &request.unknown);
+        let mut diff = Diff::changed(Diff::of_inputs(&old_inputs, &request.inputs));
+        diff.changed.extend(request.unknown);
+        diff.replace = diff.changed.clone();
+        Ok(diff)
+    }
+
+    async fn create(&self, request: CreateRequest) -> Result<Object, Failure> {
+        let mut draw = Draw::new(&*self.entropy);
+        let (outputs, secret) = match self.value {
+            Value::Password => {
+                let password = draw.password(length(&request.inputs), &alphabets(&request.inputs));
+                (
+                    Members::from([("result".to_owned(), Json::from_string(&password))]),
+                    vec!["result".to_owned()],
+                )
+            }
+            Value::Id => (id(&mut draw, &request.inputs), Vec::new()),
+        };
+        // Not made of the value: ids aren't secret, and two short values may be the same.
+        let id = draw.hex(16);
+        let mut object = Object::new(id, properties(&outputs));
+        object.sensitive_outputs = secret;
+        Ok(object)
+    }
+
+    /// What is recorded is all there is. A create of which nobody saw the end left nothing.
+    async fn read(&self, request: ReadRequest) -> Result<Found, Failure> {
+        let is_recorded = match self.value {
+            Value::Password => value(&request.outputs, "result").is_some(),
+            Value::Id => value(&request.outputs, "hex").is_some(),
+        };
+        Ok(match request.id {
+            Some(id) if is_recorded => {
+                let mut object = Object::new(id, request.outputs);
+                object.inputs = Some(request.inputs);
+                Found::Object(object)
+            }
+            _ => Found::Gone,
+        })
+    }
+
+    /// Nothing changes in place.
+    async fn update(&self, request: UpdateRequest) -> Result<Object, Failure> {
+        Ok(Object::new(request.id.unwrap_or_default(), request.old_outputs))
+    }
+
+    async fn delete(&self, _request: DeleteRequest) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+fn id(draw: &mut Draw<'_>, inputs: &Properties) -> Members {
+    let bytes = draw.bytes(whole(inputs, "bytes"));
+    let prefix = text(inputs, "prefix").unwrap_or_default();
+    let with_prefix = |text: String| Json::from_string(&format!("{prefix}{text}"));
+    Members::from([
+        (
+            "base64url".to_owned(),
+            with_prefix(BASE64_URL_SAFE_NO_PAD.encode(&bytes)),
+        ),
+        ("hex".to_owned(), with_prefix(draw::hex(&bytes))),
+    ])
+}
+
+fn length(inputs: &Properties) -> usize {
+    whole(inputs, "length")
+}
+
+fn whole(inputs: &Properties, name: &str) -> usize {
+    let number = inputs.get(name).and_then(|number| number.as_u64());
+    number
+        .and_then(|number| usize::try_from(number).ok())
+        .unwrap_or_default()
+}
+
+/// The characters that may be in a password, with how many of them must be.
+fn alphabets(inputs: &Properties) -> Vec<Alphabet> {
+    let special = text(inputs, "special_characters").unwrap_or_default();
+    let all = [
+        ("lower", "min_lower", ('a'..='z').collect()),
+        ("upper", "min_upper", ('A'..='Z').collect()),
+        ("digits", "min_digits", ('0'..='9').collect()),
+        ("special", "min_special", special.chars().collect()),
+    ];
+    let wanted = all.into_iter().filter(|(name, ..)| flag(inputs, name));
+    wanted
+        .map(|(_, least, characters)| Alphabet {
+            characters,
+            least: whole(inputs, least),
+        })
+        .collect()
+}
+
+/// What is wrong with the wishes for a password taken together.
+fn unanswerable(inputs: &Properties) -> Vec<String> {
+    let mut problems = Vec::new();
+    let classes = [
+        ("lower", "min_lower"),
+        ("upper", "min_upper"),
+        ("digits", "min_digits"),
+        ("special", "min_special"),
+    ];
+    for (class, least) in classes {
+        if !flag(inputs, class) && whole(inputs, least) > 0 {
+            problems.push(format!("`{least}` asks for what `{class}: false` rules out"));
+        }
+    }
+    if classes.iter().all(|(class, _)| !flag(inputs, class)) {
+        problems.push("`lower`, `upper`, `digits` and `special` can't all be false".to_owned());
+    }
+    let least: usize = classes.iter().map(|(_, least)| whole(inputs, least)).sum();
+    if least > length(inputs) {
+        problems.push(format!(
+            "`length` is less than the {least} characters that must be there"
+        ));
+    }
+    let special = text(inputs, "special_characters").unwrap_or_default();
+    let mut seen = std::collections::BTreeSet::new();
+    let is_fair = |c: char| c.is_ascii_graphic() && !c.is_ascii_alphanumeric();
+    if special.is_empty() || !special.chars().all(|c| is_fair(c) && seen.insert(c)) {
+        problems.push(
+            "`special_characters` must be visible ASCII characters that are neither letters nor digits, each of them once"
+                .to_owned(),
+        );
+    }
+    problems
+}

@@ -1,0 +1,124 @@
+//! A file that nobody sees yet: written and synced under a name of its own, then moved to where it belongs. A process
+//! that dies before the move leaves it behind; [`Place::sweep`] removes it then.
+
+use super::mode;
+use super::place::{Place, refused, unmoved};
+use crate::provider::Failure;
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use state_core::digest::{Digest, Digester};
+use std::fs::File;
+use std::io::{self, Read, Write};
+
+/// So much is copied at once.
+const PIECE: usize = 64 << 10;
+
+/// A whole, synced file without its name. It is removed unless it gets one.
+#[derive(Debug)]
+pub(super) struct Staged<'a> {
+    place: &'a Place,
+    name: String,
+    is_moved: bool,
+    /// What is in it.
+    pub(super) size: u64,
+    pub(super) digest: Digest,
+}
+
+impl<'a> Staged<'a> {
+    /// Writes and syncs it; `token` is no other file's on its way to this place.
+    pub(super) fn write(
+        place: &'a Place,
+        token: &str,
+        content: &mut dyn Read,
+        mode: u64,
+    ) -> Result<Self, Failure> {
+        let name = format!("{}{token}.tmp", place.prefix_of_staged());
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(place.fd(), &*name, flags, Mode::RUSR | Mode::WUSR);
+        let mut file = File::from(fd.map_err(|errno| refused(&place.path, errno))?);
+        let mut staged = Self {
+            place,
+            name,
+            is_moved: false,
+            size: 0,
+            digest: Digest::of(b""),
+        };
+        // On an error nobody has seen anything of it, and it goes.
+        let failed = |error: io::Error| Failure::not_done(format!("{}: {error}", place.path));
+        (staged.size, staged.digest) = copy(content, &mut file).map_err(failed)?;
+        // Whatever the umask says.
+        rustix::fs::fchmod(&file, mode::raw(mode)).map_err(|errno| refused(&place.path, errno))?;
+        file.sync_all().map_err(failed)?;
+        Ok(staged)
+    }
+
+    /// Gives it its name if nothing has it. Whether it did. The folder isn't synced yet.
+    pub(super) fn create(mut self) -> Result<bool, Failure> {
+        match move_if_absent(self.place, &self.name) {
+            Ok(is_moved) => {
+                // Where it was linked its other name goes when this is dropped.
+                self.is_moved = is_moved;
+                Ok(true)
+            }
+            Err(Errno::EXIST) => Ok(false),
+            Err(errno) => Err(unmoved(&self.place.path, errno)),
+        }
+    }
+
+    /// Takes the name from whatever has it. The folder isn't synced yet.
+    pub(super) fn replace(mut self) -> Result<(), Failure> {
+        let fd = self.place.fd();
+        let moved = rustix::fs::renameat(fd, &*self.name, fd, &*self.place.name);
+        moved.map_err(|errno| unmoved(&self.place.path, errno))?;
+        self.is_moved = true;
+        Ok(())
+    }
+}
+
+impl Drop for Staged<'_> {
+    fn drop(&mut self) {
+        if !self.is_moved {
+            rustix::fs::unlinkat(self.place.fd(), &*self.name, AtFlags::empty()).ok();
+        }
+    }
+}
+
+/// Copies all there is; its length and its digest.
+pub(super) fn copy(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<(u64, Digest)> {
+    let mut piece = vec![0; PIECE];
+    let (mut size, mut digester) = (0, Digester::default());
+    loop {
+        let length = match from.read(&mut piece) {
+            Ok(0) => return Ok((size, digester.finish())),
+            Ok(length) => length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        let read = piece.get(..length).unwrap_or_default();
+        to.write_all(read)?;
+        digester.add(read);
+        size += length as u64;
+    }
+}
+
+/// Whether the old name went at once: it is linked where the filesystem can't rename without replacing.
+#[cfg(any(target_os = "linux", target_vendor = "apple"))]
+fn move_if_absent(place: &Place, from: &str) -> Result<bool, Errno> {
+    use rustix::fs::RenameFlags;
+    let (fd, to) = (place.fd(), &*place.name);
+    match rustix::fs::renameat_with(fd, from, fd, to, RenameFlags::NOREPLACE) {
+        Ok(()) => Ok(true),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => link_if_absent(place, from),
+        Err(errno) => Err(errno),
+    }
+}
+
+#[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
+fn move_if_absent(place: &Place, from: &str) -> Result<bool, Errno> {
+    link_if_absent(place, from)
+}
+
+fn link_if_absent(place: &Place, from: &str) -> Result<bool, Errno> {
+    let (fd, to) = (place.fd(), &*place.name);
+    rustix::fs::linkat(fd, from, fd, to, AtFlags::empty()).map(|()| false)
+}

@@ -1,0 +1,277 @@
+//! Programs that are documents: YAML or JSON, read into a [`Source`](crate::Source).
+//!
+//! ```text
+//!  bytes ──parse──► Program ──configure──► Configured ──into_source──► ListSource
+//!                   places, names           values of settings          goals, resolved when they are ready
+//! ```
+//!
+//! A document has these members, all but `resources` optional:
+//!
+//! ```yaml
+//! name: site                                  # for people
+//! description: A small web site
+//! config:
+//!   dir: { type: string, default: ./site, description: where the files go }
+//!   token: { type: string, secret: true }     # must be given
+//!   salt: { type: string, secret: true, sealed: "what `statectl secret encrypt salt` printed" }
+//! resources:
+//!   password:
+//!     kind: random:password
+//!     inputs: { length: 24 }
+//!   page:
+//!     kind: file
+//!     inputs:
+//!       path: ${config.dir}/index.html
+//!       content: "Hello\n"
+//!     options:
+//!       depends_on: [password]
+//! outputs:
+//!   url: file://${config.dir}/index.html
+//!   password: ${password.result}              # secret, because its source is
+//!   page: { value: "${page.path}", sensitive: false, description: the page }
+//! ```
+//!
+//! # References
+//! `${name.output}`, `${name.output.member[0]["any key"]}`, `${name.id}` and `${config.name}` stand for values; `$${` is a
+//! literal `${`. A string that is one reference whole takes the value as it is, whatever its type; in a longer text
+//! strings, numbers and booleans are joined. A reference in an input makes a dependency, and what is made of
+//! a secret is a secret.
+//!
+//! # Types
+//! Plain scalars are those of YAML 1.2's core schema: `yes` is a string, `0644` the number 644. Numbers keep their
+//! digits. JSON is read by the same rules.
+
+mod document;
+mod evaluation;
+mod expression;
+mod fields;
+mod goal;
+mod json;
+mod links;
+mod node;
+mod options;
+mod output;
+mod problem;
+mod resource;
+mod scalar;
+mod secret;
+mod setting;
+mod template;
+#[cfg(test)]
+mod tests;
+mod yaml;
+
+pub use problem::{Problem, ProgramError};
+pub use setting::{Setting, SettingType};
+
+use crate::registry::Registry;
+use crate::source::{Declared, ListSource};
+use evaluation::Scope;
+use fields::Fields;
+use goal::Inputs;
+use node::{Node, Path};
+use output::Output;
+use problem::Problems;
+use resource::Resource;
+use setting::{Declaration, Settings};
+use state_core::Crypter;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+/// A document that was read: its shape is right, its references lead somewhere and go in no circle. Of kinds nothing is
+/// known yet. `Debug` shows names only.
+pub struct Program {
+    name: String,
+    title: Option<String>,
+    description: Option<String>,
+    settings: Vec<Declaration>,
+    resources: Vec<Resource>,
+    outputs: Vec<Output>,
+}
+
+impl Program {
+    /// Reads a document; `name` is what errors call it, such as its path.
+    ///
+    /// # Errors
+    /// All that is wrong with it.
+    pub fn parse(name: &str, text: &[u8]) -> Result<Self, ProgramError> {
+        let mut program = Self {
+            name: name.to_owned(),
+            title: None,
+            description: None,
+            settings: Vec::new(),
+            resources: Vec::new(),
+            outputs: Vec::new(),
+        };
+        let mut problems = Problems::default();
+        if let Some(root) = document::read(text, &mut problems) {
+            program.read(&root, &mut problems);
+        }
+        problems.none_in(name, program)
+    }
+
+    fn read(&mut self, root: &Node, problems: &mut Problems) {
+        const MEMBERS: [&str; 5] = ["name", "description", "config", "resources", "outputs"];
+        let whole = Path::Whole;
+        let Some(fields) = Fields::of(root, &MEMBERS, &whole, problems) else {
+            return;
+        };
+        self.title = fields.prose("name", problems);
+        self.description = fields.prose("description", problems);
+        self.settings = setting::declarations(fields.get("config"), &whole.member("config"), problems);
+        match fields.get("resources") {
+            Some(node) => {
+                self.resources = resource::resources(node, &whole.member("resources"), problems);
+            }
+            // Not the same as none: a document that was cut short would delete everything.
+            None => {
+                let problem = Problem::at(root.place, &whole, "it has no `resources`");
+                problems.add(problem.with_hint("a program without any is written `resources: {}`"));
+            }
+        }
+        self.outputs = output::outputs(fields.get("outputs"), &whole.member("outputs"), problems);
+        links::check(&self.settings, &self.resources, &self.outputs, problems);
+    }
+
+    /// Whether somebody is in charge of every kind.
+    ///
+    /// # Errors
+    /// The kinds of which nobody is.
+    pub fn check(&self, registry: &Registry) -> Result<(), ProgramError> {
+        let mut problems = Problems::default();
+        for Resource { goal, kind_place, .. } in &self.resources {
+            if !registry.knows(&goal.kind) {
+                let path = format!("resources.{}.kind", goal.address);
+                let reason = format!("nobody is in charge of the kind `{}`", goal.kind.escape_debug());
+                let problem = Problem::of(*kind_place, path, reason);
+                problems.add_named(problem, &goal.kind, registry.kinds());
+            }
+        }
+        problems.none_in(&self.name, ())
+    }
+
+    /// What it calls itself.
+    pub fn title(&self) -> Option<&str> {
+        self.title.as_deref()
+    }
+
+    /// What it says of itself.
+    pub fn description(&self) -> Option<&str> {
+        self.description.as_deref()
+    }
+
+    /// The settings that it declares, in the order of the document.
+    pub fn declared(&self) -> impl Iterator<Item = &Setting> {
+        self.settings.iter().map(|declared| &declared.setting)
+    }
+
+    /// Gives its settings their values: those that are given, as text, else their defaults and what is sealed in the
+    /// document, which the stack's crypter opens.
+    ///
+    /// # Errors
+    /// All that is missing, unknown, of another type, or doesn't open.
+    pub async fn configure(
+        self,
+        given: BTreeMap<String, String>,
+        crypter: Option<&dyn Crypter>,
+    ) -> Result<Configured, ProgramError> {
+        let mut problems = Problems::default();
+        let settings = setting::values(&self.settings, &given, crypter, &mut problems);
+        problems.none_in(
+            &self.name.clone(),
+            Configured {
+                program: self,
+                settings,
+            },
+        )
+    }
+}
+
+impl fmt::Debug for Program {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let addresses = self.resources.iter().map(|resource| &resource.goal.address);
+        f.debug_struct("Program")
+            .field("name", &self.name)
+            .field("resources", &addresses.collect::<Vec<_>>())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A program whose settings have values. `Debug` shows names only.
+pub struct Configured {
+    program: Program,
+    settings: Settings,
+}
+
+impl Configured {
+    /// What it calls itself.
+    pub fn title(&self) -> Option<&str> {
+        self.program.title()
+    }
+
+    /// What it says of itself.
+    pub fn description(&self) -> Option<&str> {
+        self.program.description()
+    }
+
+    /// The program as a source of the engine.
+    ///
+    /// # Errors
+    /// What only the values of the settings show to be wrong.
+    pub fn into_source(self) -> Result<ListSource, ProgramError> {
+        let Self { program, settings } = self;
+        let Program {
+            name,
+            resources,
+            outputs,
+            ..
+        } = program;
+        let scope = Scope {
+            settings: &settings,
+            ledger: None,
+        };
+        let mut problems = Problems::default();
+        let inputs: Vec<Inputs> = resources.into_iter().map(Inputs::of).collect();
+        inputs
+            .iter()
+            .for_each(|inputs| inputs.check(&scope, &mut problems));
+        for output in &outputs {
+            output.value.evaluate(&scope, &mut problems);
+        }
+        let (name, settings) =
+            problems.none_in(&name.clone(), (Arc::<str>::from(name), Arc::new(settings)))?;
+        let declared = inputs.into_iter().map(|inputs| {
+            let (name, settings) = (Arc::clone(&name), Arc::clone(&settings));
+            Declared::resolved(inputs.goal().clone(), move |goal, ledger| {
+                let scope = Scope {
+                    settings: &settings,
+                    ledger: Some(ledger),
+                };
+                Ok(inputs.fill(goal, &name, &scope)?)
+            })
+        });
+        let source = ListSource::new(declared.collect()).map_err(|error| unforeseen(&name, &error))?;
+        Ok(source.with_outputs(move |ledger| {
+            let scope = Scope {
+                settings: &settings,
+                ledger: Some(ledger),
+            };
+            Ok(output::made(&name, &outputs, &scope, ledger.outputs())?)
+        }))
+    }
+}
+
+/// What [`links`] finds first, with its place.
+fn unforeseen(name: &str, error: &crate::EngineError) -> ProgramError {
+    ProgramError {
+        name: name.to_owned(),
+        problems: vec![document::wrong(node::Place::START, error.to_string())],
+    }
+}
+
+impl fmt::Debug for Configured {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Configured").field(&self.program).finish()
+    }
+}

@@ -1,0 +1,145 @@
+//! Values with references in them: what inputs and outputs are made of.
+
+use super::node::{Member, Node, OPENING, Path, Place, Value, separate};
+use super::problem::{Problem, Problems};
+use super::template::{Piece, Reference, Template};
+use state_core::json::write_string;
+
+/// A value that may have references in it.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Expression {
+    pub(super) place: Place,
+    /// Where it stands, for errors.
+    pub(super) path: String,
+    pub(super) form: Form,
+}
+
+/// What an [`Expression`] is.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Form {
+    /// JSON, without any reference.
+    Plain(String),
+    /// A value as it is.
+    Reference(Reference),
+    /// A text out of pieces.
+    Joined(Vec<Piece>),
+    /// One value has references, or several have.
+    List(Vec<Expression>),
+    /// The same of a mapping, in which no name stands twice.
+    Map(Vec<(String, Expression)>),
+}
+
+impl Expression {
+    /// Reads a value; what is wrong with its references is told.
+    pub(super) fn read(node: &Node, path: &Path<'_>, problems: &mut Problems) -> Self {
+        let form = match &node.value {
+            Value::Text(text) => match Template::read(text, node.place, path, problems) {
+                Template::Plain(text) => {
+                    let mut json = String::new();
+                    write_string(&mut json, &text);
+                    Form::Plain(json)
+                }
+                Template::Whole(reference) => Form::Reference(reference),
+                Template::Joined(pieces) => Form::Joined(pieces),
+            },
+            Value::List(elements) => {
+                let elements = elements.iter().enumerate();
+                let read = elements.map(|(at, element)| Self::read(element, &path.element(at), problems));
+                list(read.collect())
+            }
+            Value::Map(members) => map(Self::members(members, path, problems)),
+            _ => {
+                let mut json = String::new();
+                node.write_json(&mut json);
+                Form::Plain(json)
+            }
+        };
+        Self {
+            place: node.place,
+            path: path.to_string(),
+            form,
+        }
+    }
+
+    /// Reads the members of a mapping.
+    pub(super) fn members(
+        members: &[Member],
+        path: &Path<'_>,
+        problems: &mut Problems,
+    ) -> Vec<(String, Self)> {
+        let mut read = Vec::with_capacity(members.len());
+        for Member { name, place, value } in members {
+            let path = path.member(name);
+            if name.contains(OPENING) {
+                let reason = "a name is taken as it is: references stand in values only";
+                problems.add(Problem::at(*place, &path, reason));
+            }
+            read.push((name.clone(), Self::read(value, &path, problems)));
+        }
+        read
+    }
+
+    /// Something is wrong with it.
+    pub(super) fn problem(&self, reason: String) -> Problem {
+        self.problem_at(self.place, reason)
+    }
+
+    /// Something is wrong at a place in it.
+    pub(super) fn problem_at(&self, place: Place, reason: String) -> Problem {
+        Problem::of(place, self.path.clone(), reason)
+    }
+
+    /// Every reference in it, with the path to where it stands.
+    pub(super) fn references(&self) -> Vec<(&str, &Reference)> {
+        let mut found = Vec::new();
+        let mut open = vec![self];
+        while let Some(expression) = open.pop() {
+            match &expression.form {
+                Form::Plain(_) => {}
+                Form::Reference(reference) => found.push((expression.path.as_str(), reference)),
+                Form::Joined(pieces) => {
+                    let references = pieces.iter().filter_map(|piece| match piece {
+                        Piece::Reference(reference) => Some(reference),
+                        Piece::Text(_) => None,
+                    });
+                    found.extend(references.map(|reference| (expression.path.as_str(), reference)));
+                }
+                Form::List(elements) => open.extend(elements),
+                Form::Map(members) => open.extend(members.iter().map(|(_, member)| member)),
+            }
+        }
+        found
+    }
+}
+
+fn list(elements: Vec<Expression>) -> Form {
+    let plain: Option<Vec<&str>> = elements.iter().map(Expression::plain).collect();
+    match plain {
+        Some(plain) => Form::Plain(format!("[{}]", plain.join(","))),
+        None => Form::List(elements),
+    }
+}
+
+fn map(members: Vec<(String, Expression)>) -> Form {
+    if members.iter().any(|(_, member)| member.plain().is_none()) {
+        return Form::Map(members);
+    }
+    let mut json = String::from("{");
+    for (count, (name, member)) in members.iter().enumerate() {
+        separate(&mut json, count);
+        write_string(&mut json, name);
+        json.push(':');
+        json.push_str(member.plain().unwrap_or_default());
+    }
+    json.push('}');
+    Form::Plain(json)
+}
+
+impl Expression {
+    fn plain(&self) -> Option<&str> {
+        match &self.form {
+            Form::Plain(json) => Some(json),
+            _ => None,
+        }
+    }
+}

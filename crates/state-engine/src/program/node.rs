@@ -1,0 +1,225 @@
+//! A document as a tree that knows where everything stands.
+
+use super::problem::{Problem, Problems};
+use state_core::json::write_string;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Where something begins. Lines and columns count from 1, columns in characters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub(super) line: u64,
+    pub(super) column: u64,
+}
+
+impl Place {
+    /// The beginning of a document.
+    pub(super) const START: Self = Self { line: 1, column: 1 };
+
+    /// The place behind a character that stands here; a lone `\r` ends a line, as it does in YAML.
+    pub(super) const fn behind(self, character: char, next: Option<char>) -> Self {
+        match (character, next) {
+            ('\n', _) | ('\r', None) => self.next_line(),
+            ('\r', Some(next)) if next != '\n' => self.next_line(),
+            _ => Self {
+                line: self.line,
+                column: self.column + 1,
+            },
+        }
+    }
+
+    const fn next_line(self) -> Self {
+        Self {
+            line: self.line + 1,
+            column: 1,
+        }
+    }
+
+    /// The place behind a text that stands here.
+    pub(super) fn behind_all(self, text: &str) -> Self {
+        let mut characters = text.chars().peekable();
+        let mut place = self;
+        while let Some(character) = characters.next() {
+            place = place.behind(character, characters.peek().copied());
+        }
+        place
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
+
+/// A value and its place.
+pub(super) struct Node {
+    pub(super) place: Place,
+    pub(super) value: Value,
+}
+
+/// What a value is.
+pub(super) enum Value {
+    Null,
+    Bool(bool),
+    /// As JSON writes it, with every digit.
+    Number(String),
+    Text(Text),
+    List(Vec<Node>),
+    Map(Vec<Member>),
+}
+
+/// A string, in which references may begin.
+pub(super) struct Text {
+    pub(super) text: String,
+    /// Where each `${` of the text stands in the document; empty if it can't be told.
+    pub(super) openings: Vec<Place>,
+}
+
+/// What a reference begins with.
+pub(super) const OPENING: &str = "${";
+
+impl Text {
+    /// A string, and how it is written at a place: with quotes and escapes, over several lines.
+    pub(super) fn new(text: String, written: &str, place: Place) -> Self {
+        let mut openings = Vec::new();
+        let count = text.matches(OPENING).count();
+        if count > 0 && written.matches(OPENING).count() == count {
+            let (mut at, mut from) = (place, 0);
+            for (opening, _) in written.match_indices(OPENING) {
+                at = at.behind_all(&written[from..opening]);
+                from = opening;
+                openings.push(at);
+            }
+        }
+        Self { text, openings }
+    }
+}
+
+/// A member of a mapping.
+pub(super) struct Member {
+    pub(super) name: String,
+    pub(super) place: Place,
+    pub(super) value: Node,
+}
+
+impl Node {
+    /// What it is, for people.
+    pub(super) const fn kind(&self) -> &'static str {
+        match self.value {
+            Value::Null => "nothing",
+            Value::Bool(_) => "a boolean",
+            Value::Number(_) => "a number",
+            Value::Text(_) => "a string",
+            Value::List(_) => "a list",
+            Value::Map(_) => "a mapping",
+        }
+    }
+
+    /// Appends it as JSON; a name that stands twice stands there twice.
+    pub(super) fn write_json(&self, out: &mut String) {
+        match &self.value {
+            Value::Null => out.push_str("null"),
+            Value::Bool(true) => out.push_str("true"),
+            Value::Bool(false) => out.push_str("false"),
+            Value::Number(number) => out.push_str(number),
+            Value::Text(Text { text, .. }) => write_string(out, text),
+            Value::List(elements) => {
+                out.push('[');
+                for (count, element) in elements.iter().enumerate() {
+                    separate(out, count);
+                    element.write_json(out);
+                }
+                out.push(']');
+            }
+            Value::Map(members) => {
+                out.push('{');
+                for (count, member) in members.iter().enumerate() {
+                    separate(out, count);
+                    write_string(out, &member.name);
+                    out.push(':');
+                    member.value.write_json(out);
+                }
+                out.push('}');
+            }
+        }
+    }
+
+    /// Tells of every name that stands twice in one mapping.
+    pub(super) fn find_twins(&self, path: &Path<'_>, problems: &mut Problems) {
+        match &self.value {
+            Value::List(elements) => {
+                for (index, element) in elements.iter().enumerate() {
+                    element.find_twins(&path.element(index), problems);
+                }
+            }
+            Value::Map(members) => {
+                let mut first: BTreeMap<&str, Place> = BTreeMap::new();
+                for Member { name, place, value } in members {
+                    let path = path.member(name);
+                    if let Some(before) = first.get(name.as_str()) {
+                        let reason = format!("it stands here twice: first at {before}");
+                        let hint = "give one of them another name";
+                        problems.add(Problem::at(*place, &path, reason).with_hint(hint));
+                    } else {
+                        first.insert(name, *place);
+                    }
+                    value.find_twins(&path, problems);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// A comma before all but the first.
+pub(super) fn separate(out: &mut String, count: usize) {
+    if count > 0 {
+        out.push(',');
+    }
+}
+
+/// Which member of a document something is: `resources.page.inputs.tags[0]`.
+pub(super) enum Path<'p> {
+    Whole,
+    Member(&'p Path<'p>, &'p str),
+    Element(&'p Path<'p>, usize),
+}
+
+impl<'p> Path<'p> {
+    pub(super) const fn member(&'p self, name: &'p str) -> Self {
+        Self::Member(self, name)
+    }
+
+    pub(super) const fn element(&'p self, index: usize) -> Self {
+        Self::Element(self, index)
+    }
+}
+
+/// Names longer than that are cut.
+const LONGEST_NAME: usize = 60;
+
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Whole => Ok(()),
+            Self::Member(Self::Whole, name) if is_plain(name) => f.write_str(name),
+            Self::Member(before, name) if is_plain(name) => write!(f, "{before}.{name}"),
+            Self::Member(before, name) => {
+                let shown: String = name.chars().take(LONGEST_NAME).collect();
+                write!(f, "{before}[{shown:?}]")
+            }
+            Self::Element(before, index) => write!(f, "{before}[{index}]"),
+        }
+    }
+}
+
+/// Whether a name needs no quotes in a path or a reference.
+pub(super) fn is_plain(name: &str) -> bool {
+    (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(is_name_character)
+}
+
+/// What names of resources, settings and outputs are made of.
+pub(super) const fn is_name_character(character: char) -> bool {
+    matches!(character, 'A'..='Z' | 'a'..='z' | '0'..='9' | '_' | '-')
+}

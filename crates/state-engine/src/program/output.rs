@@ -1,0 +1,97 @@
+//! The outputs of a program: as they are declared, and as they are made when everything is committed.
+
+use super::evaluation::Scope;
+use super::expression::Expression;
+use super::fields::{Fields, is_name, optional_members};
+use super::node::{Member, Node, Path, Value};
+use super::problem::{Problem, Problems, ProgramError};
+use super::secret::{token, top_level};
+use state_core::Json;
+use state_core::mutation::StackOutputs;
+
+/// An output of the stack.
+pub(super) struct Output {
+    pub(super) name: String,
+    pub(super) value: Expression,
+    /// It is secret whatever it is made of.
+    sensitive: bool,
+}
+
+/// Reads `outputs`.
+pub(super) fn outputs(node: Option<&Node>, path: &Path<'_>, problems: &mut Problems) -> Vec<Output> {
+    let members = optional_members(node, path, problems).iter();
+    members
+        .filter_map(|member| {
+            let output = output(member, &path.member(&member.name), problems)?;
+            is_name(member, path, problems).then_some(output)
+        })
+        .collect()
+}
+
+/// A mapping says more than the value; anything else is the value.
+fn output(member: &Member, path: &Path<'_>, problems: &mut Problems) -> Option<Output> {
+    const MEMBERS: [&str; 3] = ["value", "sensitive", "description"];
+    let Member { name, place, value } = member;
+    if !matches!(value.value, Value::Map(_)) {
+        return Some(Output {
+            name: name.clone(),
+            value: Expression::read(value, path, problems),
+            sensitive: false,
+        });
+    }
+    let fields = Fields::of(value, &MEMBERS, path, problems)?;
+    fields.prose("description", problems);
+    let sensitive = fields.flag("sensitive", problems);
+    let Some(value) = fields.get("value") else {
+        let problem = Problem::at(*place, path, "it has no `value`");
+        problems.add(problem.with_hint("a mapping as an output is written `{ value: { … } }`"));
+        return None;
+    };
+    Some(Output {
+        name: name.clone(),
+        value: Expression::read(value, &path.member("value"), problems),
+        sensitive,
+    })
+}
+
+/// The outputs of the stack. One that nobody knows yet stays as it was.
+pub(super) fn made(
+    name: &str,
+    declared: &[Output],
+    scope: &Scope<'_>,
+    before: &StackOutputs,
+) -> Result<StackOutputs, ProgramError> {
+    let mut made = StackOutputs::default();
+    let mut problems = Problems::default();
+    for output in declared {
+        let evaluated = output.value.evaluate(scope, &mut problems);
+        let Some(json) = evaluated.json else {
+            keep(&output.name, before, &mut made);
+            continue;
+        };
+        if problems.is_empty() {
+            // What was put together of values that are in a state may only be too deep for one.
+            match Json::parse(&json) {
+                Ok(json) => drop(made.values.insert(output.name.clone(), json)),
+                Err(error) => problems.add(output.value.problem(error.to_string())),
+            }
+        }
+        let first = token(&output.name);
+        if output.sensitive || evaluated.secret.iter().any(String::is_empty) {
+            made.sensitive.push(output.name.clone());
+        } else {
+            let below = evaluated.secret.iter();
+            made.sensitive
+                .extend(below.map(|pointer| format!("/{first}{pointer}")));
+        }
+    }
+    problems.none_in(name, made)
+}
+
+fn keep(name: &str, before: &StackOutputs, made: &mut StackOutputs) {
+    if let Some(value) = before.values.get(name) {
+        made.values.insert(name.to_owned(), value.clone());
+        let marks = before.sensitive.iter().filter(|mark| top_level(mark) == name);
+        made.sensitive.extend(marks.cloned());
+    }
+}

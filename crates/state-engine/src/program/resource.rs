@@ -1,0 +1,95 @@
+//! A resource of a program: what is read of it.
+
+use super::expression::Expression;
+use super::fields::{Fields, is_name, members, optional_members};
+use super::node::{Member, Node, Path, Place};
+use super::options::{Naming, Options};
+use super::problem::{Problem, Problems};
+use super::template::CONFIG;
+use crate::goal::{Goal, GoalOptions};
+use state_core::Address;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What a program wants of one resource.
+pub(super) struct Resource {
+    /// Where its name stands.
+    pub(super) place: Place,
+    pub(super) kind_place: Place,
+    /// All but its inputs.
+    pub(super) goal: Goal,
+    pub(super) inputs: Vec<(String, Expression)>,
+    /// The other resources that its options name.
+    pub(super) named: Vec<Naming>,
+}
+
+/// Reads `resources`.
+pub(super) fn resources(node: &Node, path: &Path<'_>, problems: &mut Problems) -> Vec<Resource> {
+    let members = members(node, path, problems).unwrap_or_default().iter();
+    members
+        .filter_map(|member| resource(member, path, problems))
+        .collect()
+}
+
+fn resource(member: &Member, path: &Path<'_>, problems: &mut Problems) -> Option<Resource> {
+    const MEMBERS: [&str; 3] = ["kind", "inputs", "options"];
+    let has_name = is_name(member, path, problems);
+    let path = path.member(&member.name);
+    if member.name == CONFIG {
+        let reason = "no resource is called `config`: references to settings begin so";
+        problems.add(Problem::at(member.place, &path, reason).with_hint("give it another name"));
+    }
+    let fields = Fields::of(&member.value, &MEMBERS, &path, problems)?;
+    if fields.get("kind").is_none() {
+        let problem = Problem::at(member.place, &path, "it has no `kind`");
+        problems.add(problem.with_hint("say what it is, such as `kind: file`"));
+    }
+    let kind = fields.text("kind", problems);
+    let inputs = inputs(&fields, &path.member("inputs"), problems);
+    let names: BTreeSet<&str> = inputs.iter().map(|(name, _)| name.as_str()).collect();
+    let options = Options::read(fields.get("options"), &names, &path.member("options"), problems);
+    // A name that is right is an address.
+    let address = has_name
+        .then(|| Address::new(member.name.as_str()).ok())
+        .flatten()?;
+    let kind = kind?;
+    let mut goal = Goal::new(address, kind.text);
+    goal.sensitive_inputs = options.sensitive_inputs;
+    goal.sensitive_outputs = options.sensitive_outputs;
+    goal.options = GoalOptions {
+        property_dependencies: property_dependencies(&inputs),
+        ..options.goal
+    };
+    Some(Resource {
+        place: member.place,
+        kind_place: kind.place,
+        goal,
+        inputs,
+        named: options.named,
+    })
+}
+
+fn inputs(fields: &Fields<'_, '_>, path: &Path<'_>, problems: &mut Problems) -> Vec<(String, Expression)> {
+    let members = optional_members(fields.get("inputs"), path, problems);
+    for member in members.iter().filter(|member| member.name.starts_with('/')) {
+        // Marks of secrets tell names from pointers by it.
+        let reason = "the name of an input doesn't begin with `/`";
+        problems.add(Problem::at(member.place, &path.member(&member.name), reason));
+    }
+    Expression::members(members, path, problems)
+}
+
+/// Which resources each input refers to.
+fn property_dependencies(inputs: &[(String, Expression)]) -> BTreeMap<String, Vec<Address>> {
+    let mut dependencies = BTreeMap::new();
+    for (name, input) in inputs {
+        let references = input.references().into_iter();
+        let named = references.filter_map(|(_, reference)| reference.resource.as_deref());
+        let mut addresses: Vec<Address> = named.filter_map(|name| Address::new(name).ok()).collect();
+        addresses.sort();
+        addresses.dedup();
+        if !addresses.is_empty() {
+            dependencies.insert(name.clone(), addresses);
+        }
+    }
+    dependencies
+}

@@ -1,0 +1,73 @@
+//! Which parts of a value are secret because those are that it was made of.
+
+use state_core::json::Json;
+use state_core::sensitive::{SecretStrings, covered_pointers};
+use std::borrow::Cow;
+
+/// The top-level name that a mark is about: the name itself, or the first of a JSON pointer.
+pub(super) fn top_level(mark: &str) -> String {
+    match mark.strip_prefix('/') {
+        Some(pointer) => {
+            let first = pointer.split('/').next().unwrap_or_default();
+            first.replace("~1", "/").replace("~0", "~")
+        }
+        None => mark.to_owned(),
+    }
+}
+
+/// A name as a step of a JSON pointer.
+pub(super) fn token(name: &str) -> Cow<'_, str> {
+    match name.contains(['~', '/']) {
+        true => name.replace('~', "~0").replace('/', "~1").into(),
+        false => name.into(),
+    }
+}
+
+/// The pointers to what is secret below one place of an object, counted from there; the empty one says that all of it is.
+pub(super) fn below(object: &Json, marks: &[String], also: &SecretStrings, place: &str) -> Vec<String> {
+    if marks.is_empty() {
+        return Vec::new();
+    }
+    let covered = covered_pointers(object, marks, also);
+    let below = covered.iter().filter_map(|secret| {
+        if leads_to(place, secret) {
+            return Some(String::new());
+        }
+        leads_to(secret, place).then(|| secret[place.len()..].to_owned())
+    });
+    below.collect()
+}
+
+/// Whether a pointer is another one, or goes on from it.
+fn leads_to(pointer: &str, before: &str) -> bool {
+    pointer
+        .strip_prefix(before)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{below, top_level};
+    use state_core::Json;
+    use state_core::sensitive::SecretStrings;
+
+    #[test]
+    fn what_is_secret_below_a_place_is_told_from_there() {
+        let object = Json::parse(r#"{"a":{"b":"x","b2":"y"},"c":["z"]}"#).unwrap();
+        let also = SecretStrings::default();
+        let secret = |mark: &str, place: &str| below(&object, &[mark.to_owned()], &also, place);
+        assert_eq!(secret("/a/b", "/a"), ["/b"]);
+        assert_eq!(secret("/a/b", "/a/b"), [""]);
+        assert_eq!(secret("a", "/a/b"), [""]);
+        assert_eq!(secret("/a/b", "/a/b2"), [""; 0]);
+        assert_eq!(secret("c", "/a"), [""; 0]);
+        assert_eq!(secret("/c/0", "/c"), ["/0"]);
+    }
+
+    #[test]
+    fn a_mark_is_about_one_top_level_name() {
+        assert_eq!(top_level("content"), "content");
+        assert_eq!(top_level("/content/a"), "content");
+        assert_eq!(top_level("/a~1b~0c/d"), "a/b~c");
+    }
+}

@@ -1,0 +1,350 @@
+//! What is said of documents that are wrong, each problem with its place.
+
+mod readers;
+mod settings;
+
+use super::{Program, ProgramError};
+use crate::provider::{
+    CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider, ReadRequest,
+    UpdateRequest,
+};
+use crate::registry::Registry;
+use std::sync::Arc;
+
+fn parse(text: &str) -> Result<Program, ProgramError> {
+    Program::parse("p", text.as_bytes())
+}
+
+/// The lines that are said of a document.
+fn said(text: &str) -> Vec<String> {
+    match parse(text) {
+        Ok(_) => Vec::new(),
+        Err(error) => error.to_string().lines().map(str::to_owned).collect(),
+    }
+}
+
+/// Documents, each with the beginnings of all lines that are said of it.
+fn all_say<const N: usize>(cases: [(&str, &[&str]); N]) {
+    for (text, expected) in cases {
+        let said = said(text);
+        let fits = said.len() == expected.len()
+            && said
+                .iter()
+                .zip(expected)
+                .all(|(said, begins)| said.starts_with(begins));
+        assert!(
+            fits,
+            "{text:?} says\n{}\nnot\n{}",
+            said.join("\n"),
+            expected.join("\n")
+        );
+    }
+}
+
+#[test]
+fn bad_yaml_is_refused_with_line_and_column() {
+    all_say([
+        ("", &["p:1:1: the document is empty"]),
+        ("# nothing\n", &["p:1:1: the document is empty"]),
+        ("resources: [", &["p:2:1: it can't be read: "]),
+        (
+            "resources:\n  a: b: c\n",
+            &["p:2:7: it can't be read: mapping values are not allowed"],
+        ),
+        ("resources:\n\ta: 1\n", &["p:2:2: it can't be read: tabs"]),
+        ("resources: 'a\n", &["p:1:12: it can't be read: "]),
+        (
+            "resources: {}\n---\nresources: {}\n",
+            &["p:2:1: a second document begins here"],
+        ),
+        (
+            "{\"resources\": {},\n\"name\": \"a\" \"b\"}",
+            &["p:2:13: it can't be read: "],
+        ),
+        ("- a\n", &["p:1:1: it must be a mapping, not a list"]),
+        (
+            "resources: {}\nname: \"a\u{1}b\"\n",
+            &["p:2:9: a control character (U+0001) stands here"],
+        ),
+        (
+            "resources: {}\nname: \u{0}\n",
+            &["p:2:7: a control character (U+0000) stands here"],
+        ),
+    ]);
+    let latin = Program::parse("p", b"resources: {}\nname: caf\xe9\n").unwrap_err();
+    assert_eq!(
+        latin.to_string(),
+        "p:2:10: this isn't UTF-8; save the document as UTF-8"
+    );
+    let marked = Program::parse("p", "\u{feff}nam: x\nresources: {}".as_bytes()).unwrap_err();
+    assert_eq!(
+        (marked.problems[0].line, marked.problems[0].column),
+        (1, 1),
+        "{marked}"
+    );
+}
+
+#[test]
+fn what_could_grow_or_mean_something_else_is_refused_by_name() {
+    all_say([
+        (
+            "resources: &all {}\n",
+            &["p:1:12: anchors and aliases aren't read"],
+        ),
+        (
+            "resources:\n  a: &x {kind: f}\n  b: *x\n",
+            &["p:2:6: anchors and aliases aren't read"],
+        ),
+        ("<<: {}\n", &["p:1:1: merge keys aren't read"]),
+        ("resources: !secret {}\n", &["p:1:12: this tag isn't known here"]),
+        (
+            "resources: {}\nname: !secret x\n",
+            &["p:2:7: this tag isn't known here"],
+        ),
+        ("resources: {}\nname: !!int x\n", &["p:2:7: this is no `!!int`"]),
+        (
+            "resources: {}\nname: .nan\n",
+            &["p:2:7: numbers that aren't finite"],
+        ),
+        ("? [a]\n: b\n", &["p:1:3: a key is a scalar"]),
+    ]);
+    let deep = |levels| {
+        said(&format!(
+            "resources: {}{}\n",
+            "[".repeat(levels),
+            "]".repeat(levels)
+        ))
+    };
+    assert_eq!(deep(64), ["p:1:75: it is nested deeper than 64 levels"]);
+    assert_eq!(deep(100_000).len(), 1);
+    let long = format!("resources: {{}}\n#{}", "x".repeat(16 << 20));
+    assert_eq!(said(&long), ["p:1:1: it is longer than 16 MiB"]);
+    let many = format!("resources: [{}]\n", "1,".repeat(1_000_001));
+    assert!(
+        said(&many)[0].ends_with("it has more than 1000000 values"),
+        "{:?}",
+        said(&many)
+    );
+}
+
+#[test]
+fn tags_of_the_core_schema_are_read() {
+    assert_eq!(
+        said("resources: !!map {}\nname: !!str 5\ndescription: ! 5\n"),
+        [""; 0]
+    );
+    assert_eq!(said("%YAML 1.2\n---\nresources: {}\n...\n"), [""; 0]);
+}
+
+#[test]
+fn names_that_stand_twice_are_told_with_both_places() {
+    all_say([
+        (
+            "resources:\n  a: {kind: f}\n  a: {kind: f}\n",
+            &["p:3:3: resources.a: it stands here twice: first at line 2, column 3"],
+        ),
+        (
+            "{\"resources\": {\"a\": {\"kind\": \"f\"},\n  \"a\": {\"kind\": \"f\"}}}",
+            &["p:2:3: resources.a: it stands here twice: first at line 1, column 16"],
+        ),
+        (
+            "resources:\n  a: {kind: f, inputs: {x: [{y: 1, y: 2}]}}\n",
+            &["p:2:36: resources.a.inputs.x[0].y: it stands here twice: first at line 2, column 30"],
+        ),
+    ]);
+}
+
+#[test]
+fn every_member_that_nobody_knows_or_that_has_another_type_is_told() {
+    let text = "\
+resource:
+  a: {kind: f}
+resources:
+  config: {kind: f}
+  b:
+    kind: 1
+    input: {}
+    options:
+      protect: yes
+      depends_on: b
+      timeout: 5 lightyears
+      import: x
+      read: y
+      sensitive_inputs: [contnet]
+    inputs: {content: x}
+  c d: {kind: f}
+  e: {inputs: [1]}
+outputs:
+  x: {valeu: 1}
+";
+    all_say([(
+        text,
+        &[
+            "p:1:1: resource: a program has no such member; did you mean `resources`?",
+            "p:4:3: resources.config: no resource is called `config`",
+            "p:6:11: resources.b.kind: it must be a string, not a number",
+            "p:7:5: resources.b.input: there is no such member; did you mean `inputs`?",
+            "p:9:16: resources.b.options.protect: it must be `true` or `false`, not a string",
+            "p:10:19: resources.b.options.depends_on: it must be a list of strings, not a string",
+            "p:11:16: resources.b.options.timeout: it isn't a duration",
+            "p:13:13: resources.b.options.read: it can't be imported and read at once",
+            "p:14:26: resources.b.options.sensitive_inputs[0]: there is no input `contnet`; did you mean `content`?",
+            "p:16:3: resources[\"c d\"]: a name is 1 to 200 characters",
+            "p:17:3: resources.e: it has no `kind`",
+            "p:17:15: resources.e.inputs: it must be a mapping, not a list",
+            "p:19:3: outputs.x: it has no `value`",
+            "p:19:7: outputs.x.valeu: there is no such member; did you mean `value`?",
+        ],
+    )]);
+    // A document that was cut short doesn't mean that nothing is wanted.
+    all_say([
+        ("name: x\n", &["p:1:1: it has no `resources`"]),
+        (
+            "resources:\n",
+            &["p:1:10: resources: it must be a mapping, not nothing"],
+        ),
+    ]);
+}
+
+#[test]
+fn references_to_nothing_are_told_where_they_stand() {
+    let text = "\
+config:
+  directory: {}
+resources:
+  page:
+    kind: f
+    inputs:
+      x: \"é ${pages.id} ${page} $${this.is.text} ${config.directroy}\"
+      y: |
+        text
+        and ${config.directory} more ${nobody.at.all[0]}
+      z: ${config.directory
+      u: ['${a[1]}', \"${a.b[x]}\", \"${.a}\", \"${a.b}c}\"]
+      \"${config.directory}\": 1
+    options: {depends_on: [page2, nobody], import: \"${config.directory}\"}
+outputs:
+  o: ${pag.x}
+";
+    all_say([(
+        text,
+        &[
+            "p:7:13: resources.page.inputs.x: there is no resource `pages`; did you mean `page`?",
+            "p:7:25: resources.page.inputs.x: `page` alone is no value: say which output, as in `${page.id}`",
+            "p:7:50: resources.page.inputs.x: `${config.directroy}` leads nowhere: there is no setting `directroy` under \
+             `config`; did you mean `directory`?",
+            "p:10:38: resources.page.inputs.y: there is no resource `nobody`; there are: page",
+            "p:11:10: resources.page.inputs.z: the reference to `config` isn't closed with a `}`",
+            "p:12:12: resources.page.inputs.u[0]: `a` alone is no value",
+            "p:12:23: resources.page.inputs.u[1]: between `[` and `]` stands a number, or a key in double quotes",
+            "p:12:36: resources.page.inputs.u[2]: a reference begins with the name of a resource, or with `config`",
+            "p:12:45: resources.page.inputs.u[3]: there is no resource `a`",
+            "p:13:7: resources.page.inputs[\"${config.directory}\"]: a name is taken as it is",
+            "p:14:28: resources.page.options.depends_on[0]: there is no resource `page2`; did you mean `page`?",
+            "p:14:35: resources.page.options.depends_on[1]: there is no resource `nobody`",
+            "p:14:53: resources.page.options.import: this is taken as it is",
+            "p:16:6: outputs.o: there is no resource `pag`; did you mean `page`?",
+        ],
+    )]);
+}
+
+#[test]
+fn places_are_right_whatever_ends_the_lines_and_in_json() {
+    for end in ["\n", "\r\n", "\r"] {
+        let lines = [
+            "resources:",
+            "  é:",
+            "  a:",
+            "    kind: f",
+            "    inputs:",
+            "      x: >-",
+            "        ü",
+            "        ${b.c}",
+        ];
+        let said = said(&lines.join(end));
+        assert_eq!(
+            said[0],
+            "p:2:3: resources[\"é\"]: a name is 1 to 200 characters of A-Z, a-z, 0-9, `_` and `-`"
+        );
+        assert!(
+            said.last()
+                .unwrap()
+                .starts_with("p:8:9: resources.a.inputs.x: there is no resource `b`"),
+            "{said:?}"
+        );
+    }
+    let json = "{\"resources\": {\"ab\": {\"kind\": \"f\",\r\n\t\"inputs\": {\"x\": [1, \"\\u00e9 é\\n ${bc.d}\"]}}}}";
+    assert_eq!(
+        said(json),
+        ["p:2:34: resources.ab.inputs.x[1]: there is no resource `bc`; there are: ab"]
+    );
+}
+
+#[test]
+fn circles_are_named_whole_with_the_place_of_every_step() {
+    let text = "\
+resources:
+  a: {kind: f, inputs: {x: \"${b.x}\"}}
+  b: {kind: f, options: {depends_on: [c]}}
+  c: {kind: f, options: {parent: a}}
+  d: {kind: f, inputs: {l: [1, \"a ${d.id}\"]}}
+  e: {kind: f, options: {replace_with: [a]}}
+";
+    let hint = "take one of these away";
+    assert_eq!(
+        said(text),
+        [
+            format!(
+                "p:2:3: resources.a: resources need each other in a circle: a needs b (line 2, column 29), b needs c \
+                 (line 3, column 39), c needs a (line 4, column 34); {hint}"
+            ),
+            format!(
+                "p:5:3: resources.d: resources need each other in a circle: d needs d (line 5, column 35); {hint}"
+            ),
+        ]
+    );
+}
+
+/// Takes part in a registry and is never called.
+#[derive(Debug)]
+struct Idle;
+
+#[async_trait::async_trait]
+impl Provider for Idle {
+    async fn diff(&self, _: DiffRequest) -> Result<Diff, Failure> {
+        Ok(Diff::none())
+    }
+
+    async fn create(&self, _: CreateRequest) -> Result<Object, Failure> {
+        Err(Failure::not_done("never"))
+    }
+
+    async fn read(&self, _: ReadRequest) -> Result<Found, Failure> {
+        Ok(Found::CannotTell)
+    }
+
+    async fn update(&self, _: UpdateRequest) -> Result<Object, Failure> {
+        Err(Failure::not_done("never"))
+    }
+
+    async fn delete(&self, _: DeleteRequest) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+#[test]
+fn kinds_that_nobody_is_in_charge_of_are_told_with_the_nearest() {
+    let program = parse("resources:\n  a: {kind: flie}\n  b: {kind: file}\n  c:\n    kind: cloud\n").unwrap();
+    let mut registry = Registry::new();
+    assert_eq!(program.check(&registry).unwrap_err().problems.len(), 3);
+    registry.register("file", Arc::new(Idle));
+    let error = program.check(&registry).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "p:2:13: resources.a.kind: nobody is in charge of the kind `flie`; did you mean `file`?\n\
+         p:5:11: resources.c.kind: nobody is in charge of the kind `cloud`; there are: file"
+    );
+    registry.register("flie", Arc::new(Idle));
+    registry.register("cloud", Arc::new(Idle));
+    program.check(&registry).unwrap();
+}

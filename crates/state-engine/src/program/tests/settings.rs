@@ -1,0 +1,238 @@
+//! Settings: what is given, what is missing, what is sealed.
+
+use super::{parse, said};
+use crate::program::{Configured, ProgramError, SettingType};
+use state_core::{Crypter, Error};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
+
+/// What a future gives that never waits.
+pub(super) fn now<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(value) => value,
+        Poll::Pending => panic!("it waits"),
+    }
+}
+
+/// Seals by turning round, and keeps to the context.
+#[derive(Debug)]
+struct Backwards;
+
+impl Crypter for Backwards {
+    fn encrypt(&self, context: &str, plaintext: &[u8]) -> Result<String, Error> {
+        let text = std::str::from_utf8(plaintext).unwrap();
+        Ok(format!("{context}:{}", text.chars().rev().collect::<String>()))
+    }
+
+    fn decrypt(&self, context: &str, ciphertext: &str) -> Result<Vec<u8>, Error> {
+        match ciphertext.split_once(':') {
+            Some((of, text)) if of == context => Ok(text.chars().rev().collect::<String>().into_bytes()),
+            _ => Err(Error::invalid("the value", "it belongs to another context")),
+        }
+    }
+}
+
+fn configured(
+    text: &str,
+    given: &[(&str, &str)],
+    crypter: Option<&dyn Crypter>,
+) -> Result<Configured, ProgramError> {
+    let given = given
+        .iter()
+        .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    now(parse(text).unwrap().configure(given.collect(), crypter))
+}
+
+/// Names and JSON of all settings; a star behind those of secrets.
+fn values(configured: &Configured) -> BTreeMap<String, String> {
+    let values = configured.settings.iter().map(|(name, value)| {
+        let star = if value.secret { "*" } else { "" };
+        (name.clone(), format!("{}{star}", value.json.as_str()))
+    });
+    values.collect()
+}
+
+fn lines(result: Result<Configured, ProgramError>) -> Vec<String> {
+    let error = result.expect_err("it is refused");
+    error.to_string().lines().map(str::to_owned).collect()
+}
+
+const SETTINGS: &str = "\
+config:
+  dir: { default: ./site, description: where the files go }
+  count: { type: number }
+  on: { type: boolean, default: true }
+  any: { type: any, default: { b: [1], a: ~ } }
+  token: { secret: true }
+  salt: { sealed: 'salt:3retnuh' }
+  port: { type: number, secret: true, sealed: 'port: 0808 ' }
+resources: {}
+";
+
+#[test]
+fn settings_are_declared_with_what_help_has_to_say_of_them() {
+    let program = parse(SETTINGS).unwrap();
+    let declared = program.declared().map(|setting| {
+        let described = setting.description.as_deref().unwrap_or_default();
+        format!(
+            "{} {} {} {} {described}",
+            setting.name, setting.kind, setting.secret, setting.required
+        )
+    });
+    assert_eq!(
+        declared.collect::<Vec<_>>(),
+        [
+            "dir string false false where the files go",
+            "count number false true ",
+            "on boolean false false ",
+            "any any false false ",
+            "token string true true ",
+            "salt string true false ",
+            "port number true false ",
+        ]
+    );
+    assert_eq!(
+        SettingType::ALL.map(SettingType::as_str),
+        ["string", "number", "boolean", "any"]
+    );
+}
+
+#[test]
+fn what_is_given_counts_before_what_is_sealed_and_before_defaults() {
+    let given = [("count", "1.50"), ("token", "x: y"), ("salt", "mine")];
+    let configured = configured(SETTINGS, &given, Some(&Backwards)).unwrap();
+    let expected = [
+        ("any", r#"{"a":null,"b":[1]}"#),
+        ("count", "1.50"),
+        ("dir", r#""./site""#),
+        ("on", "true"),
+        ("port", "8080*"),
+        ("salt", r#""mine"*"#),
+        ("token", r#""x: y"*"#),
+    ];
+    let expected = expected.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    assert_eq!(values(&configured), BTreeMap::from(expected));
+    let shown = format!("{configured:?}");
+    assert!(
+        !shown.contains("x: y") && !shown.contains("mine") && !shown.contains("8080"),
+        "{shown}"
+    );
+}
+
+#[test]
+fn anything_is_read_as_yaml_or_json() {
+    let text = "config: {a: {type: any}}\nresources: {}\n";
+    for (given, json) in [
+        ("[1, {b: yes}]", r#"[1,{"b":"yes"}]"#),
+        (r#"{"b": "\ud83d\ude00"}"#, r#"{"b":"😀"}"#),
+        ("~", "null"),
+    ] {
+        let configured = configured(text, &[("a", given)], None).unwrap();
+        assert_eq!(values(&configured)["a"], json);
+    }
+    for wrong in ["[", "{a: 1, a: 2}", "a: b: c", "*x", ""] {
+        assert_eq!(
+            lines(configured(text, &[("a", wrong)], None)),
+            ["p:1:10: config.a: the value that was given can't be read as YAML or JSON"]
+        );
+    }
+}
+
+#[test]
+fn all_that_is_missing_unknown_or_of_another_type_is_told_at_once_and_no_value_is_quoted() {
+    let given = [("count", "many"), ("on", "yes"), ("dri", "x"), ("sealed", "x")];
+    let said = lines(configured(SETTINGS, &given, None));
+    assert_eq!(
+        said,
+        [
+            "p: config.dri: it was given, and the program has no such setting; did you mean `dir`?",
+            "p: config.sealed: it was given, and the program has no such setting; there are: dir, count, on, any, token, \
+             salt, port",
+            "p:3:3: config.count: the value that was given isn't of type number",
+            "p:4:3: config.on: the value that was given isn't of type boolean",
+            "p:6:3: config.token: it has no value (type string); give it by `--config token=VALUE`",
+            "p:7:19: config.salt: there is no key at hand that opens it; give it by `--config salt=VALUE`, or use an \
+             identity of the stack's recipients",
+            "p:8:47: config.port: there is no key at hand that opens it; give it by `--config port=VALUE`, or use an \
+             identity of the stack's recipients",
+        ]
+    );
+}
+
+#[test]
+fn a_sealed_value_opens_under_its_own_name_only() {
+    let text = "config:\n  a: {sealed: 'b:x'}\n  c: {type: number, sealed: 'c:terces'}\nresources: {}\n";
+    assert_eq!(
+        lines(configured(text, &[], Some(&Backwards))),
+        [
+            "p:2:15: config.a: it doesn't open: the value: it belongs to another context; seal it again: `statectl secret \
+             encrypt a`, for this stack",
+            "p:3:29: config.c: what is sealed isn't of type number",
+        ]
+    );
+}
+
+#[test]
+fn a_setting_that_contradicts_itself_is_refused() {
+    let text = "\
+config:
+  a: {type: strin, default: 5}
+  b: {default: 5}
+  c: {secret: true, default: x}
+  d: {type: number, default: '5'}
+  f: {sealed: x, default: y}
+  g: {sealed: x, secret: false}
+  h: text
+  i: {type: any, default: {x: 1, x: 2}}
+resources: {}
+";
+    let said = said(text);
+    let begins = [
+        "p:2:13: config.a.type: there is no type `strin`; did you mean `string`?",
+        "p:2:29: config.a.default: it must be of type string, not a number",
+        "p:3:16: config.b.default: it must be of type string, not a number",
+        "p:4:30: config.c.default: a secret doesn't stand in a document in the open; leave it out, or write what \
+         `statectl secret encrypt c` prints as `sealed`",
+        "p:5:30: config.d.default: it must be of type number, not a string",
+        "p:6:27: config.f.default: it has a sealed value already",
+        "p:7:15: config.g.sealed: what is sealed is secret",
+        "p:8:6: config.h: it must be a mapping, not a string",
+        "p:9:34: config.i.default.x: it stands here twice",
+    ];
+    for (at, begins) in begins.iter().enumerate() {
+        assert!(
+            said.iter().any(|line| line.starts_with(begins)),
+            "{at}: {said:#?}"
+        );
+    }
+}
+
+#[test]
+fn what_only_values_show_to_be_wrong_is_told_before_anything_is_done() {
+    let text = "\
+config: {many: {type: any, default: {a: [1]}}}
+resources:
+  a:
+    kind: f
+    inputs:
+      x: ${config.many.a[0]}
+      y: ${config.many.a[1]}
+      z: number ${config.many.a[0]}, list ${config.many.a}
+outputs:
+  o: ${config.many.b}
+";
+    let error = configured(text, &[], None).unwrap().into_source().unwrap_err();
+    let said: Vec<String> = error.to_string().lines().map(str::to_owned).collect();
+    assert_eq!(
+        said,
+        [
+            "p:7:10: resources.a.inputs.y: `${config.many.a[1]}` leads nowhere: `[1]` isn't there, in a value of type array",
+            "p:8:43: resources.a.inputs.z: `${config.many.a}` is of type array, which can't be joined to a text; only \
+             strings, numbers and booleans can; alone in its string it is taken as it is",
+            "p:10:6: outputs.o: `${config.many.b}` leads nowhere: `.b` isn't there, in a value of type object",
+        ]
+    );
+}

@@ -1,0 +1,204 @@
+//! The built-in providers at work: real files, real folders, real processes.
+
+mod commands;
+mod directories;
+mod files;
+mod processes;
+mod randoms;
+
+use state_core::head::Policy;
+use state_core::{Address, EntryKey, LogLevel, MemoryBackend, Properties, SharedEntry, StackName};
+use state_engine::builtin::registry;
+use state_engine::{Declared, Event, Goal, Interrupt, ListSource, Operation, Report, Run, StepOp};
+use state_engine::{Engine, state_core};
+use state_manager::{Actor, Environment, Stack, Stacks};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use tempfile::TempDir;
+
+/// A folder to work in, and a stack that remembers.
+struct Bench {
+    folder: TempDir,
+    engine: Engine,
+    stack: Stack,
+    name: StackName,
+    environment: Environment,
+    /// All that was told, as text.
+    told: Arc<Mutex<Vec<String>>>,
+}
+
+fn goal(name: &str, kind: &str, inputs: &str) -> Goal {
+    let mut goal = Goal::new(address(name), kind);
+    goal.inputs = Properties::new(state_core::Json::parse(inputs).unwrap()).unwrap();
+    goal
+}
+
+/// Commands for a shell, as pairs of an input and its value in JSON.
+fn shell(inputs: &[(&str, &str)]) -> Goal {
+    let members = inputs.iter().map(|(name, text)| {
+        let text = state_core::Json::from_string(text);
+        format!(r#","{name}":{}"#, text.as_str())
+    });
+    let members: String = members.collect();
+    goal("job", "command", &format!(r#"{{"shell":true{members}}}"#))
+}
+
+fn address(name: &str) -> Address {
+    name.parse().unwrap()
+}
+
+fn after(mut goal: Goal, needs: &str) -> Goal {
+    goal.options.depends_on.push(address(needs));
+    goal
+}
+
+impl Bench {
+    async fn new() -> Self {
+        let environment = Environment::system(Actor::default());
+        let stacks = Stacks::new(Arc::new(MemoryBackend::default()), environment.clone());
+        let name: StackName = "shop/production".parse().unwrap();
+        let stack = stacks.new_stack_with(&name, Policy::Plaintext).await.unwrap();
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            engine: Engine::new(stacks, environment.clone()),
+            stack,
+            name,
+            environment,
+            told: Arc::default(),
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The path as ids and outputs have it.
+    fn id(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    fn put(&self, name: &str, content: impl AsRef<[u8]>) {
+        std::fs::write(self.path(name), content).unwrap();
+    }
+
+    fn text(&self, name: &str) -> String {
+        std::fs::read_to_string(self.path(name)).unwrap()
+    }
+
+    /// Names of what is in the folder.
+    fn names(&self) -> Vec<String> {
+        names(self.folder.path())
+    }
+
+    fn usual(&self) -> Run {
+        let mut run = Run::new(registry(&self.environment, self.folder.path()));
+        let told = Arc::clone(&self.told);
+        run.observer = Arc::new(move |event: &Event| {
+            let text = match event {
+                Event::Said(line) => format!("{}: {}", line.level, line.message),
+                event => format!("{event:?}"),
+            };
+            told.lock().unwrap().push(text);
+        });
+        run
+    }
+
+    async fn run(&self, operation: Operation, run: Run) -> Report {
+        self.engine.run(&self.name, operation, run).await.unwrap()
+    }
+
+    async fn up(&self, goals: &[Goal]) -> Report {
+        self.run(update(goals), self.usual()).await
+    }
+
+    /// It must go well.
+    async fn done(&self, goals: &[Goal]) -> Report {
+        let report = self.up(goals).await;
+        assert!(report.succeeded(), "{report:?}");
+        report
+    }
+
+    async fn preview(&self, goals: &[Goal]) -> Report {
+        let mut run = self.usual();
+        run.options.preview = true;
+        self.run(update(goals), run).await
+    }
+
+    async fn refresh(&self) -> Report {
+        self.run(Operation::Refresh, self.usual()).await
+    }
+
+    async fn destroy(&self) -> Report {
+        self.run(Operation::Destroy, self.usual()).await
+    }
+
+    /// A run that is left as soon as this is so.
+    async fn leave_when(&self, goals: &[Goal], is_so: impl Fn() -> bool) -> Report {
+        let run = self.usual();
+        let interrupt: Interrupt = run.interrupt.clone();
+        let leave = async {
+            while !is_so() {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            interrupt.request();
+            interrupt.request();
+        };
+        let (report, ()) = tokio::join!(self.run(update(goals), run), leave);
+        report
+    }
+
+    async fn entry(&self, name: &str) -> Option<SharedEntry> {
+        let key = EntryKey::live(address(name));
+        self.stack.tip().await.unwrap().state.entry(&key).cloned()
+    }
+
+    /// An output that is on record, as JSON.
+    async fn output(&self, name: &str, output: &str) -> Option<String> {
+        let entry = self.entry(name).await?;
+        let outputs = entry.outputs.clone()?;
+        outputs.get(output).map(|value| value.text().to_owned())
+    }
+
+    fn told(&self) -> Vec<String> {
+        self.told.lock().unwrap().clone()
+    }
+
+    fn said(&self, level: LogLevel, what: &str) -> bool {
+        let level = format!("{level}: ");
+        self.told()
+            .iter()
+            .any(|line| line.starts_with(&level) && line.contains(what))
+    }
+}
+
+fn update(goals: &[Goal]) -> Operation {
+    let declared = goals.iter().cloned().map(Declared::known).collect();
+    Operation::Update(Box::new(ListSource::new(declared).unwrap()))
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<String> = entries
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// The steps that changed something.
+fn ops(report: &Report) -> Vec<StepOp> {
+    report
+        .steps
+        .iter()
+        .filter(|step| step.is_change())
+        .map(|step| step.op)
+        .collect()
+}
+
+/// Why steps failed, and that nothing is pending for that.
+fn refusals(report: &Report) -> String {
+    assert!(!report.succeeded(), "{report:?}");
+    assert!(report.pending.is_empty(), "{report:?}");
+    let reasons = report.failures.iter().flat_map(|failure| failure.reasons.clone());
+    reasons.collect::<Vec<String>>().join("\n")
+}

@@ -1,0 +1,255 @@
+//! Commands: what they are given, what they say, and what becomes of those that fail.
+
+use super::{Bench, goal, ops, refusals, shell};
+use state_engine::StepOp;
+
+#[tokio::test]
+async fn commands_make_look_at_change_and_delete() {
+    let bench = Bench::new().await;
+    let with = |size: &str| {
+        shell(&[
+            (
+                "create",
+                r#"echo "$STATE_OP $STATE_MUTATION" >> log; echo '{"id":"i-1","size":1}'"#,
+            ),
+            ("read", r#"echo "$STATE_OP $STATE_ID" >> log; cat there.json"#),
+            (
+                "update",
+                r#"echo "$STATE_OP $STATE_ID $STATE_OUTPUTS $SIZE" >> log; echo '{"size":2}'"#,
+            ),
+            ("delete", r#"echo "$STATE_OP $STATE_ID $STATE_OUTPUTS" >> log"#),
+            ("stdin", size),
+        ])
+    };
+    bench.done(&[with("a")]).await;
+    let entry = bench.entry("job").await.unwrap();
+    assert_eq!(entry.id.as_deref(), Some("i-1"));
+    assert_eq!(
+        entry.outputs.as_ref().unwrap().json().as_str(),
+        r#"{"id":"i-1","size":1}"#
+    );
+    assert!(!bench.done(&[with("a")]).await.has_changes());
+    assert_eq!(ops(&bench.done(&[with("b")]).await), [StepOp::Update]);
+    assert_eq!(bench.output("job", "size").await.unwrap(), "2");
+    assert_eq!(bench.entry("job").await.unwrap().id.as_deref(), Some("i-1"));
+    bench.put("there.json", r#"{"size":3}"#);
+    assert!(bench.refresh().await.succeeded());
+    assert_eq!(bench.output("job", "size").await.unwrap(), "3");
+    assert!(bench.destroy().await.succeeded());
+    let log = bench.text("log");
+    let lines: Vec<&str> = log.lines().collect();
+    assert!(lines[0].starts_with("create ") && lines[0].len() > 30, "{log}");
+    let rest = [
+        r#"update i-1 {"id":"i-1","size":1} "#,
+        "read i-1",
+        r#"delete i-1 {"size":3}"#,
+    ];
+    assert_eq!(lines[1..], rest, "{log}");
+}
+
+#[tokio::test]
+async fn text_is_the_output_stdout_and_arguments_see_no_shell() {
+    let bench = Bench::new().await;
+    let inputs = r#"{"create":["printf","%s\n\n","$HOME `id` *"]}"#;
+    bench.done(&[goal("job", "command", inputs)]).await;
+    assert_eq!(bench.output("job", "stdout").await.unwrap(), r#""$HOME `id` *""#);
+    let id = bench.entry("job").await.unwrap().id.clone().unwrap();
+    assert_eq!(id.len(), 36, "{id}");
+    let report = bench
+        .done(&[goal("job", "command", r#"{"create":["cat"],"stdin":"fed"}"#)])
+        .await;
+    assert!(
+        ops(&report).contains(&StepOp::CreateReplacement),
+        "without `update` it is made anew"
+    );
+    assert_eq!(bench.output("job", "stdout").await.unwrap(), r#""fed""#);
+}
+
+#[tokio::test]
+async fn a_trigger_makes_it_anew_and_other_commands_run_nothing() {
+    let bench = Bench::new().await;
+    let with = |trigger: &str, delete: &str| {
+        shell(&[
+            ("create", "echo create >> log"),
+            ("update", "echo update >> log"),
+            ("delete", delete),
+            ("triggers", trigger),
+        ])
+    };
+    bench.done(&[with("1", "echo first >> log")]).await;
+    let report = bench.done(&[with("1", "echo second >> log")]).await;
+    // It is recorded, for the next deletion, and that is all.
+    assert!(ops(&report).iter().all(|op| *op == StepOp::Same), "{report:?}");
+    bench.done(&[with("2", "echo second >> log")]).await;
+    assert_eq!(bench.text("log"), "create\ncreate\nsecond\n");
+}
+
+#[tokio::test]
+async fn a_create_that_failed_is_recorded_as_unfinished_then_deleted_and_done_again() {
+    let bench = Bench::new().await;
+    let with = |create: &str| {
+        shell(&[
+            ("create", create),
+            ("update", "echo update >> log"),
+            ("delete", "echo delete >> log; rm -f half"),
+        ])
+    };
+    let report = bench.up(&[with("touch half; exit 3")]).await;
+    assert!(
+        refusals(&report).contains("`create` failed: exit status: 3"),
+        "{report:?}"
+    );
+    assert_eq!(bench.output("job", "unfinished").await.unwrap(), r#""create""#);
+    bench.done(&[with("touch whole")]).await;
+    assert_eq!(bench.text("log"), "delete\n");
+    assert_eq!(bench.names(), ["log", "whole"]);
+    assert_eq!(bench.output("job", "unfinished").await, None);
+}
+
+#[tokio::test]
+async fn a_create_that_failed_is_looked_at_with_read() {
+    let bench = Bench::new().await;
+    let with =
+        |create: &str, read: &str| shell(&[("create", create), ("read", read), ("update", "echo mended")]);
+    let gone = bench.up(&[with("exit 1", "exit 66")]).await;
+    assert!(refusals(&gone).contains("exit status: 1"));
+    assert!(
+        bench.entry("job").await.is_none(),
+        "it isn't there, so nothing was done"
+    );
+    let told = bench.up(&[with("exit 1", r#"echo '{"id":"half"}'"#)]).await;
+    refusals(&told);
+    assert_eq!(bench.entry("job").await.unwrap().id.as_deref(), Some("half"));
+    assert_eq!(
+        ops(&bench.done(&[with("exit 1", "exit 0")]).await),
+        [StepOp::Update]
+    );
+    assert_eq!(bench.output("job", "stdout").await.unwrap(), r#""mended""#);
+    bench.destroy().await;
+    let nobody = bench.up(&[with("exit 1", "exit 75")]).await;
+    assert_eq!(nobody.pending.len(), 1, "nobody can tell: {nobody:?}");
+}
+
+#[tokio::test]
+async fn what_was_not_started_or_says_so_was_not_done() {
+    let bench = Bench::new().await;
+    let said = refusals(&bench.up(&[shell(&[("create", "exit 75")])]).await);
+    assert!(
+        said.contains("`create` says that nothing was done (exit code 75)"),
+        "{said}"
+    );
+    let said = refusals(
+        &bench
+            .up(&[goal("job", "command", r#"{"create":["no-such-program"]}"#)])
+            .await,
+    );
+    assert!(
+        said.contains("`create` can't be started: there is no program no-such-program"),
+        "{said}"
+    );
+    let said = refusals(
+        &bench
+            .up(&[shell(&[("create", "true"), ("dir", "nowhere")])])
+            .await,
+    );
+    assert!(said.contains("there is no folder"), "{said}");
+    assert!(bench.entry("job").await.is_none());
+}
+
+#[tokio::test]
+async fn an_update_that_failed_is_run_again() {
+    let bench = Bench::new().await;
+    let with = |update: &str| shell(&[("create", "echo 1"), ("update", update), ("stdin", update)]);
+    bench.done(&[with("true")]).await;
+    refusals(&bench.up(&[with("exit 1")]).await);
+    assert_eq!(bench.output("job", "stdout").await.unwrap(), r#""1""#);
+    assert_eq!(bench.output("job", "unfinished").await.unwrap(), r#""update""#);
+    refusals(&bench.up(&[with("exit 1")]).await);
+    bench.done(&[with("echo 2")]).await;
+    assert_eq!(bench.output("job", "stdout").await.unwrap(), r#""2""#);
+    assert_eq!(bench.output("job", "unfinished").await, None);
+}
+
+#[tokio::test]
+async fn a_delete_that_failed_leaves_it_on_record_unless_it_is_gone() {
+    let bench = Bench::new().await;
+    bench
+        .done(&[shell(&[("create", "true"), ("delete", "exit 1")])])
+        .await;
+    assert!(refusals(&bench.destroy().await).contains("`delete` failed"));
+    assert!(bench.entry("job").await.is_some());
+    bench
+        .done(&[shell(&[
+            ("create", "true"),
+            ("delete", "exit 1"),
+            ("read", "exit 66"),
+        ])])
+        .await;
+    assert!(bench.destroy().await.succeeded());
+    bench
+        .done(&[shell(&[("create", "true"), ("delete", "exit 66")])])
+        .await;
+    assert!(bench.destroy().await.succeeded());
+    assert!(bench.entry("job").await.is_none());
+}
+
+#[tokio::test]
+async fn what_is_gone_is_made_anew() {
+    let bench = Bench::new().await;
+    let goals = [shell(&[
+        ("create", "touch there; echo made"),
+        ("read", "test -e there || exit 66"),
+    ])];
+    bench.done(&goals).await;
+    assert!(
+        !bench.refresh().await.has_changes(),
+        "a `read` that says nothing leaves the outputs"
+    );
+    std::fs::remove_file(bench.path("there")).unwrap();
+    assert!(bench.refresh().await.has_changes());
+    assert_eq!(ops(&bench.done(&goals).await), [StepOp::Create]);
+}
+
+#[tokio::test]
+async fn marking_an_output_secret_runs_nothing() {
+    let bench = Bench::new().await;
+    let with = |marks: &str| {
+        goal(
+            "job",
+            "command",
+            &format!(r#"{{"shell":true,"create":"echo x >> log; echo hello"{marks}}}"#),
+        )
+    };
+    bench.done(&[with("")]).await;
+    bench.done(&[with(r#","sensitive_outputs":["stdout"]"#)]).await;
+    assert_eq!(bench.text("log"), "x\n");
+    assert_eq!(bench.entry("job").await.unwrap().sensitive_outputs, ["stdout"]);
+    assert_eq!(bench.output("job", "stdout").await.unwrap(), r#""hello""#);
+}
+
+#[tokio::test]
+async fn commands_of_the_wrong_form_are_named() {
+    let bench = Bench::new().await;
+    let inputs =
+        r#"{"create":"ls","read":[],"update":["a",1],"environment":{"A=B":"x","STATE_ID":"y"},"trigger":1}"#;
+    let said = refusals(&bench.up(&[goal("job", "command", inputs)]).await);
+    for part in [
+        "`create` must be a list of a program and its arguments; for a string say `shell: true`",
+        "`read` is empty",
+        "`update` must be a list of strings",
+        "`environment` can't have the variable `A=B`",
+        "`environment` can't have the variable `STATE_ID`",
+        "did you mean `triggers`?",
+    ] {
+        assert!(said.contains(part), "{part}\n{said}");
+    }
+    let said = refusals(
+        &bench
+            .up(&[goal("job", "command", r#"{"shell":true,"create":["ls"]}"#)])
+            .await,
+    );
+    assert!(
+        said.contains("`create` must be a string, because `shell` is `true`"),
+        "{said}"
+    );
+}

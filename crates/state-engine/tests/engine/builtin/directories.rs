@@ -1,0 +1,86 @@
+//! Folders: made where nothing is, removed when nothing is in them.
+
+use super::{Bench, goal, ops, refusals, update};
+use state_engine::{Goal, StepOp};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt, symlink};
+
+fn folder(path: &str, mode: &str) -> Goal {
+    goal(
+        "site",
+        "directory",
+        &format!(r#"{{"path":"{path}","mode":"{mode}"}}"#),
+    )
+}
+
+fn mode_of(path: &std::path::Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o7777
+}
+
+#[tokio::test]
+async fn a_folder_is_made_changed_moved_and_removed() {
+    let bench = Bench::new().await;
+    bench.done(&[folder("a", "0777")]).await;
+    assert_eq!(mode_of(&bench.path("a")), 0o777);
+    assert!(!bench.done(&[folder("./a", "0777")]).await.has_changes());
+    bench.put("a/kept", "");
+    assert_eq!(ops(&bench.done(&[folder("a", "0750")]).await), [StepOp::Update]);
+    assert_eq!(mode_of(&bench.path("a")), 0o750);
+    fs::remove_file(bench.path("a/kept")).unwrap();
+    bench.done(&[folder("b", "0750")]).await;
+    assert_eq!(bench.names(), ["b"]);
+    assert!(bench.destroy().await.succeeded() && bench.names().is_empty());
+}
+
+#[tokio::test]
+async fn a_folder_that_is_not_empty_stays_and_says_what_is_in_it() {
+    let bench = Bench::new().await;
+    bench.done(&[folder("a", "0755")]).await;
+    for number in 0..7 {
+        bench.put(&format!("a/{number}"), "");
+    }
+    let said = refusals(&bench.destroy().await);
+    assert!(
+        said.contains("it isn't empty, so it stays: 0, 1, 2, 3, 4 and 2 more are in it"),
+        "{said}"
+    );
+    assert!(bench.entry("site").await.is_some());
+    fs::remove_dir_all(bench.path("a")).unwrap();
+    assert!(bench.destroy().await.succeeded());
+}
+
+#[tokio::test]
+async fn a_folder_that_is_there_is_refused_unless_it_is_imported() {
+    let bench = Bench::new().await;
+    fs::create_dir(bench.path("a")).unwrap();
+    let said = refusals(&bench.up(&[folder("a", "0755")]).await);
+    assert!(said.contains("import: "), "{said}");
+    let said = refusals(&bench.up(&[folder("b/c", "0755")]).await);
+    assert!(said.contains("declare it as a `directory`"), "{said}");
+    let mut import = folder("a", "0700");
+    import.options.import = Some(bench.id("a"));
+    bench.done(&[import]).await;
+    assert_eq!(mode_of(&bench.path("a")), 0o700);
+}
+
+#[tokio::test]
+async fn a_folder_that_drifted_or_went_is_mended() {
+    let bench = Bench::new().await;
+    let goals = [folder("a", "0755")];
+    bench.done(&goals).await;
+    fs::set_permissions(bench.path("a"), Permissions::from_mode(0o700)).unwrap();
+    let up = || async {
+        let mut run = bench.usual();
+        run.options.refresh = true;
+        bench.run(update(&goals), run).await
+    };
+    assert!(ops(&up().await).contains(&StepOp::Update));
+    assert_eq!(mode_of(&bench.path("a")), 0o755);
+    fs::remove_dir(bench.path("a")).unwrap();
+    assert!(ops(&up().await).contains(&StepOp::Create));
+    fs::remove_dir(bench.path("a")).unwrap();
+    fs::create_dir(bench.path("b")).unwrap();
+    symlink(bench.path("b"), bench.path("a")).unwrap();
+    assert!(refusals(&bench.destroy().await).contains("a symbolic link is there, not a folder"));
+    assert_eq!(bench.names(), ["a", "b"]);
+}
