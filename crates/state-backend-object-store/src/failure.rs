@@ -99,6 +99,14 @@ impl Trouble {
         })
     }
 
+    /// A write that had no effect and never will.
+    pub(crate) fn not_applied(&self, object: &str) -> Error {
+        Error::NotApplied {
+            object: object.to_owned(),
+            source: self.source(),
+        }
+    }
+
     /// A write that may have had an effect, or may yet have one.
     pub(crate) fn indeterminate(&self, object: &str) -> Error {
         Error::Indeterminate {
