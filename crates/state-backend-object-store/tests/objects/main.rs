@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
 mod conformance;
+mod disturbed;
 mod faults;
 mod folds;
 mod leases;
