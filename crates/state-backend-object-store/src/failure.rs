@@ -60,7 +60,11 @@ impl Trouble {
         let owned = || object.to_owned();
         match error {
             _ if self.is_about_the_bucket() => {
-                Some(Error::not_found(format!("the bucket or container of {object}")))
+                // What a URL begins with: scheme, nothing, bucket.
+                let container: Vec<&str> = object.split('/').take(3).collect();
+                Some(Error::NoContainer {
+                    object: container.join("/"),
+                })
             }
             StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. } => Some(Error::Denied {
                 object: owned(),
@@ -200,9 +204,9 @@ mod tests {
         assert!(missing("<Code>NoSuchKey</Code>").is_missing());
         let bucket = missing("<Code>NoSuchBucket</Code>");
         assert!(!bucket.is_missing());
-        let error = bucket.refusal("s3://b").unwrap();
+        let error = bucket.refusal("s3://b/states/format").unwrap();
         assert_eq!(error.kind(), ErrorKind::NotFound);
-        assert!(error.to_string().contains("bucket"), "{error}");
+        assert_eq!(error.to_string(), "the bucket or container s3://b does not exist");
     }
 
     #[test]

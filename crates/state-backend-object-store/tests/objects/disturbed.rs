@@ -6,7 +6,6 @@ use futures_util::TryStreamExt;
 use object_store::ObjectStore;
 use state_backend_object_store::testkit::StoreFault;
 use state_core::backend::JournalView;
-use state_core::testkit::clock::SeededEntropy;
 use state_core::testkit::conformance::{self, Bench, Verdict};
 use state_core::{Backend, Entropy, ErrorKind, Lineage};
 use std::cell::RefCell;
@@ -91,7 +90,7 @@ async fn without_patience_every_rule_is_kept_or_ends_with_an_honest_error() {
         let mixed = |_| {
             let bits = dice.bits();
             let fault = faults[usize::from(bits[0]) % faults.len()];
-            fault.filter(|_| bits[1] % rarity == 0)
+            fault.filter(|_| bits[1].is_multiple_of(rarity))
         };
         let (verdicts, stores) = judged(Duration::from_millis(100), mixed, seed).await;
         for ((rule, verdict), store) in verdicts.into_iter().zip(stores) {

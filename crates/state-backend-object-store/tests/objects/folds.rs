@@ -3,7 +3,6 @@
 use super::*;
 use model::{Actor, Oracle, new_stack};
 use object_store::ObjectStoreExt;
-use state_core::testkit::clock::SeededEntropy;
 use state_core::{Backend, ErrorKind, Lineage, Slot};
 use std::time::Duration;
 

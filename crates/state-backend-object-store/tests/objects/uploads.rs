@@ -5,7 +5,6 @@ use bytes::Bytes;
 use object_store::ObjectStoreExt;
 use state_backend_object_store::testkit::StoreFault;
 use state_core::backend::ObjectName;
-use state_core::testkit::clock::SeededEntropy;
 use state_core::testkit::conformance::Bench;
 use state_core::{Backend, Digest, ErrorKind, Lineage, Serial, Slot, Writer};
 use std::time::Duration;

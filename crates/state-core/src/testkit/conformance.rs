@@ -48,7 +48,7 @@ impl Broken {
     }
 
     /// A call that had to do otherwise.
-    fn failed(how: String, error: &Error) -> Self {
+    fn failed(how: &str, error: &Error) -> Self {
         Self {
             how: format!("{how}: {error}"),
             error: Some(error.kind()),
@@ -73,7 +73,7 @@ impl std::error::Error for Broken {}
 /// A call that had to succeed.
 impl From<Error> for Broken {
     fn from(error: Error) -> Self {
-        Self::failed("a call failed that had to succeed".to_owned(), &error)
+        Self::failed("a call failed that had to succeed", &error)
     }
 }
 
@@ -226,7 +226,7 @@ fn ensure_fails<T>(result: Result<T>, kind: ErrorKind, call: &str) -> Verdict {
         Err(error) if error.kind() == kind => Ok(()),
         Err(error) => {
             let how = format!("{call} had to fail as {kind:?} and failed as {:?}", error.kind());
-            Err(Broken::failed(how, &error))
+            Err(Broken::failed(&how, &error))
         }
         Ok(_) => Err(Broken::new(format!(
             "{call} had to fail as {kind:?} and succeeded"

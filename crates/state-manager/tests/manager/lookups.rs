@@ -122,7 +122,11 @@ async fn a_beginning_that_nobody_could_settle_is_pending_or_never_was() {
     for (fault, landed) in FATES {
         let cut = cut().await;
         cut.fail(fault);
-        let error = cut.update.begin(Intent::create(entry("a", &[]))).await.unwrap_err();
+        let error = cut
+            .update
+            .begin(Intent::create(entry("a", &[])))
+            .await
+            .unwrap_err();
         let id = unknown(&error);
         let next = cut.taken_over().await;
         cut.line.heal();
@@ -132,6 +136,10 @@ async fn a_beginning_that_nobody_could_settle_is_pending_or_never_was() {
         assert_eq!(next.lookup(id), None, "{fault:?}: it had no end");
         next.close().await.unwrap();
         let tip = cut.direct.tip().await.unwrap();
-        assert_eq!(tip.state.pending().count(), usize::from(landed), "{fault:?}, later");
+        assert_eq!(
+            tip.state.pending().count(),
+            usize::from(landed),
+            "{fault:?}, later"
+        );
     }
 }
