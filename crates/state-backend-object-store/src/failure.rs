@@ -3,6 +3,7 @@
 use object_store::Error as StoreError;
 use state_core::Error;
 use state_core::error::Source;
+use std::error::Error as _;
 use std::fmt;
 use std::time::Duration;
 
@@ -124,7 +125,7 @@ impl Trouble {
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Store(error) => f.write_str(&told(&error.to_string())),
+            Self::Store(error) => f.write_str(&told(&whole(error))),
             Self::Short { there, wanted } => {
                 write!(f, "the answer was cut off: {there} of {wanted} bytes came")
             }
@@ -133,6 +134,20 @@ impl fmt::Display for Trouble {
             Self::Lost => f.write_str("the task that asked the store has died"),
         }
     }
+}
+
+/// An error with its causes, each told once: why a connection failed is the last of them.
+fn whole(error: &StoreError) -> String {
+    let mut whole = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        let text = source.to_string();
+        if !whole.contains(&text) {
+            whole = format!("{whole}: {text}");
+        }
+        cause = source.source();
+    }
+    whole
 }
 
 /// What a store said, without the query of a URL, where signatures and tokens stand, and of a document that it sent

@@ -19,12 +19,12 @@ pub mod names;
 pub mod objects;
 
 use crate::backend::{Acquire, Acquired, Backend, Holder, Tail};
-use crate::counter::Epoch;
+use crate::counter::{Epoch, Slot};
 use crate::environment::Entropy;
 use crate::error::{Error, ErrorKind, Result};
 use crate::head::Head;
 use crate::id::{Lineage, Nonce};
-use crate::journal::{Frame, FrameKind};
+use crate::journal::{Frame, FrameKind, genesis};
 use crate::name::StackName;
 use std::fmt;
 
@@ -196,6 +196,24 @@ impl<'a> Bench<'a> {
             payload,
             &tail.chain,
         )
+    }
+
+    /// Makes a stack whose journal came from elsewhere, with so many small frames.
+    pub async fn stack_of(&self, frames: u64) -> Result<Lineage> {
+        let lineage = Lineage::random(self.entropy);
+        let head = Head::new(lineage, StackName::new("rules", "long")?, self.nonce());
+        let before = Tail {
+            next: Slot::ZERO,
+            chain: genesis(lineage),
+        };
+        let (mut tail, mut journal) = (before, Vec::new());
+        for number in 0..frames {
+            let frame = self.frame(Epoch::ZERO, tail, format!("{number}\n").as_bytes())?;
+            tail = after(&frame);
+            journal.push(frame);
+        }
+        self.backend.adopt_stack(&head, before, &journal).await?;
+        Ok(lineage)
     }
 
     /// Appends a frame with this payload, and gives it back with the new end.
