@@ -96,7 +96,8 @@ fn serve(stream: TcpStream, bucket: &Mutex<Bucket>) {
         }
         head.push_str(&format!("content-length: {}\r\n\r\n", answer.length));
         let body = if is_head { &[] } else { &*answer.body };
-        if out.write_all(head.as_bytes()).is_err() || out.write_all(body).is_err() {
+        // In one piece: else each answer waits for the acknowledgement of its head.
+        if out.write_all(&[head.as_bytes(), body].concat()).is_err() {
             return;
         }
     }
