@@ -40,8 +40,8 @@ impl Stacks {
     /// which of the two goes on from here is for people to agree.
     ///
     /// # Errors
-    /// `Conflict` when another stack has the name here, when this one is here already and went another way, or when it
-    /// is in the middle of a rename; `Unsupported` by a store that takes in no stacks; `Corrupt` when the two don't
+    /// `Conflict` when another stack has the name here, when this one is here already and either has gone on
+    /// since, or when it is in the middle of a rename; `Unsupported` by a store that takes in no stacks; `Corrupt` when the two don't
     /// compare afterwards.
     ///
     /// # Cancellation

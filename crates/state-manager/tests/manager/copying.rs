@@ -174,6 +174,16 @@ async fn what_went_another_way_is_not_overwritten() {
     );
     assert!(names(&copy).await.contains(&"only-there".to_owned()));
 
+    let (_behind, behind) = folder();
+    copied(&behind, &stack).await;
+    deploy(&stack, &["later"]).await;
+    let stale = behind.copy_from(&stack).await.unwrap_err();
+    assert_eq!(stale.kind(), ErrorKind::Conflict, "{stale}");
+    assert!(
+        stale.to_string().contains("the source has gone on since"),
+        "{stale}"
+    );
+
     let (_other, other) = folder();
     other.new_stack(stack.name()).await.unwrap();
     let taken = other.copy_from(&stack).await.unwrap_err();
