@@ -6,8 +6,10 @@
 mod copies;
 mod doctor;
 mod gcs_mock;
+mod long;
 mod refusals;
 mod takeover;
+mod untrusted;
 
 use crate::process::WORKER;
 use crate::store::block_on;
@@ -105,10 +107,27 @@ fn conforms(server: &str) {
     });
 }
 
+/// Several handles to one place, as several processes have them.
+fn is_what_it_claims(server: &str) {
+    block_on(async {
+        let registry = BackendRegistry::default();
+        let places: Vec<String> = (0..3).map(|_| place(server)).collect();
+        let open = async |number: u32| {
+            let request = StoreRequest::new(&places[number as usize]);
+            let backend: Arc<dyn Backend> = registry.open(&request, Opening::Create).expect("it opens");
+            FaultyBackend::new(backend)
+        };
+        let results = conformance::capabilities::run_all(open, &SeededEntropy::new(2)).await;
+        assert!(results.len() >= 3);
+        conformance::expect_all(&results);
+    });
+}
+
 #[test]
 fn ceph_keeps_the_contract_of_backends() {
     if let Some(server) = server("STATE_TEST_S3_URL") {
         conforms(&server);
+        is_what_it_claims(&server);
     }
 }
 
@@ -116,6 +135,7 @@ fn ceph_keeps_the_contract_of_backends() {
 fn azurite_keeps_the_contract_of_backends() {
     if let Some(server) = server("STATE_TEST_AZURE_URL") {
         conforms(&server);
+        is_what_it_claims(&server);
     }
 }
 
@@ -123,4 +143,5 @@ fn azurite_keeps_the_contract_of_backends() {
 fn the_mock_of_gcs_keeps_the_contract_of_backends() {
     let mock = gcs_mock::Mock::start();
     conforms(&mock.url("states"));
+    is_what_it_claims(&mock.url("states"));
 }

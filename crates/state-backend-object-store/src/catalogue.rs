@@ -5,6 +5,7 @@
 mod azure;
 #[cfg(feature = "gcp")]
 mod gcs;
+mod machine;
 #[cfg(feature = "aws")]
 mod s3;
 

@@ -3,6 +3,7 @@
 use object_store::Error as StoreError;
 use state_core::Error;
 use state_core::error::Source;
+use std::error::Error as _;
 use std::fmt;
 use std::time::Duration;
 
@@ -60,7 +61,11 @@ impl Trouble {
         let owned = || object.to_owned();
         match error {
             _ if self.is_about_the_bucket() => {
-                Some(Error::not_found(format!("the bucket or container of {object}")))
+                // What a URL begins with: scheme, nothing, bucket.
+                let container: Vec<&str> = object.split('/').take(3).collect();
+                Some(Error::NoContainer {
+                    object: container.join("/"),
+                })
             }
             StoreError::PermissionDenied { .. } | StoreError::Unauthenticated { .. } => Some(Error::Denied {
                 object: owned(),
@@ -99,6 +104,14 @@ impl Trouble {
         })
     }
 
+    /// A write that had no effect and never will.
+    pub(crate) fn not_applied(&self, object: &str) -> Error {
+        Error::NotApplied {
+            object: object.to_owned(),
+            source: self.source(),
+        }
+    }
+
     /// A write that may have had an effect, or may yet have one.
     pub(crate) fn indeterminate(&self, object: &str) -> Error {
         Error::Indeterminate {
@@ -112,7 +125,7 @@ impl Trouble {
 impl fmt::Display for Trouble {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Store(error) => f.write_str(&told(&error.to_string())),
+            Self::Store(error) => f.write_str(&told(&whole(error))),
             Self::Short { there, wanted } => {
                 write!(f, "the answer was cut off: {there} of {wanted} bytes came")
             }
@@ -121,6 +134,20 @@ impl fmt::Display for Trouble {
             Self::Lost => f.write_str("the task that asked the store has died"),
         }
     }
+}
+
+/// An error with its causes, each told once: why a connection failed is the last of them.
+fn whole(error: &StoreError) -> String {
+    let mut whole = error.to_string();
+    let mut cause = error.source();
+    while let Some(source) = cause {
+        let text = source.to_string();
+        if !whole.contains(&text) {
+            whole = format!("{whole}: {text}");
+        }
+        cause = source.source();
+    }
+    whole
 }
 
 /// What a store said, without the query of a URL, where signatures and tokens stand, and of a document that it sent
@@ -192,9 +219,9 @@ mod tests {
         assert!(missing("<Code>NoSuchKey</Code>").is_missing());
         let bucket = missing("<Code>NoSuchBucket</Code>");
         assert!(!bucket.is_missing());
-        let error = bucket.refusal("s3://b").unwrap();
+        let error = bucket.refusal("s3://b/states/format").unwrap();
         assert_eq!(error.kind(), ErrorKind::NotFound);
-        assert!(error.to_string().contains("bucket"), "{error}");
+        assert_eq!(error.to_string(), "the bucket or container s3://b does not exist");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 
 use crate::collection::delete;
 use crate::fold::Folder;
+use crate::options::Options;
 use crate::owner::{Owner, Renewal};
 use crate::upload::create_object;
 use async_trait::async_trait;
@@ -12,6 +13,7 @@ use state_core::head::Head;
 use state_core::{Clock, Epoch, Error, Frame, Nonce, Result, Writer};
 use std::fmt;
 use std::sync::{Arc, Weak};
+use std::time::Duration;
 use tokio::task::JoinHandle;
 
 /// How often a head change is made anew because the head changed meanwhile.
@@ -51,7 +53,10 @@ impl ObjectWriter {
 async fn keep_renewing(owner: Weak<Owner>, clock: Arc<dyn Clock>) {
     let mut renewal = Renewal::Done;
     loop {
-        let Some(usual) = owner.upgrade().map(|owner| owner.stack.objects.options.renewal) else {
+        let Some(usual) = owner
+            .upgrade()
+            .map(|owner| jittered(&owner.stack.objects.options))
+        else {
             return;
         };
         clock
@@ -69,6 +74,13 @@ async fn keep_renewing(owner: Weak<Owner>, clock: Arc<dyn Clock>) {
             return;
         }
     }
+}
+
+/// The time between two renewals, up to a tenth more or less: many writers that began at once don't stay in step.
+fn jittered(options: &Options) -> Duration {
+    let [byte, ..] = *Nonce::random(&*options.entropy).as_bytes();
+    let tenth = options.renewal / 10;
+    options.renewal - tenth + tenth * 2 * u32::from(byte) / u32::from(u8::MAX)
 }
 
 /// The lease stays and ends by itself: what is under way may still land.
@@ -154,5 +166,30 @@ impl Writer for ObjectWriter {
 
     async fn release(&self) -> Result<()> {
         self.step(|owner| async move { owner.release().await }).await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::jittered;
+    use crate::Options;
+    use object_store::path::Path;
+    use state_core::testkit::clock::SeededEntropy;
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    #[test]
+    fn renewals_are_spread_by_a_tenth_around_their_usual_distance() {
+        let mut options = Options::new("s3://bucket", Path::default());
+        options.entropy = Arc::new(SeededEntropy::new(1));
+        let drawn: BTreeSet<_> = (0..200).map(|_| jittered(&options)).collect();
+        let usual = options.renewal;
+        assert!(
+            drawn
+                .iter()
+                .all(|drawn| *drawn >= usual * 9 / 10 && *drawn <= usual * 11 / 10)
+        );
+        assert!(drawn.len() > 50, "{drawn:?}");
+        assert!(drawn.first().unwrap() < &(usual * 19 / 20) && drawn.last().unwrap() > &(usual * 21 / 20));
     }
 }

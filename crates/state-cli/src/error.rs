@@ -111,15 +111,17 @@ impl From<Error> for CliError {
             cause = source.source();
         }
         let advice = match &error {
-            Error::Collected { .. } => Some(COLLECTED),
-            Error::Denied { .. } if SKEWED.iter().any(|code| message.contains(code)) => Some(SKEW),
-            other => hint(other.kind()),
+            Error::Collected { .. } => Some(COLLECTED.to_owned()),
+            Error::NoContainer { object } => Some(create_container(object)),
+            Error::Denied { .. } if SKEWED.iter().any(|code| message.contains(code)) => Some(SKEW.to_owned()),
+            Error::Unavailable { .. } if is_about_trust(&message) => Some(UNTRUSTED.to_owned()),
+            other => hint(other.kind()).map(str::to_owned),
         };
         Self {
             code: error.kind().into(),
             message,
             object: error.object().to_owned(),
-            hint: advice.map(str::to_owned),
+            hint: advice,
             violations: match error {
                 Error::Integrity { violations, .. } => violations,
                 _ => Vec::new(),
@@ -175,6 +177,25 @@ impl From<ProgramError> for CliError {
 
 /// What to do about a revision that is gone.
 pub(crate) const COLLECTED: &str = "`statectl gc` dropped it; `statectl history` lists what is left";
+
+/// What to do about a bucket that isn't there.
+fn create_container(container: &str) -> String {
+    format!(
+        "create {container} first, with the tools of its cloud, or name another with `--backend URL`: statectl makes \
+         stores in buckets, and no buckets"
+    )
+}
+
+/// What to do about a server that can't prove who it is.
+const UNTRUSTED: &str = "don't send anything there before you know who it is; if it is yours, have this machine trust the \
+                         authority that signed its certificate (SSL_CERT_FILE)";
+
+/// Whether a server's certificate was refused.
+fn is_about_trust(message: &str) -> bool {
+    ["invalid peer certificate", "UnknownIssuer"]
+        .iter()
+        .any(|said| message.contains(said))
+}
 
 /// What stores call a request whose signature is too old or too new.
 const SKEWED: [&str; 2] = ["RequestTimeTooSkewed", "RequestExpired"];

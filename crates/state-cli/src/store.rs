@@ -117,12 +117,17 @@ pub(crate) fn not_opened(error: Error) -> CliError {
 
 /// A store that isn't where a command names it.
 pub(crate) fn not_there(error: Error, url: &str) -> CliError {
-    if error.kind() != ErrorKind::NotFound {
+    if !is_of_the_store(&error) {
         return not_opened(error);
     }
     let object = format!("store {}", shown(url));
     CliError::new(ExitCode::NotFound, object, "there is none")
         .with_hint("make one with `statectl init`, or name another")
+}
+
+/// Whether the store is what isn't there. Where its bucket isn't either, making a store doesn't help.
+fn is_of_the_store(error: &Error) -> bool {
+    error.kind() == ErrorKind::NotFound && !matches!(error, Error::NoContainer { .. })
 }
 
 fn is_store(folder: &Path) -> bool {
@@ -159,7 +164,7 @@ pub(crate) async fn open(context: &Context) -> Result<Stacks, CliError> {
             tell(context, &format!("store {}", shown(&place.url)));
             Ok(as_holder(context, stacks))
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => Err(missing("there is none")),
+        Err(error) if is_of_the_store(&error) => Err(missing("there is none")),
         Err(error) => Err(not_opened(error)),
     }
 }

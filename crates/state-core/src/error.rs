@@ -23,6 +23,12 @@ pub enum Error {
         /// What was looked for.
         object: String,
     },
+    /// The bucket or container in which the store should be isn't there. No store makes one: somebody has to.
+    #[error("the bucket or container {object} does not exist")]
+    NoContainer {
+        /// Which, as its URL begins.
+        object: String,
+    },
     /// The object was there, and history collection dropped it.
     #[error("{object} was collected: history begins at {begins}")]
     Collected {
@@ -224,7 +230,7 @@ impl Error {
     /// What to do about it.
     pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::NotFound { .. } | Self::Collected { .. } => ErrorKind::NotFound,
+            Self::NotFound { .. } | Self::NoContainer { .. } | Self::Collected { .. } => ErrorKind::NotFound,
             Self::NoCurrent { .. } => ErrorKind::NoCurrent,
             Self::Locked { .. } => ErrorKind::Locked,
             Self::Conflict { .. } => ErrorKind::Conflict,
@@ -248,6 +254,7 @@ impl Error {
     pub fn object(&self) -> &str {
         match self {
             Self::NotFound { object }
+            | Self::NoContainer { object }
             | Self::Collected { object, .. }
             | Self::NoCurrent { object }
             | Self::Locked { object, .. }

@@ -7,8 +7,9 @@
 use crate::horizon::{Horizon, whole_journal};
 use crate::stack::Stack;
 use crate::stacks::Stacks;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use state_core::backend::{JournalView, NamePointer, NameTarget, ObjectKind, ObjectName, Tail};
-use state_core::{Backend, Digest, Error, ErrorKind, Head, Lineage, Nonce, Result, StackName};
+use state_core::{Backend, Digest, Error, ErrorKind, Frame, Head, Lineage, Nonce, Result, Slot, StackName};
 use std::collections::BTreeMap;
 
 /// What a copy brought over.
@@ -39,8 +40,8 @@ impl Stacks {
     /// which of the two goes on from here is for people to agree.
     ///
     /// # Errors
-    /// `Conflict` when another stack has the name here, when this one is here already and went another way, or when it
-    /// is in the middle of a rename; `Unsupported` by a store that takes in no stacks; `Corrupt` when the two don't
+    /// `Conflict` when another stack has the name here, when this one is here already and either has gone on
+    /// since, or when it is in the middle of a rename; `Unsupported` by a store that takes in no stacks; `Corrupt` when the two don't
     /// compare afterwards.
     ///
     /// # Cancellation
@@ -137,17 +138,10 @@ async fn read(from: &dyn Backend, lineage: Lineage, to: Option<&dyn Backend>) ->
     let beginning = Horizon::of(&view.head).beginning(lineage);
     let mut objects = BTreeMap::new();
     for kind in ObjectKind::ALL {
-        for name in from.list(lineage, kind).await? {
-            let bytes = match from.read(lineage, &name).await {
-                // It was collected since it was listed.
-                Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                other => other?,
-            };
-            objects.insert(name.clone(), Digest::of(&bytes));
-            if let Some(to) = to {
-                to.adopt_object(lineage, &name, bytes).await?;
-            }
-        }
+        let names = from.list(lineage, kind).await?;
+        let carried = stream::iter(names).map(|name| carry(from, lineage, name, to));
+        let carried: Vec<_> = carried.buffered(ahead(kind)).try_collect().await?;
+        objects.extend(carried.into_iter().flatten());
     }
     require_bases(&view.head, &objects)?;
     Ok(Whole {
@@ -158,6 +152,32 @@ async fn read(from: &dyn Backend, lineage: Lineage, to: Option<&dyn Backend>) ->
         },
         objects,
     })
+}
+
+/// How many objects of a kind are under way at once. A snapshot may fill the memory.
+const fn ahead(kind: ObjectKind) -> usize {
+    match kind {
+        ObjectKind::Snapshot => 2,
+        _ => 8,
+    }
+}
+
+/// One object and its digest; none if it was collected since it was listed.
+async fn carry(
+    from: &dyn Backend,
+    lineage: Lineage,
+    name: ObjectName,
+    to: Option<&dyn Backend>,
+) -> Result<Option<(ObjectName, Digest)>> {
+    let bytes = match from.read(lineage, &name).await {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        other => other?,
+    };
+    let digest = Digest::of(&bytes);
+    if let Some(to) = to {
+        to.adopt_object(lineage, &name, bytes).await?;
+    }
+    Ok(Some((name, digest)))
 }
 
 /// The snapshots from which replay begins must be among the objects: without them the journal leads nowhere.
@@ -183,14 +203,15 @@ fn require_bases(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<
 fn compare(object: &str, source: &Whole, copy: &Whole, was_there: bool) -> Result<()> {
     let differ = |what: &str| {
         if was_there {
-            let reason = format!("it is there already, and {what}: the two went different ways");
-            return Error::conflict(object, reason);
+            return Error::conflict(object, format!("it is there already, and {what}"));
         }
         Error::corrupt(object, 0, format!("{what} after it was copied"))
     };
-    let journal = |whole: &Whole| (whole.before, whole.view.tail, whole.view.head.base.clone());
-    if journal(source) != journal(copy) {
-        return Err(differ("its journal is another one"));
+    if let Some(way) = parted(&source.view, &copy.view) {
+        return Err(differ(&way));
+    }
+    if (source.before, &source.view.head.base) != (copy.before, &copy.view.head.base) {
+        return Err(differ("its journal begins elsewhere, or its base is another one"));
     }
     let missing = source
         .objects
@@ -200,4 +221,48 @@ fn compare(object: &str, source: &Whole, copy: &Whole, was_there: bool) -> Resul
         Some((name, _)) => Err(differ(&format!("{name} is missing or another one"))),
         None => Ok(()),
     }
+}
+
+/// How two journals of one stack parted; none if they are the same. Each frame's chain covers all before it.
+fn parted(source: &JournalView, copy: &JournalView) -> Option<String> {
+    let (here, there) = (source.tail, copy.tail);
+    if here == there {
+        return None;
+    }
+    let chain_at = |view: &JournalView, tail: Tail| {
+        let end = view.tail.next == tail.next && view.tail.chain == tail.chain;
+        let passes = |frame: &Frame| frame.slot().next() == tail.next && *frame.chain() == tail.chain;
+        end || view.frames.iter().any(passes)
+    };
+    let frames = |more: Slot, less: Slot| more.get() - less.get();
+    Some(if chain_at(copy, here) {
+        format!(
+            "it has gone on there, by {} frames: go on with that one",
+            frames(there.next, here.next)
+        )
+    } else if chain_at(source, there) {
+        format!(
+            "the source has gone on since, by {} frames: a copy isn't brought up to date, so copy it to an empty store",
+            frames(here.next, there.next)
+        )
+    } else {
+        let shared = shared(source, copy);
+        format!("the two went different ways from slot {shared} on: agree on one")
+    })
+}
+
+/// The first slot in which two journals differ.
+fn shared(source: &JournalView, copy: &JournalView) -> Slot {
+    let there: BTreeMap<Slot, &Digest> = copy
+        .frames
+        .iter()
+        .map(|frame| (frame.slot(), frame.chain()))
+        .collect();
+    let differs = |frame: &&Frame| {
+        there
+            .get(&frame.slot())
+            .is_some_and(|chain| *chain != frame.chain())
+    };
+    let first = source.frames.iter().find(differs).map(Frame::slot);
+    first.unwrap_or(source.tail.next.min(copy.tail.next))
 }

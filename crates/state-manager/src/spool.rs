@@ -20,6 +20,9 @@ use std::sync::Arc;
 /// The largest spool file in bytes: an entry and what is around it.
 const MOST: u64 = 64 << 20;
 
+/// How many different results of one mutation are kept.
+const MOST_OF_ONE: usize = 16;
+
 /// A result that waits in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -75,20 +78,64 @@ impl Spooled {
         Self::decode(&object, &bytes)
     }
 
-    /// Writes it to a file of its own in a folder: durable when it returns.
+    /// Writes it to a file of its own in a folder: durable when it returns. Told twice, it is kept once; another
+    /// result of the same mutation goes beside the first.
     fn write(&self, folder: &Path) -> io::Result<PathBuf> {
-        std::fs::create_dir_all(folder)?;
-        let path = folder.join(format!("{}-{}.json", self.lineage, self.end.id));
+        create_folder(folder)?;
+        for number in 0..MOST_OF_ONE {
+            let path = folder.join(self.file_name(number));
+            match self.write_new(&path) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    if Self::read(&path).is_ok_and(|kept| kept.is_the_same(self)) {
+                        File::open(&path)?.sync_all()?;
+                        File::open(folder)?.sync_all()?;
+                        return Ok(path);
+                    }
+                }
+                written => {
+                    written?;
+                    File::open(folder)?.sync_all()?;
+                    return Ok(path);
+                }
+            }
+        }
+        Err(io::Error::other("there are too many results of this mutation"))
+    }
+
+    fn file_name(&self, number: usize) -> String {
+        let begin = format!("{}-{}", self.lineage, self.end.id);
+        match number {
+            0 => format!("{begin}.json"),
+            number => format!("{begin}-{number}.json"),
+        }
+    }
+
+    fn write_new(&self, path: &Path) -> io::Result<()> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = options.open(&path)?;
+        let mut file = options.open(path)?;
         file.write_all(&self.encode())?;
-        file.sync_all()?;
-        File::open(folder)?.sync_all()?;
-        Ok(path)
+        file.sync_all()
     }
+
+    /// Whether it is the same result, whenever it came.
+    fn is_the_same(&self, other: &Self) -> bool {
+        (&self.store, self.lineage, &self.end) == (&other.store, other.lineage, &other.end)
+    }
+}
+
+/// Makes a folder, and those that it is in, durable.
+fn create_folder(folder: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
+    std::fs::create_dir_all(folder)?;
+    for made in missing {
+        // The entry of a new folder is in the one around it.
+        let around = made.parent().filter(|parent| !parent.as_os_str().is_empty());
+        File::open(around.unwrap_or(Path::new(".")))?.sync_all()?;
+    }
+    Ok(())
 }
 
 impl Session {
@@ -188,4 +235,56 @@ fn is_the_stores(error: &Error) -> bool {
             | ErrorKind::Unavailable
             | ErrorKind::Closed
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Spooled;
+    use state_core::mutation::End;
+    use state_core::testkit::clock::SeededEntropy;
+    use state_core::{Lineage, MutationId, Outcome, Timestamp};
+
+    fn failed(reason: &str, at: &str) -> Spooled {
+        let entropy = SeededEntropy::new(1);
+        Spooled {
+            store: "s3://bucket".to_owned(),
+            lineage: Lineage::random(&entropy),
+            stack: "shop".parse().unwrap(),
+            at: Timestamp::new(at),
+            end: End {
+                id: MutationId::random(&entropy),
+                outcome: Outcome::Failed,
+                entry: None,
+                reasons: vec![reason.to_owned()],
+            },
+        }
+    }
+
+    #[test]
+    fn a_result_that_is_told_twice_is_kept_once_and_another_one_beside_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = folder.path().join("made/for/it");
+        let first = failed("quota", "2026-01-01T00:00:00Z");
+        let kept = first.write(&spool).unwrap();
+        let again = failed("quota", "2026-01-01T00:00:09Z").write(&spool).unwrap();
+        assert_eq!(again, kept);
+        assert_eq!(Spooled::read(&kept).unwrap(), first);
+
+        let other = failed("denied", "2026-01-01T00:00:00Z");
+        let beside = other.write(&spool).unwrap();
+        assert_ne!(beside, kept);
+        assert_eq!(Spooled::read(&beside).unwrap(), other);
+        assert_eq!(other.write(&spool).unwrap(), beside);
+    }
+
+    #[test]
+    fn what_a_crash_left_half_written_is_not_taken_for_a_result_and_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let result = failed("quota", "2026-01-01T00:00:00Z");
+        let torn = folder.path().join(result.file_name(0));
+        std::fs::write(&torn, &b"{\"half"[..]).unwrap();
+        let kept = result.write(folder.path()).unwrap();
+        assert_eq!(Spooled::read(&kept).unwrap(), result);
+        assert_eq!(std::fs::read(&torn).unwrap(), b"{\"half");
+    }
 }

@@ -22,6 +22,9 @@ pub(super) struct Mock {
     folder: tempfile::TempDir,
 }
 
+/// The only bucket that it has.
+const BUCKET: &str = "states";
+
 /// A service account that isn't one.
 const ACCOUNT: &str = r#"{"private_key":"","private_key_id":"","client_email":"","disable_oauth":true}"#;
 
@@ -93,7 +96,8 @@ fn serve(stream: TcpStream, bucket: &Mutex<Bucket>) {
         }
         head.push_str(&format!("content-length: {}\r\n\r\n", answer.length));
         let body = if is_head { &[] } else { &*answer.body };
-        if out.write_all(head.as_bytes()).is_err() || out.write_all(body).is_err() {
+        // In one piece: else each answer waits for the acknowledgement of its head.
+        if out.write_all(&[head.as_bytes(), body].concat()).is_err() {
             return;
         }
     }
@@ -152,7 +156,16 @@ fn decoded(text: &str) -> String {
 fn answer(request: &Request, bucket: &mut Bucket) -> Answer {
     // `/bucket/path`, or `/bucket` for a list.
     let path = request.path.trim_start_matches('/');
-    let (_, name) = path.split_once('/').unwrap_or((path, ""));
+    let (place, name) = path.split_once('/').unwrap_or((path, ""));
+    if place != BUCKET {
+        let body = "<?xml version='1.0'?><Error><Code>NoSuchBucket</Code></Error>";
+        return Answer {
+            headers: vec!["content-type: application/xml".to_owned()],
+            length: body.len(),
+            body: body.into(),
+            ..status("404 Not Found")
+        };
+    }
     match request.method.as_str() {
         "GET" if name.is_empty() => list(request, bucket),
         "GET" | "HEAD" => match bucket.objects.get(name) {

@@ -12,11 +12,18 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 const CANARY: &str = "hunter22-canary";
 
+/// Keys that open nothing.
+pub(super) const KEYS: [(&str, &str); 3] = [
+    ("AWS_ACCESS_KEY_ID", "k"),
+    ("AWS_SECRET_ACCESS_KEY", CANARY),
+    ("AWS_REGION", "r"),
+];
+
 /// The same as Azure's keys are written.
 const CANARY_IN_BASE64: &str = "aHVudGVyMjItY2FuYXJ5";
 
 #[track_caller]
-fn refused(command: &mut Command, code: i32, told: &str) -> Ran {
+pub(super) fn refused(command: &mut Command, code: i32, told: &str) -> Ran {
     let clock = environment().clock;
     let begun = clock.elapsed();
     let ran = run(command).exits(code);
@@ -29,7 +36,7 @@ fn refused(command: &mut Command, code: i32, told: &str) -> Ran {
 }
 
 /// The same server under another scheme and host.
-fn elsewhere(server: &str, endpoint: &str) -> String {
+pub(super) fn elsewhere(server: &str, endpoint: &str) -> String {
     let bucket = server.split('?').next().unwrap_or(server);
     format!("{bucket}?endpoint={endpoint}")
 }
@@ -76,10 +83,11 @@ fn a_bucket_that_is_missing_is_not_found_and_named() {
         };
         let url = server.replacen(there, missing, 1);
         // The hint repeats the URL: what failed must be named before.
-        let told = format!("error: store {missing}");
-        refused(&mut statectl(&["--backend", &url, "list"]), 10, &told);
-        let told = format!("error: the bucket or container of {missing}");
-        refused(&mut statectl(&["--backend", &url, "init"]), 10, &told);
+        let told = format!("error: the bucket or container {missing} does not exist");
+        for command in ["list", "init"] {
+            let ran = refused(&mut statectl(&["--backend", &url, command]), 10, &told);
+            assert!(ran.err.contains(&format!("create {missing} first")), "{ran:?}");
+        }
     }
 }
 
@@ -117,15 +125,10 @@ fn a_server_that_does_not_answer_or_speaks_no_tls_is_unreachable() {
     let nobody = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = nobody.local_addr().expect("it has one").port();
     drop(nobody);
-    let keys = [
-        ("AWS_ACCESS_KEY_ID", "k"),
-        ("AWS_SECRET_ACCESS_KEY", CANARY),
-        ("AWS_REGION", "r"),
-    ];
     for scheme in ["http", "https"] {
         let url = elsewhere("s3://states", &format!("{scheme}://127.0.0.1:{port}"));
         refused(
-            statectl(&["--backend", &url, "list"]).envs(keys),
+            statectl(&["--backend", &url, "list"]).envs(KEYS),
             19,
             "can't be reached",
         );
@@ -133,10 +136,93 @@ fn a_server_that_does_not_answer_or_speaks_no_tls_is_unreachable() {
     let plain = answering("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
     let url = elsewhere("s3://states", &format!("https://127.0.0.1:{plain}"));
     refused(
-        statectl(&["--backend", &url, "list"]).envs(keys),
+        statectl(&["--backend", &url, "list"]).envs(KEYS),
         19,
         "can't be reached",
     );
+}
+
+#[test]
+fn a_server_that_takes_the_call_and_says_nothing_is_unreachable() {
+    let port = silent();
+    std::thread::scope(|scope| {
+        for scheme in ["http", "https"] {
+            scope.spawn(move || {
+                let url = elsewhere("s3://states", &format!("{scheme}://127.0.0.1:{port}"));
+                refused(
+                    statectl(&["--backend", &url, "list"]).envs(KEYS),
+                    19,
+                    "can't be reached",
+                );
+            });
+        }
+    });
+}
+
+/// Without credentials the machine is asked for some. Here that never answers, as on a network that swallows packets.
+#[test]
+fn without_credentials_it_says_soon_which_to_set() {
+    let port = silent();
+    let url = elsewhere("s3://states", &format!("http://127.0.0.1:{port}"));
+    let mut command = statectl(&["--backend", &url, "list"]);
+    for name in [
+        "AWS_ACCESS_KEY_ID",
+        "AWS_SECRET_ACCESS_KEY",
+        "AWS_SESSION_TOKEN",
+        "AWS_WEB_IDENTITY_TOKEN_FILE",
+        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+    ] {
+        command.env_remove(name);
+    }
+    command
+        .env("AWS_REGION", "r")
+        .env("AWS_METADATA_ENDPOINT", format!("http://127.0.0.1:{port}"));
+    let clock = environment().clock;
+    let begun = clock.elapsed();
+    refused(&mut command, 19, "no credentials: set AWS_ACCESS_KEY_ID");
+    let took = clock.elapsed() - begun;
+    assert!(took < Duration::from_secs(9), "it took {took:?}");
+}
+
+/// What Google's servers say, by a mock: nobody tried them.
+#[test]
+fn the_mock_of_gcs_refuses_as_a_store_does() {
+    let mock = super::gcs_mock::Mock::start();
+    let missing = mock.url("no-such-bucket");
+    for command in ["list", "init"] {
+        refused(
+            &mut statectl(&["--backend", &missing, command]),
+            10,
+            "the bucket or container gs://no-such-bucket does not exist",
+        );
+    }
+    for (status, code) in [
+        ("401 Unauthorized", "AuthenticationRequired"),
+        ("403 Forbidden", "AccessDenied"),
+    ] {
+        let body = format!("<?xml version='1.0'?><Error><Code>{code}</Code><Message>No.</Message></Error>");
+        let port = answering(&format!(
+            "HTTP/1.1 {status}\r\ncontent-type: application/xml\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+            body.len()
+        ));
+        let url = elsewhere("gs://states", &format!("http://127.0.0.1:{port}"));
+        for command in ["list", "init"] {
+            let ran = refused(&mut statectl(&["--backend", &url, command]), 19, "access denied");
+            assert!(ran.err.contains(code), "{ran:?}");
+        }
+    }
+}
+
+/// A server that takes every call and says nothing, for as long as the test runs.
+fn silent() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("it has one").port();
+    std::thread::spawn(move || {
+        let calls: Vec<_> = listener.incoming().collect();
+        drop(calls);
+    });
+    port
 }
 
 /// The store compares the times that requests are signed with to its own.
@@ -150,13 +236,8 @@ fn a_clock_that_is_wrong_is_named_in_the_hint() {
     );
     let port = answering(&answer);
     let url = elsewhere("s3://states", &format!("http://127.0.0.1:{port}"));
-    let keys = [
-        ("AWS_ACCESS_KEY_ID", "k"),
-        ("AWS_SECRET_ACCESS_KEY", CANARY),
-        ("AWS_REGION", "r"),
-    ];
     let ran = refused(
-        statectl(&["--backend", &url, "list"]).envs(keys),
+        statectl(&["--backend", &url, "list"]).envs(KEYS),
         19,
         "RequestTimeTooSkewed",
     );

@@ -110,7 +110,7 @@ mon data={data}/mon
 osd data={data}/osd
 [client.rgw]
 rgw data={data}/rgw
-rgw frontends=beast endpoint=127.0.0.1:{port}
+rgw frontends=beast endpoint=127.0.0.1:{port} tcp_nodelay=1
 rgw dns name=localhost
 ms mon client mode=crc
 "

@@ -1,5 +1,6 @@
 //! `az://container/prefix`: Azure Blob Storage.
 
+use super::machine::Machine;
 use super::{CONNECT, Kind, TIMEOUT, install_tls, is_plain, retry, text, unbuilt};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::{ClientConfigKey, ObjectStore};
@@ -55,13 +56,36 @@ fn connect(configuration: &Configuration, container: &str) -> Result<Arc<dyn Obj
         emulator: configuration.boolean("emulator"),
     };
     let azurite = std::env::var("AZURITE_BLOB_STORAGE_URL").ok();
-    let store = with_endpoint(&object, builder, given, azurite.as_deref())?
+    builder = with_endpoint(&object, builder, given, azurite.as_deref())?
         .with_config(AzureConfigKey::Client(ClientConfigKey::ConnectTimeout), CONNECT)
         .with_config(AzureConfigKey::Client(ClientConfigKey::Timeout), TIMEOUT)
-        .with_retry(retry())
-        .build()
-        .map_err(|error| unbuilt(&object, error))?;
+        .with_retry(retry());
+    let asks_machine = !has_credentials(&builder);
+    let build = |builder: MicrosoftAzureBuilder| builder.build().map_err(|error| unbuilt(&object, error));
+    let mut store = build(builder.clone())?;
+    if asks_machine {
+        let machine = Machine::new(store.credentials(), &object, ADVICE);
+        store = build(builder.with_credentials(Arc::new(machine)))?;
+    }
     Ok(Arc::new(store))
+}
+
+/// What to do without credentials.
+const ADVICE: &str = "set AZURE_STORAGE_ACCOUNT_KEY, or AZURE_CLIENT_ID with its secret";
+
+/// Whether somebody gave credentials, or said who has them.
+fn has_credentials(builder: &MicrosoftAzureBuilder) -> bool {
+    let keys = [
+        AzureConfigKey::AccessKey,
+        AzureConfigKey::SasKey,
+        AzureConfigKey::Token,
+        AzureConfigKey::ClientId,
+        AzureConfigKey::FederatedTokenFile,
+    ];
+    let is_on = |key| builder.get_config_value(key).is_some_and(|is| is_yes(&is));
+    is_on(&AzureConfigKey::UseEmulator)
+        || is_on(&AzureConfigKey::UseAzureCli)
+        || keys.iter().any(|key| builder.get_config_value(key).is_some())
 }
 
 /// What says where requests go, before the environment.

@@ -1,5 +1,6 @@
 //! `gs://bucket/prefix`: Google Cloud Storage. It compares generations, not ETags.
 
+use super::machine::Machine;
 use super::{CONNECT, Kind, TIMEOUT, install_tls, is_plain, retry, text, unbuilt};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::{ClientConfigKey, ObjectStore};
@@ -42,15 +43,33 @@ fn connect(configuration: &Configuration, bucket: &str) -> Result<Arc<dyn Object
     if let Some(endpoint) = endpoint {
         builder = builder.with_base_url(endpoint).with_skip_signature(true);
     }
-    let store = builder
+    builder = builder
         .with_config(GoogleConfigKey::Client(ClientConfigKey::ConnectTimeout), CONNECT)
         .with_config(GoogleConfigKey::Client(ClientConfigKey::Timeout), TIMEOUT)
         .with_config(
             GoogleConfigKey::Client(ClientConfigKey::AllowHttp),
             plain.to_string(),
         )
-        .with_retry(retry())
-        .build()
-        .map_err(|error| unbuilt(&object, error))?;
+        .with_retry(retry());
+    let asks_machine = !has_credentials(&builder);
+    let build = |builder: GoogleCloudStorageBuilder| builder.build().map_err(|error| unbuilt(&object, error));
+    let mut store = build(builder.clone())?;
+    if asks_machine {
+        let machine = Machine::new(store.credentials(), &object, ADVICE);
+        store = build(builder.with_credentials(Arc::new(machine)))?;
+    }
     Ok(Arc::new(store))
+}
+
+/// What to do without credentials.
+const ADVICE: &str = "set GOOGLE_SERVICE_ACCOUNT or GOOGLE_APPLICATION_CREDENTIALS";
+
+/// Whether somebody gave credentials.
+fn has_credentials(builder: &GoogleCloudStorageBuilder) -> bool {
+    let keys = [
+        GoogleConfigKey::ServiceAccount,
+        GoogleConfigKey::ServiceAccountKey,
+        GoogleConfigKey::ApplicationCredentials,
+    ];
+    keys.iter().any(|key| builder.get_config_value(key).is_some())
 }

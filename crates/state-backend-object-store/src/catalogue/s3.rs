@@ -1,5 +1,6 @@
 //! `s3://bucket/prefix`: Amazon's S3, and what speaks like it.
 
+use super::machine::Machine;
 use super::{CONNECT, Kind, TIMEOUT, install_tls, is_plain, retry, text, unbuilt};
 use crate::etags::UnquotedEtags;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
@@ -65,20 +66,40 @@ fn connect(configuration: &Configuration, bucket: &str) -> Result<Arc<dyn Object
     if let Some(path_style) = configuration.boolean("path-style") {
         builder = builder.with_virtual_hosted_style_request(!path_style);
     }
-    let store = builder
+    builder = builder
         .with_config(
             AmazonS3ConfigKey::Client(ClientConfigKey::ConnectTimeout),
             CONNECT,
         )
         .with_config(AmazonS3ConfigKey::Client(ClientConfigKey::Timeout), TIMEOUT)
-        .with_retry(retry())
-        .build()
-        .map_err(|error| unbuilt(&object, error))?;
+        .with_retry(retry());
+    let asks_machine = !has_credentials(&builder);
+    let build = |builder: AmazonS3Builder| builder.build().map_err(|error| unbuilt(&object, error));
+    let mut store = build(builder.clone())?;
+    if asks_machine {
+        let machine = Machine::new(store.credentials(), &object, ADVICE);
+        store = build(builder.with_credentials(Arc::new(machine)))?;
+    }
     let store: Arc<dyn ObjectStore> = Arc::new(store);
     if configuration.boolean("unquoted-etags").unwrap_or_default() {
         return Ok(Arc::new(UnquotedEtags::new(store)));
     }
     Ok(store)
+}
+
+/// What to do without credentials.
+const ADVICE: &str = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
+
+/// Whether somebody gave credentials, or said who has them.
+fn has_credentials(builder: &AmazonS3Builder) -> bool {
+    let keys = [
+        AmazonS3ConfigKey::AccessKeyId,
+        AmazonS3ConfigKey::SecretAccessKey,
+        AmazonS3ConfigKey::WebIdentityTokenFile,
+        AmazonS3ConfigKey::ContainerCredentialsRelativeUri,
+        AmazonS3ConfigKey::ContainerCredentialsFullUri,
+    ];
+    keys.iter().any(|key| builder.get_config_value(key).is_some())
 }
 
 /// Says where requests go. The variable for S3 alone would win over an endpoint that is given under the general key.

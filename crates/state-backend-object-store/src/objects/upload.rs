@@ -1,4 +1,12 @@
 //! Large objects, in parts. No store makes such an upload on a condition: it is for names that say what is in them.
+//!
+//! | what failed | what is there | so |
+//! |---|---|---|
+//! | the beginning, or a part | nothing that anybody can see, now or later | what was sent is dropped; from the beginning again |
+//! | the request that makes an object of the parts | these bytes | done |
+//! | the same | nothing | it may come late: nothing is dropped; another upload of the same bytes |
+//! | the same | other bytes | a conflict: they stay |
+//! | the same | no answer, until patience ends | nobody knows: `Indeterminate` |
 
 use super::Objects;
 use crate::failure::Trouble;
@@ -8,46 +16,72 @@ use object_store::path::Path;
 use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
 use state_core::{Error, Result};
 
+/// Where an upload failed.
+enum Failed {
+    /// Before anything could be seen.
+    Unseen(Trouble),
+    /// While the parts became an object: nobody knows whether they did, or will.
+    Completing(Trouble),
+}
+
 impl Objects {
-    /// Uploads an object in parts, unless it is there with these bytes. A part is sent again if need be, and so is the
-    /// whole: who comes second writes the same.
+    /// Uploads an object in parts, unless it is there with these bytes. Who comes second writes the same.
     ///
     /// # Errors
-    /// `Conflict` when it is there with other bytes.
+    /// `Conflict` when it is there with other bytes; `Indeterminate` when nobody knows; everything else had no effect.
     pub(crate) async fn upload(&self, path: &Path, bytes: &Bytes) -> Result<()> {
-        let most = crate::layout::MAX_OBJECT;
-        if let Some(found) = self.read(path, most).await? {
-            if found.bytes == *bytes {
-                return Ok(());
-            }
-            return Err(Error::conflict(self.shown(path), "it exists with other bytes"));
+        let there = self.read(path, crate::layout::MAX_OBJECT).await?;
+        if self.is_done(path, bytes, there.map(|found| found.bytes))? {
+            return Ok(());
         }
         let mut patience = self.patience();
+        let mut certain = true;
         loop {
-            let Err(trouble) = self.upload_once(path, bytes).await else {
-                return Ok(());
+            let trouble = match self.upload_once(path, bytes).await {
+                Ok(()) => return Ok(()),
+                Err(Failed::Unseen(trouble)) => {
+                    self.unless_refused(&trouble, path, certain)?;
+                    trouble
+                }
+                Err(Failed::Completing(trouble)) => {
+                    self.unless_refused(&trouble, path, certain)?;
+                    certain = false;
+                    let there = self.look(path, bytes, &trouble, &mut patience).await?;
+                    if self.is_done(path, bytes, there.map(|found| found.bytes))? {
+                        return Ok(());
+                    }
+                    trouble
+                }
             };
-            if let Some(refusal) = trouble.refusal(&self.shown(path)) {
-                return Err(refusal);
-            }
-            let landed = self.read(path, most).await.ok().flatten();
-            if landed.is_some_and(|found| found.bytes == *bytes) {
-                return Ok(());
-            }
             if !patience.again().await {
-                return Err(trouble.indeterminate(&self.shown(path)));
+                return Err(if certain {
+                    trouble.not_applied(&self.shown(path))
+                } else {
+                    trouble.indeterminate(&self.shown(path))
+                });
             }
         }
     }
 
-    async fn upload_once(&self, path: &Path, bytes: &Bytes) -> Result<(), Trouble> {
-        let mut upload = self.ask(0, self.store.put_multipart(path)).await?;
-        let sent = self.send_parts(&mut *upload, bytes).await;
-        if sent.is_err() {
-            // What was sent costs money until it is dropped. Nobody can see it.
-            drop(self.ask(0, upload.abort()).await);
+    /// Whether these bytes are there. Others are never replaced.
+    fn is_done(&self, path: &Path, bytes: &Bytes, there: Option<Bytes>) -> Result<bool> {
+        match there {
+            None => Ok(false),
+            Some(there) if there == *bytes => Ok(true),
+            Some(_) => Err(Error::conflict(self.shown(path), "it exists with other bytes")),
         }
-        sent
+    }
+
+    async fn upload_once(&self, path: &Path, bytes: &Bytes) -> Result<(), Failed> {
+        let begun = self.ask(0, self.store.put_multipart(path)).await;
+        let mut upload = begun.map_err(Failed::Unseen)?;
+        if let Err(trouble) = self.send_parts(&mut *upload, bytes).await {
+            // What was sent costs money until it is dropped. Nobody can see it, and nothing makes an object of it.
+            drop(self.ask(0, upload.abort()).await);
+            return Err(Failed::Unseen(trouble));
+        }
+        let completed = self.ask(0, upload.complete()).await;
+        completed.map(drop).map_err(Failed::Completing)
     }
 
     async fn send_parts(&self, upload: &mut dyn MultipartUpload, bytes: &Bytes) -> Result<(), Trouble> {
@@ -63,6 +97,6 @@ impl Objects {
             });
             try_join_all(requests.collect::<Vec<_>>()).await?;
         }
-        self.ask(0, upload.complete()).await.map(drop)
+        Ok(())
     }
 }

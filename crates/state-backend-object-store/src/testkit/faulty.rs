@@ -1,6 +1,8 @@
 //! A store between its user and another one: it loses requests and answers, delays, repeats, and lies in the ways that
 //! object stores do.
 
+mod upload;
+
 use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, pending};
@@ -15,6 +17,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
+use upload::FaultyUpload;
 
 /// How many of the last writes a stale list leaves out.
 const STALE: usize = 3;
@@ -73,14 +76,21 @@ pub struct RequestCounts {
     pub lists: usize,
     /// Deletions.
     pub deletes: usize,
-    /// Uploads in parts.
+    /// Uploads in parts that were begun.
     pub uploads: usize,
+    /// Their parts.
+    pub parts: usize,
+    /// The requests that made an object of such parts.
+    pub completions: usize,
+    /// The requests that dropped them.
+    pub aborts: usize,
 }
 
 impl RequestCounts {
     /// All together.
     pub const fn all(&self) -> usize {
-        self.puts + self.gets + self.lists + self.deletes + self.uploads
+        let whole = self.puts + self.gets + self.lists + self.deletes;
+        whole + self.uploads + self.parts + self.completions + self.aborts
     }
 }
 
@@ -203,11 +213,21 @@ impl FaultyStore {
         &self,
         path: &Path,
         count: impl FnOnce(&mut RequestCounts) + Send,
-        request: impl Fn(Arc<dyn ObjectStore>) -> BoxFuture<'static, Result<T>> + Send,
+        request: impl Fn(Arc<dyn ObjectStore>) -> BoxFuture<'static, Result<T>> + Send + Sync,
     ) -> Result<T> {
         let fault = self.next(count).await;
         self.plan().written.push(path.clone());
-        let run = || request(Arc::clone(&self.inner));
+        self.strike(fault, path, || request(Arc::clone(&self.inner)))
+            .await
+    }
+
+    /// Runs a request as a fault wants it.
+    async fn strike<T: Send + 'static>(
+        &self,
+        fault: Option<StoreFault>,
+        path: &Path,
+        run: impl Fn() -> BoxFuture<'static, Result<T>> + Send,
+    ) -> Result<T> {
         match fault {
             None | Some(StoreFault::Truncated | StoreFault::StaleList) => run().await,
             Some(StoreFault::Before) => Err(failed("503 Service Unavailable")),
@@ -344,7 +364,11 @@ impl ObjectStore for FaultyStore {
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
         match self.next(|counts| counts.uploads += 1).await {
-            None => self.inner.put_multipart_opts(path, options).await,
+            None | Some(StoreFault::Truncated | StoreFault::StaleList) => {
+                let upload = self.inner.put_multipart_opts(path, options).await?;
+                Ok(Box::new(FaultyUpload::new(self.clone(), path.clone(), upload)))
+            }
+            Some(StoreFault::Silent | StoreFault::SilentAfter) => pending().await,
             Some(_) => Err(failed("503 Service Unavailable")),
         }
     }

@@ -3,7 +3,6 @@
 use super::*;
 use model::{Actor, Fate, Oracle, new_stack};
 use state_backend_object_store::testkit::StoreFault;
-use state_core::testkit::clock::SeededEntropy;
 use state_core::{Backend, ErrorKind, Lineage, Result};
 
 /// Thirty operations of two writers, of which the second takes over from the first twice. All must come out as they

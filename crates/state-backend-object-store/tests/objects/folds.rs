@@ -3,7 +3,7 @@
 use super::*;
 use model::{Actor, Oracle, new_stack};
 use object_store::ObjectStoreExt;
-use state_core::testkit::clock::SeededEntropy;
+use state_core::testkit::conformance::Bench;
 use state_core::{Backend, ErrorKind, Lineage, Slot};
 use std::time::Duration;
 
@@ -61,6 +61,43 @@ async fn a_long_journal_is_read_with_a_few_requests() {
     // Head, fold, six slots, and the one behind them that isn't there.
     assert_eq!(gets, 9);
     oracle.judge_store(&anna.backend, lineage).await;
+}
+
+/// More than a page of a list, and than what is read one by one.
+const LONG: u64 = 1_100;
+
+#[tokio::test(start_paused = true)]
+async fn a_journal_of_more_than_a_thousand_slots_is_folded_once_for_each_thousand() {
+    let store = faulty();
+    let backend = backend(&store);
+    let entropy = SeededEntropy::new(11);
+    let bench = Bench::new(&backend, &entropy);
+    let lineage = bench.stack_of(LONG).await.unwrap();
+    let unfolded = reads(&store, &backend, lineage).await;
+    assert!(unfolded > 1_000, "{unfolded}");
+    let held = bench.acquire(lineage, "anna").await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let fold = backend.read_head(lineage).await.unwrap().fold.unwrap();
+    assert_eq!((fold.start, fold.end), (Slot(0), Slot(LONG + 1)), "its fence too");
+    assert!(reads(&store, &backend, lineage).await < 5);
+
+    let mut tail = held.tail;
+    for _ in 0..1_000 {
+        (_, tail) = bench.append(&held, tail, b"{}\n").await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let fold = backend.read_head(lineage).await.unwrap().fold.unwrap();
+    assert_eq!(fold.end, tail.next);
+    assert!(reads(&store, &backend, lineage).await < 5);
+    let folds = files(&store).await.into_iter().filter(is_fold).count();
+    assert_eq!(folds, 2, "one for each thousand");
+}
+
+/// How many reads the whole journal takes.
+async fn reads(store: &FaultyStore, backend: &ObjectBackend, lineage: Lineage) -> usize {
+    let before = store.counts().gets;
+    backend.read_journal(lineage, None).await.unwrap();
+    store.counts().gets - before
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,6 @@
 use super::*;
 use model::{Actor, Fate, Oracle, new_stack};
 use state_core::backend::Acquire;
-use state_core::testkit::clock::SeededEntropy;
 use state_core::{Backend, Error, ErrorKind, Lineage};
 use std::time::Duration;
 

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
 mod conformance;
+mod disturbed;
 mod faults;
 mod folds;
 mod leases;
@@ -15,6 +16,7 @@ use object_store::path::Path;
 use state_backend_object_store::testkit::{FaultyStore, VirtualClock};
 use state_backend_object_store::{ObjectBackend, Options, object_store};
 use state_core::backend::Opening;
+use state_core::testkit::clock::SeededEntropy;
 use std::sync::Arc;
 
 /// The usual ones, in virtual time.
@@ -22,6 +24,8 @@ fn options() -> Options {
     let mut options = Options::new("s3://bucket/a/prefix", Path::from("a/prefix"));
     // It is known, and its requests are counted here.
     options.proof = None;
+    // The same seed, the same run.
+    options.entropy = Arc::new(SeededEntropy::new(8));
     options.with_clock(Arc::new(VirtualClock::start()))
 }
 

@@ -5,7 +5,6 @@ use super::*;
 use futures_util::FutureExt;
 use model::{Actor, Fate, Oracle, new_stack};
 use state_backend_object_store::testkit::StoreFault;
-use state_core::testkit::clock::SeededEntropy;
 use state_core::{Backend, Entropy};
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;

@@ -2,11 +2,181 @@
 
 use super::*;
 use bytes::Bytes;
+use object_store::ObjectStoreExt;
 use state_backend_object_store::testkit::StoreFault;
 use state_core::backend::ObjectName;
-use state_core::testkit::clock::SeededEntropy;
 use state_core::testkit::conformance::Bench;
-use state_core::{Backend, Digest, ErrorKind, Serial, Slot};
+use state_core::{Backend, Digest, ErrorKind, Lineage, Serial, Slot, Writer};
+use std::time::Duration;
+
+/// What goes up in parts, and a stack that it goes to.
+struct Upload {
+    store: FaultyStore,
+    /// The store without faults.
+    direct: Arc<InMemory>,
+    backend: ObjectBackend,
+    lineage: Lineage,
+    writer: Arc<dyn Writer>,
+    name: ObjectName,
+    content: Bytes,
+}
+
+async fn upload(patience: Duration) -> Upload {
+    let direct: Arc<InMemory> = Arc::default();
+    let store = FaultyStore::new(direct.clone());
+    let mut options = options();
+    options.part = 16;
+    options.patience = patience;
+    let backend = ObjectBackend::new(Arc::new(store.clone()), options, Opening::Create);
+    let entropy = SeededEntropy::new(4);
+    let bench = Bench::new(&backend, &entropy);
+    let lineage = bench.stack().await.unwrap();
+    let writer = bench.acquire(lineage, "anna").await.unwrap().writer;
+    let content: Bytes = (0..100).collect::<Vec<u8>>().into();
+    let name = ObjectName::Snapshot {
+        slot: Slot(1),
+        short: Digest::of(&content).short(),
+    };
+    Upload {
+        store,
+        direct,
+        backend,
+        lineage,
+        writer,
+        name,
+        content,
+    }
+}
+
+impl Upload {
+    async fn create(&self) -> state_core::Result<()> {
+        self.writer.create(&self.name, self.content.clone()).await
+    }
+
+    /// What a reader finds.
+    async fn there(&self) -> Option<Bytes> {
+        match self.backend.read(self.lineage, &self.name).await {
+            Ok(bytes) => Some(bytes),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+                None
+            }
+        }
+    }
+}
+
+/// The question whether it is there, the beginning, seven parts, and the request that makes an object of them.
+const REQUESTS: usize = 10;
+
+/// The last of them.
+const COMPLETION: usize = REQUESTS - 1;
+
+#[tokio::test(start_paused = true)]
+async fn one_fault_anywhere_in_an_upload_is_noticed_by_nobody() {
+    for fault in StoreFault::ALL {
+        for at in 0..REQUESTS {
+            let upload = upload(Duration::from_secs(30)).await;
+            let before = upload.store.counts();
+            upload.store.fail(at, fault);
+            let created = upload.create().await;
+            created.unwrap_or_else(|error| panic!("{fault:?} at request {at}: {error:?}"));
+            assert_eq!(
+                upload.there().await.unwrap(),
+                upload.content,
+                "{fault:?} at request {at}"
+            );
+            upload.store.deliver().await;
+            assert_eq!(
+                upload.there().await.unwrap(),
+                upload.content,
+                "{fault:?} at request {at}"
+            );
+            let aborts = upload.store.counts().aborts - before.aborts;
+            assert!(
+                at != COMPLETION || aborts == 0,
+                "{fault:?}: cleaned up on an uncertain answer"
+            );
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_without_an_answer_is_settled_by_what_is_there() {
+    for (fault, again) in [
+        (StoreFault::After, 0),
+        (StoreFault::SilentAfter, 0),
+        (StoreFault::ConflictAfter, 0),
+        (StoreFault::Twice, 0),
+        (StoreFault::Before, 1),
+        (StoreFault::Silent, 1),
+        (StoreFault::Late(2), 1),
+    ] {
+        let upload = upload(Duration::from_secs(30)).await;
+        let before = upload.store.counts();
+        upload.store.fail(COMPLETION, fault);
+        upload.create().await.unwrap();
+        let uploads = upload.store.counts().uploads - before.uploads;
+        assert_eq!(uploads, 1 + again, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_completion_that_nobody_can_settle_is_indeterminate_and_a_later_try_finds_out() {
+    for (fault, landed) in [
+        (StoreFault::After, true),
+        (StoreFault::Before, false),
+        (StoreFault::Late(1_000), false),
+    ] {
+        let upload = upload(Duration::from_secs(1)).await;
+        upload.store.fail(COMPLETION, fault);
+        for after in REQUESTS..REQUESTS + 100 {
+            upload.store.fail(after, StoreFault::Before);
+        }
+        let before = upload.store.counts();
+        let unknown = upload.create().await.unwrap_err();
+        assert_eq!(unknown.kind(), ErrorKind::Indeterminate, "{fault:?}: {unknown}");
+        assert_eq!(upload.store.counts().aborts, before.aborts, "{fault:?}");
+        upload.store.heal();
+        assert_eq!(upload.there().await.is_some(), landed, "{fault:?}");
+        upload.create().await.unwrap();
+        upload.store.deliver().await;
+        assert_eq!(upload.there().await.unwrap(), upload.content, "{fault:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn parts_that_never_became_an_object_were_certainly_not_written_and_are_dropped() {
+    let upload = upload(Duration::from_secs(1)).await;
+    for after in 4..200 {
+        upload.store.fail(after, StoreFault::Before);
+    }
+    let refused = upload.create().await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NotApplied, "{refused}");
+    assert!(upload.store.counts().aborts > 0);
+    assert_eq!(upload.store.counts().completions, 0);
+    upload.store.heal();
+    upload.store.deliver().await;
+    assert_eq!(upload.there().await, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_put_there_meanwhile_is_never_replaced() {
+    let upload = upload(Duration::from_secs(30)).await;
+    // The digest in a name is short: who makes another object on purpose can do so.
+    let path = Path::from(format!(
+        "a/prefix/stacks/{}/snapshots/{}",
+        upload.lineage,
+        upload.name.file_name()
+    ));
+    upload.store.fail(COMPLETION, StoreFault::Silent);
+    let meanwhile = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        upload.direct.put(&path, "others".into()).await.unwrap();
+    };
+    let (refused, ()) = futures_util::join!(upload.create(), meanwhile);
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Conflict);
+    assert_eq!(upload.there().await.unwrap(), "others");
+}
 
 #[tokio::test(start_paused = true)]
 async fn only_a_large_snapshot_goes_up_in_parts_and_only_once() {

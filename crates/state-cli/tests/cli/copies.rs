@@ -26,6 +26,9 @@ fn a_copy_has_the_whole_history_and_says_so_twice() {
     sandbox
         .run(&["rollback", "1", "--yes", "--backend", "file://there"])
         .exits(0);
+    let ahead = sandbox.run(&["copy", ".state", "file://there"]).exits(13);
+    assert!(ahead.stderr.contains("it has gone on there"), "{ahead:?}");
+    sandbox.run(&["rollback", "1", "--yes"]).exits(0);
     let diverged = sandbox.run(&["copy", ".state", "file://there"]).exits(13);
     assert!(diverged.stderr.contains("different ways"), "{diverged:?}");
 }

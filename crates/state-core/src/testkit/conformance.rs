@@ -19,12 +19,12 @@ pub mod names;
 pub mod objects;
 
 use crate::backend::{Acquire, Acquired, Backend, Holder, Tail};
-use crate::counter::Epoch;
+use crate::counter::{Epoch, Slot};
 use crate::environment::Entropy;
 use crate::error::{Error, ErrorKind, Result};
 use crate::head::Head;
 use crate::id::{Lineage, Nonce};
-use crate::journal::{Frame, FrameKind};
+use crate::journal::{Frame, FrameKind, genesis};
 use crate::name::StackName;
 use std::fmt;
 
@@ -33,18 +33,38 @@ pub type Verdict = std::result::Result<(), Broken>;
 
 /// How a rule was broken, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken(String);
+pub struct Broken {
+    how: String,
+    error: Option<ErrorKind>,
+}
 
 impl Broken {
     /// For rules of your own.
     pub fn new(how: impl Into<String>) -> Self {
-        Self(how.into())
+        Self {
+            how: how.into(),
+            error: None,
+        }
+    }
+
+    /// A call that had to do otherwise.
+    fn failed(how: &str, error: &Error) -> Self {
+        Self {
+            how: format!("{how}: {error}"),
+            error: Some(error.kind()),
+        }
+    }
+
+    /// What a call failed with that had to succeed, or to fail otherwise; none if no call failed. On a store that is
+    /// made to fail, a rule that ends with an honest error isn't broken, but undecided.
+    pub const fn error(&self) -> Option<ErrorKind> {
+        self.error
     }
 }
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.how)
     }
 }
 
@@ -53,7 +73,7 @@ impl std::error::Error for Broken {}
 /// A call that had to succeed.
 impl From<Error> for Broken {
     fn from(error: Error) -> Self {
-        Self(format!("a call failed that had to succeed: {error}"))
+        Self::failed("a call failed that had to succeed", &error)
     }
 }
 
@@ -178,6 +198,24 @@ impl<'a> Bench<'a> {
         )
     }
 
+    /// Makes a stack whose journal came from elsewhere, with so many small frames.
+    pub async fn stack_of(&self, frames: u64) -> Result<Lineage> {
+        let lineage = Lineage::random(self.entropy);
+        let head = Head::new(lineage, StackName::new("rules", "long")?, self.nonce());
+        let before = Tail {
+            next: Slot::ZERO,
+            chain: genesis(lineage),
+        };
+        let (mut tail, mut journal) = (before, Vec::new());
+        for number in 0..frames {
+            let frame = self.frame(Epoch::ZERO, tail, format!("{number}\n").as_bytes())?;
+            tail = after(&frame);
+            journal.push(frame);
+        }
+        self.backend.adopt_stack(&head, before, &journal).await?;
+        Ok(lineage)
+    }
+
     /// Appends a frame with this payload, and gives it back with the new end.
     pub async fn append(&self, to: &Acquired, tail: Tail, payload: &[u8]) -> Result<(Frame, Tail)> {
         let frame = self.frame(to.writer.epoch(), tail, payload)?;
@@ -204,10 +242,10 @@ fn ensure(kept: bool, otherwise: &str) -> Verdict {
 fn ensure_fails<T>(result: Result<T>, kind: ErrorKind, call: &str) -> Verdict {
     match result {
         Err(error) if error.kind() == kind => Ok(()),
-        Err(error) => Err(Broken::new(format!(
-            "{call} had to fail as {kind:?} and failed as {:?}: {error}",
-            error.kind()
-        ))),
+        Err(error) => {
+            let how = format!("{call} had to fail as {kind:?} and failed as {:?}", error.kind());
+            Err(Broken::failed(&how, &error))
+        }
         Ok(_) => Err(Broken::new(format!(
             "{call} had to fail as {kind:?} and succeeded"
         ))),

@@ -1,11 +1,15 @@
 //! Copies between stores: the same stack, byte for byte, wherever the copy is cut short.
 
 use super::*;
+use state_backend_object_store::object_store::memory::InMemory;
+use state_backend_object_store::object_store::throttle::{ThrottleConfig, ThrottledStore};
+use state_backend_object_store::testkit::FaultyStore;
 use state_core::testkit::fault::{Fault, FaultPlan, FaultyBackend, Operation};
 use state_core::{Backend, ErrorKind, Json, Properties, RevisionId};
 use state_encrypt::generate_identity;
 use state_manager::Authenticity;
 use state_manager::state_backend_fs::FsBackend;
+use std::time::Duration;
 
 fn over(backend: Arc<dyn Backend>, seed: u64) -> Stacks {
     Stacks::new(backend, environment(seed))
@@ -160,12 +164,65 @@ async fn what_went_another_way_is_not_overwritten() {
     deploy(&copy, &["only-there"]).await;
     let refused = files.copy_from(&stack).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
+    assert!(refused.to_string().contains("it has gone on there"), "{refused}");
+    deploy(&stack, &["only-here"]).await;
+    let apart = files.copy_from(&stack).await.unwrap_err();
+    assert_eq!(apart.kind(), ErrorKind::Conflict, "{apart}");
+    assert!(
+        apart.to_string().contains("went different ways from slot"),
+        "{apart}"
+    );
     assert!(names(&copy).await.contains(&"only-there".to_owned()));
+
+    let (_behind, behind) = folder();
+    copied(&behind, &stack).await;
+    deploy(&stack, &["later"]).await;
+    let stale = behind.copy_from(&stack).await.unwrap_err();
+    assert_eq!(stale.kind(), ErrorKind::Conflict, "{stale}");
+    assert!(
+        stale.to_string().contains("the source has gone on since"),
+        "{stale}"
+    );
 
     let (_other, other) = folder();
     other.new_stack(stack.name()).await.unwrap();
     let taken = other.copy_from(&stack).await.unwrap_err();
     assert_eq!(taken.kind(), ErrorKind::Conflict, "{taken}");
+}
+
+/// How long each read takes from a store that is far away.
+const FAR: Duration = Duration::from_millis(100);
+
+#[tokio::test(start_paused = true)]
+async fn objects_of_a_store_that_is_far_away_are_read_some_at_once_and_each_one_once() {
+    let near: Arc<InMemory> = Arc::default();
+    let at_home = over(Arc::new(objects::backend(&FaultyStore::new(near.clone()))), 95);
+    let stack = at_home
+        .new_stack_with(&"shop".parse().unwrap(), Policy::Plaintext)
+        .await
+        .unwrap();
+    for round in 0..40 {
+        deploy(&stack, &[&format!("e{round}")]).await;
+    }
+    let throttled = ThrottleConfig {
+        wait_get_per_call: FAR,
+        ..ThrottleConfig::default()
+    };
+    let far = FaultyStore::new(Arc::new(ThrottledStore::new(near, throttled)));
+    let source = over(Arc::new(objects::backend(&far)), 96);
+    let source = source.get(stack.name()).await.unwrap().unwrap();
+    let (before, begun) = (far.counts().gets, tokio::time::Instant::now());
+    let memory = over(Arc::new(MemoryBackend::new()), 97);
+    let copied = memory.copy_from(&source).await.unwrap();
+    let (gets, took) = (far.counts().gets - before, begun.elapsed());
+    let read = usize::try_from(copied.frames + copied.objects).unwrap();
+    assert!(copied.objects >= 40, "{copied:?}");
+    assert!(
+        gets <= read + 8,
+        "{gets} reads of {read}: each is read once, and the head some times"
+    );
+    let one_by_one = FAR * u32::try_from(gets).unwrap();
+    assert!(took * 5 < one_by_one, "{took:?}, one by one {one_by_one:?}");
 }
 
 #[tokio::test]

@@ -11,6 +11,7 @@ mod crossing;
 mod faults;
 #[cfg(feature = "fs")]
 mod files;
+mod lookups;
 mod moves;
 mod names;
 mod objects;

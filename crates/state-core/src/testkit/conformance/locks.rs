@@ -13,7 +13,7 @@ pub async fn acquire_twice_is_locked_and_names_the_holder(bench: &Bench<'_>) -> 
         Err(Error::Locked { holder, .. }) => {
             ensure(holder.who == "anna", "the error names another holder")?;
         }
-        Err(error) => return Err(Broken::new(format!("it failed otherwise: {error}"))),
+        Err(error) => return Err(Broken::failed("it failed otherwise", &error)),
         Ok(_) => return Err(Broken::new("two writers hold one stack")),
     }
     let status = bench.backend.lock_status(lineage).await?;
@@ -119,7 +119,7 @@ pub async fn a_stale_writer_is_fenced_and_invisible(bench: &Bench<'_>) -> Verdic
             mine == stale.head.epoch && theirs == owner.head.epoch,
             "the error names other epochs",
         )?,
-        Err(error) => return Err(Broken::new(format!("an append failed otherwise: {error}"))),
+        Err(error) => return Err(Broken::failed("an append failed otherwise", &error)),
         Ok(()) => return Err(Broken::new("a stale writer appended a frame")),
     }
     ensure_fails(

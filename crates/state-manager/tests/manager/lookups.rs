@@ -1,0 +1,145 @@
+//! What became of a mutation whose append nobody could settle: whoever has the stack next finds out, and it stays true.
+
+use super::*;
+use state_backend_object_store::object_store::memory::InMemory;
+use state_backend_object_store::object_store::path::Path;
+use state_backend_object_store::testkit::{FaultyStore, StoreFault, VirtualClock};
+use state_backend_object_store::{ObjectBackend, Options};
+use state_core::backend::Opening;
+use state_core::{ErrorKind, MutationId};
+use state_manager::Error;
+
+/// Longer than anybody asks.
+const GONE: usize = 300;
+
+struct Cut {
+    /// What stands between the first writer and the store.
+    line: FaultyStore,
+    session: Session,
+    update: Update,
+    /// The same stack by another way.
+    direct: Stack,
+}
+
+/// A session, and another way to its store.
+async fn cut() -> Cut {
+    let shared: Arc<InMemory> = Arc::default();
+    let (line, direct) = (FaultyStore::new(shared.clone()), FaultyStore::new(shared));
+    let clock = Arc::new(VirtualClock::start());
+    let stacks = |line: &FaultyStore, seed| {
+        let mut options = Options::new("s3://bucket", Path::default()).with_clock(clock.clone());
+        options.proof = None;
+        let backend = ObjectBackend::new(Arc::new(line.clone()), options, Opening::Create);
+        Stacks::new(Arc::new(backend), environment(seed))
+    };
+    let name = "shop/production".parse().unwrap();
+    let first = stacks(&line, 1)
+        .new_stack_with(&name, Policy::Plaintext)
+        .await
+        .unwrap();
+    let session = first.lock("deploy").await.unwrap();
+    let update = start(&session).await;
+    let direct = stacks(&direct, 2).get(&name).await.unwrap().unwrap();
+    Cut {
+        line,
+        session,
+        update,
+        direct,
+    }
+}
+
+impl Cut {
+    /// The next append meets this, and after it the store is gone.
+    fn fail(&self, fault: StoreFault) {
+        self.line.fail(0, fault);
+        for after in 1..GONE {
+            self.line.fail(after, StoreFault::Before);
+        }
+    }
+
+    async fn taken_over(&self) -> Session {
+        let seen = self.direct.lock_status().await.unwrap().epoch;
+        self.direct.break_lock("next", seen).await.unwrap()
+    }
+}
+
+#[track_caller]
+fn unknown(error: &Error) -> MutationId {
+    match error {
+        Error::Indeterminate { mutations, .. } => {
+            assert_eq!(mutations.len(), 1, "{error}");
+            mutations[0]
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What lands, what doesn't, and what would land after somebody else took over: there is the fence then.
+const FATES: [(StoreFault, bool); 5] = [
+    (StoreFault::After, true),
+    (StoreFault::SilentAfter, true),
+    (StoreFault::Before, false),
+    (StoreFault::Silent, false),
+    (StoreFault::Late(GONE), false),
+];
+
+#[tokio::test(start_paused = true)]
+async fn an_end_that_nobody_could_settle_is_looked_up_after_a_takeover() {
+    for (fault, landed) in FATES {
+        let cut = cut().await;
+        let step = cut.update.begin(Intent::create(entry("a", &[]))).await.unwrap();
+        let id = step.id();
+        cut.fail(fault);
+        let error = step.succeed(Some(entry("a", &[]))).await.unwrap_err();
+        assert_eq!(unknown(&error), id, "{fault:?}");
+
+        let next = cut.taken_over().await;
+        let answer = |session: &Session| {
+            let state = session.state();
+            let is_pending = state.pending().any(|operation| operation.id == id);
+            (session.lookup(id), is_pending, state.entry(&key("a")).is_some())
+        };
+        let truth = if landed {
+            (Some(true), false, true)
+        } else {
+            (None, true, false)
+        };
+        assert_eq!(answer(&next), truth, "{fault:?}");
+
+        // What was under way lands now, or meets the fence. The first writer writes nothing more.
+        cut.line.heal();
+        cut.line.deliver().await;
+        assert_eq!(cut.session.check().await.unwrap_err().kind(), ErrorKind::Closed);
+        next.close().await.unwrap();
+        let later = cut.direct.lock("later").await.unwrap();
+        assert_eq!(answer(&later), truth, "{fault:?}, later");
+        later.close().await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_beginning_that_nobody_could_settle_is_pending_or_never_was() {
+    for (fault, landed) in FATES {
+        let cut = cut().await;
+        cut.fail(fault);
+        let error = cut
+            .update
+            .begin(Intent::create(entry("a", &[])))
+            .await
+            .unwrap_err();
+        let id = unknown(&error);
+        let next = cut.taken_over().await;
+        cut.line.heal();
+        cut.line.deliver().await;
+        let is_pending = next.state().pending().any(|operation| operation.id == id);
+        assert_eq!(is_pending, landed, "{fault:?}");
+        assert_eq!(next.lookup(id), None, "{fault:?}: it had no end");
+        next.close().await.unwrap();
+        let tip = cut.direct.tip().await.unwrap();
+        assert_eq!(
+            tip.state.pending().count(),
+            usize::from(landed),
+            "{fault:?}, later"
+        );
+    }
+}

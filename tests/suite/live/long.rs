@@ -1,0 +1,125 @@
+//! More than a list gives in one page: a thousand on S3.
+
+use super::{place, servers};
+use crate::store::block_on;
+use bytes::Bytes;
+use state_core::backend::{ObjectKind, ObjectName, Opening, PieceName};
+use state_core::head::{Base, Collection};
+use state_core::testkit::clock::SeededEntropy;
+use state_core::testkit::conformance::Bench;
+use state_core::{Backend, Digest, Head, Lineage, Serial, Slot, Timestamp};
+use state_manager::{BackendRegistry, StoreRequest};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Slots, and objects of one kind.
+const MANY: u64 = 1_100;
+
+/// How many objects are made at once.
+const AT_ONCE: u64 = 16;
+
+#[test]
+fn more_than_a_page_of_slots_and_objects_is_listed_folded_and_collected() {
+    std::thread::scope(|scope| {
+        for server in servers() {
+            scope.spawn(move || block_on(long(&place(&server))));
+        }
+    });
+}
+
+async fn long(url: &str) {
+    let backend: Arc<dyn Backend> = BackendRegistry::default()
+        .open(&StoreRequest::new(url), Opening::Create)
+        .expect("it opens");
+    let entropy = SeededEntropy::new(3);
+    let bench = Bench::new(&*backend, &entropy);
+    let lineage = bench.stack_of(MANY).await.expect("it is taken in");
+    logs(&backend, lineage).await;
+
+    let held = bench.acquire(lineage, "anna").await.expect("it is free");
+    let journal = held.frames.len() as u64;
+    assert_eq!(journal, MANY + 1, "all of them, and a fence");
+    assert_eq!(held.tail.next, Slot(MANY + 1));
+    folded(&*backend, lineage).await;
+    let view = backend.read_journal(lineage, None).await.expect("it reads");
+    assert_eq!(view.tail, held.tail);
+
+    // All before the fence can go.
+    let base = Base {
+        start: held.tail.next,
+        chain: held.tail.chain,
+        ..Base::empty(lineage)
+    };
+    let collection = Collection {
+        base: base.clone(),
+        serial: Serial(1),
+        since: Timestamp::new("2026-01-01T00:00:00Z"),
+        forgotten: BTreeSet::new(),
+    };
+    let collect = |head: &mut Head| {
+        head.base = base.clone();
+        head.floor = base.start;
+        head.collection = Some(collection.clone());
+    };
+    let collected = held.writer.swap_head(bench.nonce(), &collect).await;
+    collected.expect("it is swapped");
+    let pieces = backend
+        .pieces(lineage, base.start)
+        .await
+        .expect("they are listed");
+    let slots: Vec<PieceName> = pieces
+        .into_iter()
+        .map(|piece| piece.name)
+        .filter(|name| matches!(name, PieceName::Journal(_)))
+        .collect();
+    assert_eq!(
+        slots.len() as u64,
+        MANY + 1,
+        "all slots but the fence, and the fold"
+    );
+    let last = slots.last().cloned().into_iter().collect::<Vec<_>>();
+    held.writer.delete(&last).await.expect("it goes");
+    backend.read_journal(lineage, None).await.expect("it reads");
+    held.writer.release().await.expect("it is freed");
+}
+
+/// As many as there would be after so many updates.
+async fn logs(backend: &Arc<dyn Backend>, lineage: Lineage) {
+    let making = (0..AT_ONCE).map(|first| {
+        let backend = Arc::clone(backend);
+        tokio::spawn(async move {
+            for serial in (1 + first..=MANY).step_by(AT_ONCE as usize) {
+                let name = ObjectName::Log(Serial(serial));
+                let bytes = Bytes::from(serial.to_string());
+                backend
+                    .adopt_object(lineage, &name, bytes)
+                    .await
+                    .expect("it is made");
+            }
+        })
+    });
+    for made in making.collect::<Vec<_>>() {
+        made.await.expect("it ends");
+    }
+    let expected: Vec<_> = (1..=MANY).map(|serial| ObjectName::Log(Serial(serial))).collect();
+    let listed = backend
+        .list(lineage, ObjectKind::Log)
+        .await
+        .expect("they are listed");
+    assert!(listed == expected, "{} of {MANY}", listed.len());
+}
+
+/// Waits until the head names a fold.
+async fn folded(backend: &dyn Backend, lineage: Lineage) {
+    for _ in 0..100 {
+        let head = backend.read_head(lineage).await.expect("it reads");
+        if let Some(fold) = head.fold {
+            assert_eq!((fold.start, fold.end), (Slot(0), Slot(MANY + 1)));
+            assert_ne!(fold.digest, Digest::of(b""));
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("{MANY} slots weren't folded");
+}

@@ -1,0 +1,65 @@
+//! A server that nobody vouches for.
+
+use super::refusals::{KEYS, elsewhere, refused};
+use super::statectl;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ServerConfig, ServerConnection, StreamOwned};
+use std::io::{Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::sync::Arc;
+
+#[test]
+fn a_server_that_signed_its_own_certificate_is_sent_nothing() {
+    let (port, heard) = self_signed();
+    let url = elsewhere("s3://states", &format!("https://127.0.0.1:{port}"));
+    for command in ["list", "init"] {
+        let ran = refused(
+            statectl(&["--backend", &url, command]).envs(KEYS),
+            19,
+            "invalid peer certificate",
+        );
+        assert!(ran.err.contains("SSL_CERT_FILE"), "{ran:?}");
+    }
+    let heard = heard.try_iter().collect::<Vec<_>>();
+    assert!(!heard.is_empty() && heard.iter().all(Result::is_err), "{heard:?}");
+}
+
+/// A server that speaks TLS, and what it heard: requests, or why there was none.
+fn self_signed() -> (u16, std::sync::mpsc::Receiver<Result<String, String>>) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/self-signed");
+    let certificate = CertificateDer::from_pem_file(folder.join("certificate.pem")).expect("a certificate");
+    let key = PrivateKeyDer::from_pem_file(folder.join("key.pem")).expect("its key");
+    let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .expect("versions")
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .expect("they fit");
+    let config = Arc::new(config);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = listener.local_addr().expect("it has one").port();
+    let (tell, heard) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let heard = answer(&config, stream);
+            // Who asked may have gone.
+            drop(tell.send(heard));
+        }
+    });
+    (port, heard)
+}
+
+fn answer(config: &Arc<ServerConfig>, stream: TcpStream) -> Result<String, String> {
+    let connection = ServerConnection::new(Arc::clone(config)).map_err(|error| error.to_string())?;
+    let mut stream = StreamOwned::new(connection, stream);
+    let mut request = [0; 4096];
+    let length = stream.read(&mut request).map_err(|error| error.to_string())?;
+    if length == 0 {
+        return Err("nothing".to_owned());
+    }
+    let answered = stream.write_all(b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n");
+    answered.map_err(|error| error.to_string())?;
+    Ok(String::from_utf8_lossy(&request[..length]).into_owned())
+}
