@@ -32,14 +32,24 @@
 //! ```
 //!
 //! # References
-//! `${name.output}`, `${name.output.member[0]["any key"]}`, `${name.id}` and `${config.name}` stand for values; `$${` is a
-//! literal `${`. A string that is one reference whole takes the value as it is, whatever its type; in a longer text
-//! strings, numbers and booleans are joined. A reference in an input makes a dependency, and what is made of
-//! a secret is a secret.
+//! `${name.output}`, `${name.output.member[0]["any key"]}`, `${name.id}` (the provider's name for the object) and
+//! `${config.name}` stand for values in inputs and outputs; `$${` is a literal `${`. A string that is one reference whole takes
+//! the value as it is, whatever its type; in a longer text strings, numbers and booleans are joined. Inside `{ }` and `[ ]` YAML
+//! wants such strings in quotes. A reference in an input makes a dependency.
 //!
-//! # Types
-//! Plain scalars are those of YAML 1.2's core schema: `yes` is a string, `0644` the number 644. Numbers keep their
-//! digits. JSON is read by the same rules.
+//! # Secrets
+//! What is made of a secret output or setting is a secret, at exactly the place where the reference stands; `sensitive: false` of
+//! an output takes nothing of that away. The options `sensitive_inputs` and `sensitive_outputs` name more, as names or JSON
+//! pointers. A secret setting has no default; what is `sealed` is taken as it was sealed, a line end included.
+//!
+//! # YAML
+//! Plain scalars are those of YAML 1.2's core schema: `yes` is a string, `0644` the number 644. Numbers keep their digits. Anchors,
+//! aliases, merge keys and tags of one's own are refused, and so are names that stand twice. JSON is read by the same rules.
+//!
+//! # What isn't known yet
+//! In a preview an input that refers to what isn't done yet is left out whole, and noted in
+//! [`Goal::unknown`](crate::Goal::unknown). An output of the stack that nobody knows, then or because a resource failed, stays as it
+//! was.
 
 mod document;
 mod evaluation;

@@ -85,6 +85,21 @@ fn bad_yaml_is_refused_with_line_and_column() {
 }
 
 #[test]
+fn a_reference_without_quotes_inside_braces_is_told_what_it_lacks() {
+    for text in [
+        "resources: {a: {kind: ${b.c}}}\n",
+        "resources: {}\noutputs: {a: ${b.c}/d}\n",
+        "x: [${b.c}]\n",
+    ] {
+        let said = said(text);
+        assert!(
+            said[0].ends_with("inside `{ }` and `[ ]` a text with a reference stands in quotes"),
+            "{said:?}"
+        );
+    }
+}
+
+#[test]
 fn what_could_grow_or_mean_something_else_is_refused_by_name() {
     all_say([
         (

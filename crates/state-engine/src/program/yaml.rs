@@ -4,7 +4,7 @@ use super::document::{MAX_DEPTH, MAX_NODES, wrong};
 use super::node::{Member, Node, OPENING, Place, Text, Value};
 use super::problem::Problem;
 use super::scalar;
-use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span, StrInput, Tag};
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 use std::borrow::Cow;
 
 /// Reads the one document of a text.
@@ -22,19 +22,23 @@ pub(super) fn read(text: &str) -> Result<Node, Problem> {
     };
     let mut parser: Parser<'_, StrInput<'_>> = Parser::new_from_str(text);
     while let Some(event) = parser.next_event() {
-        let (event, span) = event.map_err(|error| {
-            let hint = "the document must be YAML 1.2 or JSON";
-            wrong(
-                place_of(*error.marker()),
-                format!("it can't be read: {}", error.info()),
-            )
-            .with_hint(hint)
-        })?;
+        let (event, span) = event.map_err(|error| malformed(text, &error))?;
         reader.take(event, span)?;
     }
     reader.root.ok_or_else(|| {
         wrong(Place::START, "the document is empty").with_hint("a program has at least a member `resources`")
     })
+}
+
+fn malformed(text: &str, error: &ScanError) -> Problem {
+    let place = place_of(*error.marker());
+    let mut characters = text.chars().skip(error.marker().index().saturating_sub(1));
+    let hint = match (characters.next(), characters.next()) {
+        // `{ a: ${b.c} }`: the brace opens a mapping, and nobody sees why.
+        (Some('$'), Some('{')) => "inside `{ }` and `[ ]` a text with a reference stands in quotes",
+        _ => "the document must be YAML 1.2 or JSON",
+    };
+    wrong(place, format!("it can't be read: {}", error.info())).with_hint(hint)
 }
 
 fn place_of(marker: Marker) -> Place {
