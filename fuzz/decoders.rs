@@ -171,11 +171,12 @@ pub(crate) fn program(bytes: &[u8]) {
     let Ok(program) = Program::parse("program", bytes) else {
         return;
     };
-    // A digit is a value of every type but one.
+    // A digit is a value of every type but `boolean`.
     let given = program
         .declared()
-        .map(|setting| (setting.name.clone(), "1".to_owned()));
-    let mut configuring = pin!(program.configure(given.collect(), None));
+        .map(|setting| (setting.name.clone(), "1".to_owned()))
+        .collect();
+    let mut configuring = pin!(program.configure(given, None));
     let Poll::Ready(configured) = configuring.as_mut().poll(&mut Context::from_waker(Waker::noop())) else {
         panic!("without a store there is nothing to wait for");
     };
