@@ -30,6 +30,9 @@ use work::Work;
 ///
 /// The program is compared with what is recorded. What somebody changed behind its back is seen with `--refresh`, or after
 /// `statectl refresh`. Operations that a run before left pending are settled first, by asking their providers.
+///
+/// A run that began tells what it did, whether it went well or not, with `--json` too: look at `result` and the exit code,
+/// which is 18 when something stays pending, and 130 when it was interrupted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Up {
     #[command(flatten)]

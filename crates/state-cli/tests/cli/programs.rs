@@ -147,6 +147,10 @@ fn a_step_that_fails_is_told_and_what_was_done_stays_on_record() {
         "{ran:?}"
     );
     sandbox.run(&["show", "good"]).exits(0);
+    let logs = sandbox.run(&["logs", "--address", "bad"]).exits(0).stdout;
+    assert!(logs.contains("command: bad: no luck"), "{logs}");
+    let engine = sandbox.run(&["logs", "--level", "error"]).exits(0).stdout;
+    assert!(engine.contains("engine: bad: "), "{engine}");
     let json = up(&sandbox, &failing, &["--json"]).exits(1).data("up");
     assert_eq!(
         (&json["result"], &json["failures"][0]["address"]),
