@@ -24,19 +24,23 @@ pub fn nearest<'a>(wanted: &str, candidates: impl IntoIterator<Item = &'a str>) 
     best
 }
 
-/// Levenshtein's distance: insertions, deletions and substitutions.
+/// Insertions, deletions, substitutions, and two neighbours that changed places: the slip of quick fingers.
 fn distance(a: &[char], b: &[char]) -> usize {
-    let mut row: Vec<usize> = (0..=b.len()).collect();
+    let mut before: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
     for (i, left) in a.iter().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
+        let mut row = vec![i + 1];
         for (j, right) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(left != right);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+            let substituted = last[j] + usize::from(left != right);
+            let mut edits = substituted.min(last[j + 1] + 1).min(row[j] + 1);
+            if i > 0 && j > 0 && a[i - 1] == *right && b[j - 1] == *left {
+                edits = edits.min(before[j - 1] + 1);
+            }
+            row.push(edits);
         }
+        before = std::mem::replace(&mut last, row);
     }
-    row[b.len()]
+    last[b.len()]
 }
 
 #[cfg(test)]
@@ -48,6 +52,7 @@ mod tests {
         let names = ["aws_instance.web", "aws_instance.db", "aws_eip.web"];
         assert_eq!(nearest("aws_instnce.web", names), Some("aws_instance.web"));
         assert_eq!(nearest("aws_eip.wbe", names), Some("aws_eip.web"));
+        assert_eq!(nearest("histroy", ["destroy", "history"]), Some("history"));
     }
 
     #[test]

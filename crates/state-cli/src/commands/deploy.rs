@@ -20,7 +20,7 @@ use crate::output::Report;
 use crate::store;
 use crate::target::Target;
 use document::{Document, ProgramArgs};
-use flags::{Flags, Pace, Scope};
+use flags::{Answers, Flags, Pace, Scope};
 use outcome::Outcome;
 use place::Place;
 use work::Work;
@@ -30,6 +30,9 @@ use work::Work;
 ///
 /// The program is compared with what is recorded. What somebody changed behind its back is seen with `--refresh`, or after
 /// `statectl refresh`. Operations that a run before left pending are settled first, by asking their providers.
+///
+/// A run that began tells what it did, whether it went well or not, with `--json` too: look at `result` and the exit code,
+/// which is 18 when something stays pending, and 130 when it was interrupted.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Up {
     #[command(flatten)]
@@ -68,13 +71,15 @@ pub(crate) struct Preview {
 /// Bring the record to what the world is: what is recorded is read, what differs is recorded, and what is gone goes.
 /// The world isn't changed.
 ///
-/// Operations that are pending are settled first: each by what its provider says.
+/// Operations that are pending are settled first: each by what its provider says, or by what you say of it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Refresh {
     #[command(flatten)]
     scope: Scope,
     #[command(flatten)]
     pace: Pace,
+    #[command(flatten)]
+    answers: Answers,
     /// Only show what it would record.
     #[arg(long)]
     preview: bool,
@@ -162,6 +167,7 @@ pub(crate) async fn preview(context: &Context, args: &Preview) -> Result<Report,
 pub(crate) async fn refresh(context: &Context, args: &Refresh) -> Result<Report, CliError> {
     let flags = Flags {
         message: args.message.as_deref(),
+        answers: Some(&args.answers),
         ..Flags::new("refresh", &args.scope, &args.pace)
     };
     let done = of_record(context, &flags, Goal::Refresh, args.preview).await?;

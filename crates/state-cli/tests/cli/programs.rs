@@ -147,6 +147,10 @@ fn a_step_that_fails_is_told_and_what_was_done_stays_on_record() {
         "{ran:?}"
     );
     sandbox.run(&["show", "good"]).exits(0);
+    let logs = sandbox.run(&["logs", "--address", "bad"]).exits(0).stdout;
+    assert!(logs.contains("command: bad: no luck"), "{logs}");
+    let engine = sandbox.run(&["logs", "--level", "error"]).exits(0).stdout;
+    assert!(engine.contains("engine: bad: "), "{engine}");
     let json = up(&sandbox, &failing, &["--json"]).exits(1).data("up");
     assert_eq!(
         (&json["result"], &json["failures"][0]["address"]),
@@ -233,11 +237,27 @@ fn the_second_interrupt_leaves_what_is_in_flight_as_pending() {
     assert!(told.contains("pending: create of slow"), "{told}");
     let pending = sandbox.run(&["pending", "list"]).exits(0).stdout;
     assert!(pending.contains("slow"), "{pending}");
-    let refreshed = sandbox.run(&["refresh", "--yes"]);
-    assert!(
-        refreshed.stdout.contains("slow"),
-        "it can't tell by itself: {refreshed:?}"
-    );
+    let asked = sandbox.run(&["refresh", "--yes"]).exits(0);
+    let still = asked.stdout.contains("pending: create of slow");
+    assert!(still, "its provider can't tell: {asked:?}");
+    let nobody = ["refresh", "--import-pending", "nobody=1", "--yes"];
+    sandbox.run(&nobody).exits(10);
+    let cleared = sandbox.run(&["refresh", "--clear-pending", "--yes"]).exits(0);
+    let told = cleared.stdout.contains("settled the pending create of slow");
+    assert!(told, "{cleared:?}");
+    let pending = sandbox.run(&["pending", "list"]).exits(0);
+    assert_eq!(pending.stdout, "nothing is pending\n");
+}
+
+#[test]
+fn a_pending_object_whose_id_somebody_knows_is_taken_over() {
+    let sandbox = Sandbox::new();
+    let hanging = command("slow", "sleep 30", "").replace("inputs:\n", "inputs:\n      read: [\"true\"]\n");
+    up(&sandbox, &hanging, &["--timeout", "1s"]).exits(18);
+    let import = ["refresh", "--import-pending", "slow=object-1", "--yes"];
+    sandbox.run(&import).exits(0);
+    let shown = sandbox.run(&["show", "slow", "--json"]).exits(0).data("show");
+    assert_eq!(shown["entries"][0]["id"], "object-1", "{shown}");
 }
 
 #[test]

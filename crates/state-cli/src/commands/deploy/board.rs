@@ -42,6 +42,11 @@ impl Board {
         self.began = self.clock.elapsed();
     }
 
+    /// Whether steps are being done.
+    pub(super) const fn is_running(&self) -> bool {
+        self.total.is_some()
+    }
+
     /// Takes note of an event; the lines to print for it.
     pub(super) fn hear(&mut self, event: &Event) -> String {
         let mut page = Page::new(self.color);

@@ -4,8 +4,9 @@ use crate::args::duration;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::glob;
-use state_core::{Address, nearest};
+use state_core::{Address, State, nearest};
 use state_engine::RunOptions;
+use state_engine::settle::{Decision, Decisions};
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -38,6 +39,51 @@ pub(super) struct Pace {
     timeout: Duration,
 }
 
+/// What somebody knows of operations that are pending.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct Answers {
+    /// What is pending never happened: it is forgotten, and no provider is asked.
+    #[arg(long)]
+    clear_pending: bool,
+    /// What is pending at ADDR happened: the object has this id, and its provider is asked for it. May be repeated.
+    #[arg(long, value_name = "ADDR=ID", value_parser = answer)]
+    import_pending: Vec<(Address, String)>,
+}
+
+fn answer(text: &str) -> Result<(Address, String), String> {
+    let (address, id) = text.rsplit_once('=').ok_or("it is written `ADDR=ID`")?;
+    let address = address
+        .parse()
+        .map_err(|error: state_core::Error| error.to_string())?;
+    Ok((address, id.to_owned()))
+}
+
+impl Answers {
+    /// Which decision each pending operation gets.
+    ///
+    /// # Errors
+    /// [`ExitCode::NotFound`] for an address at which nothing is pending.
+    fn decisions(&self, state: &State) -> Result<Decisions, CliError> {
+        let mut decisions = Decisions::default();
+        if self.clear_pending {
+            decisions.otherwise = Decision::NotDone;
+        }
+        for (address, id) in &self.import_pending {
+            let mut pending = state.pending();
+            let Some(operation) = pending.find(|operation| operation.target.address == *address) else {
+                let message = "nothing of it is pending";
+                return Err(
+                    CliError::new(ExitCode::NotFound, format!("entry {address}"), message)
+                        .with_hint("`statectl pending list` lists what is"),
+                );
+            };
+            let exists = Decision::Exists { id: id.clone() };
+            decisions.by_id.insert(operation.id, exists);
+        }
+        Ok(decisions)
+    }
+}
+
 /// All that a command says of its run.
 #[derive(Clone, Debug)]
 pub(super) struct Flags<'a> {
@@ -48,6 +94,7 @@ pub(super) struct Flags<'a> {
     pub(super) replace: &'a [String],
     pub(super) refresh: bool,
     pub(super) message: Option<&'a str>,
+    pub(super) answers: Option<&'a Answers>,
 }
 
 impl<'a> Flags<'a> {
@@ -59,7 +106,17 @@ impl<'a> Flags<'a> {
             replace: &[],
             refresh: false,
             message: None,
+            answers: None,
         }
+    }
+
+    /// What is decided of operations that are pending; else their providers are asked.
+    ///
+    /// # Errors
+    /// [`ExitCode::NotFound`] for an address at which nothing is pending.
+    pub(super) fn decisions(&self, state: &State) -> Result<Decisions, CliError> {
+        let decisions = self.answers.map(|answers| answers.decisions(state));
+        Ok(decisions.transpose()?.unwrap_or_default())
     }
 
     /// The options of the run. `known` are the addresses that there are, in the stack or in the program.

@@ -116,8 +116,9 @@ fn tell(
                 String::new()
             }
             Some(Notice::Event(event)) => board.hear(&event),
-            Some(Notice::Say(said)) => format!("{said}\n"),
-            Some(Notice::End) | None => String::new(),
+            Some(Notice::Say(said)) if board.is_running() => format!("{said}\n"),
+            // Before it began the error that follows says all.
+            Some(Notice::Say(_) | Notice::End) | None => String::new(),
         };
         let block = match width {
             Some(width) if !ends => board.block(width()),
@@ -146,7 +147,9 @@ fn tell(
 /// How many characters a line of the terminal takes.
 fn width() -> usize {
     let size = rustix::termios::tcgetwinsize(std::io::stderr());
-    size.map_or(80, |size| usize::from(size.ws_col)).max(20)
+    let columns = size.map_or(0, |size| usize::from(size.ws_col));
+    // A terminal that doesn't know says 0.
+    if columns == 0 { 80 } else { columns.max(20) }
 }
 
 #[cfg(test)]

@@ -44,7 +44,7 @@ pub(super) struct Outcome {
     pub(super) interrupted: bool,
     /// What is wrong with the program, or ended the run before its time.
     pub(super) error: Option<String>,
-    #[serde(skip)]
+    /// What to do about it.
     pub(super) hint: Option<String>,
     #[serde(skip)]
     pub(super) warnings: Vec<String>,

@@ -62,7 +62,12 @@ impl StepView {
         }
     }
 
-    /// What is called so.
+    /// Whether it takes another object's place.
+    pub(super) const fn is_replacement(&self) -> bool {
+        is_replacement(self.does)
+    }
+
+    /// Its address, and which of the objects there it is.
     pub(super) fn name(&self) -> String {
         match &self.deposed {
             None => self.address.clone(),

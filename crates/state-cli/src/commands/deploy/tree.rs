@@ -7,7 +7,7 @@ use crate::render::page::{Page, Style};
 use state_engine::StepOp;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What a name or a value becomes known after.
+/// What stands for a value that nobody knows yet.
 const LATER: &str = "(known after it is done)";
 
 /// What would be done, before somebody is asked, or by a command that only looks.
@@ -240,13 +240,14 @@ const DONE: [(&str, &str, &[StepOp]); 9] = [
 /// How many of each, in one line.
 pub(super) fn summary(told: &Outcome) -> String {
     let mut parts = Vec::new();
+    let replaces = told.steps.iter().any(StepView::is_replacement);
     for (before, after, ops) in DONE {
-        let number = told.steps.iter().filter(|step| ops.contains(&step.does)).count();
+        let steps = told.steps.iter().filter(|step| ops.contains(&step.does));
         // The second half of a replacement is told with the first.
-        if number > 0
-            && !(ops == [StepOp::DeleteReplaced]
-                && parts.iter().any(|part: &String| part.contains("replace")))
-        {
+        let number = steps
+            .filter(|step| !(replaces && step.does == StepOp::DeleteReplaced))
+            .count();
+        if number > 0 {
             parts.push(format!("{number} {}", if told.preview { before } else { after }));
         }
     }

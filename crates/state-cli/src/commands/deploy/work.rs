@@ -72,6 +72,7 @@ impl<'a> Work<'a> {
             let mut run = Run::new(document::registry(self.context)?);
             run.interrupt = self.interrupt.clone();
             run.observer = settled.clone();
+            run.decisions = self.flags.decisions(&session.state())?;
             self.engine.settle(session, &run).await?;
         }
         let mut seen = self.seen(session).await?;
