@@ -74,7 +74,8 @@ fn name(entry: &Entry) -> Option<PathBuf> {
 
 /// What the state or a pending operation knows of; and how much is pending.
 fn known(sandbox: &Sandbox) -> (BTreeSet<PathBuf>, usize) {
-    if !sandbox.path().join(".state/format").exists() {
+    // Killed before it made the stack.
+    if !sandbox.path().join(".state/names/default/default.json").exists() {
         return (BTreeSet::new(), 0);
     }
     sandbox.on_stack(async |stack| {
@@ -160,7 +161,7 @@ fn killed_at_random_moments(policy: &str, usual: u64) {
         assert_eq!(there, wanted, "{replay}");
     }
     eprintln!("{in_between} of {ROUNDS} were cut short in the middle, {left_pending} with something pending");
-    assert!(in_between > ROUNDS / 4 && left_pending > 0, "{replay}");
+    assert!(in_between > ROUNDS / 10 && left_pending > 0, "{replay}");
     let settled = sandbox
         .run(&["pending", "list", "--json"])
         .exits(0)
