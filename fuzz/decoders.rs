@@ -98,10 +98,11 @@ fn foreign(bytes: &[u8], format: Format) {
     }
 }
 
-/// As the store keeps it in between; none if the format can't say it.
+/// As the store keeps it in between; none if the format can't say it. A Pulumi state isn't verified yet when it is read:
+/// two resources may have one name.
 fn written(snapshot: &Snapshot, format: Format) -> Option<Vec<u8>> {
     let stored = codec::encode_stored(snapshot);
-    let stored = codec::decode("snapshot", &stored).expect("our own form is read");
+    let stored = codec::decode_broken("snapshot", &stored).expect("our own form is read");
     assert!(stored == *snapshot, "a store loses nothing");
     state_formats::export(&stored, format).ok()
 }

@@ -14,7 +14,7 @@
 //! ```compile_fail
 //! use state_engine::{Committed, Goal};
 //! // A source can't claim that something is committed: the fields are private, and there is no constructor.
-//! let claimed = Committed { entry: todo!(), unknown: todo!() };
+//! let claimed = Committed { entry: todo!(), unknown: todo!(), replaced: todo!() };
 //! ```
 //! ```compile_fail
 //! use state_engine::{Goal, Registration};

@@ -7,7 +7,7 @@ mod schedule;
 mod tests;
 
 pub(crate) use deletion::{Condemned, How, Wanted, condemned};
-pub(crate) use entry::{applied, goal_entry, ignoring, without_references_to};
+pub(crate) use entry::{applied, goal_entry, ignoring, tell, without_references_to};
 pub(crate) use schedule::Schedule;
 
 use crate::goal::Goal;

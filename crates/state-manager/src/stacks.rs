@@ -267,7 +267,11 @@ impl Stacks {
         let name = stack.name();
         let state = session.state();
         let awaited: usize = state.incoming().map(|incoming| incoming.entries.len()).sum();
-        let count = state.len() + awaited;
+        // Nobody knows whether what was to be made is there: only the record tells that somebody has to look.
+        let unseen = state
+            .pending()
+            .filter(|pending| state.entry(&pending.target).is_none());
+        let count = state.len() + awaited + unseen.count();
         if count > 0 && !force {
             session.close().await?;
             return Ok(Removal::HasResources { count });

@@ -61,6 +61,11 @@ impl<'a> Staged<'a> {
                 Ok(true)
             }
             Err(Errno::EXIST) => Ok(false),
+            // Only who makes the same file clears what is on its way there.
+            Err(Errno::NOENT) => Err(Failure::not_done(format!(
+                "{}: something else makes a file there at the same time: has another resource this path?",
+                self.place.path
+            ))),
             Err(errno) => Err(unmoved(&self.place.path, errno)),
         }
     }

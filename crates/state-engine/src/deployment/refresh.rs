@@ -3,6 +3,7 @@
 use super::{Deployment, StepError};
 use crate::call::CallError;
 use crate::event::Event;
+use crate::plan::tell;
 use crate::provider::{Found, Object};
 use crate::source::Refreshed;
 use crate::step::{Step, StepOp};
@@ -76,13 +77,7 @@ pub(crate) fn is_readable(entry: &Entry) -> bool {
 /// The entry as the world has it. That it was modified is for the engine to say only of what the engine did.
 pub(crate) fn as_found(old: &Entry, object: &Object) -> Entry {
     let mut entry = old.clone();
-    entry.id = Some(object.id.clone());
-    entry.outputs = Some(object.outputs.clone());
-    for mark in &object.sensitive_outputs {
-        if !entry.sensitive_outputs.contains(mark) {
-            entry.sensitive_outputs.push(mark.clone());
-        }
-    }
+    tell(&mut entry, object);
     if let Some(inputs) = &object.inputs {
         entry.inputs = Some(inputs.clone());
     }

@@ -53,6 +53,7 @@ impl Deployment {
                 None => Landed::NotTargeted,
             });
         }
+        self.refuse_pending(&key)?;
         loop {
             self.check(&mut order.goal, &key, old.as_deref()).await?;
             let diff = self.diff(&order.goal, &key, old.as_deref()).await?;
@@ -82,6 +83,19 @@ impl Deployment {
             };
             return Ok(Landed::Committed(committed));
         }
+    }
+
+    /// What a run before left pending comes first: nobody knows what is there.
+    fn refuse_pending(&self, key: &EntryKey) -> Result<(), StepError> {
+        let state = self.recorder.state();
+        let Some(pending) = state.pending().find(|pending| pending.target == *key) else {
+            return Ok(());
+        };
+        let reason = format!(
+            "it has a pending operation, the {} of a run before, and nobody knows how that ended: it has to be settled first",
+            pending.op
+        );
+        Err(StepError::early(key, vec![reason]))
     }
 
     /// What isn't touched is on record already.

@@ -3,7 +3,8 @@
 use crate::goal::Goal;
 use crate::provider::Object;
 use state_core::entry::Provider;
-use state_core::json::ObjectWriter;
+use state_core::json::{ObjectWriter, View};
+use state_core::sensitive::SecretStrings;
 use state_core::{Address, Dependency, Entry, EntryType, Json, Properties, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,12 +37,49 @@ pub(crate) fn goal_entry(goal: &Goal, stays: Option<&Entry>, provider: Option<Pr
 
 /// The entry with what a provider says is there.
 pub(crate) fn applied(mut entry: Entry, object: &Object, now: Timestamp) -> Entry {
-    entry.id = Some(object.id.clone());
-    entry.outputs = Some(object.outputs.clone());
-    add_marks(&mut entry.sensitive_outputs, &object.sensitive_outputs);
+    tell(&mut entry, object);
     entry.created.get_or_insert_with(|| now.clone());
     entry.modified = Some(now);
     entry
+}
+
+/// Takes over id and outputs of an object. A string in which a secret of the entry stands is a secret as well, whether or
+/// not the provider says so: a connection string repeats its password. (What is a secret whole, sealing finds itself.)
+pub(crate) fn tell(entry: &mut Entry, object: &Object) {
+    entry.id = Some(object.id.clone());
+    entry.outputs = Some(object.outputs.clone());
+    add_marks(&mut entry.sensitive_outputs, &object.sensitive_outputs);
+    let secrets = SecretStrings::of_entry(entry);
+    if !secrets.is_empty() {
+        add_marks(
+            &mut entry.sensitive_outputs,
+            &repeating(object.outputs.view(), &secrets),
+        );
+    }
+}
+
+/// Pointers to the strings of a value in which one of the secrets stands beside something else.
+fn repeating(value: View<'_>, secrets: &SecretStrings) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut open = vec![(String::new(), value)];
+    while let Some((pointer, view)) = open.pop() {
+        if view
+            .as_str()
+            .is_some_and(|text| secrets.stand_in(&text) && !secrets.contains(&text))
+        {
+            found.push(pointer);
+            continue;
+        }
+        let elements = view.elements().into_iter().flatten().enumerate();
+        open.extend(elements.map(|(index, element)| (format!("{pointer}/{index}"), element)));
+        let members = view.members().into_iter().flatten();
+        open.extend(members.map(|(name, member)| {
+            let token = name.replace('~', "~0").replace('/', "~1");
+            (format!("{pointer}/{token}"), member)
+        }));
+    }
+    found.sort();
+    found
 }
 
 /// Inputs in which those that are to be ignored are as they were.

@@ -3,7 +3,8 @@
 use super::*;
 use crate::goal::Goal;
 use crate::provider::Diff;
-use state_core::{Dependency, DeposedKey, SharedEntry};
+use crate::provider::Object;
+use state_core::{Dependency, DeposedKey, Json, Properties, SharedEntry};
 
 fn address(name: &str) -> Address {
     name.parse().unwrap()
@@ -172,4 +173,17 @@ fn what_was_replaced_stays_while_something_needs_it_that_was_not_looked_at() {
         order(all(), &wanted),
         [("a (deposed old)".to_owned(), How::Delete)]
     );
+}
+
+#[test]
+fn an_output_that_repeats_a_secret_beside_something_else_is_one() {
+    let mut entry = Entry::leaf("db".parse().unwrap(), "command");
+    entry.inputs = Properties::new(Json::parse(r#"{"environment":{"PW":"hunter2!"},"dir":"/srv"}"#).unwrap());
+    entry.sensitive_inputs = vec!["/environment/PW".to_owned()];
+    let outputs = r#"{"url":"postgres://app:hunter2!@db/x","list":["open",{"a/b":"pre-hunter2!"}],"whole":"hunter2!","n":7}"#;
+    let object = Object::new("db-1", Properties::new(Json::parse(outputs).unwrap()).unwrap());
+    tell(&mut entry, &object);
+    assert_eq!(entry.sensitive_outputs, ["/list/1/a~1b", "/url"]);
+    tell(&mut entry, &object);
+    assert_eq!(entry.sensitive_outputs.len(), 2, "each mark once");
 }

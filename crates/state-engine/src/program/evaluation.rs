@@ -60,9 +60,10 @@ fn output(
         let Some(id) = committed.id() else {
             return Err(problem(format!("`{}` has no id", entry.address)));
         };
+        let secret = SecretStrings::of_entry(entry).stand_in(id).then(String::new);
         let id = Json::from_string(id);
         let (value, _) = reference.walk(id.view(), String::new(), &problem)?;
-        return Ok(Found::Value(Json::from_view(value), Vec::new()));
+        return Ok(Found::Value(Json::from_view(value), secret.into_iter().collect()));
     }
     let Some(value) = outputs.get(name) else {
         let members: Vec<_> = outputs.view().members().into_iter().flatten().collect();

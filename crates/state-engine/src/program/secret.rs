@@ -25,7 +25,7 @@ pub(super) fn token(name: &str) -> Cow<'_, str> {
 
 /// The pointers to what is secret below one place of an object, counted from there; the empty one says that all of it is.
 pub(super) fn below(object: &Json, marks: &[String], also: &SecretStrings, place: &str) -> Vec<String> {
-    if marks.is_empty() {
+    if marks.is_empty() && also.is_empty() {
         return Vec::new();
     }
     let covered = covered_pointers(object, marks, also);
@@ -48,8 +48,8 @@ fn leads_to(pointer: &str, before: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{below, top_level};
-    use state_core::Json;
     use state_core::sensitive::SecretStrings;
+    use state_core::{Entry, Json, Properties};
 
     #[test]
     fn what_is_secret_below_a_place_is_told_from_there() {
@@ -62,6 +62,17 @@ mod tests {
         assert_eq!(secret("/a/b", "/a/b2"), [""; 0]);
         assert_eq!(secret("c", "/a"), [""; 0]);
         assert_eq!(secret("/c/0", "/c"), ["/0"]);
+    }
+
+    #[test]
+    fn what_repeats_a_secret_is_one_though_nothing_marks_it() {
+        let mut entry = Entry::leaf("a".parse().unwrap(), "directory");
+        entry.inputs = Properties::new(Json::parse(r#"{"path":"/hunter2/x"}"#).unwrap());
+        entry.sensitive_inputs = vec!["path".to_owned()];
+        let outputs = Json::parse(r#"{"path":"/hunter2/x","mode":"0755"}"#).unwrap();
+        let also = SecretStrings::of_entry(&entry);
+        assert_eq!(below(&outputs, &[], &also, "/path"), [""]);
+        assert_eq!(below(&outputs, &[], &also, "/mode"), [""; 0]);
     }
 
     #[test]

@@ -230,7 +230,10 @@ impl<'a> Lines<'a> {
             );
             return;
         }
-        self.log.say(LogLevel::Info, self.hidden.hide(&shown(&line)));
+        self.log.say(
+            LogLevel::Info,
+            shown(&self.hidden.hide(&String::from_utf8_lossy(&line))),
+        );
     }
 
     fn end(&mut self) {
@@ -254,9 +257,8 @@ impl Takes for Lines<'_> {
 }
 
 /// A line without what would move the cursor of who reads it.
-fn shown(line: &[u8]) -> String {
-    let text = String::from_utf8_lossy(line);
-    let visible = text.chars().filter(|c| !c.is_control() || *c == '\t');
+fn shown(line: &str) -> String {
+    let visible = line.chars().filter(|c| !c.is_control() || *c == '\t');
     visible.collect()
 }
 

@@ -296,7 +296,10 @@ pub(crate) fn document(choices: &mut Choices) -> Value {
     match choices.below(4) {
         0 => json!({"version": 3, "deployment": deployment}),
         1 => json!({"version": 4, "features": ["taint", "views"], "deployment": deployment}),
-        2 => json!({"version": 3, "checkpoint": {"stack": "organization/shop/dev", "latest": deployment}}),
+        2 => {
+            let version = 1 + choices.below(3);
+            json!({"version": version, "checkpoint": {"stack": "organization/shop/dev", "latest": deployment}})
+        }
         _ => {
             json!({"stack": "dev", "config": {"shop:key": {"secure": "v1:AAAA:BBBB"}}, "latest": deployment})
         }
