@@ -85,6 +85,8 @@ impl Git {
         let name = head.as_deref().and_then(|head| head.strip_prefix("ref:"));
         let branch = name.and_then(|name| name.trim().strip_prefix("refs/heads/"));
         let commit = head.as_deref().and_then(|head| self.commit(head.trim(), DEPTH));
+        // No branch's name begins with a dot: where references lie in tables, git puts `.invalid` here.
+        let branch = branch.filter(|name| !name.starts_with('.'));
         (branch.map(str::to_owned), commit)
     }
 
@@ -205,6 +207,18 @@ mod tests {
         write(folder.path(), ".git/HEAD", "ref: refs/heads/round");
         write(folder.path(), ".git/refs/heads/round", "ref: refs/heads/round");
         assert_eq!(told(folder.path(), &[]).get("git.commit"), None);
+    }
+
+    #[test]
+    fn a_repository_whose_references_lie_in_tables_tells_no_branch() {
+        let folder = tempfile::tempdir().unwrap();
+        write(folder.path(), ".git/HEAD", "ref: refs/heads/.invalid\n");
+        write(
+            folder.path(),
+            ".git/refs/heads",
+            "this repository uses the reftable format\n",
+        );
+        assert_eq!(told(folder.path(), &[]), BTreeMap::new());
     }
 
     #[test]

@@ -15,10 +15,11 @@ pub(crate) fn confirm(context: &Context, object: &str, question: &str) -> Result
         return Ok(());
     }
     answerable(context, object)?;
-    judged(object, ask(question))
+    judged(object, ask(question), "nothing was changed")
 }
 
-/// The same while signals are listened to: one of them is an answer too.
+/// The same while signals are listened to: one of them is an answer too. `untouched` says what becomes of the record
+/// without a yes.
 ///
 /// # Errors
 /// As [`confirm`]; [`ExitCode::Interrupted`] at the first request to stop.
@@ -27,6 +28,7 @@ pub(crate) async fn confirm_unless(
     interrupt: &Interrupt,
     object: &str,
     question: &str,
+    untouched: &str,
 ) -> Result<(), CliError> {
     if context.global.yes {
         return Ok(());
@@ -39,15 +41,19 @@ pub(crate) async fn confirm_unless(
     tokio::select! {
         answer = answer => {
             let gone = |_| std::io::Error::other("nobody asked");
-            judged(object, answer.map_err(gone).and_then(|answer| answer))
+            judged(object, answer.map_err(gone).and_then(|answer| answer), untouched)
         }
-        () = interrupt.stopping() => Err(interrupted(object)),
+        () = interrupt.stopping() => Err(interrupted(object, untouched)),
     }
 }
 
 /// That somebody asked to stop before anything began.
-pub(crate) fn interrupted(object: &str) -> CliError {
-    CliError::new(ExitCode::Interrupted, object, "interrupted; nothing was changed")
+pub(crate) fn interrupted(object: &str, untouched: &str) -> CliError {
+    CliError::new(
+        ExitCode::Interrupted,
+        object,
+        &format!("interrupted; {untouched}"),
+    )
 }
 
 fn answerable(context: &Context, object: &str) -> Result<(), CliError> {
@@ -58,13 +64,13 @@ fn answerable(context: &Context, object: &str) -> Result<(), CliError> {
     Err(CliError::new(ExitCode::Refused, object, message).with_hint("run it again with `--yes`"))
 }
 
-fn judged(object: &str, answer: std::io::Result<String>) -> Result<(), CliError> {
+fn judged(object: &str, answer: std::io::Result<String>, untouched: &str) -> Result<(), CliError> {
     let answer = answer.map_err(|source| CliError::io("the terminal", &source))?;
     if matches!(answer.trim().to_ascii_lowercase().as_str(), "y" | "yes") {
         Ok(())
     } else {
-        let message = "not confirmed; nothing was changed";
-        Err(CliError::new(ExitCode::Refused, object, message))
+        let message = format!("not confirmed; {untouched}");
+        Err(CliError::new(ExitCode::Refused, object, &message))
     }
 }
 

@@ -12,7 +12,7 @@ use crate::options::{RunOptions, UpdateMetadata};
 use crate::record::Recorder;
 use crate::registry::Registry;
 use crate::report::Report;
-use crate::settle::{self, Decisions};
+use crate::settle::{self, Decisions, Keeper, Settling};
 use crate::source::Source;
 use async_trait::async_trait;
 use phases::deploy;
@@ -116,6 +116,8 @@ pub struct Run {
     pub interrupt: Interrupt,
     /// What is known of operations that are pending.
     pub decisions: Decisions,
+    /// What [`Engine::settle`] gave, if that was done before: nobody is asked again.
+    pub settled: Option<Settling>,
 }
 
 impl Run {
@@ -128,6 +130,7 @@ impl Run {
             observer: Arc::new(|_: &crate::event::Event| {}),
             interrupt: Interrupt::new(),
             decisions: Decisions::default(),
+            settled: None,
         }
     }
 }
@@ -176,7 +179,10 @@ impl Engine {
         }
         fits(&operation, &run, &session.state())?;
         let target = self.targets.target(stack.name()).await?;
-        self.settle(session, &run).await?;
+        let settling = match &run.settled {
+            Some(settling) => settling.clone(),
+            None => self.settle(session, &run).await?,
+        };
         let request = UpdateRequest {
             kind: operation.kind(),
             message: run.metadata.message.clone(),
@@ -184,6 +190,9 @@ impl Engine {
             forced: false,
         };
         let update = session.start_update(request).await?;
+        for line in &settling.lines {
+            update.log(line);
+        }
         let recorder = Recorder::Durable {
             session: Box::new(session.clone()),
             update: Box::new(update.clone()),
@@ -204,13 +213,19 @@ impl Engine {
     }
 
     /// Asks what became of the operations that are pending, and records it: what every run begins with. A caller that shows
-    /// a preview first does this before, so that the preview says what the run will do.
+    /// a preview first does this before, so that the preview says what the run will do, and gives the run what this gives.
     ///
     /// # Errors
     /// The store or the lock.
-    pub async fn settle(&self, session: &Session, run: &Run) -> Result<()> {
+    pub async fn settle(&self, session: &Session, run: &Run) -> Result<Settling> {
         let target = self.targets.target(session.stack().name()).await?;
-        settle::settle(&self.caller(&target, run, Some(session), None), session, run).await
+        let keeper = Arc::new(Keeper::new(Arc::clone(&run.observer)));
+        let run = Run {
+            observer: keeper.clone(),
+            ..run.clone()
+        };
+        settle::settle(&self.caller(&target, &run, Some(session), None), session, &run).await?;
+        Ok(keeper.settling())
     }
 
     /// Says what would happen.

@@ -17,17 +17,18 @@ use crate::call::{About, CallError, Caller, Known};
 use crate::deployment::refresh::as_found;
 use crate::engine::Run;
 use crate::error::Result;
-use crate::event::Event;
+use crate::event::{Event, Observer};
 use crate::plan::{applied, without_references_to};
 use crate::provider::{Found, Object};
 use state_core::mutation::Resolution;
 use state_core::sensitive::SecretStrings;
 use state_core::{
-    Dependency, Entry, EntryKey, Error, LogLevel, MutationId, Op, PendingOperation, SharedEntry, State,
-    UpdateKind, UpdateResult,
+    Dependency, Entry, EntryKey, Error, LogLevel, LogLine, MutationId, Op, PendingOperation, SharedEntry,
+    State, UpdateKind, UpdateResult,
 };
 use state_manager::{Session, UpdateRequest};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What somebody knows of a pending operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,6 +66,45 @@ impl Default for Decisions {
     }
 }
 
+/// What settling leaves for the run after it.
+#[derive(Clone, Debug, Default)]
+pub struct Settling {
+    /// What engine and providers said: it is stored with the run's update.
+    pub(crate) lines: Vec<LogLine>,
+}
+
+/// Keeps what is said before there is an update that it can be stored with.
+pub(crate) struct Keeper {
+    observer: Arc<dyn Observer>,
+    lines: Mutex<Vec<LogLine>>,
+}
+
+impl Keeper {
+    pub(crate) fn new(observer: Arc<dyn Observer>) -> Self {
+        Self {
+            observer,
+            lines: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn settling(&self) -> Settling {
+        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        Settling {
+            lines: std::mem::take(&mut *lines),
+        }
+    }
+}
+
+impl Observer for Keeper {
+    fn event(&self, event: &Event) {
+        if let Event::Said(line) = event {
+            let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            lines.push(line.clone());
+        }
+        self.observer.event(event);
+    }
+}
+
 /// What turned out.
 enum Verdict {
     /// This resolves it.
@@ -79,6 +119,9 @@ enum Verdict {
 pub(crate) async fn settle(caller: &Caller, session: &Session, run: &Run) -> Result<()> {
     let pending: Vec<PendingOperation> = session.state().pending().cloned().collect();
     for operation in pending {
+        if run.interrupt.is_stopping() {
+            break;
+        }
         let verdict = judge(caller, session, run, &operation).await?;
         let settled = match verdict {
             Verdict::Open(reason) => Err(reason),
@@ -196,14 +239,14 @@ async fn judge(
             };
             let result = operation.result.as_ref().and_then(|result| result.entry.as_ref());
             let known = result.and_then(|entry| entry.id.clone());
-            created(caller, session, &meant, operation.id, id.or(known)).await
+            created(caller, session, &meant, operation.id, id.or(known)).await?
         }
         Op::Update | Op::Delete => {
             let state = session.state();
             let Some(old) = state.entry(&operation.target).map(open).transpose()? else {
                 return Ok(Verdict::Resolved(Resolution::NotDone, "its entry went meanwhile"));
             };
-            changed(caller, operation.op, &old, id).await
+            changed(caller, operation.op, &old, id).await?
         }
         other => Verdict::Open(format!("a step of kind {other} is never pending")),
     })
@@ -215,7 +258,7 @@ async fn created(
     meant: &SharedEntry,
     mutation: MutationId,
     id: Option<String>,
-) -> Verdict {
+) -> Result<Verdict> {
     let state = session.state();
     let others = state.entries().filter(|entry| entry.kind == meant.kind);
     let others: BTreeSet<String> = others.filter_map(|entry| entry.id.clone()).collect();
@@ -225,7 +268,7 @@ async fn created(
         mutation: Some(mutation),
         ..Known::of(meant)
     };
-    match look(caller, meant, known).await {
+    Ok(match look(caller, meant, known).await? {
         Ok(Found::Object(object)) if others.contains(&object.id) => Verdict::Open(format!(
             "its provider found {}, which is another entry's",
             object.id
@@ -243,7 +286,7 @@ async fn created(
         Ok(Found::Gone) => Verdict::Resolved(Resolution::NotDone, "it wasn't made"),
         Ok(Found::CannotTell) => Verdict::Open("its provider can't tell whether it was made".to_owned()),
         Err(reason) => Verdict::Open(reason),
-    }
+    })
 }
 
 /// The entry without its references to what went since it was meant to be made.
@@ -262,16 +305,16 @@ fn without_the_gone(meant: &Entry, state: &State) -> Entry {
     entry
 }
 
-async fn changed(caller: &Caller, op: Op, old: &SharedEntry, id: Option<String>) -> Verdict {
+async fn changed(caller: &Caller, op: Op, old: &SharedEntry, id: Option<String>) -> Result<Verdict> {
     let known = Known::of(old);
     let known = Known {
         id: id.or(known.id),
         ..known
     };
     if known.id.is_none() {
-        return Verdict::Open("it has no id to read it by".to_owned());
+        return Ok(Verdict::Open("it has no id to read it by".to_owned()));
     }
-    match (look(caller, old, known).await, op) {
+    Ok(match (look(caller, old, known).await?, op) {
         (Ok(Found::Object(_)), Op::Delete) => Verdict::Resolved(Resolution::NotDone, "it is still there"),
         (Ok(Found::Gone), Op::Delete) => Verdict::Resolved(Resolution::Done(None), "it was deleted"),
         (Ok(Found::Object(object)), _) => Verdict::Recorded(
@@ -281,7 +324,7 @@ async fn changed(caller: &Caller, op: Op, old: &SharedEntry, id: Option<String>)
         (Ok(Found::Gone), _) => Verdict::Recorded(None, "it isn't there any more"),
         (Ok(Found::CannotTell), _) => Verdict::Open("its provider can't tell".to_owned()),
         (Err(reason), _) => Verdict::Open(reason),
-    }
+    })
 }
 
 /// An entry whose update nobody saw end: the next one has to go over it again.
@@ -293,14 +336,15 @@ fn half_done(old: &Entry, object: &Object) -> Entry {
     entry
 }
 
-async fn look(caller: &Caller, entry: &Entry, known: Known) -> Result<Found, String> {
+/// What the provider says, or why it doesn't. A lock that is lost ends it all.
+async fn look(caller: &Caller, entry: &Entry, known: Known) -> Result<std::result::Result<Found, String>> {
     let key = entry.key();
     let secrets = SecretStrings::of_entry(entry);
     let about = About::entry(&key, entry, &secrets);
-    let found = caller.read(about, known).await;
-    found.map_err(|error| match error {
-        CallError::Failed(failure) => failure.to_string(),
-        CallError::Left => "the run was asked to stop".to_owned(),
-        CallError::Lost(error) => error.to_string(),
-    })
+    match caller.read(about, known).await {
+        Ok(found) => Ok(Ok(found)),
+        Err(CallError::Failed(failure)) => Ok(Err(failure.to_string())),
+        Err(CallError::Left) => Ok(Err("the run was asked to stop".to_owned())),
+        Err(CallError::Lost(error)) => Err(error.into()),
+    }
 }

@@ -102,7 +102,11 @@ fn settings_are_given_by_name_or_file_and_unknown_ones_are_refused() {
     let unknown = up(&sandbox, program, &["--config", "txt=x"]).exits(1);
     assert!(unknown.stderr.contains("txt"), "{unknown:?}");
     up(&sandbox, program, &["--config", "text=1", "--config", "text=2"]).exits(2);
-    up(&sandbox, program, &["--config", "text"]).exits(2);
+    let bare = up(&sandbox, program, &["--config", "hunter2"]).exits(2);
+    assert!(
+        bare.stderr.contains("NAME=VALUE") && !format!("{bare:?}").contains("hunter2"),
+        "it may be secret: {bare:?}"
+    );
 }
 
 #[test]
@@ -237,9 +241,11 @@ fn the_second_interrupt_leaves_what_is_in_flight_as_pending() {
     assert!(told.contains("pending: create of slow"), "{told}");
     let pending = sandbox.run(&["pending", "list"]).exits(0).stdout;
     assert!(pending.contains("slow"), "{pending}");
-    let asked = sandbox.run(&["refresh", "--yes"]).exits(0);
+    let asked = sandbox.run(&["refresh", "--yes"]).exits(18);
     let still = asked.stdout.contains("pending: create of slow");
     assert!(still, "its provider can't tell: {asked:?}");
+    sandbox.run(&["up", "--yes"]).exits(18);
+    sandbox.run(&["refresh", "--preview"]).exits(0);
     let nobody = ["refresh", "--import-pending", "nobody=1", "--yes"];
     sandbox.run(&nobody).exits(10);
     let cleared = sandbox.run(&["refresh", "--clear-pending", "--yes"]).exits(0);
@@ -258,6 +264,63 @@ fn a_pending_object_whose_id_somebody_knows_is_taken_over() {
     sandbox.run(&import).exits(0);
     let shown = sandbox.run(&["show", "slow", "--json"]).exits(0).data("show");
     assert_eq!(shown["entries"][0]["id"], "object-1", "{shown}");
+}
+
+#[test]
+fn what_was_settled_before_an_interrupt_is_told_and_what_is_left_is_not_asked() {
+    let sandbox = Sandbox::new();
+    let slow = |name: &str| {
+        format!(
+            "  {name}:\n    kind: command\n    inputs:\n      create: [sh, -c, 'touch made-{name}; sleep 30']\n      read: [sh, -c, 'touch asked-{name}; sleep 1']\n"
+        )
+    };
+    let program = format!("resources:\n{}{}", slow("a"), slow("b"));
+    up(&sandbox, &program, &["--timeout", "1s", "--continue-on-error"]).exits(18);
+    let mut refresh = sandbox.command(&[
+        "refresh",
+        "--import-pending",
+        "a=1",
+        "--import-pending",
+        "b=1",
+        "--yes",
+    ]);
+    let child = refresh
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let asked = |name: &str| sandbox.path().join(format!("asked-{name}")).exists();
+    while !asked("a") && !asked("b") {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    signal(&child, "-INT");
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{said}");
+    assert!(
+        said.contains("nothing else was changed; settled the pending create of "),
+        "{said}"
+    );
+    assert!(!(asked("a") && asked("b")), "one was left alone: {said}");
+}
+
+#[test]
+fn an_interrupt_ends_the_wait_for_the_lock() {
+    let sandbox = Sandbox::new();
+    sandbox.run(&["init"]).exits(0);
+    sandbox.run(&["stack", "new", "default"]).exits(0);
+    sandbox.on_stack(async |stack| {
+        let session = stack.lock("deploy").await.unwrap();
+        let mut refresh = sandbox.command(&["refresh", "--yes", "--lock-timeout", "1m"]);
+        let child = refresh.stderr(Stdio::piped()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(500));
+        signal(&child, "-INT");
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(130), "{said}");
+        assert!(said.contains("interrupted; nothing was changed"), "{said}");
+        session.close().await.unwrap();
+    });
 }
 
 #[test]

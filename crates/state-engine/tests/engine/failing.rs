@@ -5,8 +5,11 @@ use crate::stage::Stage;
 use crate::world::Mood;
 use state_core::testkit::fault::{Fault, Operation as Call};
 use state_core::{ErrorKind, Op};
-use state_engine::settle::Decision;
-use state_engine::{Event, Operation, StepOp};
+use state_engine::settle::{Decision, Settling};
+use state_engine::{EngineError, Event, Operation, StepOp};
+use state_manager::LogQuery;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 #[tokio::test]
@@ -230,4 +233,84 @@ async fn what_nobody_can_tell_stays_pending_until_somebody_decides() {
     assert!(settled.succeeded() && settled.pending.is_empty());
     assert_eq!(*told.lock().unwrap(), ["it was made"]);
     assert_eq!(stage.entry("a").unwrap().id.as_deref(), Some("i-1"));
+}
+
+/// Leaves creates of which nobody knows how they ended, and counts from then on how often a provider is asked.
+async fn left(stage: &Stage, names: &[&str]) -> Arc<AtomicUsize> {
+    stage.world.moods(|what, _| {
+        let is_create = what == "create";
+        (if is_create { Mood::UnknownAfter } else { Mood::Well }, 0, 0)
+    });
+    let program: Vec<_> = names.iter().map(|name| spec(name)).collect();
+    let mut run = stage.usual();
+    run.options.continue_on_error = true;
+    let report = stage.run(update(&program), run).await;
+    assert_eq!(report.pending.len(), names.len());
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&asked);
+    stage.world.moods(move |what, _| {
+        counter.fetch_add(usize::from(what == "read"), Ordering::SeqCst);
+        (Mood::NotDone, 0, 0)
+    });
+    asked
+}
+
+#[tokio::test]
+async fn what_was_settled_before_a_run_is_not_asked_again_and_what_was_said_is_stored_with_it() {
+    let stage = Stage::new(9).await;
+    let asked = left(&stage, &["a"]).await;
+    let session = stage.lock().await;
+    let settling = stage.engine.settle(&session, &stage.usual()).await.unwrap();
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+    let mut run = stage.usual();
+    run.settled = Some(settling);
+    let report = stage
+        .engine
+        .run_in(&session, Operation::Refresh, run)
+        .await
+        .unwrap();
+    assert_eq!((asked.load(Ordering::SeqCst), report.pending.len()), (1, 1));
+    session.close().await.unwrap();
+    let lines = stage.stack.logs(&LogQuery::default()).await.unwrap();
+    let said = lines
+        .iter()
+        .filter(|line| line.line.message.contains("is still pending"));
+    assert_eq!(said.count(), 1);
+    let mut run = stage.usual();
+    run.settled = Some(Settling::default());
+    stage.run(Operation::Refresh, run).await;
+    assert_eq!(asked.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn nobody_is_asked_about_what_is_pending_once_the_run_is_to_stop() {
+    let stage = Stage::new(10).await;
+    let asked = left(&stage, &["a", "b"]).await;
+    let run = stage.usual();
+    let (interrupt, counter) = (run.interrupt.clone(), Arc::clone(&asked));
+    stage.world.moods(move |_, _| {
+        counter.fetch_add(1, Ordering::SeqCst);
+        interrupt.request();
+        (Mood::NotDone, 0, 0)
+    });
+    let report = stage.run(Operation::Refresh, run).await;
+    assert_eq!((asked.load(Ordering::SeqCst), report.pending.len()), (1, 2));
+    assert!(report.interrupted);
+}
+
+#[tokio::test]
+async fn a_lock_that_is_lost_while_settling_ends_the_run() {
+    let stage = Stage::new(11).await;
+    let asked = left(&stage, &["a", "b"]).await;
+    let session = stage.lock().await;
+    stage.free().await;
+    let ended = stage
+        .engine
+        .run_in(&session, Operation::Refresh, stage.usual())
+        .await;
+    let kind = match ended.unwrap_err() {
+        EngineError::State(error) => error.kind(),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!((kind, asked.load(Ordering::SeqCst)), (ErrorKind::Fenced, 0));
 }

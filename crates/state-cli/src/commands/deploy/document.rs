@@ -23,7 +23,7 @@ pub(super) struct ProgramArgs {
     #[arg(value_name = "PROGRAM")]
     program: Option<PathBuf>,
     /// Give a setting of the program its value; `NAME=@FILE` takes what the file holds, for what is secret. May be repeated.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = Given::parse)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = clap::value_parser!(Given))]
     config: Vec<Given>,
     /// Replace this, or with `*` and `?` all that match, whether or not it changed. May be repeated.
     #[arg(long, value_name = "ADDR")]
@@ -33,51 +33,43 @@ pub(super) struct ProgramArgs {
     pub(super) refresh: bool,
 }
 
-/// A value for a setting. Perhaps it is secret.
+/// A value for a setting, as it was given. Perhaps it is secret, even where no name stands before it.
 #[derive(Clone)]
-struct Given {
-    name: String,
-    value: Value,
-}
+struct Given(String);
 
-#[derive(Clone)]
-enum Value {
-    Text(String),
-    File(PathBuf),
+impl From<String> for Given {
+    /// Never refused here: clap would tell the text.
+    fn from(text: String) -> Self {
+        Self(text)
+    }
 }
 
 impl Given {
-    fn parse(text: &str) -> Result<Self, &'static str> {
-        let (name, value) = text.split_once('=').ok_or("it is written `NAME=VALUE`")?;
-        let value = match value.strip_prefix('@') {
-            Some(file) => Value::File(file.into()),
-            None => Value::Text(value.to_owned()),
+    fn read(&self) -> Result<(String, String), CliError> {
+        let Some((name, value)) = self.0.split_once('=') else {
+            return Err(CliError::new(
+                ExitCode::Usage,
+                "--config",
+                "it is written `NAME=VALUE`",
+            ));
         };
-        Ok(Self {
-            name: name.to_owned(),
-            value,
-        })
-    }
-
-    fn read(&self) -> Result<String, CliError> {
-        match &self.value {
-            Value::Text(text) => Ok(text.clone()),
-            Value::File(file) => {
-                let bytes = read(file)?;
-                let text = String::from_utf8(bytes).map_err(|_| {
-                    let message = format!("the value of `{}` isn't UTF-8", self.name);
-                    CliError::new(ExitCode::Failed, file.display().to_string(), &message)
-                })?;
-                // As editors leave it; one that counts can be doubled.
-                Ok(text.strip_suffix('\n').unwrap_or(&text).to_owned())
-            }
-        }
+        let Some(file) = value.strip_prefix('@') else {
+            return Ok((name.to_owned(), value.to_owned()));
+        };
+        let bytes = read(Path::new(file))?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            let message = format!("the value of `{name}` isn't UTF-8");
+            CliError::new(ExitCode::Failed, file, &message)
+        })?;
+        // As editors leave it; one that counts can be doubled.
+        let text = text.strip_suffix('\n').unwrap_or(&text);
+        Ok((name.to_owned(), text.to_owned()))
     }
 }
 
 impl fmt::Debug for Given {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}=…", self.name)
+        f.write_str("Given(…)")
     }
 }
 
@@ -105,8 +97,9 @@ impl Document {
         let bytes = read(&path)?;
         let mut given = BTreeMap::new();
         for one in &args.config {
-            if given.insert(one.name.clone(), one.read()?).is_some() {
-                let object = format!("--config {}", one.name);
+            let (name, value) = one.read()?;
+            if given.insert(name.clone(), value).is_some() {
+                let object = format!("--config {name}");
                 return Err(CliError::new(ExitCode::Usage, object, "it is given twice"));
             }
         }

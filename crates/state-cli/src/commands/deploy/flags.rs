@@ -4,7 +4,7 @@ use crate::args::duration;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::glob;
-use state_core::{Address, State, nearest};
+use state_core::{Address, MutationId, State, nearest};
 use state_engine::RunOptions;
 use state_engine::settle::{Decision, Decisions};
 use std::collections::BTreeSet;
@@ -36,7 +36,7 @@ pub(super) struct Pace {
     continue_on_error: bool,
     /// How long one call of a provider may take: `30s`, `5m`.
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
-    timeout: Duration,
+    pub(super) timeout: Duration,
 }
 
 /// What somebody knows of operations that are pending.
@@ -47,15 +47,42 @@ pub(super) struct Answers {
     clear_pending: bool,
     /// What is pending at ADDR happened: the object has this id, and its provider is asked for it. May be repeated.
     #[arg(long, value_name = "ADDR=ID", value_parser = answer)]
-    import_pending: Vec<(Address, String)>,
+    import_pending: Vec<String>,
 }
 
-fn answer(text: &str) -> Result<(Address, String), String> {
-    let (address, id) = text.rsplit_once('=').ok_or("it is written `ADDR=ID`")?;
-    let address = address
-        .parse()
-        .map_err(|error: state_core::Error| error.to_string())?;
-    Ok((address, id.to_owned()))
+/// Addresses and ids may hold `=` too: where the one ends is told by what is pending.
+fn answer(text: &str) -> Result<String, &'static str> {
+    match text.split_once('=') {
+        Some((address, id)) if !address.is_empty() && !id.is_empty() => Ok(text.to_owned()),
+        _ => Err("it is written `ADDR=ID`"),
+    }
+}
+
+/// The operation that an answer is about, and the id that it gives.
+fn answered<'a>(
+    text: &'a str,
+    pending: impl Iterator<Item = (MutationId, &'a Address)>,
+) -> Result<(MutationId, &'a str), CliError> {
+    let id = |address: &Address| text.strip_prefix(address.as_str())?.strip_prefix('=');
+    let mut fitting: Vec<_> = pending
+        .filter_map(|(operation, address)| Some((operation, address, id(address)?)))
+        .collect();
+    // Of an address with several operations it is the first that is meant.
+    let mut seen = BTreeSet::new();
+    fitting.retain(|(_, address, _)| seen.insert(*address));
+    let refused = |code, message| {
+        CliError::new(code, format!("--import-pending {text}"), message)
+            .with_hint("`statectl pending list` lists what is pending")
+    };
+    match &*fitting {
+        [] => Err(refused(ExitCode::NotFound, "nothing of it is pending")),
+        [(_, _, "")] => Err(refused(ExitCode::Usage, "the id is empty")),
+        [(operation, _, id)] => Ok((*operation, id)),
+        _ => Err(refused(
+            ExitCode::Usage,
+            "it fits several addresses that are pending",
+        )),
+    }
 }
 
 impl Answers {
@@ -68,17 +95,12 @@ impl Answers {
         if self.clear_pending {
             decisions.otherwise = Decision::NotDone;
         }
-        for (address, id) in &self.import_pending {
-            let mut pending = state.pending();
-            let Some(operation) = pending.find(|operation| operation.target.address == *address) else {
-                let message = "nothing of it is pending";
-                return Err(
-                    CliError::new(ExitCode::NotFound, format!("entry {address}"), message)
-                        .with_hint("`statectl pending list` lists what is"),
-                );
-            };
-            let exists = Decision::Exists { id: id.clone() };
-            decisions.by_id.insert(operation.id, exists);
+        for text in &self.import_pending {
+            let pending = state.pending();
+            let pending = pending.map(|operation| (operation.id, &operation.target.address));
+            let (operation, id) = answered(text, pending)?;
+            let exists = Decision::Exists { id: id.to_owned() };
+            decisions.by_id.insert(operation, exists);
         }
         Ok(decisions)
     }
@@ -166,9 +188,9 @@ fn nothing_named(pattern: &str, known: &BTreeSet<Address>) -> CliError {
 
 #[cfg(test)]
 mod tests {
-    use super::named;
+    use super::{answer, answered, named};
     use crate::exit::ExitCode;
-    use state_core::Address;
+    use state_core::{Address, MutationId};
     use std::collections::BTreeSet;
 
     fn addresses(names: &[&str]) -> BTreeSet<Address> {
@@ -191,6 +213,29 @@ mod tests {
     fn what_names_nothing_is_refused() {
         for nothing in [&["pag"][..], &["x*"], &["page", "other"]] {
             assert_eq!(wanted(nothing), Err(ExitCode::NotFound), "{nothing:?}");
+        }
+    }
+
+    #[test]
+    fn an_answer_ends_its_address_where_a_pending_one_ends() {
+        let pending: Vec<(MutationId, Address)> = ["a", "x=y", "x=y=z", "a"]
+            .iter()
+            .zip(1..)
+            .map(|(name, id)| (MutationId::from_bits([id; 16]), name.parse().unwrap()))
+            .collect();
+        let of = |text: &str| {
+            let pending = pending.iter().map(|(id, address)| (*id, address));
+            let found = answered(text, pending).map_err(|error| error.code)?;
+            Ok((found.0, found.1.to_owned()))
+        };
+        let is = |operation: u8, id: &str| Ok((MutationId::from_bits([operation; 16]), id.to_owned()));
+        assert_eq!(of("a=b=c="), is(1, "b=c="));
+        assert_eq!(of("x=y=1"), is(2, "1"));
+        assert_eq!(of("x=1"), Err(ExitCode::NotFound));
+        assert_eq!(of("x=y="), Err(ExitCode::Usage));
+        assert_eq!(of("x=y=z=1"), Err(ExitCode::Usage), "two addresses fit");
+        for malformed in ["a", "a=", "=1"] {
+            assert!(answer(malformed).is_err(), "{malformed}");
         }
     }
 }

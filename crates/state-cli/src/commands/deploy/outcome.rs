@@ -51,6 +51,9 @@ pub(super) struct Outcome {
     /// Who contains whom, of all that was looked at.
     #[serde(skip)]
     pub(super) parents: BTreeMap<String, String>,
+    /// It was to be done, not only looked at.
+    #[serde(skip)]
+    was_meant: bool,
     #[serde(skip)]
     stopped: Option<ExitCode>,
 }
@@ -95,6 +98,23 @@ impl Settled {
             how: how.to_owned(),
         }
     }
+
+    /// In words.
+    pub(super) fn told(&self) -> String {
+        let operation = &self.operation;
+        format!(
+            "settled the pending {} of {}: {}",
+            operation.op, operation.target, self.how
+        )
+    }
+}
+
+/// What became of the record when nothing was done but to settle these.
+pub(super) fn untouched(settled: &[Settled]) -> &'static str {
+    match settled {
+        [] => "nothing was changed",
+        _ => "nothing else was changed",
+    }
 }
 
 impl Outcome {
@@ -131,6 +151,7 @@ impl Outcome {
             warnings: Vec::new(),
             parents: parents(&report.steps),
             revision: report.revision,
+            was_meant: !preview,
             stopped,
         }
     }
@@ -138,10 +159,12 @@ impl Outcome {
     /// Nothing was done: there was nothing to do, or the look at it failed.
     pub(super) fn stand(&mut self, revision: Option<RevisionId>, settled: Vec<Settled>) {
         self.preview = !self.went_well();
+        self.was_meant = true;
         self.settled = settled;
         self.revision = revision;
         if self.preview {
-            let mend = || "nothing was changed: mend what failed, then run it again".to_owned();
+            let untouched = untouched(&self.settled);
+            let mend = || format!("{untouched}: mend what failed, then run it again");
             self.hint.get_or_insert_with(mend);
         }
     }
@@ -161,17 +184,11 @@ impl Outcome {
 
     /// The exit code: what ended it counts before what failed in it.
     pub(super) fn exit_code(&self, detailed: bool) -> ExitCode {
-        let is_pending = |id: &String| self.pending.iter().any(|operation| operation.id == *id);
-        let is_unknown = || {
-            self.failures
-                .iter()
-                .filter_map(|failure| failure.pending.as_ref())
-                .any(is_pending)
-        };
+        let is_unknown = self.was_meant && !self.pending.is_empty();
         match self.stopped {
             _ if self.interrupted => ExitCode::Interrupted,
             Some(code) => code,
-            None if is_unknown() => ExitCode::Indeterminate,
+            None if is_unknown => ExitCode::Indeterminate,
             None if !self.went_well() => ExitCode::Failed,
             None if detailed && self.changed => ExitCode::Differences,
             None => ExitCode::Done,

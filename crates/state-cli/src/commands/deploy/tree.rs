@@ -25,11 +25,7 @@ pub(super) fn preview(page: &mut Page, told: &Outcome) {
 /// What a command says in the end.
 pub(super) fn report(page: &mut Page, done: &Outcome) {
     for settled in &done.settled {
-        let operation = &settled.operation;
-        page.line(format_args!(
-            "settled the pending {} of {}: {}",
-            operation.op, operation.target, settled.how
-        ));
+        page.line(settled.told());
     }
     if done.preview {
         return preview(page, done);

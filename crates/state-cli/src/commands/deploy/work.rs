@@ -4,7 +4,7 @@ use super::Goal;
 use super::document;
 use super::flags::Flags;
 use super::live::Live;
-use super::outcome::{Outcome, Settled};
+use super::outcome::{Outcome, Settled, untouched};
 use super::tree;
 use crate::context::Context;
 use crate::error::CliError;
@@ -15,10 +15,16 @@ use crate::prompt::{confirm_unless, interrupted};
 use crate::signals::Listener;
 use crate::store;
 use state_core::{Address, ErrorKind, StackName, State};
+use state_engine::settle::Settling;
 use state_engine::{Engine, Event, Interrupt, Observer, Operation, Run, UpdateMetadata};
-use state_manager::{Session, Stacks};
+use state_manager::{Session, Stack, Stacks};
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How long an attempt to take the lock is let end once somebody asked to stop.
+const GRACE: Duration = Duration::from_secs(1);
 
 /// What is to be done, and with what.
 pub(super) struct Work<'a> {
@@ -54,49 +60,103 @@ impl<'a> Work<'a> {
     /// Does it under the lock of the stack, once it was shown and somebody said yes.
     pub(super) async fn hold(&self, name: &StackName) -> Result<Outcome, CliError> {
         let stack = store::find(self.context, &self.stacks, name).await?;
-        let session = store::lock(self.context, &stack, self.flags.command).await?;
         let live = Arc::new(Live::start(self.context));
         let teller = Arc::clone(&live);
+        // Before the lock is taken: from then on a signal mustn't end us without giving it back.
         let _listener = Listener::start(&self.interrupt, move |said| teller.say(said))?;
+        let session = self.lock(&stack).await?;
         let work = async |session: &Session| self.perform(session, &live).await;
         let (mut done, warnings) = store::held(session, work).await?;
         done.warnings.extend(warnings);
         Ok(done)
     }
 
-    async fn perform(&self, session: &Session, live: &Arc<Live>) -> Result<Outcome, CliError> {
-        let name = session.stack().name();
-        let object = format!("stack {}", name.short());
-        let settled = Arc::new(Settlements::new(Arc::clone(live)));
-        if session.state().pending().next().is_some() && self.may_go_on() {
-            let mut run = Run::new(document::registry(self.context)?);
-            run.interrupt = self.interrupt.clone();
-            run.observer = settled.clone();
-            run.decisions = self.flags.decisions(&session.state())?;
-            self.engine.settle(session, &run).await?;
+    /// Takes the lock. A request to stop ends the wait for its holder; an attempt that is under way may get it, so it is let end.
+    async fn lock(&self, stack: &Stack) -> Result<Session, CliError> {
+        let mut taking = pin!(store::lock(self.context, stack, self.flags.command));
+        tokio::select! {
+            biased;
+            taken = &mut taking => return Ok(taken?),
+            () = self.interrupt.stopping() => {}
         }
+        let object = object(stack.name());
+        tokio::select! {
+            biased;
+            taken = &mut taking => {
+                if let Ok(session) = taken && let Some(warning) = store::closed(session).await {
+                    return Err(interrupted(&object, &warning));
+                }
+            }
+            () = self.context.environment.clock.sleep(GRACE) => {}
+        }
+        Err(interrupted(&object, untouched(&[])))
+    }
+
+    async fn perform(&self, session: &Session, live: &Arc<Live>) -> Result<Outcome, CliError> {
+        let heard = Arc::new(Settlements::new(Arc::clone(live)));
+        let settling = self.settle(session, &heard).await;
+        let settled = heard.take();
+        let told = told(&settled);
+        let done = match settling {
+            Ok(settling) => self.look_and_do(session, live, settling, settled).await,
+            Err(error) => Err(error),
+        };
+        done.map_err(|error| match told {
+            Some(told) => CliError {
+                message: format!("{}; {told}", error.message),
+                ..error
+            },
+            None => error,
+        })
+    }
+
+    /// Settles what a run before left, once somebody said yes or can be asked about the rest.
+    async fn settle(&self, session: &Session, heard: &Arc<Settlements>) -> Result<Settling, CliError> {
+        if session.state().pending().next().is_none() || !self.may_go_on() {
+            return Ok(Settling::default());
+        }
+        let mut run = Run::new(document::registry(self.context)?);
+        run.options.timeout = Some(self.flags.pace.timeout);
+        run.interrupt = self.interrupt.clone();
+        run.observer = heard.clone();
+        run.decisions = self.flags.decisions(&session.state())?;
+        Ok(self.engine.settle(session, &run).await?)
+    }
+
+    async fn look_and_do(
+        &self,
+        session: &Session,
+        live: &Arc<Live>,
+        settling: Settling,
+        settled: Vec<Settled>,
+    ) -> Result<Outcome, CliError> {
+        let name = session.stack().name();
+        let object = object(name);
+        let untouched = untouched(&settled);
         let mut seen = self.seen(session).await?;
         if self.interrupt.is_stopping() {
-            return Err(interrupted(&object));
+            return Err(interrupted(&object, untouched));
         }
         // A state that is marked as unreliable is gone over even if nothing is to be done: that takes the mark back.
         let is_done = !seen.changed && session.state().invalidated().is_none();
         if is_done || !seen.went_well() {
-            seen.stand(session.state().current().cloned(), settled.take());
+            seen.stand(session.state().current().cloned(), settled);
             return Ok(seen);
         }
         if seen.changed {
             self.show(&seen);
             let question = self.question(&object, &seen);
-            confirm_unless(self.context, &self.interrupt, &object, &question).await?;
+            confirm_unless(self.context, &self.interrupt, &object, &question, untouched).await?;
         }
         live.begin(seen.steps.len());
         let (operation, mut run) = self.prepared(name, &session.state()).await?;
         run.observer = live.clone();
+        // What was shown and confirmed is done: the providers aren't asked again.
+        run.settled = Some(settling);
         let report = self.engine.run_in(session, operation, run).await;
         live.end();
         let mut done = Outcome::of(self.context, name, report?, false);
-        done.settled = settled.take();
+        done.settled = settled;
         Ok(done)
     }
 
@@ -167,6 +227,16 @@ impl<'a> Work<'a> {
             Goal::Destroy => format!("Destroy this in {object} ({steps})?"),
         }
     }
+}
+
+fn object(name: &StackName) -> String {
+    format!("stack {}", name.short())
+}
+
+/// What was settled, for an error that comes after it.
+fn told(settled: &[Settled]) -> Option<String> {
+    let told: Vec<String> = settled.iter().map(Settled::told).collect();
+    (!told.is_empty()).then(|| told.join("; "))
 }
 
 /// Hears what became of pending operations.
