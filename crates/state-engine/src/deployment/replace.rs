@@ -151,23 +151,12 @@ impl Deployment {
         }
     }
 
-    /// What this run made, changed or found right: it uses what is live now.
-    fn brought(&self) -> BTreeSet<Address> {
-        let shared = self.shared();
-        let steps = shared.report.steps.iter();
-        steps
-            .filter(|step| step.op != StepOp::Refresh && step.new.is_some())
-            .map(|step| step.key.address.clone())
-            .collect()
-    }
-
     /// Whatever depends on the object and could not stay without it: what would be replaced if nobody knew what it gets
     /// from those that go, what one of them manages, contains or takes along.
     async fn victims(&self, root: &SharedEntry) -> Result<Victims, StepError> {
         let mut going: BTreeSet<Address> = BTreeSet::from([root.address.clone()]);
         let mut victims = Victims::default();
         let state = self.recorder.state();
-        let done = self.brought();
         // Of several generations nobody can tell in which of them an object lives.
         let is_alone = state.generations(&root.address).count() == 1;
         let takes_along = is_alone && !root.external && !root.retain_on_delete;
@@ -195,10 +184,7 @@ impl Deployment {
             if goes_with && takes_along && !refers_to_those {
                 going.insert(entry.address.clone());
                 victims.with.push(entry);
-            } else if !entry.is_live()
-                || (!done.contains(&entry.address) && may_use(&entry, &victims.before))
-                || self.falls(&entry, &going).await?
-            {
+            } else if !entry.is_live() || self.falls(&entry, &going).await? {
                 going.insert(entry.address.clone());
                 victims.before.push(entry);
             }
@@ -250,13 +236,4 @@ impl Deployment {
         let open = self.recorder.reveal(entry);
         open.map_err(|error| StepError::recording(&entry.key(), None, None, error))
     }
-}
-
-/// Whether it refers to a deposed object that goes. Nobody can tell which generation it uses, unless this run brought it
-/// to the one that is live: before its turn came, it might use what isn't there any more.
-fn may_use(entry: &Entry, deposed: &[SharedEntry]) -> bool {
-    entry.references().any(|reference| {
-        let mut gone = deposed.iter().filter(|victim| !victim.is_live());
-        gone.any(|victim| victim.address == *reference.to.address())
-    })
 }
