@@ -98,6 +98,7 @@ osd pool default pg autoscale mode=off
 osd crush chooseleaf type=0
 mon allow pool size one=true
 mon warn on pool no redundancy=false
+mon data avail crit=1
 osd objectstore=memstore
 memstore device bytes=2147483648
 run dir={run}
