@@ -29,11 +29,13 @@ impl Deployment {
 
 /// What an entry refers to, however far, and that isn't recorded yet: in the order in which it stands.
 fn missing(state: &State, recorded: &BTreeSet<EntryKey>, entry: &Entry) -> Vec<SharedEntry> {
+    let needs = Needs { state, recorded };
     let mut found: BTreeSet<EntryKey> = BTreeSet::new();
-    let mut open: Vec<SharedEntry> = needed_by(state, recorded, entry);
+    let mut open = needs.of(entry, |address, id| needs.any(address, id));
     while let Some(next) = open.pop() {
-        if found.insert(next.key()) {
-            open.extend(needed_by(state, recorded, &next));
+        let key = next.key();
+        if found.insert(key.clone()) {
+            open.extend(needs.of(&next, |address, id| needs.all_before(&key, address, id)));
         }
     }
     if found.is_empty() {
@@ -43,42 +45,59 @@ fn missing(state: &State, recorded: &BTreeSet<EntryKey>, entry: &Entry) -> Vec<S
     in_order.cloned().collect()
 }
 
-fn needed_by(state: &State, recorded: &BTreeSet<EntryKey>, entry: &Entry) -> Vec<SharedEntry> {
-    let mut needed = Vec::new();
-    for reference in entry.references() {
-        match &reference.to {
-            Dependency::Entry(address) => needed.extend(generation(state, recorded, address, None)),
-            Dependency::Group(group) => {
-                let members = state
-                    .members(group)
-                    .filter(|member| !recorded.contains(&member.key()));
-                needed.extend(members.cloned());
-            }
-        }
-    }
-    if let Some(provider) = &*entry.provider {
-        needed.extend(generation(
-            state,
-            recorded,
-            &provider.address,
-            provider.id.as_deref(),
-        ));
-    }
-    needed
+/// What isn't recorded of what an entry needs.
+struct Needs<'a> {
+    state: &'a State,
+    recorded: &'a BTreeSet<EntryKey>,
 }
 
-/// The generation that meets a reference, if none that does is recorded.
-fn generation(
-    state: &State,
-    recorded: &BTreeSet<EntryKey>,
-    address: &Address,
-    id: Option<&str>,
-) -> Option<SharedEntry> {
-    let fits = |entry: &&SharedEntry| id.is_none() || entry.id.as_deref() == id;
-    let mut all = state.generations(address).filter(fits).peekable();
-    let first = SharedEntry::clone(all.peek()?);
-    match all.any(|entry| recorded.contains(&entry.key())) {
-        true => None,
-        false => Some(first),
+impl Needs<'_> {
+    fn of(
+        &self,
+        entry: &Entry,
+        generations: impl Fn(&Address, Option<&str>) -> Vec<SharedEntry>,
+    ) -> Vec<SharedEntry> {
+        let mut needed = Vec::new();
+        for reference in entry.references() {
+            match &reference.to {
+                Dependency::Entry(address) => needed.extend(generations(address, None)),
+                Dependency::Group(group) => {
+                    let members = self.state.members(group);
+                    needed.extend(members.filter(|member| !self.is_recorded(member)).cloned());
+                }
+            }
+        }
+        if let Some(provider) = &*entry.provider {
+            needed.extend(generations(&provider.address, provider.id.as_deref()));
+        }
+        needed
+    }
+
+    fn is_recorded(&self, entry: &Entry) -> bool {
+        self.recorded.contains(&entry.key())
+    }
+
+    fn generations(&self, address: &Address, id: Option<&str>) -> Vec<SharedEntry> {
+        let all = self.state.generations(address);
+        all.filter(|entry| id.is_none() || entry.id.as_deref() == id)
+            .cloned()
+            .collect()
+    }
+
+    /// For an entry that this run brings to what is there now: one generation, if none is recorded.
+    fn any(&self, address: &Address, id: Option<&str>) -> Vec<SharedEntry> {
+        let all = self.generations(address, id);
+        match all.iter().any(|entry| self.is_recorded(entry)) {
+            true => Vec::new(),
+            false => all.into_iter().take(1).collect(),
+        }
+    }
+
+    /// For an entry that is brought forward as it is: its object may need any generation that it stands after, and must
+    /// not come to stand before that one. Else nobody could tell any more that it needs it.
+    fn all_before(&self, key: &EntryKey, address: &Address, id: Option<&str>) -> Vec<SharedEntry> {
+        let all = self.generations(address, id).into_iter();
+        all.filter(|entry| !self.is_recorded(entry) && self.state.stands_before(&entry.key(), key))
+            .collect()
     }
 }

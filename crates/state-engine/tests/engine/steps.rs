@@ -107,6 +107,45 @@ async fn an_object_that_is_imported_becomes_ours_and_what_the_program_says() {
     assert_eq!(reasons, &["there is no object of kind `thing` with the id i-99"]);
 }
 
+/// `d` needs the `e` that was replaced, and was brought forward by a run that may not touch it.
+#[tokio::test]
+async fn what_a_run_may_not_touch_stays_behind_every_generation_that_it_may_need() {
+    let stage = Stage::new(8).await;
+    let first = [
+        spec("b"),
+        spec("e").inside("b"),
+        spec("d").needs(&["e"]).child_of("b"),
+    ];
+    let report = stage.run(update(&first), stage.usual()).await;
+    assert!(report.succeeded(), "{report:?}");
+    let second = [
+        spec("e").fixed(2),
+        spec("d").needs(&["e"]),
+        spec("a").needs(&["d"]),
+    ];
+    let mut run = stage.usual();
+    run.options.targets = ["e", "a"].map(|name| name.parse().unwrap()).into();
+    let report = stage.run(update(&second), run).await;
+    assert!(report.succeeded(), "{report:?}");
+    let keys = stage.keys();
+    let place = |name: &str| keys.iter().position(|key| key.starts_with(name)).unwrap();
+    assert!(place("e (deposed") < place("d"), "{keys:?}");
+    let mut third = [
+        spec("b").fixed(2),
+        spec("e").fixed(3),
+        spec("d").needs(&["e"]).child_of("b"),
+    ];
+    third[0].delete_first = Some(true);
+    stage.world.forget_calls();
+    let report = stage.run(update(&third), stage.usual()).await;
+    assert!(report.succeeded(), "{report:?}");
+    let calls = stage.world.calls();
+    let first_of = |call: &str| calls.iter().position(|one| one == call).unwrap();
+    assert!(first_of("delete d") < first_of("delete e"), "{calls:?}");
+    assert!(first_of("delete e") < first_of("delete b"), "{calls:?}");
+    assert_eq!(stage.complaints(), Vec::<String>::new());
+}
+
 #[tokio::test]
 async fn an_unknown_kind_is_told_with_those_that_there_are() {
     let stage = Stage::new(5).await;
