@@ -5,10 +5,12 @@ mod entry;
 mod schedule;
 #[cfg(test)]
 mod tests;
+mod unsettled;
 
 pub(crate) use deletion::{Condemned, How, Wanted, condemned};
 pub(crate) use entry::{applied, goal_entry, ignoring, tell, without_references_to};
 pub(crate) use schedule::Schedule;
+pub(crate) use unsettled::{may_be_needed, needed_by_unsettled, unsettled};
 
 use crate::goal::Goal;
 use crate::provider::Diff;

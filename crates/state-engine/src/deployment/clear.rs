@@ -3,7 +3,7 @@
 use super::drive::broken;
 use super::{Deployment, StepError};
 use crate::event::Event;
-use crate::plan::{Condemned, How, Schedule, Wanted, condemned, without_references_to};
+use crate::plan::{Condemned, How, Schedule, Wanted, condemned, needed_by_unsettled, without_references_to};
 use state_core::{Address, SharedEntry};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,8 +11,9 @@ use tokio::task::JoinSet;
 
 impl Deployment {
     /// Deletes what isn't wanted.
-    pub(crate) async fn clear(self: &Arc<Self>, wanted: &Wanted) {
-        match self.sentence(wanted).await {
+    pub(crate) async fn clear(self: &Arc<Self>, mut wanted: Wanted) {
+        wanted.unsettled = needed_by_unsettled(&self.recorder.state());
+        match self.sentence(&wanted).await {
             Ok((list, pairs)) => self.execute(list, pairs).await,
             Err(error) => self.note(error),
         }

@@ -5,7 +5,7 @@
 
 use super::{Deployment, StepError};
 use crate::call::{About, Known};
-use crate::plan::{ignoring, without_references_to};
+use crate::plan::{ignoring, may_be_needed, needed_by_unsettled, unsettled, without_references_to};
 use crate::step::StepOp;
 use state_core::sensitive::SecretStrings;
 use state_core::{Address, Dependency, Entry, EntryKey, Properties, Rare, SharedEntry};
@@ -130,22 +130,12 @@ impl Deployment {
         root: &Entry,
         victims: impl Iterator<Item = &'v SharedEntry>,
     ) -> Result<(), StepError> {
-        let going: BTreeSet<&Address> = victims
-            .map(|victim| &victim.address)
-            .chain([&root.address])
-            .collect();
-        let state = self.recorder.state();
-        let needs = |entry: &SharedEntry| entry.references().any(|it| going.contains(it.to.address()));
-        let unsettled = state
-            .pending()
-            .find(|pending| pending.entry.as_ref().is_some_and(needs));
-        match unsettled {
+        let needs = needed_by_unsettled(&self.recorder.state());
+        let mut going = victims.map(|victim| &**victim).chain([root]);
+        match going.find_map(|entry| unsettled(&needs, entry)) {
             None => Ok(()),
-            Some(pending) => {
-                let reason = format!(
-                    "it can't be replaced: {} may need it and has a pending operation, which has to be settled first",
-                    pending.target
-                );
+            Some(by) => {
+                let reason = format!("it can't be replaced: {}", may_be_needed(by));
                 Err(StepError::early(&root.key(), vec![reason]))
             }
         }

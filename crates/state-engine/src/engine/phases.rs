@@ -66,8 +66,9 @@ async fn update(deployment: &Arc<Deployment>, mut source: Box<dyn Source>) -> bo
     let wanted = Wanted {
         named: ledger.addresses().cloned().collect(),
         recorded,
+        ..Wanted::default()
     };
-    deployment.clear(&wanted).await;
+    deployment.clear(wanted).await;
     match source.outputs(&ledger).await {
         Ok(Some(outputs)) if deployment.goes_on() => set_outputs(deployment, outputs).await,
         Ok(_) => true,
@@ -80,7 +81,7 @@ async fn update(deployment: &Arc<Deployment>, mut source: Box<dyn Source>) -> bo
 
 /// Deletes all that may be touched. With the last entry the stack's own outputs go: they told of what is gone.
 async fn destroy(deployment: &Arc<Deployment>) -> bool {
-    deployment.clear(&Wanted::default()).await;
+    deployment.clear(Wanted::default()).await;
     let is_empty = deployment.recorder.state().entries().next().is_none();
     match is_empty && deployment.goes_on() {
         true => set_outputs(deployment, StackOutputs::default()).await,

@@ -1,5 +1,6 @@
 //! What goes at the end of a run, how, and in which order. Pure.
 
+use super::unsettled::{may_be_needed, unsettled};
 use state_core::{Address, Dependency, Entry, EntryKey, EntryType, SharedEntry};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +11,8 @@ pub(crate) struct Wanted {
     pub(crate) named: BTreeSet<Address>,
     /// Addresses that this run looked at and recorded: an entry there says what it lives in now.
     pub(crate) recorded: BTreeSet<Address>,
+    /// What may be needed by what isn't settled.
+    pub(crate) unsettled: BTreeMap<Address, EntryKey>,
 }
 
 /// How an entry goes.
@@ -65,6 +68,8 @@ pub(crate) fn condemned(
             .filter(|_| item.how != How::DropTombstone)
         {
             item.how = How::Refuse(format!("{by} still needs it"));
+        } else if let Some(by) = unsettled(&wanted.unsettled, &item.entry) {
+            item.how = How::Refuse(may_be_needed(by));
         }
     }
     let index = Index::of(&list);

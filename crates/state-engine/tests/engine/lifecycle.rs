@@ -27,9 +27,9 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Seeds of lifecycles that failed once: what an unsettled create needs was deleted; and what something needs that was
-/// brought forward past it.
-const FAILED_ONCE: [u64; 2] = [20_010_333, 10_011_200];
+/// Seeds of lifecycles that failed once: what an unsettled create needs was deleted, to be replaced or because nobody
+/// wanted it any more; and what something needs that was brought forward past it.
+const FAILED_ONCE: [u64; 4] = [20_010_333, 10_014_232, 20_014_557, 10_011_200];
 
 #[test]
 fn lifecycles_that_failed_once_hold() {
