@@ -9,6 +9,8 @@ mod removal;
 mod replace;
 mod resource;
 
+pub(crate) use carry::missing;
+
 use crate::call::{About, CallError, Caller, Known};
 use crate::event::{Event, Observer};
 use crate::interrupt::Interrupt;

@@ -13,18 +13,21 @@
 //!
 //! What nobody can tell stays pending: its entry isn't touched by any run until somebody decides.
 
+mod reach;
+
 use crate::call::{About, CallError, Caller, Known};
 use crate::deployment::refresh::as_found;
 use crate::engine::Run;
 use crate::error::Result;
 use crate::event::{Event, Observer};
-use crate::plan::{applied, without_references_to};
+use crate::plan::applied;
 use crate::provider::{Found, Object};
+use reach::{in_reach, without_the_gone};
 use state_core::mutation::Resolution;
 use state_core::sensitive::SecretStrings;
 use state_core::{
-    Dependency, Entry, EntryKey, Error, LogLevel, LogLine, MutationId, Op, PendingOperation, SharedEntry,
-    State, UpdateKind, UpdateResult,
+    Entry, EntryKey, Error, LogLevel, LogLine, MutationId, Op, PendingOperation, SharedEntry, UpdateKind,
+    UpdateResult,
 };
 use state_manager::{Session, UpdateRequest};
 use std::collections::{BTreeMap, BTreeSet};
@@ -274,7 +277,7 @@ async fn created(
             object.id
         )),
         Ok(Found::Object(object)) => {
-            let meant = without_the_gone(meant, &state);
+            let meant = in_reach(session, without_the_gone(meant, &state)).await?;
             let mut entry = applied(meant, &object, caller.clock.now());
             match &object.inputs {
                 Some(inputs) => entry.inputs = Some(inputs.clone()),
@@ -287,22 +290,6 @@ async fn created(
         Ok(Found::CannotTell) => Verdict::Open("its provider can't tell whether it was made".to_owned()),
         Err(reason) => Verdict::Open(reason),
     })
-}
-
-/// The entry without its references to what went since it was meant to be made.
-fn without_the_gone(meant: &Entry, state: &State) -> Entry {
-    let references = meant.references();
-    let gone = references.filter_map(|reference| match reference.to {
-        Dependency::Entry(address) => Some(address).filter(|it| state.generations(it).next().is_none()),
-        Dependency::Group(_) => None,
-    });
-    let mut entry = without_references_to(meant, &gone.collect());
-    let provider = entry.provider.into_inner().filter(|by| {
-        let mut all = state.generations(&by.address);
-        by.id.is_none() || all.any(|generation| generation.id == by.id)
-    });
-    entry.provider = provider.into();
-    entry
 }
 
 async fn changed(caller: &Caller, op: Op, old: &SharedEntry, id: Option<String>) -> Result<Verdict> {

@@ -28,7 +28,7 @@ impl Deployment {
 }
 
 /// What an entry refers to, however far, and that isn't recorded yet: in the order in which it stands.
-fn missing(state: &State, recorded: &BTreeSet<EntryKey>, entry: &Entry) -> Vec<SharedEntry> {
+pub(crate) fn missing(state: &State, recorded: &BTreeSet<EntryKey>, entry: &Entry) -> Vec<SharedEntry> {
     let needs = Needs { state, recorded };
     let mut found: BTreeSet<EntryKey> = BTreeSet::new();
     let mut open = needs.of(entry, |address, id| needs.any(address, id));
