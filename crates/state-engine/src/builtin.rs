@@ -140,18 +140,17 @@
 mod command;
 mod directory;
 mod file;
+mod judged;
 mod members;
 mod mode;
 mod place;
 mod random;
-mod schema;
 mod staged;
 
 #[cfg(test)]
 mod tests;
 
-pub use schema::{InputProperty, InputType, KindDescription, OutputProperty};
-
+use crate::kind::KindDescription;
 use crate::provider::{Failure, Provider};
 use crate::registry::Registry;
 use command::Commands;

@@ -40,6 +40,7 @@ mod error;
 mod event;
 mod goal;
 mod interrupt;
+pub mod kind;
 mod ledger;
 mod log;
 mod options;

@@ -57,6 +57,7 @@ mod expression;
 mod fields;
 mod goal;
 mod json;
+mod kinds;
 mod links;
 mod node;
 mod options;
@@ -144,20 +145,14 @@ impl Program {
         links::check(&self.settings, &self.resources, &self.outputs, problems);
     }
 
-    /// Whether somebody is in charge of every kind.
+    /// Whether somebody is in charge of every kind, takes the inputs and gives the outputs that are referred to: as far as
+    /// providers describe their kinds, and the document alone tells it. What references stand for is judged in the run.
     ///
     /// # Errors
-    /// The kinds of which nobody is.
+    /// All that is wrong, each with its place.
     pub fn check(&self, registry: &Registry) -> Result<(), ProgramError> {
         let mut problems = Problems::default();
-        for Resource { goal, kind_place, .. } in &self.resources {
-            if !registry.knows(&goal.kind) {
-                let path = format!("resources.{}.kind", goal.address);
-                let reason = format!("nobody is in charge of the kind `{}`", goal.kind.escape_debug());
-                let problem = Problem::of(*kind_place, path, reason);
-                problems.add_named(problem, &goal.kind, registry.kinds());
-            }
-        }
+        kinds::check(&self.resources, &self.outputs, registry, &mut problems);
         problems.none_in(&self.name, ())
     }
 

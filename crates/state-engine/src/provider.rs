@@ -13,6 +13,7 @@
 //! A call that panics counts as one of which nobody knows what it did.
 
 use crate::interrupt::Interrupt;
+use crate::kind::KindDescription;
 use crate::log::Logger;
 use async_trait::async_trait;
 use state_core::{Address, Crypter, EntryKey, MutationId, Properties, StackName};
@@ -23,6 +24,12 @@ use std::sync::Arc;
 /// Makes, changes, reads and deletes objects of some kinds.
 #[async_trait]
 pub trait Provider: fmt::Debug + Send + Sync {
+    /// What a kind takes and gives, if that is known before anything is asked for. Programs are judged by it before a run
+    /// begins; `check` judges what is known only then.
+    fn describe(&self, _kind: &str) -> Option<KindDescription> {
+        None
+    }
+
     /// Called once a run, before anything else is.
     ///
     /// # Errors

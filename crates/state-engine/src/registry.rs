@@ -1,5 +1,6 @@
 //! Which provider is in charge of which kinds.
 
+use crate::kind::KindDescription;
 use crate::provider::Provider;
 use state_core::Properties;
 use std::collections::BTreeMap;
@@ -47,6 +48,11 @@ impl Registry {
     /// Whether somebody is in charge of a kind.
     pub fn knows(&self, kind: &str) -> bool {
         self.providers.contains_key(kind)
+    }
+
+    /// What a kind takes and gives, if its provider says it.
+    pub fn describe(&self, kind: &str) -> Option<KindDescription> {
+        self.get(kind)?.provider.describe(kind)
     }
 
     /// All kinds, sorted.

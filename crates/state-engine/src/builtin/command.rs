@@ -5,8 +5,9 @@ mod call;
 mod outcome;
 mod process;
 
+use super::judged::judged;
 use super::members::{flag, members, properties, text, value};
-use super::schema::{InputProperty, InputType, KindDescription, OutputProperty, judged};
+use crate::kind::{InputProperty, InputType, KindDescription, OutputProperty};
 use crate::provider::{
     CheckRequest, Checked, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,
     ReadRequest, UpdateRequest,
@@ -27,10 +28,10 @@ const MARKS: [&str; 2] = ["sensitive", "sensitive_outputs"];
 
 const COMMANDS: [&str; 4] = ["create", "read", "update", "delete"];
 
-pub(super) const KIND: KindDescription = KindDescription {
-    kind: "command",
-    description: "Whatever commands make, look at, change and delete.",
-    inputs: &[
+pub(super) const KIND: KindDescription = KindDescription::new(
+    "command",
+    "Whatever commands make, look at, change and delete.",
+    &[
         InputProperty::required("create", InputType::Command, "makes it"),
         InputProperty::optional(
             "delete",
@@ -63,19 +64,18 @@ pub(super) const KIND: KindDescription = KindDescription {
             "changes it; without one it is made anew",
         ),
     ],
-    outputs: &[
-        OutputProperty {
-            name: "stdout",
-            sensitive: false,
-            description: "what it printed, if that isn't a JSON object; the members of an object are outputs",
-        },
-        OutputProperty {
-            name: UNFINISHED,
-            sensitive: false,
-            description: "what failed and has to be done again: `create` or `update`",
-        },
+    &[
+        OutputProperty::new(
+            "stdout",
+            "what it printed, if that isn't a JSON object; the members of an object are outputs",
+        ),
+        OutputProperty::new(
+            UNFINISHED,
+            "what failed and has to be done again: `create` or `update`",
+        ),
     ],
-};
+)
+.with_more_outputs();
 
 /// Runs commands.
 #[derive(Debug)]
@@ -85,6 +85,10 @@ pub(super) struct Commands {
 
 #[async_trait]
 impl Provider for Commands {
+    fn describe(&self, _kind: &str) -> Option<KindDescription> {
+        Some(KIND)
+    }
+
     async fn check(&self, request: CheckRequest) -> Result<Checked, Failure> {
         let inputs = judged(&KIND, &request, |inputs, problems| {
             if !request.unknown.contains("shell") {

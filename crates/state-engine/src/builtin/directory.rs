@@ -1,10 +1,11 @@
 //! Folders: made where nothing is, removed when nothing is in them.
 
 use super::blocking;
+use super::judged::judged;
 use super::members::{Members, members, properties, text, value};
 use super::mode;
 use super::place::{Place, absolute, of_id, refused, unmoved, with_absolute};
-use super::schema::{InputProperty, InputType, KindDescription, OutputProperty, judged};
+use crate::kind::{InputProperty, InputType, KindDescription, OutputProperty};
 use crate::provider::{
     CheckRequest, Checked, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,
     ReadRequest, UpdateRequest,
@@ -19,10 +20,10 @@ use std::path::{Path, PathBuf};
 /// So many names of what is in a folder are told.
 const NAMED: usize = 5;
 
-pub(super) const KIND: KindDescription = KindDescription {
-    kind: "directory",
-    description: "A folder with its rights. It is deleted only when nothing is in it.",
-    inputs: &[
+pub(super) const KIND: KindDescription = KindDescription::new(
+    "directory",
+    "A folder with its rights. It is deleted only when nothing is in it.",
+    &[
         InputProperty::or(
             "mode",
             InputType::Mode,
@@ -35,19 +36,11 @@ pub(super) const KIND: KindDescription = KindDescription {
             "where it is; another path is another folder",
         ),
     ],
-    outputs: &[
-        OutputProperty {
-            name: "mode",
-            sensitive: false,
-            description: "its rights, four octal digits",
-        },
-        OutputProperty {
-            name: "path",
-            sensitive: false,
-            description: "the absolute path; its id as well",
-        },
+    &[
+        OutputProperty::new("mode", "its rights, four octal digits"),
+        OutputProperty::new("path", "the absolute path; its id as well"),
     ],
-};
+);
 
 /// Makes folders.
 #[derive(Debug)]
@@ -80,6 +73,10 @@ impl Wanted {
 
 #[async_trait]
 impl Provider for Directories {
+    fn describe(&self, _kind: &str) -> Option<KindDescription> {
+        Some(KIND)
+    }
+
     async fn check(&self, request: CheckRequest) -> Result<Checked, Failure> {
         let inputs = judged(&KIND, &request, |inputs, problems| {
             let path = text(inputs, "path").map(|path| absolute(&self.folder, &path));

@@ -9,11 +9,12 @@ mod wanted;
 mod tests;
 
 use super::blocking;
+use super::judged::judged;
 use super::members::{Members, members, properties, value};
 use super::mode;
 use super::place::{Place, of_id, refused, unmoved, with_absolute};
-use super::schema::{InputProperty, InputType, KindDescription, OutputProperty, judged};
 use super::staged::copy;
+use crate::kind::{InputProperty, InputType, KindDescription, OutputProperty};
 use crate::provider::{
     CheckRequest, Checked, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,
     ReadRequest, UpdateRequest,
@@ -31,10 +32,10 @@ use wanted::Wanted;
 /// A file that was changed is told of with its content if that is text of at most so many bytes.
 const MOST_TOLD: usize = 1 << 20;
 
-pub(super) const KIND: KindDescription = KindDescription {
-    kind: "file",
-    description: "A file with its content and its rights.",
-    inputs: &[
+pub(super) const KIND: KindDescription = KindDescription::new(
+    "file",
+    "A file with its content and its rights.",
+    &[
         InputProperty::optional(
             "content",
             InputType::Text,
@@ -53,29 +54,16 @@ pub(super) const KIND: KindDescription = KindDescription {
         ),
         InputProperty::optional("source", InputType::Text, "the path of a file to copy"),
     ],
-    outputs: &[
-        OutputProperty {
-            name: "digest",
-            sensitive: true,
-            description: "BLAKE3 of its content; secret, because it says something of the content",
-        },
-        OutputProperty {
-            name: "mode",
-            sensitive: false,
-            description: "its rights, four octal digits",
-        },
-        OutputProperty {
-            name: "path",
-            sensitive: false,
-            description: "the absolute path; its id as well",
-        },
-        OutputProperty {
-            name: "size",
-            sensitive: false,
-            description: "its length in bytes",
-        },
+    &[
+        OutputProperty::secret(
+            "digest",
+            "BLAKE3 of its content; secret, because it says something of the content",
+        ),
+        OutputProperty::new("mode", "its rights, four octal digits"),
+        OutputProperty::new("path", "the absolute path; its id as well"),
+        OutputProperty::new("size", "its length in bytes"),
     ],
-};
+);
 
 /// Makes files.
 #[derive(Debug)]
@@ -86,6 +74,10 @@ pub(super) struct Files {
 
 #[async_trait]
 impl Provider for Files {
+    fn describe(&self, _kind: &str) -> Option<KindDescription> {
+        Some(KIND)
+    }
+
     async fn check(&self, request: CheckRequest) -> Result<Checked, Failure> {
         let inputs = judged(&KIND, &request, |inputs, problems| {
             problems.extend(Wanted::problems(&self.folder, inputs, &request.unknown));

@@ -1,6 +1,6 @@
 //! Properties taken apart and put together.
 
-use state_core::json::ObjectWriter;
+pub(super) use crate::kind::properties_of as properties;
 use state_core::{Json, Properties};
 use std::collections::BTreeMap;
 
@@ -12,17 +12,6 @@ pub(super) fn members(properties: &Properties) -> Members {
     members
         .map(|(name, value)| (name.into_owned(), Json::from_view(value)))
         .collect()
-}
-
-pub(super) fn properties(members: &Members) -> Properties {
-    let mut text = String::new();
-    let mut object = ObjectWriter::new(&mut text);
-    for (name, value) in members {
-        object.raw(name, value.as_str());
-    }
-    object.finish();
-    // Sorted, and of canonical pieces, so it is canonical, and an object.
-    Properties::new(Json::from_canonical(&text)).unwrap_or_default()
 }
 
 /// The string that a property is.

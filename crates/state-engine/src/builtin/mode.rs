@@ -1,14 +1,12 @@
 //! The rights of files and folders, as three or four octal digits.
 
+use crate::kind::is_rights;
 use rustix::fs::{Mode, RawMode, Stat};
 
 /// The rights that the digits say.
 pub(super) fn parse(text: &str) -> Option<u64> {
-    let is_octal = text.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
-    match is_octal && (3..=4).contains(&text.len()) {
-        true => u64::from_str_radix(text, 8).ok(),
-        false => None,
-    }
+    let digits = is_rights(text).then_some(text)?;
+    u64::from_str_radix(digits, 8).ok()
 }
 
 /// The digits of the rights.

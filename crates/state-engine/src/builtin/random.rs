@@ -2,8 +2,9 @@
 
 mod draw;
 
+use super::judged::judged;
 use super::members::{Members, flag, properties, text, value};
-use super::schema::{InputProperty, InputType, KindDescription, OutputProperty, judged};
+use crate::kind::{InputProperty, InputType, KindDescription, OutputProperty};
 use crate::provider::{
     CheckRequest, Checked, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,
     ReadRequest, UpdateRequest,
@@ -20,10 +21,10 @@ const KEEPERS: InputProperty =
 
 const COUNT: InputType = InputType::Whole(0, 1024);
 
-pub(super) const PASSWORD: KindDescription = KindDescription {
-    kind: "random:password",
-    description: "A password.",
-    inputs: &[
+pub(super) const PASSWORD: KindDescription = KindDescription::new(
+    "random:password",
+    "A password.",
+    &[
         InputProperty::or("digits", InputType::Flag, "true", "with digits"),
         KEEPERS,
         InputProperty::or("length", InputType::Whole(8, 1024), "24", "so many characters"),
@@ -41,34 +42,22 @@ pub(super) const PASSWORD: KindDescription = KindDescription {
         ),
         InputProperty::or("upper", InputType::Flag, "true", "with upper-case letters"),
     ],
-    outputs: &[OutputProperty {
-        name: "result",
-        sensitive: true,
-        description: "the password",
-    }],
-};
+    &[OutputProperty::secret("result", "the password")],
+);
 
-pub(super) const ID: KindDescription = KindDescription {
-    kind: "random:id",
-    description: "Random bytes as text, for names that nobody else has.",
-    inputs: &[
+pub(super) const ID: KindDescription = KindDescription::new(
+    "random:id",
+    "Random bytes as text, for names that nobody else has.",
+    &[
         InputProperty::or("bytes", InputType::Whole(1, 1024), "8", "so many bytes"),
         KEEPERS,
         InputProperty::optional("prefix", InputType::Text, "stands before each output"),
     ],
-    outputs: &[
-        OutputProperty {
-            name: "base64url",
-            sensitive: false,
-            description: "the bytes in letters, digits, `-` and `_`",
-        },
-        OutputProperty {
-            name: "hex",
-            sensitive: false,
-            description: "the bytes in hexadecimal digits",
-        },
+    &[
+        OutputProperty::new("base64url", "the bytes in letters, digits, `-` and `_`"),
+        OutputProperty::new("hex", "the bytes in hexadecimal digits"),
     ],
-};
+);
 
 /// Which value is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,6 +84,10 @@ pub(super) struct Randoms {
 
 #[async_trait]
 impl Provider for Randoms {
+    fn describe(&self, _kind: &str) -> Option<KindDescription> {
+        Some(*self.value.kind())
+    }
+
     async fn check(&self, request: CheckRequest) -> Result<Checked, Failure> {
         let inputs = judged(self.value.kind(), &request, |inputs, problems| {
             if self.value == Value::Password && request.unknown.is_empty() && problems.is_empty() {

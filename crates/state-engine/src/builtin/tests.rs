@@ -1,7 +1,8 @@
 //! The tables are true, and told where people look.
 
-use super::{InputType, KindDescription, kinds, registry};
+use super::{kinds, registry};
 use crate::interrupt::Interrupt;
+use crate::kind::{InputType, KindDescription};
 use crate::log::Logger;
 use crate::provider::{CallContext, CheckRequest};
 use state_core::testkit::clock::{ManualClock, SeededEntropy};

@@ -1,6 +1,7 @@
 //! Programs that are documents, deployed: order, secrets, previews, and what goes wrong at run time.
 
 mod echo;
+mod kinds;
 mod laws;
 
 use crate::stage::Stage;

@@ -1,14 +1,14 @@
 //! What a kind takes and gives: one table for checks, for help and for the documentation.
+//!
+//! A provider that says it ([`Provider::describe`](crate::Provider::describe)) has programs told of misspelled inputs, wrong
+//! types and outputs that nobody gives, with their place in the document and before anything is done.
 
-use super::members::{members, properties};
-use super::mode;
-use crate::provider::{CheckRequest, Failure};
-use state_core::json::{Kind, View};
+use state_core::json::{Kind, ObjectWriter, View};
 use state_core::{Json, Properties, nearest};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What a built-in provider takes and gives.
+/// What a provider takes and gives for a kind.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct KindDescription {
@@ -20,6 +20,8 @@ pub struct KindDescription {
     pub inputs: &'static [InputProperty],
     /// What it gives.
     pub outputs: &'static [OutputProperty],
+    /// An object may have outputs that stand in no table as well.
+    pub more_outputs: bool,
 }
 
 /// An input.
@@ -88,12 +90,12 @@ impl fmt::Display for InputType {
 }
 
 impl InputType {
-    pub(super) fn fits(self, value: View<'_>) -> bool {
+    pub(crate) fn fits(self, value: View<'_>) -> bool {
         let is_text = |value: View<'_>| value.kind() == Kind::String;
         match self {
             Self::Any => true,
             Self::Text => is_text(value),
-            Self::Mode => value.as_str().is_some_and(|text| mode::parse(&text).is_some()),
+            Self::Mode => value.as_str().is_some_and(|text| is_rights(&text)),
             Self::Whole(least, most) => value
                 .as_u64()
                 .is_some_and(|number| (least..=most).contains(&number)),
@@ -104,6 +106,12 @@ impl InputType {
                 .is_some_and(|mut members| members.all(|(_, value)| is_text(value))),
             Self::Command => is_text(value) || Self::Texts.fits(value),
         }
+    }
+
+    /// Whether a text may stand there.
+    #[cfg(feature = "program")]
+    pub(crate) const fn takes_text(self) -> bool {
+        matches!(self, Self::Any | Self::Text | Self::Mode | Self::Command)
     }
 
     /// Why this, of all wrong things, is one that people write.
@@ -120,7 +128,7 @@ impl InputType {
 
 impl InputProperty {
     /// One that may be left out.
-    pub(super) const fn optional(name: &'static str, takes: InputType, description: &'static str) -> Self {
+    pub const fn optional(name: &'static str, takes: InputType, description: &'static str) -> Self {
         Self {
             name,
             takes,
@@ -131,7 +139,7 @@ impl InputProperty {
     }
 
     /// One that has to be given.
-    pub(super) const fn required(name: &'static str, takes: InputType, description: &'static str) -> Self {
+    pub const fn required(name: &'static str, takes: InputType, description: &'static str) -> Self {
         Self {
             required: true,
             ..Self::optional(name, takes, description)
@@ -139,7 +147,7 @@ impl InputProperty {
     }
 
     /// One that has a value whether it is given or not.
-    pub(super) const fn or(
+    pub const fn or(
         name: &'static str,
         takes: InputType,
         default: &'static str,
@@ -151,8 +159,12 @@ impl InputProperty {
         }
     }
 
+    pub(crate) fn is_missing(&self) -> String {
+        format!("`{}` is missing: a {}", self.name, self.takes)
+    }
+
     /// What is wrong with its value. The value isn't quoted: it may be secret.
-    fn problem(&self, value: View<'_>) -> Option<String> {
+    pub(crate) fn problem(&self, value: View<'_>) -> Option<String> {
         if self.takes.fits(value) {
             return None;
         }
@@ -180,14 +192,64 @@ fn named(kind: Kind) -> &'static str {
     }
 }
 
+impl OutputProperty {
+    /// One that isn't secret.
+    pub const fn new(name: &'static str, description: &'static str) -> Self {
+        Self {
+            name,
+            sensitive: false,
+            description,
+        }
+    }
+
+    /// One that always is.
+    pub const fn secret(name: &'static str, description: &'static str) -> Self {
+        Self {
+            sensitive: true,
+            ..Self::new(name, description)
+        }
+    }
+}
+
 impl KindDescription {
-    fn input(&self, name: &str) -> Option<&'static InputProperty> {
+    /// A kind that takes these and gives these.
+    pub const fn new(
+        kind: &'static str,
+        description: &'static str,
+        inputs: &'static [InputProperty],
+        outputs: &'static [OutputProperty],
+    ) -> Self {
+        Self {
+            kind,
+            description,
+            inputs,
+            outputs,
+            more_outputs: false,
+        }
+    }
+
+    /// The same whose objects may have other outputs as well.
+    #[must_use]
+    pub const fn with_more_outputs(self) -> Self {
+        Self {
+            more_outputs: true,
+            ..self
+        }
+    }
+
+    /// An input by its name.
+    pub fn input(&self, name: &str) -> Option<&'static InputProperty> {
         self.inputs.iter().find(|property| property.name == name)
     }
 
-    /// All that is wrong with names and types, each with the property's name.
-    pub(super) fn problems(&self, request: &CheckRequest) -> Vec<String> {
-        let CheckRequest { inputs, unknown, .. } = request;
+    /// Whether an object may have an output.
+    pub fn gives(&self, name: &str) -> bool {
+        self.more_outputs || self.outputs.iter().any(|property| property.name == name)
+    }
+
+    /// All that is wrong with names and types of inputs, each with the input's name and never with its value. `unknown` are
+    /// those whose values nobody knows yet.
+    pub fn problems(&self, inputs: &Properties, unknown: &BTreeSet<String>) -> Vec<String> {
         let mut problems = Vec::new();
         for (name, value) in inputs.view().members().into_iter().flatten() {
             match self.input(&name) {
@@ -200,56 +262,61 @@ impl KindDescription {
                 problems.push(self.stranger(name));
             }
         }
-        let is_given = |name| inputs.get(name).is_some() || unknown.contains(name);
-        for InputProperty { name, takes, .. } in self.inputs.iter().filter(|input| input.required) {
-            if !is_given(*name) {
-                problems.push(format!("`{name}` is missing: a {takes}"));
-            }
-        }
+        let is_given = |name: &str| inputs.get(name).is_some() || unknown.contains(name);
+        problems.extend(self.missing(is_given).map(InputProperty::is_missing));
         problems
+    }
+
+    /// The inputs that have to be given and aren't.
+    pub(crate) fn missing(
+        &self,
+        is_given: impl Fn(&str) -> bool,
+    ) -> impl Iterator<Item = &'static InputProperty> {
+        let required = self.inputs.iter().filter(|input| input.required);
+        required.filter(move |input| !is_given(input.name))
     }
 
     fn stranger(&self, name: &str) -> String {
         let names = self.inputs.iter().map(|input| input.name);
+        let is_none = self.has_no_input(name);
         match nearest(name, names.clone()) {
-            Some(meant) => format!("`{name}` is no input of `{}`: did you mean `{meant}`?", self.kind),
-            None => {
-                let names: Vec<&str> = names.collect();
-                format!(
-                    "`{name}` is no input of `{}`; it takes {}",
-                    self.kind,
-                    names.join(", ")
-                )
-            }
+            Some(meant) => format!("{is_none}: did you mean `{meant}`?"),
+            None => format!("{is_none}; it takes {}", names.collect::<Vec<_>>().join(", ")),
         }
+    }
+
+    pub(crate) fn has_no_input(&self, name: &str) -> String {
+        format!("`{name}` is no input of `{}`", self.kind)
     }
 
     /// The inputs with what they are if they aren't given.
-    pub(super) fn with_defaults(&self, inputs: &Properties, unknown: &BTreeSet<String>) -> Properties {
-        let mut all = members(inputs);
-        for InputProperty { name, default, .. } in self.inputs {
-            if let Some(default) = default
-                && !all.contains_key(*name)
-                && !unknown.contains(*name)
-            {
-                all.insert((*name).to_owned(), Json::from_canonical(default));
-            }
-        }
-        properties(&all)
+    #[must_use]
+    pub fn with_defaults(&self, inputs: &Properties, unknown: &BTreeSet<String>) -> Properties {
+        let lacks = |name: &str| inputs.get(name).is_none() && !unknown.contains(name);
+        let defaults = self.inputs.iter().filter(|input| lacks(input.name));
+        let defaults =
+            defaults.filter_map(|input| Some((input.name.to_owned(), Json::parse(input.default?).ok()?)));
+        let given = inputs.view().members().into_iter().flatten();
+        let given = given.map(|(name, value)| (name.into_owned(), Json::from_view(value)));
+        let all: BTreeMap<String, Json> = given.chain(defaults).collect();
+        properties_of(&all)
     }
 }
 
-/// Every problem at once, or the inputs with their defaults.
-pub(super) fn judged(
-    kind: &KindDescription,
-    request: &CheckRequest,
-    more: impl FnOnce(&Properties, &mut Vec<String>),
-) -> Result<Properties, Failure> {
-    let mut problems = kind.problems(request);
-    let inputs = kind.with_defaults(&request.inputs, &request.unknown);
-    more(&inputs, &mut problems);
-    match problems.is_empty() {
-        true => Ok(inputs),
-        false => Err(Failure::NotDone(problems)),
+/// An object of these members.
+pub(crate) fn properties_of(members: &BTreeMap<String, Json>) -> Properties {
+    let mut text = String::new();
+    let mut object = ObjectWriter::new(&mut text);
+    for (name, value) in members {
+        object.raw(name, value.as_str());
     }
+    object.finish();
+    // Sorted, and of canonical pieces, so it is canonical, and an object.
+    Properties::new(Json::from_canonical(&text)).unwrap_or_default()
+}
+
+/// Whether these are three or four octal digits.
+pub(crate) fn is_rights(text: &str) -> bool {
+    let is_octal = text.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
+    is_octal && (3..=4).contains(&text.len())
 }
