@@ -3,6 +3,8 @@
 mod carry;
 mod clear;
 mod drive;
+mod existing;
+mod identity;
 mod noting;
 pub(crate) mod refresh;
 mod removal;
@@ -168,13 +170,6 @@ impl Deployment {
         timeout: Option<Duration>,
     ) -> Result<Option<Committed>, StepError> {
         self.tell(&Event::Planned(step.clone()));
-        let meant = intent.entry.clone();
-        if let Some(entry) = &meant {
-            self.carry(entry).await?;
-        }
-        let begun = self.recorder.begin(intent).await;
-        let begun = begun.map_err(|error| StepError::recording(&step.key, Some(&step), None, error))?;
-        self.tell(&Event::Begun(step.clone()));
         let (key, kind) = (step.key.clone(), step.kind.clone());
         let secrets = step.secrets();
         let about = About {
@@ -183,6 +178,13 @@ impl Deployment {
             timeout,
             secrets: &secrets,
         };
+        let meant = intent.entry.clone();
+        if let Some(entry) = &meant {
+            self.carry(entry).await?;
+        }
+        let begun = self.recorder.begin(intent).await;
+        let begun = begun.map_err(|error| StepError::recording(&step.key, Some(&step), None, error))?;
+        self.tell(&Event::Begun(step.clone()));
         let (result, unknown) = self.touch(&begun, about, work).await;
         let pending = begun.id();
         let CameBack {
@@ -282,31 +284,6 @@ impl Deployment {
             ),
             Work::Remove(old) => (self.caller.delete(begun, about, old).await.map(|()| None), known),
         }
-    }
-
-    /// Whether another entry has the object's id; if not, it is this one's from now on.
-    fn taken(&self, about: About<'_>, object: &Object) -> Option<String> {
-        let name = (about.kind.to_owned(), object.id.clone());
-        let mut shared = self.shared();
-        match shared.ids.get(&name) {
-            Some(other) if other != about.key || self.is_replaced_by(about, object) => Some(format!(
-                "its provider gave it the id of {other}, {}: who made what has to be looked at",
-                object.id
-            )),
-            _ => {
-                shared.ids.insert(name, about.key.clone());
-                None
-            }
-        }
-    }
-
-    /// Whether the id is that of the object whose place this one is to take, which will be deleted.
-    fn is_replaced_by(&self, about: About<'_>, object: &Object) -> bool {
-        let state = self.recorder.state();
-        let mut pending = state.pending();
-        let replaces = pending.any(|operation| operation.target == *about.key && operation.deposes.is_some());
-        let old = state.entry(about.key);
-        replaces && old.is_some_and(|old| !old.external && old.id.as_deref() == Some(&*object.id))
     }
 
     /// Whether an address is one that this run may touch.

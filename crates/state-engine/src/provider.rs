@@ -136,12 +136,21 @@ pub struct CheckRequest {
 pub struct Checked {
     /// With defaults filled in.
     pub inputs: Properties,
+    /// The id that an object made of them will have, where they tell it: two resources that want the same object are told
+    /// of then before either is made, in previews too.
+    pub id: Option<String>,
 }
 
 impl Checked {
     /// These inputs are right.
     pub const fn new(inputs: Properties) -> Self {
-        Self { inputs }
+        Self { inputs, id: None }
+    }
+
+    /// The same where they tell the object's id.
+    #[must_use]
+    pub fn with_id(self, id: Option<String>) -> Self {
+        Self { id, ..self }
     }
 }
 

@@ -84,7 +84,9 @@ impl Provider for Directories {
                 problems.push(format!("`path` is no path: {reason}"));
             }
         });
-        Ok(Checked::new(with_absolute(&self.folder, &inputs?, &["path"])))
+        let inputs = with_absolute(&self.folder, &inputs?, &["path"]);
+        let id = text(&inputs, "path");
+        Ok(Checked::new(inputs).with_id(id))
     }
 
     async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {

@@ -10,7 +10,7 @@ mod tests;
 
 use super::blocking;
 use super::judged::judged;
-use super::members::{Members, members, properties, value};
+use super::members::{Members, members, properties, text, value};
 use super::mode;
 use super::place::{Place, of_id, refused, unmoved, with_absolute};
 use super::staged::copy;
@@ -82,11 +82,9 @@ impl Provider for Files {
         let inputs = judged(&KIND, &request, |inputs, problems| {
             problems.extend(Wanted::problems(&self.folder, inputs, &request.unknown));
         });
-        Ok(Checked::new(with_absolute(
-            &self.folder,
-            &inputs?,
-            &["path", "source"],
-        )))
+        let inputs = with_absolute(&self.folder, &inputs?, &["path", "source"]);
+        let id = text(&inputs, "path");
+        Ok(Checked::new(inputs).with_id(id))
     }
 
     async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {

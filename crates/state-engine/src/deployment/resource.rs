@@ -4,8 +4,8 @@ use super::{Deployment, StepError, Work};
 use crate::call::{About, Known};
 use crate::goal::Goal;
 use crate::ledger::Committed;
-use crate::plan::{Facts, First, Plan, applied, goal_entry, ignoring, needs_diff, plan};
-use crate::provider::{Diff, Found, Object};
+use crate::plan::{Facts, First, Plan, goal_entry, ignoring, needs_diff, plan};
+use crate::provider::{Checked, Diff};
 use crate::step::{Step, StepOp};
 use state_core::entry::Provider;
 use state_core::sensitive::SecretStrings;
@@ -55,7 +55,7 @@ impl Deployment {
         }
         self.refuse_pending(&key)?;
         loop {
-            self.check(&mut order.goal, &key, old.as_deref()).await?;
+            let id = self.check(&mut order.goal, &key, old.as_deref()).await?;
             let diff = self.diff(&order.goal, &key, old.as_deref()).await?;
             let facts = Facts {
                 goal: &order.goal,
@@ -78,8 +78,10 @@ impl Deployment {
                     old = Some(self.import(&order, now, id, replaces).await?);
                     continue;
                 }
-                (Plan::Replace { first, why }, Some(old)) => self.replace(&order, old, first, why).await?,
-                (_, old) => self.create(&order, old).await?,
+                (Plan::Replace { first, why }, Some(old)) => {
+                    self.replace(&order, old, first, why, id).await?
+                }
+                (_, old) => self.create(&order, old, id).await?,
             };
             return Ok(Landed::Committed(committed));
         }
@@ -127,9 +129,15 @@ impl Deployment {
         Ok(())
     }
 
-    async fn check(&self, goal: &mut Goal, key: &EntryKey, old: Option<&Entry>) -> Result<(), StepError> {
+    /// Judges the inputs; the id of the object that they make comes back, if they tell it.
+    async fn check(
+        &self,
+        goal: &mut Goal,
+        key: &EntryKey,
+        old: Option<&Entry>,
+    ) -> Result<Option<String>, StepError> {
         if goal.options.read.is_some() {
-            return Ok(());
+            return Ok(None);
         }
         let ours = old.filter(|old| !old.external && !old.pending_replacement);
         let old_inputs = ours.and_then(|old| old.inputs.clone());
@@ -142,8 +150,9 @@ impl Deployment {
             .caller
             .check(about(goal, key, &secrets), inputs, unknown, old_inputs)
             .await;
-        goal.inputs = checked.map_err(|error| self.uncalled(key, error))?.inputs;
-        Ok(())
+        let Checked { inputs, id } = checked.map_err(|error| self.uncalled(key, error))?;
+        goal.inputs = inputs;
+        Ok(id)
     }
 
     async fn diff(
@@ -170,7 +179,12 @@ impl Deployment {
     }
 
     /// The entry takes its place in the order of this run; the world isn't touched.
-    async fn stand(&self, op: StepOp, old: &SharedEntry, entry: Entry) -> Result<Committed, StepError> {
+    pub(super) async fn stand(
+        &self,
+        op: StepOp,
+        old: &SharedEntry,
+        entry: Entry,
+    ) -> Result<Committed, StepError> {
         let key = old.key();
         let step = step(op, Some(old), &entry)?;
         self.tell(&crate::event::Event::Planned(step.clone()));
@@ -208,7 +222,12 @@ impl Deployment {
         self.made(step, Intent::update(entry), work, goal).await
     }
 
-    async fn create(&self, order: &Order, old: Option<SharedEntry>) -> Result<Committed, StepError> {
+    async fn create(
+        &self,
+        order: &Order,
+        old: Option<SharedEntry>,
+        id: Option<String>,
+    ) -> Result<Committed, StepError> {
         let goal = &order.goal;
         if let Some(tombstone) = &old {
             self.delete_first(tombstone).await?;
@@ -220,9 +239,7 @@ impl Deployment {
         let entry = goal_entry(goal, None, order.provider.clone());
         let mut step = step(op, old.as_ref(), &entry)?;
         step.unknown = goal.unknown.iter().cloned().collect();
-        let committed = self
-            .made(step, Intent::create(entry), Work::Make(goal.inputs.clone()), goal)
-            .await?;
+        let committed = self.newly_made(step, Intent::create(entry), goal, id).await?;
         Ok(match op {
             StepOp::CreateReplacement => committed.in_place_of_another(),
             _ => committed,
@@ -235,6 +252,7 @@ impl Deployment {
         old: SharedEntry,
         first: First,
         why: Vec<String>,
+        id: Option<String>,
     ) -> Result<Committed, StepError> {
         let goal = &order.goal;
         let entry = goal_entry(goal, None, order.provider.clone());
@@ -242,15 +260,16 @@ impl Deployment {
         step.why = why;
         step.unknown = goal.unknown.iter().cloned().collect();
         let intent = match first {
-            First::Create => Intent::create(entry).replacing(),
+            First::Create => {
+                self.refuse_same_id(&old, id.as_deref())?;
+                Intent::create(entry).replacing()
+            }
             First::Delete => {
                 self.delete_first(&old).await?;
                 Intent::create(entry)
             }
         };
-        let committed = self
-            .made(step, intent, Work::Make(goal.inputs.clone()), goal)
-            .await?;
+        let committed = self.newly_made(step, intent, goal, id).await?;
         // Durable as a record of its own, so that history counts it.
         let key = old.key();
         let marked = self.recorder.replace(key.clone()).await;
@@ -258,79 +277,30 @@ impl Deployment {
         Ok(committed.in_place_of_another())
     }
 
-    /// The object of another owner, as it is.
-    async fn read(
+    /// An object that wasn't there. The id that it will have, if that is known, is nobody else's from now on.
+    async fn newly_made(
         &self,
-        order: &Order,
-        old: Option<SharedEntry>,
-        id: String,
+        step: Step,
+        intent: Intent,
+        goal: &Goal,
+        id: Option<String>,
     ) -> Result<Committed, StepError> {
-        let goal = &order.goal;
-        let key = EntryKey::live(goal.address.clone());
-        let object = self.look(goal, &key, id).await?;
-        let stays = old.as_deref().filter(|old| old.external);
-        let entry = goal_entry(goal, stays, order.provider.clone());
-        let now = stays
-            .and_then(|old| old.modified.clone())
-            .unwrap_or_else(|| self.clock.now());
-        let read = applied(entry, &object, now);
-        if let Some(old) = old.as_ref().filter(|old| read.says_the_same_as(old)) {
-            return self.stand(StepOp::Read, old, read).await;
+        let key = step.key.clone();
+        if let Some(id) = &id {
+            self.reserve(&key, &goal.kind, id)?;
         }
-        let step = step(StepOp::Read, old.as_ref(), &read)?;
-        self.made(step, Intent::read(read), Work::Record(Box::new(object)), goal)
-            .await
+        let made = self
+            .made(step, intent, Work::Make(goal.inputs.clone()), goal)
+            .await;
+        if let (Err(error), Some(id)) = (&made, &id)
+            && error.pending.is_none()
+        {
+            self.release(&key, &goal.kind, id);
+        }
+        made
     }
 
-    /// An object that is there already becomes ours. The entry that is there then comes back.
-    async fn import(
-        &self,
-        order: &Order,
-        now: Option<SharedEntry>,
-        id: String,
-        replaces: bool,
-    ) -> Result<SharedEntry, StepError> {
-        let goal = &order.goal;
-        let key = EntryKey::live(goal.address.clone());
-        let object = self.look(goal, &key, id).await?;
-        if let Some(tombstone) = now.as_ref().filter(|now| now.pending_replacement) {
-            self.delete_first(tombstone).await?;
-        }
-        let mut entry = goal_entry(goal, None, order.provider.clone());
-        if let Some(inputs) = &object.inputs {
-            entry.inputs = Some(inputs.clone());
-        }
-        let op = match replaces {
-            true => StepOp::ImportReplacement,
-            false => StepOp::Import,
-        };
-        let step = step(op, now.as_ref(), &entry)?;
-        let intent = Intent::import(entry);
-        let intent = if replaces { intent.replacing() } else { intent };
-        let committed = self
-            .made(step, intent, Work::Record(Box::new(object)), goal)
-            .await?;
-        Ok(SharedEntry::clone(committed.entry()))
-    }
-
-    async fn look(&self, goal: &Goal, key: &EntryKey, id: String) -> Result<Object, StepError> {
-        let known = Known {
-            id: Some(id.clone()),
-            inputs: goal.inputs.clone(),
-            ..Known::default()
-        };
-        let secrets = goal.secrets(None);
-        match self.caller.read(about(goal, key, &secrets), known).await {
-            Ok(Found::Object(object)) => Ok(object),
-            Ok(_) => {
-                let reason = format!("there is no object of kind `{}` with the id {id}", goal.kind);
-                Err(StepError::early(key, vec![reason]))
-            }
-            Err(error) => Err(self.uncalled(key, error)),
-        }
-    }
-
-    async fn made(
+    pub(super) async fn made(
         &self,
         step: Step,
         intent: Intent,
@@ -352,7 +322,7 @@ fn must_be_alone(planned: &Plan, old: Option<&Entry>) -> bool {
     }
 }
 
-fn about<'a>(goal: &'a Goal, key: &'a EntryKey, secrets: &'a SecretStrings) -> About<'a> {
+pub(super) fn about<'a>(goal: &'a Goal, key: &'a EntryKey, secrets: &'a SecretStrings) -> About<'a> {
     About {
         key,
         kind: &goal.kind,
@@ -361,7 +331,7 @@ fn about<'a>(goal: &'a Goal, key: &'a EntryKey, secrets: &'a SecretStrings) -> A
     }
 }
 
-fn step(op: StepOp, old: Option<&SharedEntry>, new: &Entry) -> Result<Step, StepError> {
+pub(super) fn step(op: StepOp, old: Option<&SharedEntry>, new: &Entry) -> Result<Step, StepError> {
     let step = Step::new(op, old.cloned(), Some(SharedEntry::new(new.clone())));
     step.ok_or_else(|| StepError::early(&new.key(), Vec::new()))
 }

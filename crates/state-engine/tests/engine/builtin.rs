@@ -3,6 +3,7 @@
 mod commands;
 mod directories;
 mod files;
+mod identity;
 mod processes;
 mod randoms;
 

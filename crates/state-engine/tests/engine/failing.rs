@@ -77,6 +77,26 @@ async fn a_provider_that_gives_an_id_twice_is_told_and_nothing_is_lost() {
 }
 
 #[tokio::test]
+async fn an_import_of_what_another_entry_has_is_refused_and_leaves_nothing_pending() {
+    let stage = Stage::new(3).await;
+    stage.run(update(&[spec("a")]), stage.usual()).await;
+    let mut wanted = spec("b");
+    wanted.import = Some("i-1".to_owned());
+    for preview in [true, false] {
+        let mut run = stage.usual();
+        run.options.preview = preview;
+        let report = stage.run(update(&[spec("a"), wanted.clone()]), run).await;
+        let failure = &report.failures[0];
+        assert!(failure.reasons[0].contains("the id of a, i-1"), "{failure:?}");
+        assert!(
+            failure.pending.is_none() && report.pending.is_empty(),
+            "{report:?}"
+        );
+        assert_eq!(stage.keys(), ["a"]);
+    }
+}
+
+#[tokio::test]
 async fn a_partial_failure_is_recorded_with_its_reasons_and_mended_by_the_next_run() {
     let stage = Stage::new(4).await;
     stage.world.moods(|_, _| (Mood::Partial, 0, 0));

@@ -1,0 +1,99 @@
+//! Objects that are there already: read as somebody else's, or imported.
+
+use super::resource::{Order, about, step};
+use super::{Deployment, StepError, Unsure, Work};
+use crate::call::Known;
+use crate::goal::Goal;
+use crate::ledger::Committed;
+use crate::plan::{applied, goal_entry};
+use crate::provider::{Found, Object};
+use crate::step::{Step, StepOp};
+use state_core::{EntryKey, SharedEntry};
+use state_manager::Intent;
+
+impl Deployment {
+    /// The object of another owner, as it is.
+    pub(super) async fn read(
+        &self,
+        order: &Order,
+        old: Option<SharedEntry>,
+        id: String,
+    ) -> Result<Committed, StepError> {
+        let goal = &order.goal;
+        let key = EntryKey::live(goal.address.clone());
+        let object = self.look(goal, &key, id).await?;
+        let stays = old.as_deref().filter(|old| old.external);
+        let entry = goal_entry(goal, stays, order.provider.clone());
+        let now = stays
+            .and_then(|old| old.modified.clone())
+            .unwrap_or_else(|| self.clock.now());
+        let read = applied(entry, &object, now);
+        if let Some(old) = old.as_ref().filter(|old| read.says_the_same_as(old)) {
+            return self.stand(StepOp::Read, old, read).await;
+        }
+        let step = step(StepOp::Read, old.as_ref(), &read)?;
+        self.adopted(step, Intent::read(read), object, goal).await
+    }
+
+    /// An object that is there already becomes ours. The entry that is there then comes back.
+    pub(super) async fn import(
+        &self,
+        order: &Order,
+        now: Option<SharedEntry>,
+        id: String,
+        replaces: bool,
+    ) -> Result<SharedEntry, StepError> {
+        let goal = &order.goal;
+        let key = EntryKey::live(goal.address.clone());
+        let object = self.look(goal, &key, id).await?;
+        if let Some(tombstone) = now.as_ref().filter(|now| now.pending_replacement) {
+            self.delete_first(tombstone).await?;
+        }
+        let mut entry = goal_entry(goal, None, order.provider.clone());
+        if let Some(inputs) = &object.inputs {
+            entry.inputs = Some(inputs.clone());
+        }
+        let op = match replaces {
+            true => StepOp::ImportReplacement,
+            false => StepOp::Import,
+        };
+        let step = step(op, now.as_ref(), &entry)?;
+        let intent = Intent::import(entry);
+        let intent = if replaces { intent.replacing() } else { intent };
+        let committed = self.adopted(step, intent, object, goal).await?;
+        Ok(SharedEntry::clone(committed.entry()))
+    }
+
+    async fn look(&self, goal: &Goal, key: &EntryKey, id: String) -> Result<Object, StepError> {
+        let known = Known {
+            id: Some(id.clone()),
+            inputs: goal.inputs.clone(),
+            ..Known::default()
+        };
+        let secrets = goal.secrets(None);
+        match self.caller.read(about(goal, key, &secrets), known).await {
+            Ok(Found::Object(object)) => Ok(object),
+            Ok(_) => {
+                let reason = format!("there is no object of kind `{}` with the id {id}", goal.kind);
+                Err(StepError::early(key, vec![reason]))
+            }
+            Err(error) => Err(self.uncalled(key, error)),
+        }
+    }
+
+    async fn adopted(
+        &self,
+        step: Step,
+        intent: Intent,
+        object: Object,
+        goal: &Goal,
+    ) -> Result<Committed, StepError> {
+        let secrets = step.secrets();
+        if let Some(reason) = self.taken(about(goal, &step.key, &secrets), &object) {
+            // Nothing is begun yet, so nothing is left pending.
+            return Err(self.failed(&step, Unsure::because(reason), None));
+        }
+        self.made(step, intent, Work::Record(Box::new(object)), goal)
+            .await
+    }
+}
