@@ -180,7 +180,7 @@ impl Deployment {
         };
         let meant = intent.entry.clone();
         if let Some(entry) = &meant {
-            self.carry(entry).await?;
+            self.carry(entry, intent.replaces).await?;
         }
         let begun = self.recorder.begin(intent).await;
         let begun = begun.map_err(|error| StepError::recording(&step.key, Some(&step), None, error))?;

@@ -8,23 +8,45 @@ use state_core::{Address, Dependency, Entry, EntryKey, SharedEntry, State};
 use std::collections::BTreeSet;
 
 impl Deployment {
-    /// Brings forward what an entry refers to, and what that refers to.
-    pub(super) async fn carry(&self, entry: &Entry) -> Result<(), StepError> {
+    /// Brings forward what an entry refers to, and what that refers to. What stays on record under the same key can't be
+    /// needed by that: it would come to stand behind it. What `replaces` it leaves it where it is.
+    pub(super) async fn carry(&self, entry: &Entry, replaces: bool) -> Result<(), StepError> {
         if missing(&self.recorder.state(), &self.shared().recorded, entry).is_empty() {
             return Ok(());
         }
         // One at a time, so that nothing is brought twice.
         let _carrying = self.carrying.lock().await;
         let missing = missing(&self.recorder.state(), &self.shared().recorded, entry);
+        let own = entry.key();
+        if !replaces && missing.iter().any(|needed| needed.key() == own) {
+            return Err(StepError::early(&own, vec![circle(entry, &missing)]));
+        }
         for needed in missing {
             let key = needed.key();
-            let failed = |error| StepError::recording(&entry.key(), None, None, error);
+            let failed = |error| StepError::recording(&own, None, None, error);
             let open = self.recorder.reveal(&needed).map_err(failed)?;
             self.recorder.same(Entry::clone(&open)).await.map_err(failed)?;
             self.shared().recorded.insert(key);
         }
         Ok(())
     }
+}
+
+fn circle(entry: &Entry, missing: &[SharedEntry]) -> String {
+    let own = &entry.address;
+    let needs_it = |other: &&SharedEntry| {
+        let mut references = other.references();
+        references.any(|reference| reference.to.address() == own)
+    };
+    let others: Vec<String> = missing
+        .iter()
+        .filter(needs_it)
+        .map(|other| other.key().to_string())
+        .collect();
+    format!(
+        "it is to refer to what needs it, as that is recorded: {}, which this run may not touch; make that a target too",
+        others.join(", ")
+    )
 }
 
 /// What an entry refers to, however far, and that isn't recorded yet: in the order in which it stands.

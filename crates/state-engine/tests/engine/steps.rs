@@ -147,6 +147,33 @@ async fn what_a_run_may_not_touch_stays_behind_every_generation_that_it_may_need
 }
 
 #[tokio::test]
+async fn what_is_to_refer_to_what_needs_it_is_refused_until_a_run_may_touch_both() {
+    let stage = Stage::new(9).await;
+    let first = [spec("f"), spec("d").needs(&["f"])];
+    let report = stage.run(update(&first), stage.usual()).await;
+    assert!(report.succeeded(), "{report:?}");
+    let turned = [spec("d"), spec("f").size(2).child_of("d")];
+    let mut run = stage.usual();
+    run.options.targets = ["f".parse().unwrap()].into();
+    let report = stage.run(update(&turned), run).await;
+    let reasons = &report.failures[0].reasons;
+    assert_eq!(
+        reasons,
+        &[
+            "it is to refer to what needs it, as that is recorded: d, which this run may not touch; make that a target too"
+        ]
+    );
+    assert!(
+        report.pending.is_empty() && stage.keys() == ["f", "d"],
+        "{report:?}"
+    );
+    let report = stage.run(update(&turned), stage.usual()).await;
+    assert!(report.succeeded(), "{report:?}");
+    assert_eq!(stage.keys(), ["d", "f"]);
+    assert_eq!(stage.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn an_unknown_kind_is_told_with_those_that_there_are() {
     let stage = Stage::new(5).await;
     let mut run = stage.usual();

@@ -7,7 +7,7 @@
 //! | `fixed`, `needs`: ids, `in`: an id | replaces the object |
 //!
 //! Objects of kind `solo` are deleted before they are replaced. An object that another `needs` must not be deleted; one
-//! that stands `in` another goes with it.
+//! that stands `in` another goes with it, and isn't made in what isn't there.
 
 use async_trait::async_trait;
 use state_core::{Address, Json, MutationId, Properties};
@@ -265,6 +265,10 @@ impl Provider for World {
         } = request;
         let named = address.clone();
         self.act("create", &named, move |inner, mood| {
+            let mut around = ids(&inputs, "in").into_iter();
+            if let Some(nowhere) = around.find(|id| !inner.things.contains_key(id)) {
+                return Err(Failure::not_done(format!("there is no {nowhere} to be in")));
+            }
             inner.next += 1;
             let id = format!("i-{}", inner.next);
             let thing = Thing {
