@@ -66,7 +66,7 @@ pub use options::{RunOptions, UpdateMetadata};
 pub use provider::{Failure, Provider};
 pub use registry::Registry;
 pub use report::{Report, StepFailure};
-pub use source::{Declared, ListSource, Next, RefreshSource, Refreshed, Source};
+pub use source::{Declared, ListSource, Next, RefreshSource, Refreshed, Source, SourceOutputs};
 pub use state_core;
 pub use state_manager;
 pub use step::{Step, StepOp};

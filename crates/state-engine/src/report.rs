@@ -3,7 +3,7 @@
 use crate::step::{Step, StepOp};
 use state_core::mutation::StackOutputs;
 use state_core::{Address, EntryKey, Error, MutationId, PendingOperation, RevisionId, UpdateResult};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How a run ended. All that happened is on record, whether it went well or not.
 #[derive(Debug)]
@@ -19,6 +19,9 @@ pub struct Report {
     pub renamed: Vec<(Address, Address)>,
     /// The stack's own outputs before and after, if they differ.
     pub outputs: Option<(StackOutputs, StackOutputs)>,
+    /// Outputs of the stack whose values nobody knows, because what they are made of isn't done: in a preview, and after a
+    /// failure.
+    pub unknown_outputs: BTreeSet<String>,
     /// What is pending now: nobody knows what the world is there.
     pub pending: Vec<PendingOperation>,
     /// The revision that was made; none in a preview, and when the store was lost.
@@ -41,6 +44,7 @@ impl Report {
             skipped: Vec::new(),
             renamed: Vec::new(),
             outputs: None,
+            unknown_outputs: BTreeSet::new(),
             pending: Vec::new(),
             revision: None,
             result: UpdateResult::Succeeded,

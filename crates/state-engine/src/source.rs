@@ -14,6 +14,7 @@ use crate::ledger::{Ledger, Registration};
 use async_trait::async_trait;
 use state_core::Address;
 use state_core::mutation::StackOutputs;
+use std::collections::BTreeSet;
 
 /// What a source has to say.
 #[derive(Debug)]
@@ -36,6 +37,24 @@ pub enum Next {
     End,
 }
 
+/// The stack's own outputs, as a source has them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SourceOutputs {
+    /// All of them.
+    pub outputs: StackOutputs,
+    /// Those whose values nobody knows, because what they are made of isn't done: they stand there as they were.
+    pub unknown: BTreeSet<String>,
+}
+
+/// All are known.
+impl From<StackOutputs> for SourceOutputs {
+    fn from(outputs: StackOutputs) -> Self {
+        let unknown = BTreeSet::new();
+        Self { outputs, unknown }
+    }
+}
+
 /// Yields registrations that are ready to execute.
 #[async_trait]
 pub trait Source: Send {
@@ -50,7 +69,7 @@ pub trait Source: Send {
     ///
     /// # Errors
     /// What is wrong with the program.
-    async fn outputs(&mut self, _ledger: &Ledger) -> Result<Option<StackOutputs>> {
+    async fn outputs(&mut self, _ledger: &Ledger) -> Result<Option<SourceOutputs>> {
         Ok(None)
     }
 }

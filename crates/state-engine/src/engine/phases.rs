@@ -6,7 +6,7 @@ use crate::deployment::{Deployment, StepError};
 use crate::ledger::Ledger;
 use crate::plan::Wanted;
 use crate::report::Report;
-use crate::source::{RefreshSource, Source};
+use crate::source::{RefreshSource, Source, SourceOutputs};
 use state_core::mutation::StackOutputs;
 use state_core::{EntryKey, UpdateResult};
 use std::sync::Arc;
@@ -70,7 +70,10 @@ async fn update(deployment: &Arc<Deployment>, mut source: Box<dyn Source>) -> bo
     };
     deployment.clear(wanted).await;
     match source.outputs(&ledger).await {
-        Ok(Some(outputs)) if deployment.goes_on() => set_outputs(deployment, outputs).await,
+        Ok(Some(SourceOutputs { outputs, unknown })) if deployment.goes_on() => {
+            deployment.shared().report.unknown_outputs = unknown;
+            set_outputs(deployment, outputs).await
+        }
         Ok(_) => true,
         Err(error) => {
             deployment.wrong(error.to_string());

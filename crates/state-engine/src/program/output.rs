@@ -6,8 +6,10 @@ use super::fields::{Fields, is_name, optional_members};
 use super::node::{Member, Node, Path, Value};
 use super::problem::{Problem, Problems, ProgramError};
 use super::secret::{token, top_level};
+use crate::source::SourceOutputs;
 use state_core::Json;
 use state_core::mutation::StackOutputs;
+use std::collections::BTreeSet;
 
 /// An output of the stack.
 pub(super) struct Output {
@@ -60,13 +62,15 @@ pub(super) fn made(
     declared: &[Output],
     scope: &Scope<'_>,
     before: &StackOutputs,
-) -> Result<StackOutputs, ProgramError> {
+) -> Result<SourceOutputs, ProgramError> {
     let mut made = StackOutputs::default();
+    let mut unknown = BTreeSet::new();
     let mut problems = Problems::default();
     for output in declared {
         let evaluated = output.value.evaluate(scope, &mut problems);
         let Some(json) = evaluated.json else {
             keep(&output.name, before, &mut made);
+            unknown.insert(output.name.clone());
             continue;
         };
         if problems.is_empty() {
@@ -85,7 +89,8 @@ pub(super) fn made(
                 .extend(below.map(|pointer| format!("/{first}{pointer}")));
         }
     }
-    problems.none_in(name, made)
+    let outputs = made;
+    problems.none_in(name, SourceOutputs { outputs, unknown })
 }
 
 fn keep(name: &str, before: &StackOutputs, made: &mut StackOutputs) {

@@ -1,12 +1,11 @@
 //! A program that is a list of resources.
 
-use super::{Next, Source};
+use super::{Next, Source, SourceOutputs};
 use crate::error::{EngineError, Result};
 use crate::goal::{Goal, circle};
 use crate::ledger::{Ledger, Standing};
 use async_trait::async_trait;
 use state_core::Address;
-use state_core::mutation::StackOutputs;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -45,7 +44,7 @@ impl fmt::Debug for Declared {
 }
 
 /// Makes the stack's outputs out of what was committed.
-type Outputs = Box<dyn FnOnce(&Ledger) -> Result<StackOutputs> + Send>;
+type Outputs = Box<dyn FnOnce(&Ledger) -> Result<SourceOutputs> + Send>;
 
 /// A list of resources in any order. Each is registered as soon as all that it needs is committed; of several that are
 /// ready the first in the list comes first.
@@ -101,7 +100,7 @@ impl ListSource {
     #[must_use]
     pub fn with_outputs(
         self,
-        outputs: impl FnOnce(&Ledger) -> Result<StackOutputs> + Send + 'static,
+        outputs: impl FnOnce(&Ledger) -> Result<SourceOutputs> + Send + 'static,
     ) -> Self {
         Self {
             outputs: Some(Box::new(outputs)),
@@ -152,7 +151,7 @@ impl Source for ListSource {
         })
     }
 
-    async fn outputs(&mut self, ledger: &Ledger) -> Result<Option<StackOutputs>> {
+    async fn outputs(&mut self, ledger: &Ledger) -> Result<Option<SourceOutputs>> {
         self.outputs.take().map(|outputs| outputs(ledger)).transpose()
     }
 }

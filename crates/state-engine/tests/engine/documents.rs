@@ -257,6 +257,8 @@ async fn in_a_preview_an_input_that_is_not_known_is_left_out_whole_and_outputs_s
     assert_eq!(said.steps[1].unknown, ["list"]);
     let (_, after) = said.outputs.unwrap();
     assert_eq!(after.values, json(&[("y", "1")]));
+    let unknown = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
+    assert_eq!(said.unknown_outputs, unknown(&["token", "x"]));
 
     stage.run(update(&text("1")).await, run(&stage, &echo)).await;
     let before = outputs(&stage).await;
@@ -271,6 +273,7 @@ async fn in_a_preview_an_input_that_is_not_known_is_left_out_whole_and_outputs_s
         "what isn't known stays as it is: {:?}",
         said.outputs
     );
+    assert_eq!(said.unknown_outputs, unknown(&["x"]));
     let done = stage.run(update(&text("2")).await, run(&stage, &echo)).await;
     assert_eq!(told(&done), ["update a", "update b"]);
     assert_eq!(outputs(&stage).await.values["x"], Json::parse("2").unwrap());
