@@ -125,6 +125,7 @@ pub enum Standing {
 #[derive(Debug)]
 pub struct Ledger {
     standings: BTreeMap<Address, Standing>,
+    landed: Vec<Address>,
     refreshed: BTreeSet<EntryKey>,
     outputs: StackOutputs,
     preview: bool,
@@ -134,6 +135,7 @@ impl Ledger {
     pub(crate) fn new(preview: bool) -> Self {
         Self {
             standings: BTreeMap::new(),
+            landed: Vec::new(),
             refreshed: BTreeSet::new(),
             outputs: StackOutputs::default(),
             preview,
@@ -158,6 +160,12 @@ impl Ledger {
     /// How a resource stands; none if it wasn't registered yet.
     pub fn standing(&self, address: &Address) -> Option<&Standing> {
         self.standings.get(address)
+    }
+
+    /// The resources that aren't under way any more, in the order in which they ended, but for the first so many: a source
+    /// that counts what it heard of is told only what is new.
+    pub fn landed(&self, heard: usize) -> &[Address] {
+        self.landed.get(heard..).unwrap_or_default()
     }
 
     /// A resource that is committed.
@@ -203,6 +211,9 @@ impl Ledger {
     }
 
     pub(crate) fn set(&mut self, address: Address, standing: Standing) {
+        if !matches!(standing, Standing::UnderWay) {
+            self.landed.push(address.clone());
+        }
         self.standings.insert(address, standing);
     }
 

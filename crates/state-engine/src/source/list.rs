@@ -6,7 +6,7 @@ use crate::goal::{Goal, circle};
 use crate::ledger::{Ledger, Standing};
 use async_trait::async_trait;
 use state_core::Address;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Fills in what only those know that were committed before: inputs made of others' outputs.
@@ -48,9 +48,20 @@ type Outputs = Box<dyn FnOnce(&Ledger) -> Result<SourceOutputs> + Send>;
 
 /// A list of resources in any order. Each is registered as soon as all that it needs is committed; of several that are
 /// ready the first in the list comes first.
+///
+/// A resource is looked at again only when what it waits for has landed, so a run costs what its dependencies are, however
+/// long the list is.
 #[derive(Default)]
 pub struct ListSource {
-    waiting: Vec<Declared>,
+    /// By their places in the list; none: it was yielded.
+    declared: Vec<Option<Declared>>,
+    left: usize,
+    /// Places of those that may be ready.
+    ready: BTreeSet<usize>,
+    /// Places of those that wait, by the first thing that they wait for.
+    waiting: BTreeMap<Address, Vec<usize>>,
+    /// How many landings were heard of.
+    heard: usize,
     outputs: Option<Outputs>,
 }
 
@@ -86,14 +97,32 @@ impl ListSource {
             });
         }
         Ok(Self {
-            waiting: declared,
-            outputs: None,
+            left: declared.len(),
+            ready: (0..declared.len()).collect(),
+            declared: declared.into_iter().map(Some).collect(),
+            ..Self::default()
         })
     }
 
     /// The resources that were not yielded yet.
     pub fn addresses(&self) -> impl Iterator<Item = &Address> {
-        self.waiting.iter().map(|declared| &declared.goal.address)
+        let left = self.declared.iter().flatten();
+        left.map(|declared| &declared.goal.address)
+    }
+
+    /// Those that waited for what has landed since may be ready.
+    fn hear(&mut self, ledger: &Ledger) {
+        for landed in ledger.landed(self.heard) {
+            self.heard += 1;
+            self.ready
+                .extend(self.waiting.remove(landed).into_iter().flatten());
+        }
+    }
+
+    fn take(&mut self, place: usize) -> Option<Declared> {
+        let taken = self.declared.get_mut(place)?.take()?;
+        self.left -= 1;
+        Some(taken)
     }
 
     /// The same with outputs of the stack.
@@ -112,7 +141,7 @@ impl ListSource {
 impl fmt::Debug for ListSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ListSource")
-            .field("waiting", &self.waiting)
+            .field("left", &self.left)
             .finish_non_exhaustive()
     }
 }
@@ -120,38 +149,122 @@ impl fmt::Debug for ListSource {
 #[async_trait]
 impl Source for ListSource {
     async fn next(&mut self, ledger: &Ledger) -> Result<Next> {
-        let mut place = 0;
-        while let Some(declared) = self.waiting.get(place) {
-            match ledger.missing(&declared.goal) {
-                None => {
-                    let Declared { goal, resolve } = self.waiting.remove(place);
-                    let goal = match resolve {
-                        Some(resolve) => resolve(goal, ledger)?,
-                        None => goal,
-                    };
-                    return ledger.register(goal).map(|ready| Next::Ready(Box::new(ready)));
+        self.hear(ledger);
+        while let Some(place) = self.ready.pop_first() {
+            let Some(Some(declared)) = self.declared.get(place) else {
+                continue;
+            };
+            let blocked = match ledger.missing(&declared.goal) {
+                None => None,
+                Some((needs, Some(Standing::NotTargeted))) => {
+                    Some(format!("it needs {needs}, which is no target and isn't there"))
                 }
-                Some((needs, Some(Standing::Failed | Standing::NotTargeted))) => {
-                    let reason = match ledger.standing(needs) {
-                        Some(Standing::NotTargeted) => {
-                            format!("it needs {needs}, which is no target and isn't there")
-                        }
-                        _ => format!("it needs {needs}, which failed"),
-                    };
-                    let address = self.waiting.remove(place).goal.address;
-                    return Ok(Next::Blocked { address, reason });
+                Some((needs, Some(Standing::Failed))) => Some(format!("it needs {needs}, which failed")),
+                Some((needs, _)) => {
+                    self.waiting.entry(needs.clone()).or_default().push(place);
+                    continue;
                 }
-                Some(_) => place += 1,
+            };
+            let Some(Declared { goal, resolve }) = self.take(place) else {
+                continue;
+            };
+            if let Some(reason) = blocked {
+                let address = goal.address;
+                return Ok(Next::Blocked { address, reason });
             }
+            let goal = match resolve {
+                Some(resolve) => resolve(goal, ledger)?,
+                None => goal,
+            };
+            return ledger.register(goal).map(|ready| Next::Ready(Box::new(ready)));
         }
-        Ok(if self.waiting.is_empty() {
-            Next::End
-        } else {
-            Next::Wait
+        Ok(match self.left {
+            0 => Next::End,
+            _ => Next::Wait,
         })
     }
 
     async fn outputs(&mut self, ledger: &Ledger) -> Result<Option<SourceOutputs>> {
         self.outputs.take().map(|outputs| outputs(ledger)).transpose()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Declared, Goal, ListSource, Next, Source};
+    use crate::ledger::{Committed, Ledger, Standing};
+    use crate::plan::goal_entry;
+
+    fn goal(name: usize, needs: &[usize]) -> Goal {
+        let address = |name: &usize| format!("r{name}").parse().unwrap();
+        let mut goal = Goal::new(address(&name), "thing");
+        goal.options.depends_on = needs.iter().map(address).collect();
+        goal
+    }
+
+    fn list(goals: Vec<Goal>) -> ListSource {
+        ListSource::new(goals.into_iter().map(Declared::known).collect()).unwrap()
+    }
+
+    /// The names of what is ready now; then it waits.
+    async fn ready(source: &mut ListSource, ledger: &mut Ledger) -> Vec<String> {
+        let mut names = Vec::new();
+        while let Next::Ready(registration) = source.next(ledger).await.unwrap() {
+            let address = registration.into_goal().address;
+            names.push(address.to_string());
+            ledger.set(address, Standing::UnderWay);
+        }
+        names
+    }
+
+    #[tokio::test]
+    async fn of_several_that_are_ready_the_first_in_the_list_comes_first() {
+        let mut source = list(vec![
+            goal(4, &[0, 3]),
+            goal(3, &[1]),
+            goal(2, &[0]),
+            goal(1, &[]),
+            goal(0, &[]),
+        ]);
+        let mut ledger = Ledger::new(false);
+        assert_eq!(ready(&mut source, &mut ledger).await, ["r1", "r0"]);
+        ledger.set("r0".parse().unwrap(), Standing::Failed);
+        let Next::Blocked { address, reason } = source.next(&ledger).await.unwrap() else {
+            panic!("what needs r0 comes first");
+        };
+        assert_eq!((address.as_str(), &*reason), ("r4", "it needs r0, which failed"));
+        assert!(matches!(
+            source.next(&ledger).await.unwrap(),
+            Next::Blocked { .. }
+        ));
+        assert!(matches!(source.next(&ledger).await.unwrap(), Next::Wait));
+        ledger.set("r1".parse().unwrap(), Standing::Failed);
+        assert!(matches!(
+            source.next(&ledger).await.unwrap(),
+            Next::Blocked { .. }
+        ));
+        assert!(matches!(source.next(&ledger).await.unwrap(), Next::End));
+    }
+
+    /// Gone through anew for each resource, a list as long as this would take minutes.
+    #[tokio::test]
+    async fn a_long_list_that_stands_the_wrong_way_round_is_gone_through_once() {
+        const MANY: usize = 100_000;
+        let next = |name: usize| {
+            if name + 1 < MANY {
+                vec![name + 1]
+            } else {
+                Vec::new()
+            }
+        };
+        let mut source = list((0..MANY).map(|name| goal(name, &next(name))).collect());
+        let mut ledger = Ledger::new(false);
+        for name in (0..MANY).rev() {
+            assert_eq!(ready(&mut source, &mut ledger).await, [format!("r{name}")]);
+            let entry = goal_entry(&goal(name, &[]), None, None);
+            let address = entry.address.clone();
+            ledger.set(address, Standing::Committed(Committed::new(entry.into())));
+        }
+        assert!(matches!(source.next(&ledger).await.unwrap(), Next::End));
     }
 }
