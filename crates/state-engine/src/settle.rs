@@ -242,7 +242,7 @@ async fn judge(
             };
             let result = operation.result.as_ref().and_then(|result| result.entry.as_ref());
             let known = result.and_then(|entry| entry.id.clone());
-            created(caller, session, &meant, operation.id, id.or(known)).await?
+            created(caller, session, &meant, operation, id.or(known)).await?
         }
         Op::Update | Op::Delete => {
             let state = session.state();
@@ -259,7 +259,7 @@ async fn created(
     caller: &Caller,
     session: &Session,
     meant: &SharedEntry,
-    mutation: MutationId,
+    operation: &PendingOperation,
     id: Option<String>,
 ) -> Result<Verdict> {
     let state = session.state();
@@ -268,7 +268,7 @@ async fn created(
     let known = Known {
         id,
         others: others.clone(),
-        mutation: Some(mutation),
+        mutation: Some(operation.id),
         ..Known::of(meant)
     };
     Ok(match look(caller, meant, known).await? {
@@ -277,7 +277,11 @@ async fn created(
             object.id
         )),
         Ok(Found::Object(object)) => {
-            let meant = in_reach(session, without_the_gone(meant, &state)).await?;
+            let mut meant = without_the_gone(meant, &state);
+            // What deposes another comes behind all that there is.
+            if operation.deposes.is_none() {
+                meant = in_reach(session, meant).await?;
+            }
             let mut entry = applied(meant, &object, caller.clock.now());
             match &object.inputs {
                 Some(inputs) => entry.inputs = Some(inputs.clone()),
