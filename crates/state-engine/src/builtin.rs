@@ -8,6 +8,8 @@
 //!   which goes at the next look or change. A changed file is a new one: it belongs to who changed it, and other names of the
 //!   old one keep the old content. After a create that nobody saw end, a file with just this content is the one.
 //! - **A folder** is removed only when it is empty.
+//! - **A call that is left** (its timeout, the second Ctrl-C) stops: work on files and folders does nothing more that shows
+//!   and takes back what was on its way. What can't be stopped is the one system call that was under way just then.
 //! - **A command** may have done something when it failed: what is made of that stands in the documentation of its exit
 //!   codes, below.
 //! - **A random value** is in the state and nowhere else. A create that nobody saw end left nothing.
@@ -137,6 +139,7 @@
 //! - Processes that a command leaves running stay, and what they print afterwards is lost. When a call is left (the
 //!   second Ctrl-C, its timeout) the whole process group is killed. What kills *this* process lets a command run on.
 
+mod blocking;
 mod command;
 mod directory;
 mod file;
@@ -152,7 +155,7 @@ mod tests;
 
 pub use schema::{InputProperty, InputType, KindDescription, OutputProperty};
 
-use crate::provider::{Failure, Provider};
+use crate::provider::Provider;
 use crate::registry::Registry;
 use command::Commands;
 use directory::Directories;
@@ -201,14 +204,4 @@ pub fn kinds() -> &'static [KindDescription] {
         random::PASSWORD,
     ];
     &KINDS
-}
-
-/// Work on files, on a thread that may block. It goes on to its end when nobody waits for it any more.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(_) => Err(Failure::unknown("its work ended early")),
-    }
 }

@@ -1,6 +1,6 @@
 //! Folders: made where nothing is, removed when nothing is in them.
 
-use super::blocking;
+use super::blocking::{Cancellation, blocking};
 use super::members::{Members, members, properties, text, value};
 use super::mode;
 use super::place::{Place, absolute, of_id, refused, unmoved, with_absolute};
@@ -108,33 +108,33 @@ impl Provider for Directories {
 
     async fn create(&self, request: CreateRequest) -> Result<Object, Failure> {
         let wanted = Wanted::of(&self.folder, &request.inputs);
-        blocking(move || create(&wanted)).await
+        blocking(move |cancellation| create(&wanted, cancellation)).await
     }
 
     async fn read(&self, request: ReadRequest) -> Result<Found, Failure> {
         let wanted = Wanted::of(&self.folder, &request.inputs);
         let folder = self.folder.clone();
-        blocking(move || match &request.id {
-            Some(id) => look(&of_id(&folder, Some(id))?, &wanted, &request),
-            None => made(&wanted, &request),
+        blocking(move |cancellation| match &request.id {
+            Some(id) => look(&of_id(&folder, Some(id))?, &wanted, &request, cancellation),
+            None => made(&wanted, &request, cancellation),
         })
         .await
     }
 
     async fn update(&self, request: UpdateRequest) -> Result<Object, Failure> {
         let wanted = Wanted::of(&self.folder, &request.inputs);
-        blocking(move || update(&wanted)).await
+        blocking(move |cancellation| update(&wanted, cancellation)).await
     }
 
     async fn delete(&self, request: DeleteRequest) -> Result<(), Failure> {
         let path = of_id(&self.folder, request.id.as_deref())?;
-        blocking(move || delete(&path)).await
+        blocking(move |cancellation| delete(&path, cancellation)).await
     }
 }
 
-fn create(wanted: &Wanted) -> Result<Object, Failure> {
-    let place = Place::open(wanted.path()?)?;
-    match rustix::fs::mkdirat(place.fd(), &*place.name, Mode::RWXU) {
+fn create(wanted: &Wanted, cancellation: &Cancellation) -> Result<Object, Failure> {
+    let place = Place::open(wanted.path()?, cancellation)?;
+    match rustix::fs::mkdirat(place.to_change()?, &*place.name, Mode::RWXU) {
         Ok(()) => {}
         Err(Errno::EXIST) => return Err(place.taken()),
         Err(errno) => return Err(unmoved(&place.path, errno)),
@@ -143,11 +143,11 @@ fn create(wanted: &Wanted) -> Result<Object, Failure> {
     finish(&place, wanted.mode)
 }
 
-fn update(wanted: &Wanted) -> Result<Object, Failure> {
-    let place = Place::open(wanted.path()?)?;
+fn update(wanted: &Wanted, cancellation: &Cancellation) -> Result<Object, Failure> {
+    let place = Place::open(wanted.path()?, cancellation)?;
     match place.look()? {
         Some(stat) => place.must_be(FileType::Directory, &stat)?,
-        None => return create(wanted),
+        None => return create(wanted, cancellation),
     }
     finish(&place, wanted.mode)
 }
@@ -160,6 +160,10 @@ fn finish(place: &Place, wanted: u64) -> Result<Object, Failure> {
             .open_it(FileType::Directory)
             .map_err(|failure| failure.to_string())?;
         let (fd, _) = opened.ok_or_else(|| format!("{}: it went meanwhile", place.path))?;
+        place
+            .cancellation()
+            .check()
+            .map_err(|failure| failure.to_string())?;
         rustix::fs::fchmod(&fd, mode::raw(wanted)).map_err(reason)?;
         rustix::fs::fsync(&fd).map_err(reason)?;
         place.sync()
@@ -174,15 +178,15 @@ fn finish(place: &Place, wanted: u64) -> Result<Object, Failure> {
     }
 }
 
-fn delete(path: &str) -> Result<(), Failure> {
-    let Some(place) = Place::find(path)? else {
+fn delete(path: &str, cancellation: &Cancellation) -> Result<(), Failure> {
+    let Some(place) = Place::find(path, cancellation)? else {
         return Ok(());
     };
     let Some(stat) = place.look()? else {
         return Ok(());
     };
     place.must_be(FileType::Directory, &stat)?;
-    match rustix::fs::unlinkat(place.fd(), &*place.name, AtFlags::REMOVEDIR) {
+    match rustix::fs::unlinkat(place.to_change()?, &*place.name, AtFlags::REMOVEDIR) {
         Ok(()) | Err(Errno::NOENT) => place.sync().map_err(Failure::unknown),
         Err(Errno::NOTEMPTY | Errno::EXIST) => Err(Failure::not_done(format!(
             "{path}: it isn't empty, so it stays: {} in it",
@@ -222,8 +226,13 @@ fn names(place: &Place) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-fn look(path: &str, wanted: &Wanted, request: &ReadRequest) -> Result<Found, Failure> {
-    let place = Place::find(path)?;
+fn look(
+    path: &str,
+    wanted: &Wanted,
+    request: &ReadRequest,
+    cancellation: &Cancellation,
+) -> Result<Found, Failure> {
+    let place = Place::find(path, cancellation)?;
     let Some((place, stat)) = place.and_then(|place| place.look().transpose().map(|stat| (place, stat)))
     else {
         return Ok(Found::Gone);
@@ -247,9 +256,9 @@ fn look(path: &str, wanted: &Wanted, request: &ReadRequest) -> Result<Found, Fai
 }
 
 /// Whether the create of which nobody saw the end made its folder. Nobody who needs it has begun, so it would be empty.
-fn made(wanted: &Wanted, request: &ReadRequest) -> Result<Found, Failure> {
+fn made(wanted: &Wanted, request: &ReadRequest, cancellation: &Cancellation) -> Result<Found, Failure> {
     let path = wanted.path()?;
-    let place = Place::find(path)?;
+    let place = Place::find(path, cancellation)?;
     let Some((place, stat)) = place.and_then(|place| place.look().transpose().map(|stat| (place, stat)))
     else {
         return Ok(Found::Gone);
@@ -261,7 +270,7 @@ fn made(wanted: &Wanted, request: &ReadRequest) -> Result<Found, Failure> {
         return Ok(Found::Gone);
     }
     match names(&place)?.is_empty() {
-        true => look(path, wanted, request),
+        true => look(path, wanted, request, cancellation),
         // It may be ours with something of somebody else's in it, or not ours at all.
         false => Ok(Found::CannotTell),
     }
@@ -273,4 +282,30 @@ fn object(place: &Place, mode: u64) -> Object {
         ("path".to_owned(), Json::from_string(&place.path)),
     ]);
     Object::new(place.path.clone(), properties(&outputs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Wanted, create, delete, update};
+    use crate::builtin::blocking::Cancellation;
+    use crate::builtin::tests::json;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn work_that_was_left_neither_makes_nor_changes_nor_removes_a_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let wanted = Wanted::of(folder.path(), &json(r#"{"mode":"0700","path":"a"}"#));
+        let left = Cancellation::default();
+        left.cancel();
+        assert!(create(&wanted, &left).is_err());
+        let path = folder.path().join("a");
+        assert!(!path.exists());
+        create(&wanted, &Cancellation::default()).unwrap();
+        let other = Wanted::of(folder.path(), &json(r#"{"mode":"0755","path":"a"}"#));
+        assert!(update(&other, &left).is_err() && delete(path.to_str().unwrap(), &left).is_err());
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777,
+            0o700
+        );
+    }
 }

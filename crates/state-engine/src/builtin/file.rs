@@ -8,7 +8,7 @@ mod wanted;
 #[cfg(test)]
 mod tests;
 
-use super::blocking;
+use super::blocking::{Cancellation, blocking};
 use super::members::{Members, members, properties, value};
 use super::mode;
 use super::place::{Place, of_id, refused, unmoved, with_absolute};
@@ -99,20 +99,25 @@ impl Provider for Files {
 
     async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {
         let folder = self.folder.clone();
-        blocking(move || Ok(diff(&Wanted::of(&folder, &request.inputs), &request))).await
+        blocking(move |cancellation| {
+            let wanted = Wanted::of(&folder, &request.inputs);
+            Ok(diff(&wanted, &request, cancellation))
+        })
+        .await
     }
 
     async fn create(&self, request: CreateRequest) -> Result<Object, Failure> {
         let wanted = Wanted::of(&self.folder, &request.inputs);
-        blocking(move || create(&wanted, &request.mutation.to_string())).await
+        let token = request.mutation.to_string();
+        blocking(move |cancellation| create(&wanted, &token, cancellation)).await
     }
 
     async fn read(&self, request: ReadRequest) -> Result<Found, Failure> {
         let wanted = Wanted::of(&self.folder, &request.inputs);
         let folder = self.folder.clone();
-        blocking(move || match &request.id {
-            Some(id) => look(&of_id(&folder, Some(id))?, &wanted, &request),
-            None => made(&wanted, &request),
+        blocking(move |cancellation| match &request.id {
+            Some(id) => look(&of_id(&folder, Some(id))?, &wanted, &request, cancellation),
+            None => made(&wanted, &request, cancellation),
         })
         .await
     }
@@ -120,17 +125,17 @@ impl Provider for Files {
     async fn update(&self, request: UpdateRequest) -> Result<Object, Failure> {
         let wanted = Wanted::of(&self.folder, &request.inputs);
         let token = MutationId::random(&*self.entropy).to_string();
-        blocking(move || update(&wanted, &token)).await
+        blocking(move |cancellation| update(&wanted, &token, cancellation)).await
     }
 
     async fn delete(&self, request: DeleteRequest) -> Result<(), Failure> {
         let path = of_id(&self.folder, request.id.as_deref())?;
-        blocking(move || delete(&path)).await
+        blocking(move |cancellation| delete(&path, cancellation)).await
     }
 }
 
 /// What differs. Content is compared by its digest, so it doesn't matter where it came from.
-fn diff(wanted: &Wanted, request: &DiffRequest) -> Diff {
+fn diff(wanted: &Wanted, request: &DiffRequest, cancellation: &Cancellation) -> Diff {
     let DiffRequest {
         old_outputs, unknown, ..
     } = request;
@@ -148,7 +153,7 @@ fn diff(wanted: &Wanted, request: &DiffRequest) -> Diff {
         .find(|name| unknown.contains(*name));
     let is_as_recorded = || {
         // A source that isn't there yet may be made before its turn comes.
-        let digest = wanted.digest().ok();
+        let digest = wanted.digest(cancellation).ok();
         digest.is_some_and(|digest| {
             value(old_outputs, "digest") == Some(Json::from_string(&digest.to_string()))
         })
@@ -171,8 +176,8 @@ fn diff(wanted: &Wanted, request: &DiffRequest) -> Diff {
     diff
 }
 
-fn create(wanted: &Wanted, token: &str) -> Result<Object, Failure> {
-    let place = Place::open(wanted.path()?)?;
+fn create(wanted: &Wanted, token: &str, cancellation: &Cancellation) -> Result<Object, Failure> {
+    let place = Place::open(wanted.path()?, cancellation)?;
     if place.look()?.is_some() {
         return Err(place.taken());
     }
@@ -185,8 +190,8 @@ fn create(wanted: &Wanted, token: &str) -> Result<Object, Failure> {
     synced(&place, object)
 }
 
-fn update(wanted: &Wanted, token: &str) -> Result<Object, Failure> {
-    let place = Place::open(wanted.path()?)?;
+fn update(wanted: &Wanted, token: &str, cancellation: &Cancellation) -> Result<Object, Failure> {
+    let place = Place::open(wanted.path()?, cancellation)?;
     if let Some(stat) = place.look()? {
         place.must_be(FileType::RegularFile, &stat)?;
     }
@@ -205,8 +210,8 @@ fn synced(place: &Place, object: Object) -> Result<Object, Failure> {
     }
 }
 
-fn delete(path: &str) -> Result<(), Failure> {
-    let Some(place) = Place::find(path)? else {
+fn delete(path: &str, cancellation: &Cancellation) -> Result<(), Failure> {
+    let Some(place) = Place::find(path, cancellation)? else {
         return Ok(());
     };
     place.sweep();
@@ -214,7 +219,7 @@ fn delete(path: &str) -> Result<(), Failure> {
         return Ok(());
     };
     place.must_be(FileType::RegularFile, &stat)?;
-    match rustix::fs::unlinkat(place.fd(), &*place.name, AtFlags::empty()) {
+    match rustix::fs::unlinkat(place.to_change()?, &*place.name, AtFlags::empty()) {
         Ok(()) | Err(rustix::io::Errno::NOENT) => place.sync().map_err(Failure::unknown),
         Err(errno) => Err(unmoved(path, errno)),
     }
@@ -235,7 +240,7 @@ impl There {
             return Ok(None);
         };
         let mut beginning = Beginning::default();
-        let read = copy(&mut File::from(fd), &mut beginning);
+        let read = copy(&mut File::from(fd), &mut beginning, place.cancellation());
         let (size, digest) = read.map_err(|error| match rustix::io::Errno::from_io_error(&error) {
             Some(errno) => refused(&place.path, errno),
             None => Failure::not_done(format!("{}: {error}", place.path)),
@@ -269,8 +274,13 @@ impl Write for Beginning {
 }
 
 /// The file with an id.
-fn look(path: &str, wanted: &Wanted, request: &ReadRequest) -> Result<Found, Failure> {
-    let Some(place) = Place::find(path)? else {
+fn look(
+    path: &str,
+    wanted: &Wanted,
+    request: &ReadRequest,
+    cancellation: &Cancellation,
+) -> Result<Found, Failure> {
+    let Some(place) = Place::find(path, cancellation)? else {
         return Ok(Found::Gone);
     };
     if !request.context.preview {
@@ -287,19 +297,23 @@ fn look(path: &str, wanted: &Wanted, request: &ReadRequest) -> Result<Found, Fai
 /// Whether the create of which nobody saw the end made its file. It gives a name to whole files only, and to no file
 /// where something is already: so what has other content is a stranger's. Of a copy whose source changed since, nobody
 /// can tell.
-fn made(wanted: &Wanted, request: &ReadRequest) -> Result<Found, Failure> {
+fn made(wanted: &Wanted, request: &ReadRequest, cancellation: &Cancellation) -> Result<Found, Failure> {
     let path = wanted.path()?;
-    let Some(place) = Place::find(path)? else {
+    let Some(place) = Place::find(path, cancellation)? else {
         return Ok(Found::Gone);
     };
     let Some(stat) = place.look()? else {
-        return look(path, wanted, request);
+        return look(path, wanted, request, cancellation);
     };
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     let there = if is_file { There::at(&place)? } else { None };
-    let is_wanted = there.is_some_and(|there| wanted.digest().is_ok_and(|digest| digest == there.digest));
+    let is_wanted = there.is_some_and(|there| {
+        wanted
+            .digest(cancellation)
+            .is_ok_and(|digest| digest == there.digest)
+    });
     if is_wanted && !request.others.contains(path) {
-        return look(path, wanted, request);
+        return look(path, wanted, request, cancellation);
     }
     if is_file && wanted.from() == "source" && !request.others.contains(path) {
         return Ok(Found::CannotTell);

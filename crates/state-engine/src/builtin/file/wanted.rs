@@ -1,6 +1,7 @@
 //! What a program wants of a file.
 
 use super::{InputType, refused};
+use crate::builtin::blocking::Cancellation;
 use crate::builtin::members::text;
 use crate::builtin::mode;
 use crate::builtin::place::{Place, absolute};
@@ -83,11 +84,11 @@ impl Wanted {
     }
 
     /// The digest of what the file is meant to hold.
-    pub(super) fn digest(&self) -> Result<Digest, Failure> {
+    pub(super) fn digest(&self, cancellation: &Cancellation) -> Result<Digest, Failure> {
         match &self.content {
             Content::Text(text) => Ok(Digest::of(text.as_bytes())),
             Content::CopyOf(source) => {
-                let copied = copy(&mut open(source)?, &mut io::sink());
+                let copied = copy(&mut open(source)?, &mut io::sink(), cancellation);
                 let (_, digest) = copied.map_err(|error| unread(source, &error))?;
                 Ok(digest)
             }
