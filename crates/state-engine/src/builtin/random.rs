@@ -84,6 +84,25 @@ impl Value {
             Self::Id => &ID,
         }
     }
+
+    /// The output without which nothing is on record: there is no other place where it could be.
+    const fn output(self) -> &'static str {
+        match self {
+            Self::Password => "result",
+            Self::Id => "hex",
+        }
+    }
+
+    fn is_in(self, outputs: &Properties) -> bool {
+        value(outputs, self.output()).is_some()
+    }
+
+    fn object(self, id: String, outputs: Properties) -> Object {
+        let mut object = Object::new(id, outputs);
+        let secret = self.kind().outputs.iter().filter(|output| output.sensitive);
+        object.sensitive_outputs = secret.map(|output| output.name.to_owned()).collect();
+        object
+    }
 }
 
 /// Draws values.
@@ -112,38 +131,33 @@ impl Provider for Randoms {
             .with_defaults(&request.old_inputs, &request.unknown);
         let mut diff = Diff::changed(Diff::of_inputs(&old_inputs, &request.inputs));
         diff.changed.extend(request.unknown);
+        // Somebody settled its create by hand: its value is lost.
+        if !self.value.is_in(&request.old_outputs) {
+            diff.changed.insert(self.value.output().to_owned());
+        }
         diff.replace = diff.changed.clone();
         Ok(diff)
     }
 
     async fn create(&self, request: CreateRequest) -> Result<Object, Failure> {
         let mut draw = Draw::new(&*self.entropy);
-        let (outputs, secret) = match self.value {
+        let outputs = match self.value {
             Value::Password => {
                 let password = draw.password(length(&request.inputs), &alphabets(&request.inputs));
-                (
-                    Members::from([("result".to_owned(), Json::from_string(&password))]),
-                    vec!["result".to_owned()],
-                )
+                Members::from([("result".to_owned(), Json::from_string(&password))])
             }
-            Value::Id => (id(&mut draw, &request.inputs), Vec::new()),
+            Value::Id => id(&mut draw, &request.inputs),
         };
         // Not made of the value: ids aren't secret, and two short values may be the same.
         let id = draw.hex(16);
-        let mut object = Object::new(id, properties(&outputs));
-        object.sensitive_outputs = secret;
-        Ok(object)
+        Ok(self.value.object(id, properties(&outputs)))
     }
 
     /// What is recorded is all there is. A create of which nobody saw the end left nothing.
     async fn read(&self, request: ReadRequest) -> Result<Found, Failure> {
-        let is_recorded = match self.value {
-            Value::Password => value(&request.outputs, "result").is_some(),
-            Value::Id => value(&request.outputs, "hex").is_some(),
-        };
         Ok(match request.id {
-            Some(id) if is_recorded => {
-                let mut object = Object::new(id, request.outputs);
+            Some(id) if self.value.is_in(&request.outputs) => {
+                let mut object = self.value.object(id, request.outputs);
                 object.inputs = Some(request.inputs);
                 Found::Object(object)
             }
@@ -153,7 +167,8 @@ impl Provider for Randoms {
 
     /// Nothing changes in place.
     async fn update(&self, request: UpdateRequest) -> Result<Object, Failure> {
-        Ok(Object::new(request.id.unwrap_or_default(), request.old_outputs))
+        let id = request.id.unwrap_or_default();
+        Ok(self.value.object(id, request.old_outputs))
     }
 
     async fn delete(&self, _request: DeleteRequest) -> Result<(), Failure> {
