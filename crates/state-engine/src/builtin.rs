@@ -159,6 +159,7 @@ mod place;
 mod random;
 mod schema;
 mod staged;
+mod wanted;
 
 #[cfg(test)]
 mod tests;

@@ -9,24 +9,25 @@ mod wanted;
 mod tests;
 
 use super::blocking::{Cancellation, blocking};
-use super::members::{Members, members, properties, value};
+use super::members::{properties, value};
 use super::mode;
 use super::place::{Place, of_id, refused, unmoved, with_absolute};
 use super::schema::{InputProperty, InputType, KindDescription, OutputProperty, judged};
 use super::staged::copy;
+use super::wanted::{outputs_of, somebody_elses};
 use crate::provider::{
     CheckRequest, Checked, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,
     ReadRequest, UpdateRequest,
 };
 use async_trait::async_trait;
-use rustix::fs::{AtFlags, FileType};
+use rustix::fs::FileType;
 use state_core::digest::Digest;
-use state_core::{Entropy, Json, LogLevel, MutationId, Properties};
+use state_core::{Entropy, Json, MutationId, Properties};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use wanted::Wanted;
+use wanted::WantedFile;
 
 /// A file that was changed is told of with its content if that is text of at most so many bytes.
 const MOST_TOLD: usize = 1 << 20;
@@ -88,7 +89,7 @@ pub(super) struct Files {
 impl Provider for Files {
     async fn check(&self, request: CheckRequest) -> Result<Checked, Failure> {
         let inputs = judged(&KIND, &request, |inputs, problems| {
-            problems.extend(Wanted::problems(&self.folder, inputs, &request.unknown));
+            problems.extend(WantedFile::problems(&self.folder, inputs, &request.unknown));
         });
         Ok(Checked::new(with_absolute(
             &self.folder,
@@ -100,20 +101,20 @@ impl Provider for Files {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {
         let folder = self.folder.clone();
         blocking(move |cancellation| {
-            let wanted = Wanted::of(&folder, &request.inputs);
+            let wanted = WantedFile::of(&folder, &request.inputs);
             Ok(diff(&wanted, &request, cancellation))
         })
         .await
     }
 
     async fn create(&self, request: CreateRequest) -> Result<Object, Failure> {
-        let wanted = Wanted::of(&self.folder, &request.inputs);
+        let wanted = WantedFile::of(&self.folder, &request.inputs);
         let token = request.mutation.to_string();
         blocking(move |cancellation| create(&wanted, &token, cancellation)).await
     }
 
     async fn read(&self, request: ReadRequest) -> Result<Found, Failure> {
-        let wanted = Wanted::of(&self.folder, &request.inputs);
+        let wanted = WantedFile::of(&self.folder, &request.inputs);
         let folder = self.folder.clone();
         blocking(move |cancellation| match &request.id {
             Some(id) => look(&of_id(&folder, Some(id))?, &wanted, &request, cancellation),
@@ -123,7 +124,7 @@ impl Provider for Files {
     }
 
     async fn update(&self, request: UpdateRequest) -> Result<Object, Failure> {
-        let wanted = Wanted::of(&self.folder, &request.inputs);
+        let wanted = WantedFile::of(&self.folder, &request.inputs);
         let token = MutationId::random(&*self.entropy).to_string();
         blocking(move |cancellation| update(&wanted, &token, cancellation)).await
     }
@@ -135,19 +136,11 @@ impl Provider for Files {
 }
 
 /// What differs. Content is compared by its digest, so it doesn't matter where it came from.
-fn diff(wanted: &Wanted, request: &DiffRequest, cancellation: &Cancellation) -> Diff {
+fn diff(wanted: &WantedFile, request: &DiffRequest, cancellation: &Cancellation) -> Diff {
     let DiffRequest {
         old_outputs, unknown, ..
     } = request;
-    let mut diff = Diff::default();
-    if unknown.contains("path") || wanted.path.as_ref().ok() != request.id.as_ref() {
-        diff.replace.insert("path".to_owned());
-    }
-    if unknown.contains("mode")
-        || value(old_outputs, "mode") != Some(Json::from_string(&mode::text(wanted.mode)))
-    {
-        diff.changed.insert("mode".to_owned());
-    }
+    let mut diff = wanted.at.diff(request);
     let from_unknown = ["content", "source"]
         .into_iter()
         .find(|name| unknown.contains(*name));
@@ -158,11 +151,11 @@ fn diff(wanted: &Wanted, request: &DiffRequest, cancellation: &Cancellation) -> 
             value(old_outputs, "digest") == Some(Json::from_string(&digest.to_string()))
         })
     };
-    if from_unknown.is_some() || !is_as_recorded() {
-        diff.changed
-            .insert(from_unknown.unwrap_or(wanted.from()).to_owned());
+    let changes_content = from_unknown.is_some() || !is_as_recorded();
+    if changes_content {
+        let from = from_unknown.unwrap_or(wanted.from());
+        diff.changed.insert(from.to_owned());
     }
-    let changes_content = diff.changed.len() > usize::from(diff.changed.contains("mode"));
     let outputs = [
         ("mode", diff.changed.contains("mode")),
         ("digest", changes_content),
@@ -170,34 +163,31 @@ fn diff(wanted: &Wanted, request: &DiffRequest, cancellation: &Cancellation) -> 
     ];
     let outputs = outputs.into_iter().filter(|(_, changes)| *changes);
     diff.changed_outputs = Some(outputs.map(|(name, _)| name.to_owned()).collect());
-    // Two files can't have one path.
-    diff.delete_before_replace = diff.replace.is_empty();
-    diff.changed.extend(diff.replace.iter().cloned());
     diff
 }
 
-fn create(wanted: &Wanted, token: &str, cancellation: &Cancellation) -> Result<Object, Failure> {
+fn create(wanted: &WantedFile, token: &str, cancellation: &Cancellation) -> Result<Object, Failure> {
     let place = Place::open(wanted.path()?, cancellation)?;
     if place.look()?.is_some() {
         return Err(place.taken());
     }
     place.sweep();
     let staged = wanted.stage(&place, token)?;
-    let object = object(&place, staged.size, wanted.mode, staged.digest);
+    let object = object(&place, staged.size, wanted.at.mode, staged.digest);
     if !staged.create()? {
         return Err(place.taken());
     }
     synced(&place, object)
 }
 
-fn update(wanted: &Wanted, token: &str, cancellation: &Cancellation) -> Result<Object, Failure> {
+fn update(wanted: &WantedFile, token: &str, cancellation: &Cancellation) -> Result<Object, Failure> {
     let place = Place::open(wanted.path()?, cancellation)?;
     if let Some(stat) = place.look()? {
         place.must_be(FileType::RegularFile, &stat)?;
     }
     place.sweep();
     let staged = wanted.stage(&place, token)?;
-    let object = object(&place, staged.size, wanted.mode, staged.digest);
+    let object = object(&place, staged.size, wanted.at.mode, staged.digest);
     staged.replace()?;
     synced(&place, object)
 }
@@ -215,14 +205,7 @@ fn delete(path: &str, cancellation: &Cancellation) -> Result<(), Failure> {
         return Ok(());
     };
     place.sweep();
-    let Some(stat) = place.look()? else {
-        return Ok(());
-    };
-    place.must_be(FileType::RegularFile, &stat)?;
-    match rustix::fs::unlinkat(place.to_change()?, &*place.name, AtFlags::empty()) {
-        Ok(()) | Err(rustix::io::Errno::NOENT) => place.sync().map_err(Failure::unknown),
-        Err(errno) => Err(unmoved(path, errno)),
-    }
+    place.remove(FileType::RegularFile, |errno| unmoved(path, errno))
 }
 
 /// What is there now.
@@ -276,7 +259,7 @@ impl Write for Beginning {
 /// The file with an id.
 fn look(
     path: &str,
-    wanted: &Wanted,
+    wanted: &WantedFile,
     request: &ReadRequest,
     cancellation: &Cancellation,
 ) -> Result<Found, Failure> {
@@ -297,7 +280,7 @@ fn look(
 /// Whether the create of which nobody saw the end made its file. It gives a name to whole files only, and to no file
 /// where something is already: so what has other content is a stranger's. Of a copy whose source changed since, nobody
 /// can tell.
-fn made(wanted: &Wanted, request: &ReadRequest, cancellation: &Cancellation) -> Result<Found, Failure> {
+fn made(wanted: &WantedFile, request: &ReadRequest, cancellation: &Cancellation) -> Result<Found, Failure> {
     let path = wanted.path()?;
     let Some(place) = Place::find(path, cancellation)? else {
         return Ok(Found::Gone);
@@ -321,40 +304,24 @@ fn made(wanted: &Wanted, request: &ReadRequest, cancellation: &Cancellation) -> 
     if !request.context.preview {
         place.sweep();
     }
-    let what = format!("{path}: what is there isn't what was to be made, so it is somebody else's");
-    request.context.log.say(LogLevel::Warning, what);
-    Ok(Found::Gone)
+    Ok(somebody_elses(path, request))
 }
 
 /// The inputs that would make the file as it is. Content that can't be told stays as it was asked for: its digest shows
 /// that it isn't that any more.
-fn inputs_of(place: &Place, wanted: &Wanted, there: &There, asked: &Properties) -> Properties {
-    let mut now: Members = members(asked);
-    let mut set = |name: &str, text: &str| {
-        if let Some(input) = now.get_mut(name) {
-            *input = Json::from_string(text);
-        }
-    };
-    if wanted.path.as_ref().ok() != Some(&place.path) {
-        set("path", &place.path);
-    }
-    if wanted.mode != there.mode {
-        set("mode", &mode::text(there.mode));
-    }
-    if let Some(text) = &there.text {
-        set("content", text);
+fn inputs_of(place: &Place, wanted: &WantedFile, there: &There, asked: &Properties) -> Properties {
+    let mut now = wanted.at.inputs_of(place, there.mode, asked);
+    if let (Some(text), Some(input)) = (&there.text, now.get_mut("content")) {
+        *input = Json::from_string(text);
     }
     properties(&now)
 }
 
 fn object(place: &Place, size: u64, mode: u64, digest: Digest) -> Object {
     let size = Json::from_canonical(&size.to_string());
-    let outputs = Members::from([
-        ("digest".to_owned(), Json::from_string(&digest.to_string())),
-        ("mode".to_owned(), Json::from_string(&mode::text(mode))),
-        ("path".to_owned(), Json::from_string(&place.path)),
-        ("size".to_owned(), size),
-    ]);
+    let mut outputs = outputs_of(place, mode);
+    outputs.insert("digest".to_owned(), Json::from_string(&digest.to_string()));
+    outputs.insert("size".to_owned(), size);
     let mut object = Object::new(place.path.clone(), properties(&outputs));
     object.sensitive_outputs = vec!["digest".to_owned()];
     object

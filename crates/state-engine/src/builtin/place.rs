@@ -105,6 +105,27 @@ impl Place {
         Ok(self.folder.as_fd())
     }
 
+    /// Removes what has the name, if it is of the type that is wanted; that nothing has it is fine. The system's refusal is
+    /// told as it is said here.
+    pub(super) fn remove(
+        &self,
+        wanted: FileType,
+        refusal: impl FnOnce(Errno) -> Failure,
+    ) -> Result<(), Failure> {
+        let Some(stat) = self.look()? else {
+            return Ok(());
+        };
+        self.must_be(wanted, &stat)?;
+        let flags = match wanted {
+            FileType::Directory => AtFlags::REMOVEDIR,
+            _ => AtFlags::empty(),
+        };
+        match rustix::fs::unlinkat(self.to_change()?, &*self.name, flags) {
+            Ok(()) | Err(Errno::NOENT) => self.sync().map_err(Failure::unknown),
+            Err(errno) => Err(refusal(errno)),
+        }
+    }
+
     /// Takes back what nobody has seen yet, whoever waits. Best effort.
     pub(super) fn take_back(&self, name: &str) {
         rustix::fs::unlinkat(&self.folder, name, AtFlags::empty()).ok();

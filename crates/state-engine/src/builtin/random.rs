@@ -70,6 +70,14 @@ pub(super) const ID: KindDescription = KindDescription {
     ],
 };
 
+/// What may be in a password, and what says how many of it must be.
+const CLASSES: [(&str, &str); 4] = [
+    ("lower", "min_lower"),
+    ("upper", "min_upper"),
+    ("digits", "min_digits"),
+    ("special", "min_special"),
+];
+
 /// Which value is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
@@ -203,15 +211,15 @@ fn whole(inputs: &Properties, name: &str) -> usize {
 /// The characters that may be in a password, with how many of them must be.
 fn alphabets(inputs: &Properties) -> Vec<Alphabet> {
     let special = text(inputs, "special_characters").unwrap_or_default();
-    let all = [
-        ("lower", "min_lower", ('a'..='z').collect()),
-        ("upper", "min_upper", ('A'..='Z').collect()),
-        ("digits", "min_digits", ('0'..='9').collect()),
-        ("special", "min_special", special.chars().collect()),
+    let characters: [Vec<char>; 4] = [
+        ('a'..='z').collect(),
+        ('A'..='Z').collect(),
+        ('0'..='9').collect(),
+        special.chars().collect(),
     ];
-    let wanted = all.into_iter().filter(|(name, ..)| flag(inputs, name));
-    wanted
-        .map(|(_, least, characters)| Alphabet {
+    let all = CLASSES.into_iter().zip(characters);
+    all.filter(|((class, _), _)| flag(inputs, class))
+        .map(|((_, least), characters)| Alphabet {
             characters,
             least: whole(inputs, least),
         })
@@ -221,21 +229,15 @@ fn alphabets(inputs: &Properties) -> Vec<Alphabet> {
 /// What is wrong with the wishes for a password taken together.
 fn unanswerable(inputs: &Properties) -> Vec<String> {
     let mut problems = Vec::new();
-    let classes = [
-        ("lower", "min_lower"),
-        ("upper", "min_upper"),
-        ("digits", "min_digits"),
-        ("special", "min_special"),
-    ];
-    for (class, least) in classes {
+    for (class, least) in CLASSES {
         if !flag(inputs, class) && whole(inputs, least) > 0 {
             problems.push(format!("`{least}` asks for what `{class}: false` rules out"));
         }
     }
-    if classes.iter().all(|(class, _)| !flag(inputs, class)) {
+    if CLASSES.iter().all(|(class, _)| !flag(inputs, class)) {
         problems.push("`lower`, `upper`, `digits` and `special` can't all be false".to_owned());
     }
-    let least: usize = classes.iter().map(|(_, least)| whole(inputs, least)).sum();
+    let least: usize = CLASSES.iter().map(|(_, least)| whole(inputs, least)).sum();
     if least > length(inputs) {
         problems.push(format!(
             "`length` is less than the {least} characters that must be there"

@@ -1,6 +1,6 @@
 //! What a process that dies leaves, and what the next one makes of it.
 
-use super::wanted::Wanted;
+use super::wanted::WantedFile;
 use super::{create, delete, update};
 use crate::builtin::blocking::Cancellation;
 use crate::builtin::place::Place;
@@ -16,8 +16,8 @@ use tempfile::TempDir;
 
 const INPUTS: &str = r#"{"content":"ours","mode":"0600","path":"a.txt"}"#;
 
-fn wanted(folder: &TempDir) -> Wanted {
-    Wanted::of(folder.path(), &json(INPUTS))
+fn wanted(folder: &TempDir) -> WantedFile {
+    WantedFile::of(folder.path(), &json(INPUTS))
 }
 
 fn waited_for() -> Cancellation {
@@ -121,7 +121,7 @@ async fn of_a_copy_whose_source_changed_nobody_can_tell() {
     let folder = tempfile::tempdir().unwrap();
     let inputs = r#"{"mode":"0600","path":"a.txt","source":"from"}"#;
     std::fs::write(folder.path().join("from"), "old").unwrap();
-    create(&Wanted::of(folder.path(), &json(inputs)), "1", &waited_for()).unwrap();
+    create(&WantedFile::of(folder.path(), &json(inputs)), "1", &waited_for()).unwrap();
     let (found, _) = ask_for(&folder, inputs, false, &[]).await;
     assert!(matches!(found, Ok(Found::Object(_))), "{found:?}");
     std::fs::write(folder.path().join("from"), "new").unwrap();
