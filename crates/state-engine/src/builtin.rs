@@ -8,9 +8,12 @@
 //!   which goes at the next look or change. A changed file is a new one: it belongs to who changed it, and other names of the
 //!   old one keep the old content. After a create that nobody saw end, a file with just this content is the one.
 //! - **A folder** is removed only when it is empty.
+//! - **A call that is left** (its timeout, the second Ctrl-C) stops: work on files and folders does nothing more that shows
+//!   and takes back what was on its way. What can't be stopped is the one system call that was under way just then.
 //! - **A command** may have done something when it failed: what is made of that stands in the documentation of its exit
 //!   codes, below.
-//! - **A random value** is in the state and nowhere else. A create that nobody saw end left nothing.
+//! - **A random value** is in the state and nowhere else. A create that nobody saw end left nothing; one whose value isn't
+//!   on record is made anew.
 //!
 //! The last part of a path is never followed if it is a symbolic link. Relative paths are taken from the working
 //! directory, `.` and `..` are resolved by their letters, and the absolute path is the id. Names that are misspelled, wrong
@@ -111,13 +114,18 @@
 //! | `STATE_OUTPUTS` | the recorded outputs as JSON | as `STATE_ID` |
 //! | `STATE_MUTATION` | names this create | `create`, and `read` after a create that nobody saw end |
 //!
-//! JSON of more than 100,000 bytes is left out: systems refuse to start a program with more. Secrets are in there, open;
-//! among the arguments only where the program puts them.
+//! JSON of more than 100,000 bytes is left out: systems refuse to start a program with more. Where they refuse what
+//! `environment` holds, nothing was done. Secrets are in there, open; among the arguments only where the program puts them.
 //!
 //! # What a command says
 //! A JSON object on its standard output is its outputs; other text is the output `stdout`, without the newlines at its
-//! end. The id is `id` of the JSON object, else the [`MutationId`](state_core::MutationId) of the create. An `update` or
-//! `read` that prints nothing leaves the outputs as they are; a `read` is run by previews too, so it must change nothing.
+//! end. The id is `id` of the JSON object if that is a string or a number, else the
+//! [`MutationId`](state_core::MutationId) of the create. An id is neither empty nor longer than 1,024 bytes, and has no
+//! control characters: a create or update that prints another one, or more than a mebibyte, is recorded under the id that
+//! it has without that, as unfinished.
+//!
+//! An `update` or `read` that prints nothing leaves the outputs as they are; a `read` is run by previews too, so it must
+//! change nothing.
 //! Lines of its standard error go to the log: at most 64 KiB of them, without the values of `environment` and `stdin`,
 //! secret outputs, and what the program marks as secret.
 //!
@@ -134,9 +142,14 @@
 //! - **An update that failed** is recorded as such, and is run again by the next update.
 //! - **A delete that failed** is looked at with `read`; without one it counts as still there.
 //! - Nobody knows how a create ended whose process or machine died: then `read` is asked, and without one a person.
+//! - **A command that prints the same id each time** can't have its successor beside it, so making it anew fails, with the
+//!   new `create` pending. Look at the world; then say that it was not done (`statectl pending resolve OPERATION
+//!   --not-done`; with a `read` the next update finds that out itself), and give the resource the option
+//!   `delete_before_replace: true`: then `delete` is run first.
 //! - Processes that a command leaves running stay, and what they print afterwards is lost. When a call is left (the
 //!   second Ctrl-C, its timeout) the whole process group is killed. What kills *this* process lets a command run on.
 
+mod blocking;
 mod command;
 mod directory;
 mod file;
@@ -146,12 +159,13 @@ mod mode;
 mod place;
 mod random;
 mod staged;
+mod wanted;
 
 #[cfg(test)]
 mod tests;
 
 use crate::kind::KindDescription;
-use crate::provider::{Failure, Provider};
+use crate::provider::Provider;
 use crate::registry::Registry;
 use command::Commands;
 use directory::Directories;
@@ -200,14 +214,4 @@ pub fn kinds() -> &'static [KindDescription] {
         random::PASSWORD,
     ];
     &KINDS
-}
-
-/// Work on files, on a thread that may block. It goes on to its end when nobody waits for it any more.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
-) -> Result<T, Failure> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(_) => Err(Failure::unknown("its work ended early")),
-    }
 }

@@ -2,6 +2,9 @@
 //!
 //! Whatever changes the world takes a [`Begun`]: without an intent on record such a call can't be written down.
 
+#[cfg(test)]
+mod tests;
+
 use crate::interrupt::Interrupt;
 use crate::log::{Logger, shown};
 use crate::provider::{
@@ -20,7 +23,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OnceCell};
 
 /// Why there is no result.
 #[derive(Debug)]
@@ -35,8 +38,11 @@ pub(crate) enum CallError {
 
 type Called<T> = Result<T, CallError>;
 
-/// A provider with its configuration, and how preparing it went.
-type Prepared = (Registered, Result<(), Failure>);
+/// A provider with its configuration, and how preparing it went, once it was prepared.
+pub(crate) struct Preparation {
+    registered: Registered,
+    went: OnceCell<Result<(), Failure>>,
+}
 
 /// Calls providers for one run.
 pub(crate) struct Caller {
@@ -50,7 +56,8 @@ pub(crate) struct Caller {
     pub(crate) crypter: Option<Arc<dyn Crypter>>,
     /// The lock; none in a preview, which changes nothing.
     pub(crate) lock: Option<Session>,
-    pub(crate) configured: Mutex<Vec<Prepared>>,
+    /// Held only to look somebody up in it, never while somebody is prepared.
+    pub(crate) configured: Mutex<Vec<Arc<Preparation>>>,
 }
 
 /// Whom a call is about.
@@ -224,37 +231,51 @@ impl Caller {
             );
             return Err(CallError::Failed(Failure::not_done(reason)));
         };
-        let mut configured = self.configured.lock().await;
-        let is_this = |other: &Registered| {
-            Arc::ptr_eq(&other.provider, &registered.provider)
-                && other.configuration == registered.configuration
-        };
-        let known = configured.iter().find(|(other, _)| is_this(other));
-        let prepared = match known {
-            Some((_, prepared)) => prepared.clone(),
-            None => {
-                let request = ConfigureRequest {
-                    stack: self.stack.clone(),
-                    configuration: registered.configuration.clone(),
-                    crypter: self.crypter.clone(),
-                    context: self.context(about),
-                };
-                let prepared = match self
-                    .guarded("configure", about, registered.provider.configure(request))
-                    .await
-                {
-                    Ok(()) => Ok(()),
-                    Err(CallError::Failed(failure)) => Err(failure),
-                    Err(other) => return Err(other),
-                };
-                configured.push((registered.clone(), prepared.clone()));
-                prepared
-            }
-        };
-        match prepared {
+        let preparation = self.preparation(registered).await;
+        // Whoever comes second waits; if the first was left, the second tries.
+        let went = preparation
+            .went
+            .get_or_try_init(|| self.configure(about, registered));
+        match went.await? {
             Ok(()) => Ok(Arc::clone(&registered.provider)),
             // Whatever it did to itself, it did nothing to this resource.
             Err(failure) => Err(CallError::Failed(Failure::NotDone(failure.reasons().to_vec()))),
+        }
+    }
+
+    /// The one preparation of a provider with this configuration.
+    async fn preparation(&self, registered: &Registered) -> Arc<Preparation> {
+        let mut configured = self.configured.lock().await;
+        let is_this = |other: &&Arc<Preparation>| {
+            let other = &other.registered;
+            Arc::ptr_eq(&other.provider, &registered.provider)
+                && other.configuration == registered.configuration
+        };
+        if let Some(known) = configured.iter().find(is_this) {
+            return Arc::clone(known);
+        }
+        let new = Arc::new(Preparation {
+            registered: registered.clone(),
+            went: OnceCell::new(),
+        });
+        configured.push(Arc::clone(&new));
+        new
+    }
+
+    /// Prepares a provider. That it failed is a result like any other; that it was left, or the lock is lost, isn't.
+    async fn configure(&self, about: About<'_>, registered: &Registered) -> Called<Result<(), Failure>> {
+        let request = ConfigureRequest {
+            stack: self.stack.clone(),
+            configuration: registered.configuration.clone(),
+            crypter: self.crypter.clone(),
+            context: self.context(about),
+        };
+        self.still_ours().await?;
+        let call = registered.provider.configure(request);
+        match self.guarded("configure", about, call).await {
+            Ok(()) => Ok(Ok(())),
+            Err(CallError::Failed(failure)) => Ok(Err(failure)),
+            Err(other) => Err(other),
         }
     }
 

@@ -6,7 +6,7 @@ mod outcome;
 mod process;
 
 use super::judged::judged;
-use super::members::{flag, members, properties, text, value};
+use super::members::{flag, members, properties, text};
 use crate::kind::{InputProperty, InputType, KindDescription, OutputProperty};
 use crate::provider::{
     CheckRequest, Checked, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,
@@ -14,7 +14,7 @@ use crate::provider::{
 };
 use async_trait::async_trait;
 use call::{Call, Subject};
-use outcome::{Outcome, UNFINISHED, is_unfinished, said, unfinished};
+use outcome::{Outcome, UNFINISHED, is_unfinished, marked_unfinished, said};
 use state_core::json::Kind;
 use state_core::{MutationId, Properties};
 use std::collections::BTreeSet;
@@ -113,8 +113,8 @@ impl Provider for Commands {
             Outcome::Done(said) => said.object(inputs, &own_id, &Properties::empty()),
             Outcome::NotDone(reason) => Err(Failure::not_done(reason)),
             Outcome::NotThere(reason) | Outcome::Failed(reason) if inputs.get("read").is_none() => {
-                let object = unfinished(inputs, &own_id, "create");
-                Err(Failure::partial(object, reason))
+                let outputs = marked_unfinished(&Properties::empty(), "create");
+                Err(Failure::partial(said(&outputs, inputs, &own_id), reason))
             }
             Outcome::NotThere(reason) | Outcome::Failed(reason) => match self.look(&call, &subject).await {
                 Ok(Found::Object(object)) => Err(Failure::partial(object, reason)),
@@ -159,9 +159,8 @@ impl Provider for Commands {
             Outcome::Done(said) => said.object(inputs, &id, &without_marker(old_outputs)),
             Outcome::NotDone(reason) => Err(Failure::not_done(reason)),
             Outcome::NotThere(reason) | Outcome::Failed(reason) => {
-                let mut outputs = members(old_outputs);
-                outputs.insert(UNFINISHED.to_owned(), state_core::Json::from_string("update"));
-                Err(Failure::partial(said(&properties(&outputs), inputs, &id), reason))
+                let outputs = marked_unfinished(old_outputs, "update");
+                Err(Failure::partial(said(&outputs, inputs, &id), reason))
             }
         }
     }
@@ -205,13 +204,11 @@ impl Commands {
                 let mut object = object.map_err(|failure| Failure::NotDone(failure.reasons().to_vec()))?;
                 let marker = match (&subject.id, inputs.get("update")) {
                     // Nobody knows how far its create got, and nothing can mend it.
-                    (None, None) => Some(state_core::Json::from_string("create")),
-                    _ => value(&subject.outputs, UNFINISHED),
+                    (None, None) => Some("create".to_owned()),
+                    _ => text(&subject.outputs, UNFINISHED),
                 };
-                if let Some(marker) = marker {
-                    let mut outputs = members(&object.outputs);
-                    outputs.insert(UNFINISHED.to_owned(), marker);
-                    object.outputs = properties(&outputs);
+                if let Some(what) = marker {
+                    object.outputs = marked_unfinished(&object.outputs, &what);
                 }
                 Ok(Found::Object(object))
             }

@@ -8,26 +8,27 @@ mod wanted;
 #[cfg(test)]
 mod tests;
 
-use super::blocking;
+use super::blocking::{Cancellation, blocking};
 use super::judged::judged;
-use super::members::{Members, members, properties, text, value};
+use super::members::{properties, text, value};
 use super::mode;
 use super::place::{Place, of_id, refused, unmoved, with_absolute};
 use super::staged::copy;
+use super::wanted::{outputs_of, somebody_elses};
 use crate::kind::{InputProperty, InputType, KindDescription, OutputProperty};
 use crate::provider::{
     CheckRequest, Checked, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,
     ReadRequest, UpdateRequest,
 };
 use async_trait::async_trait;
-use rustix::fs::{AtFlags, FileType};
+use rustix::fs::FileType;
 use state_core::digest::Digest;
-use state_core::{Entropy, Json, LogLevel, MutationId, Properties};
+use state_core::{Entropy, Json, MutationId, Properties};
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
-use wanted::Wanted;
+use wanted::WantedFile;
 
 /// A file that was changed is told of with its content if that is text of at most so many bytes.
 const MOST_TOLD: usize = 1 << 20;
@@ -80,7 +81,7 @@ impl Provider for Files {
 
     async fn check(&self, request: CheckRequest) -> Result<Checked, Failure> {
         let inputs = judged(&KIND, &request, |inputs, problems| {
-            problems.extend(Wanted::problems(&self.folder, inputs, &request.unknown));
+            problems.extend(WantedFile::problems(&self.folder, inputs, &request.unknown));
         });
         let inputs = with_absolute(&self.folder, &inputs?, &["path", "source"]);
         let id = text(&inputs, "path");
@@ -89,65 +90,62 @@ impl Provider for Files {
 
     async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {
         let folder = self.folder.clone();
-        blocking(move || Ok(diff(&Wanted::of(&folder, &request.inputs), &request))).await
+        blocking(move |cancellation| {
+            let wanted = WantedFile::of(&folder, &request.inputs);
+            Ok(diff(&wanted, &request, cancellation))
+        })
+        .await
     }
 
     async fn create(&self, request: CreateRequest) -> Result<Object, Failure> {
-        let wanted = Wanted::of(&self.folder, &request.inputs);
-        blocking(move || create(&wanted, &request.mutation.to_string())).await
+        let wanted = WantedFile::of(&self.folder, &request.inputs);
+        let token = request.mutation.to_string();
+        blocking(move |cancellation| create(&wanted, &token, cancellation)).await
     }
 
     async fn read(&self, request: ReadRequest) -> Result<Found, Failure> {
-        let wanted = Wanted::of(&self.folder, &request.inputs);
+        let wanted = WantedFile::of(&self.folder, &request.inputs);
         let folder = self.folder.clone();
-        blocking(move || match &request.id {
-            Some(id) => look(&of_id(&folder, Some(id))?, &wanted, &request),
-            None => made(&wanted, &request),
+        blocking(move |cancellation| match &request.id {
+            Some(id) => look(&of_id(&folder, Some(id))?, &wanted, &request, cancellation),
+            None => made(&wanted, &request, cancellation),
         })
         .await
     }
 
     async fn update(&self, request: UpdateRequest) -> Result<Object, Failure> {
-        let wanted = Wanted::of(&self.folder, &request.inputs);
+        let wanted = WantedFile::of(&self.folder, &request.inputs);
         let token = MutationId::random(&*self.entropy).to_string();
-        blocking(move || update(&wanted, &token)).await
+        blocking(move |cancellation| update(&wanted, &token, cancellation)).await
     }
 
     async fn delete(&self, request: DeleteRequest) -> Result<(), Failure> {
         let path = of_id(&self.folder, request.id.as_deref())?;
-        blocking(move || delete(&path)).await
+        blocking(move |cancellation| delete(&path, cancellation)).await
     }
 }
 
 /// What differs. Content is compared by its digest, so it doesn't matter where it came from.
-fn diff(wanted: &Wanted, request: &DiffRequest) -> Diff {
+fn diff(wanted: &WantedFile, request: &DiffRequest, cancellation: &Cancellation) -> Diff {
     let DiffRequest {
         old_outputs, unknown, ..
     } = request;
-    let mut diff = Diff::default();
-    if unknown.contains("path") || wanted.path.as_ref().ok() != request.id.as_ref() {
-        diff.replace.insert("path".to_owned());
-    }
-    if unknown.contains("mode")
-        || value(old_outputs, "mode") != Some(Json::from_string(&mode::text(wanted.mode)))
-    {
-        diff.changed.insert("mode".to_owned());
-    }
+    let mut diff = wanted.at.diff(request);
     let from_unknown = ["content", "source"]
         .into_iter()
         .find(|name| unknown.contains(*name));
     let is_as_recorded = || {
         // A source that isn't there yet may be made before its turn comes.
-        let digest = wanted.digest().ok();
+        let digest = wanted.digest(cancellation).ok();
         digest.is_some_and(|digest| {
             value(old_outputs, "digest") == Some(Json::from_string(&digest.to_string()))
         })
     };
-    if from_unknown.is_some() || !is_as_recorded() {
-        diff.changed
-            .insert(from_unknown.unwrap_or(wanted.from()).to_owned());
+    let changes_content = from_unknown.is_some() || !is_as_recorded();
+    if changes_content {
+        let from = from_unknown.unwrap_or(wanted.from());
+        diff.changed.insert(from.to_owned());
     }
-    let changes_content = diff.changed.len() > usize::from(diff.changed.contains("mode"));
     let outputs = [
         ("mode", diff.changed.contains("mode")),
         ("digest", changes_content),
@@ -155,34 +153,31 @@ fn diff(wanted: &Wanted, request: &DiffRequest) -> Diff {
     ];
     let outputs = outputs.into_iter().filter(|(_, changes)| *changes);
     diff.changed_outputs = Some(outputs.map(|(name, _)| name.to_owned()).collect());
-    // Two files can't have one path.
-    diff.delete_before_replace = diff.replace.is_empty();
-    diff.changed.extend(diff.replace.iter().cloned());
     diff
 }
 
-fn create(wanted: &Wanted, token: &str) -> Result<Object, Failure> {
-    let place = Place::open(wanted.path()?)?;
+fn create(wanted: &WantedFile, token: &str, cancellation: &Cancellation) -> Result<Object, Failure> {
+    let place = Place::open(wanted.path()?, cancellation)?;
     if place.look()?.is_some() {
         return Err(place.taken());
     }
     place.sweep();
     let staged = wanted.stage(&place, token)?;
-    let object = object(&place, staged.size, wanted.mode, staged.digest);
+    let object = object(&place, staged.size, wanted.at.mode, staged.digest);
     if !staged.create()? {
         return Err(place.taken());
     }
     synced(&place, object)
 }
 
-fn update(wanted: &Wanted, token: &str) -> Result<Object, Failure> {
-    let place = Place::open(wanted.path()?)?;
+fn update(wanted: &WantedFile, token: &str, cancellation: &Cancellation) -> Result<Object, Failure> {
+    let place = Place::open(wanted.path()?, cancellation)?;
     if let Some(stat) = place.look()? {
         place.must_be(FileType::RegularFile, &stat)?;
     }
     place.sweep();
     let staged = wanted.stage(&place, token)?;
-    let object = object(&place, staged.size, wanted.mode, staged.digest);
+    let object = object(&place, staged.size, wanted.at.mode, staged.digest);
     staged.replace()?;
     synced(&place, object)
 }
@@ -195,19 +190,12 @@ fn synced(place: &Place, object: Object) -> Result<Object, Failure> {
     }
 }
 
-fn delete(path: &str) -> Result<(), Failure> {
-    let Some(place) = Place::find(path)? else {
+fn delete(path: &str, cancellation: &Cancellation) -> Result<(), Failure> {
+    let Some(place) = Place::find(path, cancellation)? else {
         return Ok(());
     };
     place.sweep();
-    let Some(stat) = place.look()? else {
-        return Ok(());
-    };
-    place.must_be(FileType::RegularFile, &stat)?;
-    match rustix::fs::unlinkat(place.fd(), &*place.name, AtFlags::empty()) {
-        Ok(()) | Err(rustix::io::Errno::NOENT) => place.sync().map_err(Failure::unknown),
-        Err(errno) => Err(unmoved(path, errno)),
-    }
+    place.remove(FileType::RegularFile, |errno| unmoved(path, errno))
 }
 
 /// What is there now.
@@ -225,7 +213,7 @@ impl There {
             return Ok(None);
         };
         let mut beginning = Beginning::default();
-        let read = copy(&mut File::from(fd), &mut beginning);
+        let read = copy(&mut File::from(fd), &mut beginning, place.cancellation());
         let (size, digest) = read.map_err(|error| match rustix::io::Errno::from_io_error(&error) {
             Some(errno) => refused(&place.path, errno),
             None => Failure::not_done(format!("{}: {error}", place.path)),
@@ -259,8 +247,13 @@ impl Write for Beginning {
 }
 
 /// The file with an id.
-fn look(path: &str, wanted: &Wanted, request: &ReadRequest) -> Result<Found, Failure> {
-    let Some(place) = Place::find(path)? else {
+fn look(
+    path: &str,
+    wanted: &WantedFile,
+    request: &ReadRequest,
+    cancellation: &Cancellation,
+) -> Result<Found, Failure> {
+    let Some(place) = Place::find(path, cancellation)? else {
         return Ok(Found::Gone);
     };
     if !request.context.preview {
@@ -277,19 +270,23 @@ fn look(path: &str, wanted: &Wanted, request: &ReadRequest) -> Result<Found, Fai
 /// Whether the create of which nobody saw the end made its file. It gives a name to whole files only, and to no file
 /// where something is already: so what has other content is a stranger's. Of a copy whose source changed since, nobody
 /// can tell.
-fn made(wanted: &Wanted, request: &ReadRequest) -> Result<Found, Failure> {
+fn made(wanted: &WantedFile, request: &ReadRequest, cancellation: &Cancellation) -> Result<Found, Failure> {
     let path = wanted.path()?;
-    let Some(place) = Place::find(path)? else {
+    let Some(place) = Place::find(path, cancellation)? else {
         return Ok(Found::Gone);
     };
     let Some(stat) = place.look()? else {
-        return look(path, wanted, request);
+        return look(path, wanted, request, cancellation);
     };
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     let there = if is_file { There::at(&place)? } else { None };
-    let is_wanted = there.is_some_and(|there| wanted.digest().is_ok_and(|digest| digest == there.digest));
+    let is_wanted = there.is_some_and(|there| {
+        wanted
+            .digest(cancellation)
+            .is_ok_and(|digest| digest == there.digest)
+    });
     if is_wanted && !request.others.contains(path) {
-        return look(path, wanted, request);
+        return look(path, wanted, request, cancellation);
     }
     if is_file && wanted.from() == "source" && !request.others.contains(path) {
         return Ok(Found::CannotTell);
@@ -297,40 +294,24 @@ fn made(wanted: &Wanted, request: &ReadRequest) -> Result<Found, Failure> {
     if !request.context.preview {
         place.sweep();
     }
-    let what = format!("{path}: what is there isn't what was to be made, so it is somebody else's");
-    request.context.log.say(LogLevel::Warning, what);
-    Ok(Found::Gone)
+    Ok(somebody_elses(path, request))
 }
 
 /// The inputs that would make the file as it is. Content that can't be told stays as it was asked for: its digest shows
 /// that it isn't that any more.
-fn inputs_of(place: &Place, wanted: &Wanted, there: &There, asked: &Properties) -> Properties {
-    let mut now: Members = members(asked);
-    let mut set = |name: &str, text: &str| {
-        if let Some(input) = now.get_mut(name) {
-            *input = Json::from_string(text);
-        }
-    };
-    if wanted.path.as_ref().ok() != Some(&place.path) {
-        set("path", &place.path);
-    }
-    if wanted.mode != there.mode {
-        set("mode", &mode::text(there.mode));
-    }
-    if let Some(text) = &there.text {
-        set("content", text);
+fn inputs_of(place: &Place, wanted: &WantedFile, there: &There, asked: &Properties) -> Properties {
+    let mut now = wanted.at.inputs_of(place, there.mode, asked);
+    if let (Some(text), Some(input)) = (&there.text, now.get_mut("content")) {
+        *input = Json::from_string(text);
     }
     properties(&now)
 }
 
 fn object(place: &Place, size: u64, mode: u64, digest: Digest) -> Object {
     let size = Json::from_canonical(&size.to_string());
-    let outputs = Members::from([
-        ("digest".to_owned(), Json::from_string(&digest.to_string())),
-        ("mode".to_owned(), Json::from_string(&mode::text(mode))),
-        ("path".to_owned(), Json::from_string(&place.path)),
-        ("size".to_owned(), size),
-    ]);
+    let mut outputs = outputs_of(place, mode);
+    outputs.insert("digest".to_owned(), Json::from_string(&digest.to_string()));
+    outputs.insert("size".to_owned(), size);
     let mut object = Object::new(place.path.clone(), properties(&outputs));
     object.sensitive_outputs = vec!["digest".to_owned()];
     object

@@ -1,6 +1,7 @@
 //! Where a file or a folder is: a name in a folder that is held open. The last part of a path is never followed if it is
 //! a symbolic link; those before it are.
 
+use super::blocking::Cancellation;
 use super::members::{members, properties, text};
 use crate::provider::Failure;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
@@ -66,11 +67,13 @@ pub(super) struct Place {
     /// The absolute path, for messages and as the object's id.
     pub(super) path: String,
     pub(super) name: String,
+    cancellation: Cancellation,
 }
 
 impl Place {
-    /// The place of an absolute path; none if the folder that it would be in isn't there.
-    pub(super) fn find(path: &str) -> Result<Option<Self>, Failure> {
+    /// The place of an absolute path; none if the folder that it would be in isn't there. Nothing is changed there any
+    /// more once the caller has left.
+    pub(super) fn find(path: &str, cancellation: &Cancellation) -> Result<Option<Self>, Failure> {
         let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
         let above = if above.is_empty() { "/" } else { above };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -79,6 +82,7 @@ impl Place {
                 folder,
                 path: path.to_owned(),
                 name: name.to_owned(),
+                cancellation: cancellation.clone(),
             })),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
             Err(errno) => Err(refused(above, errno)),
@@ -86,8 +90,8 @@ impl Place {
     }
 
     /// The same where the folder has to be there.
-    pub(super) fn open(path: &str) -> Result<Self, Failure> {
-        Self::find(path)?.ok_or_else(|| {
+    pub(super) fn open(path: &str, cancellation: &Cancellation) -> Result<Self, Failure> {
+        Self::find(path, cancellation)?.ok_or_else(|| {
             let above = path.rsplit_once('/').map_or("/", |(above, _)| above);
             Failure::not_done(format!(
                 "{path}: there is no folder {above}: declare it as a `directory`, and depend on it"
@@ -95,8 +99,41 @@ impl Place {
         })
     }
 
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.folder.as_fd()
+    /// The folder, for one change in it; an error once nobody waits for that.
+    pub(super) fn to_change(&self) -> Result<BorrowedFd<'_>, Failure> {
+        self.cancellation.check()?;
+        Ok(self.folder.as_fd())
+    }
+
+    /// Removes what has the name, if it is of the type that is wanted; that nothing has it is fine. The system's refusal is
+    /// told as it is said here.
+    pub(super) fn remove(
+        &self,
+        wanted: FileType,
+        refusal: impl FnOnce(Errno) -> Failure,
+    ) -> Result<(), Failure> {
+        let Some(stat) = self.look()? else {
+            return Ok(());
+        };
+        self.must_be(wanted, &stat)?;
+        let flags = match wanted {
+            FileType::Directory => AtFlags::REMOVEDIR,
+            _ => AtFlags::empty(),
+        };
+        match rustix::fs::unlinkat(self.to_change()?, &*self.name, flags) {
+            Ok(()) | Err(Errno::NOENT) => self.sync().map_err(Failure::unknown),
+            Err(errno) => Err(refusal(errno)),
+        }
+    }
+
+    /// Takes back what nobody has seen yet, whoever waits. Best effort.
+    pub(super) fn take_back(&self, name: &str) {
+        rustix::fs::unlinkat(&self.folder, name, AtFlags::empty()).ok();
+    }
+
+    /// See [`Cancellation`].
+    pub(super) const fn cancellation(&self) -> &Cancellation {
+        &self.cancellation
     }
 
     /// What has the name; none if nothing has.
@@ -165,8 +202,11 @@ impl Place {
             return;
         };
         for entry in entries.flatten() {
-            if entry.file_name().to_bytes().starts_with(prefix.as_bytes()) {
-                rustix::fs::unlinkat(&self.folder, entry.file_name(), AtFlags::empty()).ok();
+            let is_staged = entry.file_name().to_bytes().starts_with(prefix.as_bytes());
+            if let Ok(folder) = self.to_change()
+                && is_staged
+            {
+                rustix::fs::unlinkat(folder, entry.file_name(), AtFlags::empty()).ok();
             }
         }
     }

@@ -59,6 +59,14 @@ pub(super) const ID: KindDescription = KindDescription::new(
     ],
 );
 
+/// What may be in a password, and what says how many of it must be.
+const CLASSES: [(&str, &str); 4] = [
+    ("lower", "min_lower"),
+    ("upper", "min_upper"),
+    ("digits", "min_digits"),
+    ("special", "min_special"),
+];
+
 /// Which value is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
@@ -72,6 +80,25 @@ impl Value {
             Self::Password => &PASSWORD,
             Self::Id => &ID,
         }
+    }
+
+    /// The output without which nothing is on record: there is no other place where it could be.
+    const fn output(self) -> &'static str {
+        match self {
+            Self::Password => "result",
+            Self::Id => "hex",
+        }
+    }
+
+    fn is_in(self, outputs: &Properties) -> bool {
+        value(outputs, self.output()).is_some()
+    }
+
+    fn object(self, id: String, outputs: Properties) -> Object {
+        let mut object = Object::new(id, outputs);
+        let secret = self.kind().outputs.iter().filter(|output| output.sensitive);
+        object.sensitive_outputs = secret.map(|output| output.name.to_owned()).collect();
+        object
     }
 }
 
@@ -105,38 +132,33 @@ impl Provider for Randoms {
             .with_defaults(&request.old_inputs, &request.unknown);
         let mut diff = Diff::changed(Diff::of_inputs(&old_inputs, &request.inputs));
         diff.changed.extend(request.unknown);
+        // Somebody settled its create by hand: its value is lost.
+        if !self.value.is_in(&request.old_outputs) {
+            diff.changed.insert(self.value.output().to_owned());
+        }
         diff.replace = diff.changed.clone();
         Ok(diff)
     }
 
     async fn create(&self, request: CreateRequest) -> Result<Object, Failure> {
         let mut draw = Draw::new(&*self.entropy);
-        let (outputs, secret) = match self.value {
+        let outputs = match self.value {
             Value::Password => {
                 let password = draw.password(length(&request.inputs), &alphabets(&request.inputs));
-                (
-                    Members::from([("result".to_owned(), Json::from_string(&password))]),
-                    vec!["result".to_owned()],
-                )
+                Members::from([("result".to_owned(), Json::from_string(&password))])
             }
-            Value::Id => (id(&mut draw, &request.inputs), Vec::new()),
+            Value::Id => id(&mut draw, &request.inputs),
         };
         // Not made of the value: ids aren't secret, and two short values may be the same.
         let id = draw.hex(16);
-        let mut object = Object::new(id, properties(&outputs));
-        object.sensitive_outputs = secret;
-        Ok(object)
+        Ok(self.value.object(id, properties(&outputs)))
     }
 
     /// What is recorded is all there is. A create of which nobody saw the end left nothing.
     async fn read(&self, request: ReadRequest) -> Result<Found, Failure> {
-        let is_recorded = match self.value {
-            Value::Password => value(&request.outputs, "result").is_some(),
-            Value::Id => value(&request.outputs, "hex").is_some(),
-        };
         Ok(match request.id {
-            Some(id) if is_recorded => {
-                let mut object = Object::new(id, request.outputs);
+            Some(id) if self.value.is_in(&request.outputs) => {
+                let mut object = self.value.object(id, request.outputs);
                 object.inputs = Some(request.inputs);
                 Found::Object(object)
             }
@@ -146,7 +168,8 @@ impl Provider for Randoms {
 
     /// Nothing changes in place.
     async fn update(&self, request: UpdateRequest) -> Result<Object, Failure> {
-        Ok(Object::new(request.id.unwrap_or_default(), request.old_outputs))
+        let id = request.id.unwrap_or_default();
+        Ok(self.value.object(id, request.old_outputs))
     }
 
     async fn delete(&self, _request: DeleteRequest) -> Result<(), Failure> {
@@ -181,15 +204,15 @@ fn whole(inputs: &Properties, name: &str) -> usize {
 /// The characters that may be in a password, with how many of them must be.
 fn alphabets(inputs: &Properties) -> Vec<Alphabet> {
     let special = text(inputs, "special_characters").unwrap_or_default();
-    let all = [
-        ("lower", "min_lower", ('a'..='z').collect()),
-        ("upper", "min_upper", ('A'..='Z').collect()),
-        ("digits", "min_digits", ('0'..='9').collect()),
-        ("special", "min_special", special.chars().collect()),
+    let characters: [Vec<char>; 4] = [
+        ('a'..='z').collect(),
+        ('A'..='Z').collect(),
+        ('0'..='9').collect(),
+        special.chars().collect(),
     ];
-    let wanted = all.into_iter().filter(|(name, ..)| flag(inputs, name));
-    wanted
-        .map(|(_, least, characters)| Alphabet {
+    let all = CLASSES.into_iter().zip(characters);
+    all.filter(|((class, _), _)| flag(inputs, class))
+        .map(|((_, least), characters)| Alphabet {
             characters,
             least: whole(inputs, least),
         })
@@ -199,21 +222,15 @@ fn alphabets(inputs: &Properties) -> Vec<Alphabet> {
 /// What is wrong with the wishes for a password taken together.
 fn unanswerable(inputs: &Properties) -> Vec<String> {
     let mut problems = Vec::new();
-    let classes = [
-        ("lower", "min_lower"),
-        ("upper", "min_upper"),
-        ("digits", "min_digits"),
-        ("special", "min_special"),
-    ];
-    for (class, least) in classes {
+    for (class, least) in CLASSES {
         if !flag(inputs, class) && whole(inputs, least) > 0 {
             problems.push(format!("`{least}` asks for what `{class}: false` rules out"));
         }
     }
-    if classes.iter().all(|(class, _)| !flag(inputs, class)) {
+    if CLASSES.iter().all(|(class, _)| !flag(inputs, class)) {
         problems.push("`lower`, `upper`, `digits` and `special` can't all be false".to_owned());
     }
-    let least: usize = classes.iter().map(|(_, least)| whole(inputs, least)).sum();
+    let least: usize = CLASSES.iter().map(|(_, least)| whole(inputs, least)).sum();
     if least > length(inputs) {
         problems.push(format!(
             "`length` is less than the {least} characters that must be there"

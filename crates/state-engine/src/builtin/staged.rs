@@ -1,6 +1,7 @@
 //! A file that nobody sees yet: written and synced under a name of its own, then moved to where it belongs. A process
-//! that dies before the move leaves it behind; [`Place::sweep`] removes it then.
+//! that dies before the move leaves it behind; [`Place::sweep`] removes it then. Work that is left takes it back.
 
+use super::blocking::Cancellation;
 use super::mode;
 use super::place::{Place, refused, unmoved};
 use crate::provider::Failure;
@@ -9,6 +10,7 @@ use rustix::io::Errno;
 use state_core::digest::{Digest, Digester};
 use std::fs::File;
 use std::io::{self, Read, Write};
+use std::os::fd::BorrowedFd;
 
 /// So much is copied at once.
 const PIECE: usize = 64 << 10;
@@ -34,7 +36,7 @@ impl<'a> Staged<'a> {
     ) -> Result<Self, Failure> {
         let name = format!("{}{token}.tmp", place.prefix_of_staged());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let fd = rustix::fs::openat(place.fd(), &*name, flags, Mode::RUSR | Mode::WUSR);
+        let fd = rustix::fs::openat(place.to_change()?, &*name, flags, Mode::RUSR | Mode::WUSR);
         let mut file = File::from(fd.map_err(|errno| refused(&place.path, errno))?);
         let mut staged = Self {
             place,
@@ -45,7 +47,9 @@ impl<'a> Staged<'a> {
         };
         // On an error nobody has seen anything of it, and it goes.
         let failed = |error: io::Error| Failure::not_done(format!("{}: {error}", place.path));
-        (staged.size, staged.digest) = copy(content, &mut file).map_err(failed)?;
+        let copied = copy(content, &mut file, place.cancellation());
+        (staged.size, staged.digest) = copied.map_err(failed)?;
+        place.cancellation().check()?;
         // Whatever the umask says.
         rustix::fs::fchmod(&file, mode::raw(mode)).map_err(|errno| refused(&place.path, errno))?;
         file.sync_all().map_err(failed)?;
@@ -54,7 +58,7 @@ impl<'a> Staged<'a> {
 
     /// Gives it its name if nothing has it. Whether it did. The folder isn't synced yet.
     pub(super) fn create(mut self) -> Result<bool, Failure> {
-        match move_if_absent(self.place, &self.name) {
+        match move_if_absent(self.place.to_change()?, &self.name, &self.place.name) {
             Ok(is_moved) => {
                 // Where it was linked its other name goes when this is dropped.
                 self.is_moved = is_moved;
@@ -72,7 +76,7 @@ impl<'a> Staged<'a> {
 
     /// Takes the name from whatever has it. The folder isn't synced yet.
     pub(super) fn replace(mut self) -> Result<(), Failure> {
-        let fd = self.place.fd();
+        let fd = self.place.to_change()?;
         let moved = rustix::fs::renameat(fd, &*self.name, fd, &*self.place.name);
         moved.map_err(|errno| unmoved(&self.place.path, errno))?;
         self.is_moved = true;
@@ -83,16 +87,21 @@ impl<'a> Staged<'a> {
 impl Drop for Staged<'_> {
     fn drop(&mut self) {
         if !self.is_moved {
-            rustix::fs::unlinkat(self.place.fd(), &*self.name, AtFlags::empty()).ok();
+            self.place.take_back(&self.name);
         }
     }
 }
 
-/// Copies all there is; its length and its digest.
-pub(super) fn copy(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<(u64, Digest)> {
+/// Copies all there is; its length and its digest. An error once nobody waits for it.
+pub(super) fn copy(
+    from: &mut dyn Read,
+    to: &mut dyn Write,
+    cancellation: &Cancellation,
+) -> io::Result<(u64, Digest)> {
     let mut piece = vec![0; PIECE];
     let (mut size, mut digester) = (0, Digester::default());
     loop {
+        cancellation.check().map_err(io::Error::other)?;
         let length = match from.read(&mut piece) {
             Ok(0) => return Ok((size, digester.finish())),
             Ok(length) => length,
@@ -108,22 +117,20 @@ pub(super) fn copy(from: &mut dyn Read, to: &mut dyn Write) -> io::Result<(u64, 
 
 /// Whether the old name went at once: it is linked where the filesystem can't rename without replacing.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
-fn move_if_absent(place: &Place, from: &str) -> Result<bool, Errno> {
+fn move_if_absent(fd: BorrowedFd<'_>, from: &str, to: &str) -> Result<bool, Errno> {
     use rustix::fs::RenameFlags;
-    let (fd, to) = (place.fd(), &*place.name);
     match rustix::fs::renameat_with(fd, from, fd, to, RenameFlags::NOREPLACE) {
         Ok(()) => Ok(true),
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => link_if_absent(place, from),
+        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => link_if_absent(fd, from, to),
         Err(errno) => Err(errno),
     }
 }
 
 #[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
-fn move_if_absent(place: &Place, from: &str) -> Result<bool, Errno> {
-    link_if_absent(place, from)
+fn move_if_absent(fd: BorrowedFd<'_>, from: &str, to: &str) -> Result<bool, Errno> {
+    link_if_absent(fd, from, to)
 }
 
-fn link_if_absent(place: &Place, from: &str) -> Result<bool, Errno> {
-    let (fd, to) = (place.fd(), &*place.name);
+fn link_if_absent(fd: BorrowedFd<'_>, from: &str, to: &str) -> Result<bool, Errno> {
     rustix::fs::linkat(fd, from, fd, to, AtFlags::empty()).map(|()| false)
 }

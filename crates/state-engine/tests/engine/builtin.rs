@@ -4,6 +4,7 @@ mod commands;
 mod directories;
 mod files;
 mod identity;
+mod lost;
 mod processes;
 mod randoms;
 
@@ -83,7 +84,7 @@ impl Bench {
     }
 
     fn text(&self, name: &str) -> String {
-        std::fs::read_to_string(self.path(name)).unwrap()
+        file_text(self.folder.path(), name)
     }
 
     /// Names of what is in the folder.
@@ -175,6 +176,10 @@ impl Bench {
 fn update(goals: &[Goal]) -> Operation {
     let declared = goals.iter().cloned().map(Declared::known).collect();
     Operation::Update(Box::new(ListSource::new(declared).unwrap()))
+}
+
+fn file_text(folder: &Path, name: &str) -> String {
+    std::fs::read_to_string(folder.join(name)).unwrap()
 }
 
 fn names(folder: &Path) -> Vec<String> {

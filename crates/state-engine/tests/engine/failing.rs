@@ -178,7 +178,18 @@ async fn a_lock_that_is_lost_stops_the_run_before_the_world_is_touched() {
     let stage = Stage::new(7).await;
     stage.run(update(&[spec("a")]), stage.usual()).await;
     stage.world.forget_calls();
+    // It is asked before the provider is prepared, whoever of the two tries: then nothing is begun.
     stage.faults.fail(Call::Check, 0, Fault::BeforeEffect);
+    stage.faults.fail(Call::Check, 1, Fault::BeforeEffect);
+    let report = stage
+        .run(update(&[spec("a").size(2), spec("b")]), stage.usual())
+        .await;
+    assert!(report.stopped_by.is_some());
+    assert!(report.pending.is_empty(), "{report:?}");
+    assert_eq!(stage.world.calls(), Vec::<String>::new());
+    stage.free().await;
+    // And before each call.
+    stage.faults.fail(Call::Check, 1, Fault::BeforeEffect);
     let report = stage
         .run(update(&[spec("a").size(2), spec("b")]), stage.usual())
         .await;

@@ -8,6 +8,9 @@ use state_core::{Json, Properties};
 /// The output that says what failed and has to be done again.
 pub(super) const UNFINISHED: &str = "unfinished";
 
+/// So many bytes an id may have.
+const MOST_IN_AN_ID: usize = 1024;
+
 /// How a command ended.
 pub(super) enum Outcome {
     Done(Said),
@@ -36,13 +39,8 @@ impl Said {
         before: &Properties,
     ) -> Result<Object, Failure> {
         if self.is_cut {
-            let reason = format!(
-                "`{}` went well, but printed more than a mebibyte: write what is large to a file",
-                self.command
-            );
-            let mut outputs = members(before);
-            outputs.insert(UNFINISHED.to_owned(), Json::from_string(self.command));
-            return Err(Failure::partial(said(&properties(&outputs), inputs, id), reason));
+            let what = "printed more than a mebibyte: write what is large to a file";
+            return Err(self.unusable(what, inputs, id, before));
         }
         let printed = String::from_utf8_lossy(&self.stdout);
         let printed = printed.trim_end_matches(['\n', '\r']);
@@ -59,9 +57,29 @@ impl Said {
             Kind::Number => Some(id.text().to_owned()),
             _ => None,
         });
-        let own_id = own_id.filter(|id| !id.is_empty());
+        if let Some(wrong) = own_id.as_deref().and_then(wrong_with_id) {
+            let what = format!("the `id` that it printed {wrong}");
+            return Err(self.unusable(&what, inputs, id, before));
+        }
         Ok(said(&told, inputs, own_id.as_deref().unwrap_or(id)))
     }
+
+    /// It has done its work, and what it printed is no use: it has to be done again.
+    fn unusable(&self, what: &str, inputs: &Properties, id: &str, before: &Properties) -> Failure {
+        let object = said(&marked_unfinished(before, self.command), inputs, id);
+        Failure::partial(object, format!("`{}` went well, but {what}", self.command))
+    }
+}
+
+/// Why an id can't be used. It isn't quoted: it may be secret, and it may move the cursor of who reads it.
+fn wrong_with_id(id: &str) -> Option<String> {
+    if id.is_empty() {
+        return Some("is empty".to_owned());
+    }
+    if id.chars().any(char::is_control) {
+        return Some("has control characters in it".to_owned());
+    }
+    (id.len() > MOST_IN_AN_ID).then(|| format!("has more than {MOST_IN_AN_ID} bytes"))
 }
 
 /// An object with these outputs, of which those are secret that the inputs say.
@@ -77,10 +95,11 @@ pub(super) fn said(outputs: &Properties, inputs: &Properties, id: &str) -> Objec
     object
 }
 
-/// What a create may have left of which nothing is known.
-pub(super) fn unfinished(inputs: &Properties, id: &str, what: &str) -> Object {
-    let outputs = Members::from([(UNFINISHED.to_owned(), Json::from_string(what))]);
-    said(&properties(&outputs), inputs, id)
+/// The outputs, and what failed and has to be done again.
+pub(super) fn marked_unfinished(outputs: &Properties, what: &str) -> Properties {
+    let mut outputs = members(outputs);
+    outputs.insert(UNFINISHED.to_owned(), Json::from_string(what));
+    properties(&outputs)
 }
 
 pub(super) fn is_unfinished(outputs: &Properties, what: &str) -> bool {

@@ -1,20 +1,27 @@
 //! What a process that dies leaves, and what the next one makes of it.
 
-use super::wanted::Wanted;
-use super::{create, update};
+use super::wanted::WantedFile;
+use super::{create, delete, update};
+use crate::builtin::blocking::Cancellation;
 use crate::builtin::place::Place;
 use crate::builtin::registry;
+use crate::builtin::staged::copy;
 use crate::builtin::tests::{context, environment, json};
 use crate::provider::{Failure, Found, ReadRequest};
 use state_core::MutationId;
 use std::collections::BTreeSet;
+use std::io::{self, Write};
 use std::path::Path;
 use tempfile::TempDir;
 
 const INPUTS: &str = r#"{"content":"ours","mode":"0600","path":"a.txt"}"#;
 
-fn wanted(folder: &TempDir) -> Wanted {
-    Wanted::of(folder.path(), &json(INPUTS))
+fn wanted(folder: &TempDir) -> WantedFile {
+    WantedFile::of(folder.path(), &json(INPUTS))
+}
+
+fn waited_for() -> Cancellation {
+    Cancellation::default()
 }
 
 fn names(folder: &TempDir) -> Vec<String> {
@@ -26,10 +33,14 @@ fn names(folder: &TempDir) -> Vec<String> {
 
 /// Writes the file and dies before it gets its name.
 fn die_on_the_way(folder: &TempDir, mutation: MutationId) {
-    let wanted = wanted(folder);
-    let place = Place::open(wanted.path().unwrap()).unwrap();
-    std::mem::forget(wanted.stage(&place, &mutation.to_string()).unwrap());
+    die_on_the_way_with(folder, &mutation.to_string());
     assert_eq!(names(folder).len(), 1, "it leaves something");
+}
+
+fn die_on_the_way_with(folder: &TempDir, token: &str) {
+    let wanted = wanted(folder);
+    let place = Place::open(wanted.path().unwrap(), &waited_for()).unwrap();
+    std::mem::forget(wanted.stage(&place, token).unwrap());
 }
 
 /// Asks whether a create made its file.
@@ -79,7 +90,7 @@ async fn a_create_that_died_before_the_rename_was_not_done_and_leaves_nothing() 
 #[tokio::test]
 async fn a_create_that_died_after_the_rename_was_done() {
     let folder = tempfile::tempdir().unwrap();
-    create(&wanted(&folder), "1").unwrap();
+    create(&wanted(&folder), "1", &waited_for()).unwrap();
     let (found, _) = ask(&folder, false, &[]).await;
     let Ok(Found::Object(object)) = found else {
         panic!("{found:?}");
@@ -110,7 +121,7 @@ async fn of_a_copy_whose_source_changed_nobody_can_tell() {
     let folder = tempfile::tempdir().unwrap();
     let inputs = r#"{"mode":"0600","path":"a.txt","source":"from"}"#;
     std::fs::write(folder.path().join("from"), "old").unwrap();
-    create(&Wanted::of(folder.path(), &json(inputs)), "1").unwrap();
+    create(&WantedFile::of(folder.path(), &json(inputs)), "1", &waited_for()).unwrap();
     let (found, _) = ask_for(&folder, inputs, false, &[]).await;
     assert!(matches!(found, Ok(Found::Object(_))), "{found:?}");
     std::fs::write(folder.path().join("from"), "new").unwrap();
@@ -124,16 +135,16 @@ async fn of_a_copy_whose_source_changed_nobody_can_tell() {
 fn the_next_change_clears_what_a_dead_one_left() {
     let folder = tempfile::tempdir().unwrap();
     die_on_the_way(&folder, MutationId::from_bits([1; 16]));
-    create(&wanted(&folder), "2").unwrap();
+    create(&wanted(&folder), "2", &waited_for()).unwrap();
     assert_eq!(names(&folder), ["a.txt"]);
-    let place = Place::open(wanted(&folder).path().unwrap()).unwrap();
+    let place = Place::open(wanted(&folder).path().unwrap(), &waited_for()).unwrap();
     std::mem::forget(wanted(&folder).stage(&place, "3").unwrap());
     assert_eq!(
         std::fs::read(folder.path().join("a.txt")).unwrap(),
         b"ours",
         "the old content stands"
     );
-    update(&wanted(&folder), "4").unwrap();
+    update(&wanted(&folder), "4", &waited_for()).unwrap();
     assert_eq!(names(&folder), ["a.txt"]);
 }
 
@@ -145,7 +156,7 @@ fn of_two_creates_at_one_path_one_is_refused_and_nothing_is_mixed() {
             let tasks: Vec<_> = (0..4)
                 .map(|number| {
                     let (folder, token) = (&folder, format!("{round}-{number}"));
-                    scope.spawn(move || create(&wanted(folder), &token).is_ok())
+                    scope.spawn(move || create(&wanted(folder), &token, &waited_for()).is_ok())
                 })
                 .collect();
             tasks.into_iter().map(|task| task.join().unwrap()).collect()
@@ -158,4 +169,55 @@ fn of_two_creates_at_one_path_one_is_refused_and_nothing_is_mixed() {
         }
         assert!(names(&folder).is_empty(), "{:?}", names(&folder));
     }
+}
+
+#[test]
+fn work_that_was_left_changes_nothing_and_takes_back_what_was_on_its_way() {
+    let folder = tempfile::tempdir().unwrap();
+    let left = Cancellation::default();
+    let place = Place::open(wanted(&folder).path().unwrap(), &left).unwrap();
+    let created = wanted(&folder).stage(&place, "1").unwrap();
+    let replacing = wanted(&folder).stage(&place, "2").unwrap();
+    std::fs::write(folder.path().join("a.txt"), "as it was").unwrap();
+    left.cancel();
+    assert!(replacing.replace().is_err() && created.create().is_err());
+    assert_eq!(names(&folder), ["a.txt"], "both staged files went");
+    die_on_the_way_with(&folder, "3");
+    assert!(create(&wanted(&folder), "4", &left).is_err());
+    assert!(update(&wanted(&folder), "5", &left).is_err());
+    assert!(delete(folder.path().join("a.txt").to_str().unwrap(), &left).is_err());
+    place.sweep();
+    assert_eq!(names(&folder).len(), 2, "what is swept may be its successor's");
+    assert_eq!(std::fs::read(folder.path().join("a.txt")).unwrap(), b"as it was");
+}
+
+/// Cancels once so many pieces were taken.
+struct LeavesAfter {
+    pieces: usize,
+    left: Cancellation,
+}
+
+impl Write for LeavesAfter {
+    fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
+        self.pieces = self.pieces.saturating_sub(1);
+        if self.pieces == 0 {
+            self.left.cancel();
+        }
+        Ok(piece.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_copy_that_never_ends_ends_when_nobody_waits_for_it() {
+    let left = Cancellation::default();
+    let mut to = LeavesAfter {
+        pieces: 3,
+        left: left.clone(),
+    };
+    let error = copy(&mut io::repeat(0), &mut to, &left).unwrap_err();
+    assert!(error.to_string().contains("nobody waits"), "{error}");
 }

@@ -1,10 +1,11 @@
 //! What a program wants of a file.
 
 use super::{InputType, refused};
+use crate::builtin::blocking::Cancellation;
 use crate::builtin::members::text;
-use crate::builtin::mode;
 use crate::builtin::place::{Place, absolute};
 use crate::builtin::staged::{Staged, copy};
+use crate::builtin::wanted::{Wanted, no_path};
 use crate::provider::Failure;
 use state_core::Properties;
 use state_core::digest::Digest;
@@ -14,10 +15,8 @@ use std::io;
 use std::path::Path;
 
 /// What a program wants of a file.
-pub(super) struct Wanted {
-    /// The absolute path, or why there is none.
-    pub(super) path: Result<String, String>,
-    pub(super) mode: u64,
+pub(super) struct WantedFile {
+    pub(super) at: Wanted,
     content: Content,
 }
 
@@ -27,16 +26,12 @@ enum Content {
     CopyOf(String),
 }
 
-impl Wanted {
+impl WantedFile {
     /// What the inputs say. Those of an import or of a read need say nothing.
     pub(super) fn of(folder: &Path, inputs: &Properties) -> Self {
-        let path = text(inputs, "path").ok_or_else(|| "there is none".to_owned());
         let source = text(inputs, "source").and_then(|source| absolute(folder, &source).ok());
         Self {
-            path: path.and_then(|path| absolute(folder, &path)),
-            mode: text(inputs, "mode")
-                .and_then(|mode| mode::parse(&mode))
-                .unwrap_or(0o644),
+            at: Wanted::of(folder, inputs, 0o644),
             content: match source {
                 Some(source) => Content::CopyOf(source),
                 None => Content::Text(text(inputs, "content").unwrap_or_default()),
@@ -50,7 +45,7 @@ impl Wanted {
         for name in ["path", "source"] {
             let Some(path) = text(inputs, name) else { continue };
             match absolute(folder, &path) {
-                Err(reason) => problems.push(format!("`{name}` is no path: {reason}")),
+                Err(reason) => problems.push(no_path(name, &reason)),
                 Ok(_) if path.ends_with('/') => {
                     problems.push(format!("`{name}` is the path of a folder: it ends with a slash"));
                 }
@@ -70,8 +65,7 @@ impl Wanted {
     }
 
     pub(super) fn path(&self) -> Result<&str, Failure> {
-        let path = self.path.as_deref();
-        path.map_err(|reason| Failure::not_done(format!("`path` is no path: {reason}")))
+        self.at.path()
     }
 
     /// The input that the content is from.
@@ -83,11 +77,11 @@ impl Wanted {
     }
 
     /// The digest of what the file is meant to hold.
-    pub(super) fn digest(&self) -> Result<Digest, Failure> {
+    pub(super) fn digest(&self, cancellation: &Cancellation) -> Result<Digest, Failure> {
         match &self.content {
             Content::Text(text) => Ok(Digest::of(text.as_bytes())),
             Content::CopyOf(source) => {
-                let copied = copy(&mut open(source)?, &mut io::sink());
+                let copied = copy(&mut open(source)?, &mut io::sink(), cancellation);
                 let (_, digest) = copied.map_err(|error| unread(source, &error))?;
                 Ok(digest)
             }
@@ -97,8 +91,8 @@ impl Wanted {
     /// Writes the file, without its name.
     pub(super) fn stage<'a>(&self, place: &'a Place, token: &str) -> Result<Staged<'a>, Failure> {
         match &self.content {
-            Content::Text(text) => Staged::write(place, token, &mut text.as_bytes(), self.mode),
-            Content::CopyOf(source) => Staged::write(place, token, &mut open(source)?, self.mode),
+            Content::Text(text) => Staged::write(place, token, &mut text.as_bytes(), self.at.mode),
+            Content::CopyOf(source) => Staged::write(place, token, &mut open(source)?, self.at.mode),
         }
     }
 }

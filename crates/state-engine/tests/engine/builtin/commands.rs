@@ -1,7 +1,8 @@
 //! Commands: what they are given, what they say, and what becomes of those that fail.
 
-use super::{Bench, goal, ops, refusals, shell};
+use super::{Bench, goal, ops, refusals, shell, update};
 use state_engine::StepOp;
+use state_engine::settle::Decision;
 
 #[tokio::test]
 async fn commands_make_look_at_change_and_delete() {
@@ -252,4 +253,118 @@ async fn commands_of_the_wrong_form_are_named() {
         said.contains("`create` must be a string, because `shell` is `true`"),
         "{said}"
     );
+}
+
+#[tokio::test]
+async fn an_id_that_cannot_be_used_leaves_the_object_unfinished_and_is_not_quoted() {
+    let long = "x".repeat(1025);
+    for (id, wrong) in [
+        ("", "is empty"),
+        (r"canary\u0000", "has control characters"),
+        (r"canary\u001b[31m", "has control characters"),
+        (&*long, "has more than 1024 bytes"),
+    ] {
+        let bench = Bench::new().await;
+        bench.put("said", format!(r#"{{"id":"{id}","size":1}}"#));
+        let commands = [
+            ("create", "cat said"),
+            ("delete", r#"echo "$STATE_ID" >> deleted"#),
+        ];
+        let goals = [shell(&commands)];
+        let said = refusals(&bench.up(&goals).await);
+        assert!(
+            said.contains(&format!(
+                "`create` went well, but the `id` that it printed {wrong}"
+            )),
+            "{said}"
+        );
+        assert!(!said.contains("canary") && !said.contains("xx"), "{said}");
+        let entry = bench.entry("job").await.unwrap();
+        let outputs = entry.outputs.as_ref().unwrap().json().as_str().to_owned();
+        assert_eq!(outputs, r#"{"unfinished":"create"}"#);
+        let own_id = entry.id.clone().unwrap();
+        assert_eq!(own_id.len(), 36, "{own_id}");
+        bench.put("said", format!(r#"{{"id":"{}"}}"#, "y".repeat(1024)));
+        bench.done(&goals).await;
+        assert_eq!(bench.text("deleted"), format!("{own_id}\n"));
+        assert_eq!(bench.entry("job").await.unwrap().id.as_ref().unwrap().len(), 1024);
+        assert!(
+            bench.destroy().await.succeeded(),
+            "the longest id that may be can be given"
+        );
+    }
+}
+
+#[tokio::test]
+async fn an_update_or_read_whose_id_cannot_be_used_keeps_the_one_on_record() {
+    let bench = Bench::new().await;
+    let with = |size: &str| {
+        shell(&[
+            ("create", r#"echo '{"id":"i-1"}'"#),
+            ("read", "cat said"),
+            ("update", "cat said"),
+            ("stdin", size),
+        ])
+    };
+    bench.done(&[with("1")]).await;
+    bench.put("said", r#"{"id":"a\nb"}"#);
+    assert!(refusals(&bench.refresh().await).contains("`read` went well, but the `id`"));
+    assert_eq!(bench.output("job", "unfinished").await, None);
+    assert!(refusals(&bench.up(&[with("2")]).await).contains("`update` went well, but the `id`"));
+    assert_eq!(bench.entry("job").await.unwrap().id.as_deref(), Some("i-1"));
+    assert_eq!(bench.output("job", "unfinished").await.unwrap(), r#""update""#);
+}
+
+#[tokio::test]
+async fn an_environment_that_the_system_refuses_was_not_done() {
+    let bench = Bench::new().await;
+    // More than Linux takes in a variable.
+    let much = "x".repeat(200_000);
+    let inputs = format!(r#"{{"create":["true"],"environment":{{"MUCH":"{much}"}}}}"#);
+    let said = refusals(&bench.up(&[goal("job", "command", &inputs)]).await);
+    assert!(
+        said.contains("`create` can't be started") && said.contains("give it on `stdin`"),
+        "{said}"
+    );
+    assert!(bench.entry("job").await.is_none());
+}
+
+#[tokio::test]
+async fn a_command_that_prints_the_same_id_each_time_is_made_anew_once_it_is_deleted_first() {
+    for read in [None, Some("test -e there || exit 66; echo '{\"id\":\"same\"}'")] {
+        let bench = Bench::new().await;
+        let with = |trigger: &str| {
+            let mut inputs = vec![
+                (
+                    "create",
+                    r#"touch there; echo "create" >> log; echo '{"id":"same"}'"#,
+                ),
+                ("delete", r#"rm there; echo "delete $STATE_ID" >> log"#),
+                ("triggers", trigger),
+            ];
+            inputs.extend(read.map(|read| ("read", read)));
+            shell(&inputs)
+        };
+        bench.done(&[with("1")]).await;
+        let report = bench.up(&[with("2")]).await;
+        let reasons = report.failures[0].reasons.join("; ");
+        assert!(reasons.contains("gave it the id of job, same"), "{reasons}");
+        assert_eq!(report.pending.len(), 1, "{report:?}");
+        let mut first = with("2");
+        first.options.delete_before_replace = Some(true);
+        let first = [first];
+        if read.is_none() {
+            let report = bench.up(&first).await;
+            assert_eq!(report.pending.len(), 1, "nobody can tell: {report:?}");
+        }
+        let mut run = bench.usual();
+        if read.is_none() {
+            run.decisions.otherwise = Decision::NotDone;
+        }
+        let report = bench.run(update(&first), run).await;
+        assert!(report.succeeded() && report.pending.is_empty(), "{report:?}");
+        assert_eq!(bench.entry("job").await.unwrap().id.as_deref(), Some("same"));
+        assert_eq!(bench.text("log"), "create\ncreate\ndelete same\ncreate\n");
+        assert!(!bench.done(&first).await.has_changes());
+    }
 }

@@ -5,6 +5,7 @@ use state_core::Properties;
 use state_engine::{Goal, StepOp};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::time::Duration;
 
 fn file(path: &str, content: &str) -> Goal {
     goal(
@@ -328,4 +329,30 @@ async fn files_stand_in_folders_that_the_program_makes() {
     assert_eq!(names(&bench.path("site")), ["a.txt"]);
     let report = bench.destroy().await;
     assert!(report.succeeded() && bench.names().is_empty(), "{report:?}");
+}
+
+#[tokio::test]
+async fn a_copy_that_takes_too_long_stops_and_leaves_nothing_behind() {
+    let bench = Bench::new().await;
+    // Without content on the disk, and long enough to be caught at it.
+    let source = fs::File::create(bench.path("from")).unwrap();
+    source.set_len(8 << 30).unwrap();
+    let goals = [goal("page", "file", r#"{"path":"to","source":"from"}"#)];
+    let mut run = bench.usual();
+    run.options.timeout = Some(Duration::from_millis(100));
+    let report = bench.run(update(&goals), run).await;
+    let reasons = report.failures[0].reasons.join("; ");
+    assert!(reasons.contains("didn't end `create`"), "{reasons}");
+    assert_eq!(report.pending.len(), 1, "{report:?}");
+    // It stops between two pieces.
+    let mut waited = Duration::ZERO;
+    while bench.names() != ["from"] {
+        assert!(waited < Duration::from_secs(2), "{:?}", bench.names());
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        waited += Duration::from_millis(10);
+    }
+    source.set_len(1).unwrap();
+    let report = bench.done(&goals).await;
+    assert!(report.pending.is_empty(), "{report:?}");
+    assert_eq!(bench.names(), ["from", "to"]);
 }

@@ -1,0 +1,175 @@
+//! Providers are prepared once for each configuration, each for itself, and only under our lock.
+
+use super::{About, CallError, Caller};
+use crate::event::Event;
+use crate::interrupt::Interrupt;
+use crate::log::Logger;
+use crate::provider::{
+    ConfigureRequest, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,
+    ReadRequest, UpdateRequest,
+};
+use crate::registry::Registry;
+use async_trait::async_trait;
+use state_core::sensitive::SecretStrings;
+use state_core::testkit::clock::{ManualClock, SeededEntropy};
+use state_core::{EntryKey, Json, MemoryBackend, Properties};
+use state_manager::{Actor, Environment, Session, Stacks};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+use tokio::sync::Notify;
+
+/// Is prepared as long as it takes, and does nothing else.
+#[derive(Debug, Default)]
+struct Prepared {
+    times: AtomicUsize,
+    /// Preparing it ends then; none: at once.
+    until: Option<Arc<Notify>>,
+    fails: bool,
+}
+
+#[async_trait]
+impl Provider for Prepared {
+    async fn configure(&self, _request: ConfigureRequest) -> Result<(), Failure> {
+        self.times.fetch_add(1, Ordering::SeqCst);
+        tokio::task::yield_now().await;
+        if let Some(until) = &self.until {
+            until.notified().await;
+        }
+        match self.fails {
+            true => Err(Failure::unknown("no credentials")),
+            false => Ok(()),
+        }
+    }
+
+    async fn diff(&self, _request: DiffRequest) -> Result<Diff, Failure> {
+        Ok(Diff::none())
+    }
+
+    async fn create(&self, _request: CreateRequest) -> Result<Object, Failure> {
+        Err(Failure::not_done("never"))
+    }
+
+    async fn read(&self, _request: ReadRequest) -> Result<Found, Failure> {
+        Ok(Found::Gone)
+    }
+
+    async fn update(&self, _request: UpdateRequest) -> Result<Object, Failure> {
+        Err(Failure::not_done("never"))
+    }
+
+    async fn delete(&self, _request: DeleteRequest) -> Result<(), Failure> {
+        Ok(())
+    }
+}
+
+fn caller(registry: Registry, lock: Option<Session>) -> Caller {
+    let clock = Arc::new(ManualClock::default());
+    Caller {
+        registry,
+        interrupt: Interrupt::new(),
+        clock: clock.clone(),
+        logger: Logger::new(clock, Arc::new(|_: &Event| {}), None),
+        timeout: None,
+        preview: false,
+        stack: "shop/production".parse().unwrap(),
+        crypter: None,
+        lock,
+        configured: tokio::sync::Mutex::default(),
+    }
+}
+
+/// Calls the provider of a kind: it has to be prepared first.
+async fn check(caller: &Caller, kind: &str) -> Result<(), CallError> {
+    let key = EntryKey::live("a".parse().unwrap());
+    let about = About {
+        key: &key,
+        kind,
+        timeout: None,
+        secrets: &SecretStrings::default(),
+    };
+    let checked = caller
+        .check(about, Properties::empty(), BTreeSet::new(), None)
+        .await;
+    checked.map(|_| ())
+}
+
+#[tokio::test]
+async fn a_provider_that_is_slow_to_prepare_holds_up_nobody_else() {
+    let ready = Arc::new(Notify::new());
+    let slow = Prepared {
+        until: Some(Arc::clone(&ready)),
+        ..Prepared::default()
+    };
+    let mut registry = Registry::new();
+    registry.register("slow", Arc::new(slow));
+    registry.register("fast", Arc::new(Prepared::default()));
+    let caller = caller(registry, None);
+    let fast = async {
+        tokio::task::yield_now().await;
+        check(&caller, "fast").await.unwrap();
+        ready.notify_one();
+    };
+    let both = async { tokio::join!(check(&caller, "slow"), fast) };
+    let (slow, ()) = tokio::time::timeout(Duration::from_secs(30), both).await.unwrap();
+    slow.unwrap();
+}
+
+#[tokio::test]
+async fn a_provider_is_prepared_once_for_each_configuration_however_that_ends() {
+    for fails in [false, true] {
+        let provider = Arc::new(Prepared {
+            fails,
+            ..Prepared::default()
+        });
+        let mut registry = Registry::new();
+        registry.register("a", provider.clone());
+        registry.register("b", provider.clone());
+        let other = Properties::new(Json::parse(r#"{"region":"x"}"#).unwrap()).unwrap();
+        registry.register_with("c", provider.clone(), other);
+        let caller = caller(registry, None);
+        let ended = tokio::join!(
+            check(&caller, "a"),
+            check(&caller, "b"),
+            check(&caller, "c"),
+            check(&caller, "a")
+        );
+        assert_eq!(provider.times.load(Ordering::SeqCst), 2);
+        for ended in [ended.0, ended.1, ended.2, ended.3] {
+            match ended {
+                Ok(()) => assert!(!fails),
+                Err(CallError::Failed(Failure::NotDone(reasons))) => {
+                    assert!(fails && reasons == ["no credentials"]);
+                }
+                Err(other) => panic!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_provider_is_prepared_once_the_lock_is_lost() {
+    let environment = Environment {
+        clock: Arc::new(ManualClock::default()),
+        entropy: Arc::new(SeededEntropy::new(1)),
+        actor: Actor::default(),
+        writer_version: "0".into(),
+    };
+    let stacks = Stacks::new(Arc::new(MemoryBackend::default()), environment);
+    let name = "shop/production".parse().unwrap();
+    let stack = stacks
+        .new_stack_with(&name, state_core::head::Policy::Plaintext)
+        .await
+        .unwrap();
+    let session = stack.lock("test").await.unwrap();
+    let provider = Arc::new(Prepared::default());
+    let mut registry = Registry::new();
+    registry.register("a", provider.clone());
+    let status = stack.lock_status().await.unwrap();
+    stack.force_unlock(status.epoch).await.ok();
+    let caller = caller(registry, Some(session));
+    let ended = check(&caller, "a").await;
+    assert!(matches!(ended, Err(CallError::Lost(_))), "{ended:?}");
+    assert_eq!(provider.times.load(Ordering::SeqCst), 0);
+}
