@@ -19,6 +19,7 @@ mod import;
 mod inspect;
 mod json;
 mod killed;
+mod kinds;
 mod locks;
 mod login;
 mod logs;
