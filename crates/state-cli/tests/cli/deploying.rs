@@ -13,7 +13,7 @@ fn example() -> String {
 }
 
 /// A program with two files, the second made of the first.
-const PAGES: &str = r#"
+pub(crate) const PAGES: &str = r#"
 resources:
   folder:
     kind: directory

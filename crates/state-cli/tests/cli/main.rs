@@ -13,6 +13,7 @@ mod deploying;
 mod described;
 mod doctor;
 mod exits;
+mod first_up;
 mod foreign;
 mod gc;
 mod import;

@@ -190,7 +190,7 @@ fn signal(child: &std::process::Child, name: &str) {
 }
 
 /// Starts `up` and waits until its first command runs.
-fn started(sandbox: &Sandbox, script: &str) -> std::process::Child {
+pub(crate) fn started(sandbox: &Sandbox, script: &str) -> std::process::Child {
     let program = command(
         "slow",
         script,
