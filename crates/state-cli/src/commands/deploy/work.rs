@@ -89,9 +89,16 @@ impl<'a> Work<'a> {
 
     async fn foreseen(&self, name: &StackName) -> Result<Outcome, CliError> {
         let stack = store::find(self.context, &self.stacks, name).await?;
-        let (operation, run) = self.prepared(name, &stack.tip().await?.state).await?;
+        let state = stack.tip().await?.state;
+        self.flags.decisions(&state)?;
+        let (operation, run) = self.prepared(name, &state).await?;
         let report = self.engine.preview(name, operation, run).await?;
-        Ok(Outcome::of(self.context, name, report, true))
+        let mut seen = Outcome::of(self.context, name, report, true);
+        if self.flags.answers_something() {
+            let warning = "a preview settles nothing: it shows what is pending as it is recorded";
+            seen.warnings.push(warning.to_owned());
+        }
+        Ok(seen)
     }
 
     /// Does it under the lock of the stack, once it was shown and somebody said yes.
@@ -154,6 +161,7 @@ impl<'a> Work<'a> {
 
     /// Settles what a run before left, once somebody said yes or can be asked about the rest.
     async fn settle(&self, session: &Session, heard: &Arc<Settlements>) -> Result<Settling, CliError> {
+        let decisions = self.flags.decisions(&session.state())?;
         if session.state().pending().next().is_none() || !self.may_go_on() {
             return Ok(Settling::default());
         }
@@ -161,7 +169,7 @@ impl<'a> Work<'a> {
         run.options.timeout = Some(self.flags.pace.timeout);
         run.interrupt = self.interrupt.clone();
         run.observer = heard.clone();
-        run.decisions = self.flags.decisions(&session.state())?;
+        run.decisions = decisions;
         Ok(self.engine.settle(session, &run).await?)
     }
 
