@@ -378,7 +378,10 @@ fn a_preview_of_destroy_says_by_its_exit_code_whether_anything_is_there() {
     let preview = ["destroy", "--preview", "--detailed-exitcode"];
     let before = files(sandbox.path());
     let seen = sandbox.run(&preview).exits(3);
-    assert!(seen.stdout.ends_with("3 to delete, 1 output changed\n"), "{seen:?}");
+    assert!(
+        seen.stdout.ends_with("3 to delete, 1 output changed\n"),
+        "{seen:?}"
+    );
     assert_eq!(files(sandbox.path()), before, "nothing is done");
     sandbox.run(&["destroy", "--yes"]).exits(0);
     let nothing = sandbox.run(&preview).exits(0);

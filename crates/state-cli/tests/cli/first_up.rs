@@ -59,7 +59,8 @@ fn a_first_up_that_is_refused_leaves_nothing_behind() {
 }
 
 /// Runs a command on a terminal of its own, on which somebody types.
-fn typed(command: Command, answers: &str) -> Option<(i32, String)> {
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+fn typed(command: &Command, answers: &str) -> Option<(i32, String)> {
     let words: Vec<String> = std::iter::once(command.get_program())
         .chain(command.get_args())
         .map(|word| word.to_str().unwrap().to_owned())
@@ -97,13 +98,13 @@ fn a_first_up_is_asked_about_once_and_a_no_leaves_nothing_behind() {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", PAGES);
     let before = paths(sandbox.path());
-    let Some((code, screen)) = typed(sandbox.sealing(&["up"]), "no\n") else {
+    let Some((code, screen)) = typed(&sandbox.sealing(&["up"]), "no\n") else {
         return;
     };
     assert_eq!(code, 4, "{screen}");
     assert!(screen.contains("not confirmed; nothing was changed"), "{screen}");
     assert_eq!(paths(sandbox.path()), before);
-    let (code, screen) = typed(sandbox.sealing(&["up"]), "yes\n").unwrap();
+    let (code, screen) = typed(&sandbox.sealing(&["up"]), "yes\n").unwrap();
     assert_eq!(code, 0, "{screen}");
     assert_eq!(screen.matches("[y/N]").count(), 1, "{screen}");
     assert!(

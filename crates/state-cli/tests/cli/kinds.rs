@@ -17,8 +17,8 @@ fn kinds_are_listed_and_one_is_told_whole_without_a_store() {
     let password = sandbox.run(&["kinds", "random:password", "--json"]).exits(0);
     let password = &password.data("kinds")[0];
     let named = |side: &str, name: &str| {
-        let all = password[side].as_array().unwrap().iter();
-        all.filter(|one| one["name"] == name).cloned().next().unwrap()
+        let mut all = password[side].as_array().unwrap().iter();
+        all.find(|one| one["name"] == name).unwrap()
     };
     let length = named("inputs", "length");
     assert_eq!(
