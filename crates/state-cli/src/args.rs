@@ -123,6 +123,7 @@ pub(crate) enum Command {
     Preview(commands::deploy::Preview),
     Refresh(commands::deploy::Refresh),
     Destroy(commands::deploy::Destroy),
+    Kinds(commands::kinds::Args),
     Import(commands::import::Args),
     Export(commands::export::Args),
     #[command(visible_alias = "ls")]

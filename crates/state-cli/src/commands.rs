@@ -17,6 +17,7 @@ pub(crate) mod history;
 pub(crate) mod identity;
 pub(crate) mod import;
 pub(crate) mod init;
+pub(crate) mod kinds;
 pub(crate) mod list;
 pub(crate) mod lock;
 pub(crate) mod login;
@@ -51,6 +52,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::Preview(args) => deploy::preview(context, args).await,
         Command::Refresh(args) => deploy::refresh(context, args).await,
         Command::Destroy(args) => deploy::destroy(context, args).await,
+        Command::Kinds(args) => kinds::run(context, args),
         Command::List(args) => list::run(context, args).await,
         Command::Show(args) => show::run(context, args).await,
         Command::Outputs(args) => outputs::run(context, args).await,

@@ -161,7 +161,19 @@ pub(crate) fn stream_line(kind: &'static str, data: &impl Serialize) -> Result<b
         warnings: &[],
     };
     let line = json_line(&envelope)?;
-    match std::io::stdout().lock().write_all(&line) {
+    streamed(&line)
+}
+
+/// Prints a part of what a command has to say at once, for what is too long to be held. Returns whether anybody still
+/// reads.
+pub(crate) fn stream_page(context: &Context, fill: impl FnOnce(&mut Page)) -> Result<bool, CliError> {
+    let mut page = Page::new(context.terminal.color_stdout);
+    fill(&mut page);
+    streamed(page.finish().as_bytes())
+}
+
+fn streamed(bytes: &[u8]) -> Result<bool, CliError> {
+    match std::io::stdout().lock().write_all(bytes) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         result => result
             .map(|()| true)

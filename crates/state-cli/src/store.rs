@@ -298,11 +298,13 @@ pub(crate) async fn held<T>(
 
 /// Gives the writer lock back; a warning if that didn't go well.
 pub(crate) async fn closed(session: Session) -> Option<String> {
-    let error = CliError::from(session.close().await.err()?);
-    let message = error.message;
-    Some(format!(
-        "what was done is stored, but the lock wasn't given back cleanly: {message}"
-    ))
+    let error = session.close().await.err()?;
+    let is_fenced = error.kind() == ErrorKind::Fenced;
+    let message = CliError::from(error).message;
+    Some(match is_fenced {
+        true => format!("another took the lock before it was given back: {message}"),
+        false => format!("what was done is stored, but the lock wasn't given back cleanly: {message}"),
+    })
 }
 
 /// With `--verbose`: what is used.

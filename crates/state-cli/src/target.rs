@@ -62,8 +62,12 @@ impl Target {
         })
     }
 
-    /// Takes back the stack that was made for what then failed. The error that led here is what counts.
-    pub(crate) async fn give_up(&self, error: CliError) -> CliError {
+    /// Takes back the stack that was made for what then failed. The error that led here is what counts; an identity that
+    /// was made is told with it, for it stays.
+    pub(crate) async fn give_up(&self, mut error: CliError) -> CliError {
+        for warning in &self.warnings {
+            error.message.push_str(&format!("; {warning}"));
+        }
         if self.created_stack && self.stacks.remove(self.stack.name(), false).await.is_err() {
             // An empty stack more does no harm.
         }

@@ -13,6 +13,7 @@ use crate::store;
 use clap::CommandFactory;
 use serde::Serialize;
 use state_core::StackName;
+use state_engine::builtin;
 
 /// What the scripts do beyond what is known when they are made: they ask for names.
 const BASH_WORDS: &str = include_str!("completions/words.bash");
@@ -41,6 +42,7 @@ enum Words {
     Revisions,
     Outputs,
     Operations,
+    Kinds,
     Nothing,
 }
 
@@ -52,6 +54,7 @@ impl Words {
             Self::Revisions => "revisions",
             Self::Outputs => "outputs",
             Self::Operations => "operations",
+            Self::Kinds => "kinds",
             Self::Nothing => "nothing",
         }
     }
@@ -142,6 +145,7 @@ async fn find(context: &Context, kind: Words) -> Result<Vec<String>, CliError> {
                 .map(|operation| operation.id.to_string())
                 .collect()
         }
+        Words::Kinds => builtin::kinds().iter().map(|kind| kind.kind.to_owned()).collect(),
         Words::Nothing => Vec::new(),
     })
 }

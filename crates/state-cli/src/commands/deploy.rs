@@ -130,18 +130,18 @@ pub(crate) async fn up(context: &Context, args: &Up) -> Result<Report, CliError>
         ..Flags::new("up", &args.scope, &args.pace)
     };
     let place = Place::find(context).await?;
-    if !place.exists() {
-        // Whatever is wrong with the program is told before anything is made for it.
-        document.source(None).await?;
-    }
+    let mut work = Work::new(context, &flags, Goal::Update(&document), place.stacks());
     if args.preview {
-        let work = Work::new(context, &flags, Goal::Update(&document), place.stacks());
         let done = work.look(&place.name).await?;
         return reported(context, "up", &done, args.detailed_exitcode);
     }
+    if !place.exists()
+        && let Some(done) = work.ask(&place.name).await?
+    {
+        return reported(context, "up", &done, args.detailed_exitcode);
+    }
     let target = Target::prepare(context, &args.sealing).await?;
-    let stacks = store::with_spool(target.stacks.clone());
-    let work = Work::new(context, &flags, Goal::Update(&document), stacks);
+    work.go_to(store::with_spool(target.stacks.clone()), !target.created_stack);
     let done = match work.hold(target.stack.name()).await {
         Ok(done) => done.made_at(&target),
         Err(error) => return Err(target.give_up(error).await),

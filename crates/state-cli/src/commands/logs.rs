@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::output::{Report, stream_line};
+use crate::output::{Report, stream_line, stream_page};
 use crate::render::page::{Page, Style};
 use crate::render::time::Since;
 use crate::revision::History;
@@ -61,30 +61,31 @@ impl<'a> From<&'a StoredLine> for Line<'a> {
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let stack = store::open_stack(context).await?;
     let (query, pattern) = query(context, args, &stack).await?;
-    let fits = |line: &StoredLine| {
+    let fits = |line: &&StoredLine| {
         let address = line.line.address.as_ref();
         pattern.is_none_or(|pattern| address.is_some_and(|address| glob::matches(pattern, address.as_str())))
     };
     let mut logs = stack.log_walk(&query).await?;
-    let mut shown = Vec::new();
-    'updates: while let Some(lines) = logs.next().await? {
-        for line in lines.into_iter().filter(fits) {
-            if !context.global.json {
-                shown.push(line);
-            } else if !stream_line("logs", &Line::from(&line))? {
-                break 'updates;
-            }
+    while let Some(lines) = logs.next().await? {
+        if !told(context, lines.iter().filter(fits))? {
+            break;
         }
     }
-    if context.global.json {
-        return Ok(Report::raw(Vec::new(), Vec::new()));
+    Ok(Report::raw(Vec::new(), Vec::new()))
+}
+
+/// Prints the lines of one update. Returns whether anybody still reads.
+fn told<'a>(context: &Context, lines: impl Iterator<Item = &'a StoredLine>) -> Result<bool, CliError> {
+    let lines = lines.map(Line::from);
+    if !context.global.json {
+        return stream_page(context, |page| lines.for_each(|line| print(page, &line)));
     }
-    let lines: Vec<Line<'_>> = shown.iter().map(Line::from).collect();
-    Report::new(context, "logs", &lines, Vec::new(), |page| {
-        for line in &lines {
-            print(page, line);
+    for line in lines {
+        if !stream_line("logs", &line)? {
+            return Ok(false);
         }
-    })
+    }
+    Ok(true)
 }
 
 /// What to ask the library for, and the pattern that is left to match here.

@@ -16,6 +16,7 @@ const DATA: &str = include_str!("../../schemas/data.json");
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The kind, as `kind` in the document says it; `error` for errors.
+    #[arg(value_name = "DOCUMENT")]
     kind: Option<String>,
 }
 

@@ -14,6 +14,10 @@ use zeroize::{Zeroize, Zeroizing};
 /// More than that isn't read from stdin.
 const MAX_BYTES: u64 = 16 << 20;
 
+/// What to do where there is no store: a store alone has no key.
+const NO_STORE: &str = "values are sealed with a stack's key: make a store and a stack first, with `statectl init` and \
+                        `statectl stack new NAME`, or name another store with `--backend URL`";
+
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Seal what stdin says; print the sealed value.
@@ -72,7 +76,10 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
 
 /// The stack's crypter. A stack that has no key yet gets its first, as with its first writer.
 async fn crypter(context: &Context) -> Result<Arc<dyn Crypter>, CliError> {
-    let stacks = store::open(context).await?;
+    let stacks = store::open(context).await.map_err(|error| match error.code {
+        ExitCode::NotFound => error.with_hint(NO_STORE),
+        _ => error,
+    })?;
     let stack = store::chosen(context, &stacks).await?;
     if stack.policy().await? != state_core::head::Policy::Plaintext && stack.recipients().await?.is_empty() {
         store::lock(context, &stack, "secret").await?.close().await?;

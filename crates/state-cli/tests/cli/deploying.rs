@@ -13,7 +13,7 @@ fn example() -> String {
 }
 
 /// A program with two files, the second made of the first.
-const PAGES: &str = r#"
+pub(crate) const PAGES: &str = r#"
 resources:
   folder:
     kind: directory
@@ -340,4 +340,50 @@ fn history_and_logs_tell_why_and_from_what() {
         .stdout;
     assert!(logs.contains("create of first is recorded"), "{logs}");
     assert!(!logs.contains("second"), "{logs}");
+}
+
+/// A program of three commands that mark when they begin and end.
+fn marking(create: &str) -> String {
+    let one = |name| {
+        format!(
+            "  {name}: {{ kind: command, inputs: {{ create: [sh, -c, '{create}'], delete: [\"true\"] }} }}\n"
+        )
+    };
+    format!("resources:\n{}{}{}", one("a"), one("b"), one("c"))
+}
+
+#[test]
+fn no_more_commands_are_under_way_at_once_than_parallel_says() {
+    let marks = |sandbox: &Sandbox| std::fs::read_to_string(sandbox.path().join("marks")).unwrap();
+    let sandbox = Sandbox::new();
+    sandbox.write(
+        "state.yaml",
+        marking("echo start >>marks; sleep 0.2; echo end >>marks"),
+    );
+    up(&sandbox, &["--parallel", "1"]).exits(0);
+    assert_eq!(marks(&sandbox), "start\nend\n".repeat(3));
+    // Each waits for the others: they end only if all three are under way at once.
+    let together = "echo start >>marks; n=0; until [ $(grep -c start marks) = 3 ]; do sleep 0.05; n=$((n+1)); [ $n -lt 400 ] || exit 1; done; echo end >>marks";
+    let sandbox = Sandbox::new();
+    sandbox.write("state.yaml", marking(together));
+    up(&sandbox, &["--parallel", "3"]).exits(0);
+    assert_eq!(marks(&sandbox), ["start\n".repeat(3), "end\n".repeat(3)].concat());
+}
+
+#[test]
+fn a_preview_of_destroy_says_by_its_exit_code_whether_anything_is_there() {
+    let sandbox = Sandbox::new();
+    sandbox.write("state.yaml", PAGES);
+    up(&sandbox, &[]).exits(0);
+    let preview = ["destroy", "--preview", "--detailed-exitcode"];
+    let before = files(sandbox.path());
+    let seen = sandbox.run(&preview).exits(3);
+    assert!(
+        seen.stdout.ends_with("3 to delete, 1 output changed\n"),
+        "{seen:?}"
+    );
+    assert_eq!(files(sandbox.path()), before, "nothing is done");
+    sandbox.run(&["destroy", "--yes"]).exits(0);
+    let nothing = sandbox.run(&preview).exits(0);
+    assert_eq!(nothing.stdout, "nothing to do\n");
 }

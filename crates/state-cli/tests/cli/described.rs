@@ -107,6 +107,8 @@ fn entry_key() -> state_core::EntryKey {
 fn reading(tour: &mut Tour) {
     for arguments in [
         &["backends"][..],
+        &["kinds"],
+        &["kinds", "random:password"],
         &["stack", "ls"],
         &["list"],
         &["show", DATABASE],

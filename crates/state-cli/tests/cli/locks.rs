@@ -1,5 +1,6 @@
 //! Client locks on the real binary: a freeze by an operator.
 
+use crate::programs::started;
 use crate::sandbox::{Ran, Sandbox, fixture, run};
 
 fn acquire(sandbox: &Sandbox, more: &[&str]) -> String {
@@ -93,4 +94,30 @@ fn a_client_lock_ends_by_itself() {
     acquire(&sandbox, &["--expires", "1h"]);
     sandbox.import("shop.tfstate").exits(11);
     sandbox.run(&["lock", "acquire", "--expires", "soon"]).exits(2);
+}
+
+#[test]
+fn an_up_whose_lock_is_broken_ends_as_fenced_and_what_it_began_stays_pending() {
+    let sandbox = Sandbox::new();
+    let up = started(&sandbox, "touch running; sleep 2; echo made");
+    sandbox.run(&["lock", "break", "--yes"]).exits(0);
+    let output = up.wait_with_output().unwrap();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(17), "{told}");
+    let pending = sandbox.run(&["pending", "list", "--json"]).exits(0);
+    let pending = pending.data("pending-list");
+    assert_eq!(
+        (&pending[0]["op"], &pending[0]["address"]),
+        (&"create".into(), &"slow".into())
+    );
+    assert!(!sandbox.path().join("later").exists(), "nothing more was begun");
+    assert!(
+        told.contains("another took the lock") && told.contains("`statectl lock status`"),
+        "{told}"
+    );
+    // The hint's way to record what came too late.
+    let file = told.split(" is kept in ").nth(1).unwrap();
+    let file = format!("{}.json", file.split(".json").next().unwrap());
+    sandbox.run(&["pending", "resolve", "--from", &file]).exits(0);
+    sandbox.run(&["show", "slow"]).exits(0);
 }

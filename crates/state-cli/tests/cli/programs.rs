@@ -190,7 +190,7 @@ fn signal(child: &std::process::Child, name: &str) {
 }
 
 /// Starts `up` and waits until its first command runs.
-fn started(sandbox: &Sandbox, script: &str) -> std::process::Child {
+pub(crate) fn started(sandbox: &Sandbox, script: &str) -> std::process::Child {
     let program = command(
         "slow",
         script,
@@ -250,9 +250,19 @@ fn the_second_interrupt_leaves_what_is_in_flight_as_pending() {
     sandbox.run(&nobody).exits(10);
     let cleared = sandbox.run(&["refresh", "--clear-pending", "--yes"]).exits(0);
     let told = cleared.stdout.contains("settled the pending create of slow");
-    assert!(told, "{cleared:?}");
+    let said = cleared.stdout.ends_with("nothing else was to be done\n");
+    assert!(told && said, "{cleared:?}");
     let pending = sandbox.run(&["pending", "list"]).exits(0);
     assert_eq!(pending.stdout, "nothing is pending\n");
+    for answer in [&["--import-pending", "slow=1"][..], &["--clear-pending"]] {
+        for more in ["--yes", "--preview"] {
+            let ran = sandbox.run(&[&["refresh", more][..], answer].concat()).exits(10);
+            assert!(
+                ran.stderr.contains("pending"),
+                "an answer to nothing is told: {ran:?}"
+            );
+        }
+    }
 }
 
 #[test]

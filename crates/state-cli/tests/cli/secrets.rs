@@ -1,6 +1,6 @@
 //! Sensitive values show only with `--show-secrets`, and in what `export` is for.
 
-use crate::sandbox::{Sandbox, fixture};
+use crate::sandbox::{Sandbox, fixture, run};
 
 const SECRET: &str = "correct horse battery staple";
 
@@ -70,4 +70,20 @@ fn a_malformed_file_is_told_by_place_and_never_quoted() {
         !sandbox.path().join(".state").exists(),
         "nothing is made for a file that isn't understood"
     );
+}
+
+#[test]
+fn who_seals_a_value_before_there_is_a_stack_is_told_how_to_make_one() {
+    let sandbox = Sandbox::new();
+    let told = sandbox.run(&["secret", "encrypt", "token"]).exits(10).stderr;
+    let hint = told.lines().find(|line| line.starts_with("hint: ")).unwrap();
+    assert!(
+        hint.contains("`statectl init` and `statectl stack new NAME`"),
+        "{told}"
+    );
+    sandbox.run(&["init"]).exits(0);
+    let told = sandbox.run(&["secret", "encrypt", "token"]).exits(10).stderr;
+    assert!(told.contains("`statectl stack new NAME`"), "{told}");
+    run(&mut sandbox.sealing(&["stack", "new", "default"])).exits(0);
+    run(&mut sandbox.sealing(&["secret", "encrypt", "token"])).exits(0);
 }

@@ -118,6 +118,7 @@ fn meaning(arg: &Arg) -> Option<Words> {
         "REV" | "OLD" | "NEW" => Some(Words::Revisions),
         "OUTPUT" => Some(Words::Outputs),
         "OPERATION" => Some(Words::Operations),
+        "KIND" => Some(Words::Kinds),
         _ => None,
     }
 }
@@ -182,6 +183,8 @@ mod tests {
             ("graph --around", "addresses"),
             ("outputs", "outputs"),
             ("pending resolve", "operations"),
+            ("kinds", "kinds"),
+            ("schema", "nothing"),
             ("show --", "addresses"),
             ("--json show", "addresses"),
             ("no-such --flag", "nothing"),

@@ -169,9 +169,92 @@ fn said(page: &mut Page, line: &LogLine) {
 #[cfg(test)]
 mod tests {
     use super::Board;
+    use state_core::backend::MemoryBackend;
+    use state_core::head::Policy;
     use state_core::testkit::clock::ManualClock;
-    use std::sync::Arc;
+    use state_core::{LogLevel, LogLine, StackName, Timestamp};
+    use state_engine::program::Program;
+    use state_engine::{Engine, Event, Operation, Run, builtin};
+    use state_manager::{Actor, Environment, Stacks};
+    use std::collections::BTreeMap;
+    use std::sync::{Arc, Mutex};
     use std::time::Duration;
+
+    /// One is made, one fails, and one needs that.
+    const PROGRAM: &str = r#"
+resources:
+  a: { kind: "random:id" }
+  bad: { kind: command, options: { depends_on: [a] }, inputs: { create: [sh, -c, "exit 75"] } }
+  late: { kind: "random:id", options: { depends_on: [bad] } }
+"#;
+
+    /// What a run of the engine tells.
+    async fn events() -> Vec<Event> {
+        let environment = Environment::system(Actor::default());
+        let stacks = Stacks::new(Arc::new(MemoryBackend::new()), environment.clone());
+        let name = StackName::new(StackName::DEFAULT_PROJECT, "x").unwrap();
+        stacks.new_stack_with(&name, Policy::Plaintext).await.unwrap();
+        let program = Program::parse("p", PROGRAM.as_bytes()).unwrap();
+        let configured = program.configure(BTreeMap::new(), None).await.unwrap();
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let listener = Arc::clone(&heard);
+        let mut run = Run::new(builtin::registry(&environment, "/".as_ref()));
+        run.observer = Arc::new(move |event: &Event| listener.lock().unwrap().push(event.clone()));
+        run.options.continue_on_error = true;
+        let operation = Operation::Update(Box::new(configured.into_source().unwrap()));
+        let engine = Engine::new(stacks, environment);
+        engine.run(&name, operation, run).await.unwrap();
+        heard.lock().unwrap().clone()
+    }
+
+    #[tokio::test]
+    async fn what_is_done_fails_or_is_skipped_is_told_once_and_counted() {
+        let clock = Arc::new(ManualClock::default());
+        let mut board = Board::new(clock.clone(), false);
+        board.begin(3);
+        let (mut told, mut most) = (String::new(), 0);
+        for event in events()
+            .await
+            .iter()
+            .filter(|event| !matches!(event, Event::Said(_)))
+        {
+            told.push_str(&board.hear(event));
+            most = most.max(board.flying.len());
+            if matches!(event, Event::Begun(_)) {
+                clock.advance(Duration::from_secs(2));
+            }
+        }
+        let lines: Vec<&str> = told.lines().collect();
+        assert_eq!(lines[0], "+  a (random:id)  2 s");
+        assert!(lines[1].starts_with("failed: create of bad: "), "{told}");
+        assert_eq!(lines[2], "skipped: late: it needs bad, which failed");
+        assert_eq!(lines.len(), 3, "{told}");
+        assert_eq!((most, board.flying.len()), (1, 0), "what ended isn't in flight");
+        assert_eq!(board.block(80), ["1 of 3 done, 1 failed, 4 s"]);
+    }
+
+    #[test]
+    fn providers_are_heard_and_of_the_engine_warnings_only() {
+        let mut board = Board::new(Arc::new(ManualClock::default()), false);
+        let mut hear = |source: &str, level, message: &str| {
+            let line = LogLine {
+                source: source.to_owned(),
+                ..LogLine::new(Timestamp::new("2026-01-01T00:00:00Z"), level, message)
+            };
+            board.hear(&Event::Said(line.about("page".parse().unwrap())))
+        };
+        assert_eq!(
+            hear("command", LogLevel::Info, "one\ntwo"),
+            "   page: one\n     two\n"
+        );
+        assert_eq!(hear("command", LogLevel::Debug, "detail"), "");
+        assert_eq!(hear("engine", LogLevel::Info, "create of page"), "");
+        assert_eq!(hear("engine", LogLevel::Warning, "slow"), "   page: slow\n");
+        assert_eq!(
+            hear("command", LogLevel::Info, "\x1b[2J"),
+            "   page: \\u{1b}[2J\n"
+        );
+    }
 
     #[test]
     fn the_block_says_what_is_in_flight_for_how_long_and_no_line_is_wider_than_the_terminal() {

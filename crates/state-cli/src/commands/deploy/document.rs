@@ -116,7 +116,10 @@ impl Document {
 
     fn program(&self) -> Result<Program, CliError> {
         let program = Program::parse(&self.name, &self.bytes)?;
-        program.check(&self.registry)?;
+        // A kind of which nobody is in charge.
+        program
+            .check(&self.registry)
+            .map_err(|error| CliError::from(error).with_hint("`statectl kinds` lists what there is"))?;
         Ok(program)
     }
 

@@ -89,10 +89,17 @@ impl Answers {
     /// Which decision each pending operation gets.
     ///
     /// # Errors
-    /// [`ExitCode::NotFound`] for an address at which nothing is pending.
+    /// [`ExitCode::NotFound`] for an answer that is about nothing that is pending.
     fn decisions(&self, state: &State) -> Result<Decisions, CliError> {
         let mut decisions = Decisions::default();
         if self.clear_pending {
+            if state.pending().next().is_none() {
+                return Err(CliError::new(
+                    ExitCode::NotFound,
+                    "--clear-pending",
+                    "nothing is pending",
+                ));
+            }
             decisions.otherwise = Decision::NotDone;
         }
         for text in &self.import_pending {
@@ -135,10 +142,16 @@ impl<'a> Flags<'a> {
     /// What is decided of operations that are pending; else their providers are asked.
     ///
     /// # Errors
-    /// [`ExitCode::NotFound`] for an address at which nothing is pending.
+    /// [`ExitCode::NotFound`] for an answer that is about nothing that is pending.
     pub(super) fn decisions(&self, state: &State) -> Result<Decisions, CliError> {
         let decisions = self.answers.map(|answers| answers.decisions(state));
         Ok(decisions.transpose()?.unwrap_or_default())
+    }
+
+    /// Whether somebody says what became of operations that are pending.
+    pub(super) fn answers_something(&self) -> bool {
+        self.answers
+            .is_some_and(|answers| answers.clear_pending || !answers.import_pending.is_empty())
     }
 
     /// The options of the run. `known` are the addresses that there are, in the stack or in the program.

@@ -117,6 +117,35 @@ pub(super) fn untouched(settled: &[Settled]) -> &'static str {
     }
 }
 
+/// Whether a run ended before its time.
+pub(super) fn is_stopped(done: &Result<Outcome, CliError>) -> bool {
+    match done {
+        Ok(done) => done.stopped.is_some(),
+        Err(error) => error.code == ExitCode::Indeterminate,
+    }
+}
+
+/// Says that it ended because another took the lock.
+pub(super) fn fence(done: &mut Result<Outcome, CliError>) {
+    let (code, hint, told) = match done {
+        Ok(done) => (
+            done.stopped.get_or_insert(ExitCode::Fenced),
+            &mut done.hint,
+            done.error.as_deref(),
+        ),
+        Err(error) => (&mut error.code, &mut error.hint, Some(&*error.message)),
+    };
+    *code = ExitCode::Fenced;
+    let record = match told.is_some_and(|told| told.contains(KEPT)) {
+        true => "; a result that is kept in a file is recorded by `statectl pending resolve --from FILE`",
+        false => "",
+    };
+    *hint = Some(format!(
+        "another took the lock: find out who with `statectl lock status` and `statectl history`, and see what this run left \
+         with `statectl pending list`, before you repeat anything{record}"
+    ));
+}
+
 impl Outcome {
     /// What a run has to say.
     pub(super) fn of(context: &Context, stack: &StackName, mut report: Report, preview: bool) -> Self {
@@ -169,6 +198,12 @@ impl Outcome {
         }
     }
 
+    /// Whether who said yes to this said yes to the other.
+    pub(super) fn says_as(&self, other: &Self) -> bool {
+        let said = |told: &Self| serde_json::to_string(&(&told.steps, &told.renamed, &told.outputs)).ok();
+        said(self).is_some_and(|told| said(other) == Some(told))
+    }
+
     /// The same with what was made for it.
     pub(super) fn made_at(mut self, target: &Target) -> Self {
         self.created_store = target.created_store;
@@ -208,6 +243,9 @@ impl FailureView {
     }
 }
 
+/// How an error tells that a result is in a file.
+const KEPT: &str = "is kept in ";
+
 /// What ended a run: in words, what to do, and the exit code.
 fn ended(report: &mut Report) -> (Option<String>, Option<String>, Option<ExitCode>) {
     let Some(stopped) = report.stopped_by.take() else {
@@ -217,7 +255,7 @@ fn ended(report: &mut Report) -> (Option<String>, Option<String>, Option<ExitCod
         message, hint, code, ..
     } = stopped.into();
     // A result that the store didn't take says where it is kept.
-    let hint = match message.contains("is kept in ") {
+    let hint = match message.contains(KEPT) {
         true => Some(
             "once the store answers, record it: `statectl pending resolve --from FILE`, with the file that it names"
                 .to_owned(),

@@ -258,9 +258,12 @@ pub(super) fn summary(told: &Outcome) -> String {
         (false, false) => ", and not all went well",
         (false, true) => "",
     };
-    match parts.is_empty() {
-        true if told.went_well() => "nothing to do".to_owned(),
-        true => format!("nothing done{ended}"),
-        false => format!("{}{ended}", parts.join(", ")),
+    // What was settled is told before.
+    match (parts.is_empty(), told.settled.is_empty()) {
+        (true, true) if told.went_well() => "nothing to do".to_owned(),
+        (true, false) if told.went_well() => "nothing else was to be done".to_owned(),
+        (true, true) => format!("nothing done{ended}"),
+        (true, false) => format!("nothing else done{ended}"),
+        (false, _) => format!("{}{ended}", parts.join(", ")),
     }
 }

@@ -4,7 +4,7 @@ use super::Goal;
 use super::document;
 use super::flags::Flags;
 use super::live::Live;
-use super::outcome::{Outcome, Settled, untouched};
+use super::outcome::{self, Outcome, Settled, untouched};
 use super::tree;
 use crate::context::Context;
 use crate::error::CliError;
@@ -34,6 +34,10 @@ pub(super) struct Work<'a> {
     stacks: Stacks,
     engine: Engine,
     interrupt: Interrupt,
+    /// What somebody said yes to before there was a stack.
+    agreed: Option<Outcome>,
+    /// Hears signals from the first question to the lock.
+    listener: Option<Listener>,
 }
 
 impl<'a> Work<'a> {
@@ -45,25 +49,66 @@ impl<'a> Work<'a> {
             engine: Engine::new(stacks.clone(), context.environment.clone()),
             stacks,
             interrupt: Interrupt::new(),
+            agreed: None,
+            listener: None,
         }
+    }
+
+    /// Shows what would be done in a stack that isn't there yet, and asks, so that nothing is made for a no. Returns what
+    /// it saw if that can't be done.
+    pub(super) async fn ask(&mut self, name: &StackName) -> Result<Option<Outcome>, CliError> {
+        self.listener = Some(Listener::start(&self.interrupt, |_| {})?);
+        let mut seen = self.foreseen(name).await?;
+        let (object, untouched) = (object(name), untouched(&[]));
+        if self.interrupt.is_stopping() {
+            return Err(interrupted(&object, untouched));
+        }
+        if !seen.went_well() {
+            seen.stand(None, Vec::new());
+            return Ok(Some(seen));
+        }
+        if seen.changed {
+            self.confirm(&object, &seen, untouched).await?;
+            self.agreed = Some(seen);
+        }
+        Ok(None)
+    }
+
+    /// Goes on where the stack is now. If it was `found`, what somebody said yes to doesn't count there.
+    pub(super) fn go_to(&mut self, stacks: Stacks, found: bool) {
+        self.engine = Engine::new(stacks.clone(), self.context.environment.clone());
+        self.stacks = stacks;
+        self.agreed.take_if(|_| found);
     }
 
     /// Says what would be done to what is recorded now. Nothing is written and no lock is taken.
     pub(super) async fn look(&self, name: &StackName) -> Result<Outcome, CliError> {
-        let stack = store::find(self.context, &self.stacks, name).await?;
         let _listener = Listener::start(&self.interrupt, |_| {})?;
-        let (operation, run) = self.prepared(name, &stack.tip().await?.state).await?;
+        self.foreseen(name).await
+    }
+
+    async fn foreseen(&self, name: &StackName) -> Result<Outcome, CliError> {
+        let stack = store::find(self.context, &self.stacks, name).await?;
+        let state = stack.tip().await?.state;
+        self.flags.decisions(&state)?;
+        let (operation, run) = self.prepared(name, &state).await?;
         let report = self.engine.preview(name, operation, run).await?;
-        Ok(Outcome::of(self.context, name, report, true))
+        let mut seen = Outcome::of(self.context, name, report, true);
+        if self.flags.answers_something() {
+            let warning = "a preview settles nothing: it shows what is pending as it is recorded";
+            seen.warnings.push(warning.to_owned());
+        }
+        Ok(seen)
     }
 
     /// Does it under the lock of the stack, once it was shown and somebody said yes.
-    pub(super) async fn hold(&self, name: &StackName) -> Result<Outcome, CliError> {
+    pub(super) async fn hold(mut self, name: &StackName) -> Result<Outcome, CliError> {
         let stack = store::find(self.context, &self.stacks, name).await?;
         let live = Arc::new(Live::start(self.context));
         let teller = Arc::clone(&live);
         // Before the lock is taken: from then on a signal mustn't end us without giving it back.
-        let _listener = Listener::start(&self.interrupt, move |said| teller.say(said))?;
+        // The one before goes after this one came: so no signal is lost.
+        self.listener = Some(Listener::start(&self.interrupt, move |said| teller.say(said))?);
         let session = self.lock(&stack).await?;
         let work = async |session: &Session| self.perform(session, &live).await;
         let (mut done, warnings) = store::held(session, work).await?;
@@ -97,10 +142,14 @@ impl<'a> Work<'a> {
         let settling = self.settle(session, &heard).await;
         let settled = heard.take();
         let told = told(&settled);
-        let done = match settling {
+        let mut done = match settling {
             Ok(settling) => self.look_and_do(session, live, settling, settled).await,
             Err(error) => Err(error),
         };
+        // A write that came too late may be told as one whose outcome nobody knows: only the lock says why.
+        if outcome::is_stopped(&done) && is_fenced(session).await {
+            outcome::fence(&mut done);
+        }
         done.map_err(|error| match told {
             Some(told) => CliError {
                 message: format!("{}; {told}", error.message),
@@ -112,6 +161,7 @@ impl<'a> Work<'a> {
 
     /// Settles what a run before left, once somebody said yes or can be asked about the rest.
     async fn settle(&self, session: &Session, heard: &Arc<Settlements>) -> Result<Settling, CliError> {
+        let decisions = self.flags.decisions(&session.state())?;
         if session.state().pending().next().is_none() || !self.may_go_on() {
             return Ok(Settling::default());
         }
@@ -119,7 +169,7 @@ impl<'a> Work<'a> {
         run.options.timeout = Some(self.flags.pace.timeout);
         run.interrupt = self.interrupt.clone();
         run.observer = heard.clone();
-        run.decisions = self.flags.decisions(&session.state())?;
+        run.decisions = decisions;
         Ok(self.engine.settle(session, &run).await?)
     }
 
@@ -143,10 +193,9 @@ impl<'a> Work<'a> {
             seen.stand(session.state().current().cloned(), settled);
             return Ok(seen);
         }
-        if seen.changed {
-            self.show(&seen);
-            let question = self.question(&object, &seen);
-            confirm_unless(self.context, &self.interrupt, &object, &question, untouched).await?;
+        let is_agreed = self.agreed.as_ref().is_some_and(|agreed| agreed.says_as(&seen));
+        if seen.changed && !is_agreed {
+            self.confirm(&object, &seen, untouched).await?;
         }
         live.begin(seen.steps.len());
         let (operation, mut run) = self.prepared(name, &session.state()).await?;
@@ -210,6 +259,12 @@ impl<'a> Work<'a> {
         self.context.global.yes || self.context.terminal.can_ask()
     }
 
+    async fn confirm(&self, object: &str, seen: &Outcome, untouched: &str) -> Result<(), CliError> {
+        self.show(seen);
+        let question = self.question(object, seen);
+        confirm_unless(self.context, &self.interrupt, object, &question, untouched).await
+    }
+
     /// Shows what will be done at once; nothing with `--json`, where it comes with the result.
     fn show(&self, seen: &Outcome) {
         if !self.context.global.json {
@@ -227,6 +282,12 @@ impl<'a> Work<'a> {
             Goal::Destroy => format!("Destroy this in {object} ({steps})?"),
         }
     }
+}
+
+/// Whether another took the lock meanwhile.
+async fn is_fenced(session: &Session) -> bool {
+    let checked = session.check().await;
+    checked.is_err_and(|error| error.kind() == ErrorKind::Fenced)
 }
 
 fn object(name: &StackName) -> String {

@@ -1,0 +1,138 @@
+//! `kinds`: what a program can make, and what each kind takes and gives. It needs no store.
+
+use crate::context::Context;
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use crate::output::Report;
+use crate::render::page::Page;
+use crate::render::table::Table;
+use serde::Serialize;
+use state_core::{Json, nearest};
+use state_engine::builtin::{self, InputProperty, KindDescription, OutputProperty};
+
+/// List the kinds of resources that a program can have; with a kind, what it takes and gives.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Say all of this kind.
+    #[arg(value_name = "KIND")]
+    kind: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Kind {
+    kind: &'static str,
+    description: &'static str,
+    inputs: Vec<Input>,
+    outputs: Vec<Output>,
+}
+
+#[derive(Serialize)]
+struct Input {
+    name: &'static str,
+    takes: String,
+    required: bool,
+    default: Option<Json>,
+    description: &'static str,
+}
+
+#[derive(Serialize)]
+struct Output {
+    name: &'static str,
+    sensitive: bool,
+    description: &'static str,
+}
+
+/// Lists all of them, or says all of one. In JSON both are a list of whole descriptions.
+pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+    let all = builtin::kinds();
+    let Some(wanted) = &args.kind else {
+        let kinds: Vec<Kind> = all.iter().map(Kind::of).collect();
+        return Report::new(context, "kinds", &kinds, Vec::new(), |page| {
+            let mut table = Table::new(["KIND", "WHAT"]);
+            for kind in &kinds {
+                table.row([kind.kind.to_owned(), kind.description.to_owned()]);
+            }
+            table.print(page);
+        });
+    };
+    let found = all.iter().find(|kind| kind.kind == wanted);
+    let kind = Kind::of(found.ok_or_else(|| unknown(wanted, all))?);
+    Report::new(context, "kinds", &[&kind], Vec::new(), |page| kind.print(page))
+}
+
+fn unknown(wanted: &str, all: &[KindDescription]) -> CliError {
+    let hint = match nearest(wanted, all.iter().map(|kind| kind.kind)) {
+        Some(meant) => format!("did you mean `{meant}`? `statectl kinds` lists all kinds"),
+        None => "`statectl kinds` lists all kinds".to_owned(),
+    };
+    let object = format!("kind {wanted}");
+    CliError::new(ExitCode::NotFound, object, "nothing that a program has is of it").with_hint(hint)
+}
+
+impl Kind {
+    fn of(kind: &KindDescription) -> Self {
+        Self {
+            kind: kind.kind,
+            description: kind.description,
+            inputs: kind.inputs.iter().map(Input::of).collect(),
+            outputs: kind.outputs.iter().map(Output::of).collect(),
+        }
+    }
+
+    fn print(&self, page: &mut Page) {
+        page.heading(self.kind);
+        page.block(self.description);
+        if !self.inputs.is_empty() {
+            page.space("\n");
+            let mut table = Table::new(["INPUT", "TAKES", "UNLESS GIVEN", "WHAT"]);
+            for input in &self.inputs {
+                table.row([
+                    input.name.to_owned(),
+                    input.takes.clone(),
+                    input.unless_given(),
+                    input.description.to_owned(),
+                ]);
+            }
+            table.print(page);
+        }
+        if !self.outputs.is_empty() {
+            page.space("\n");
+            let mut table = Table::new(["OUTPUT", "SHOWN", "WHAT"]);
+            for output in &self.outputs {
+                let shown = if output.sensitive { "secret" } else { "" };
+                table.row([output.name, shown, output.description].map(str::to_owned));
+            }
+            table.print(page);
+        }
+    }
+}
+
+impl Input {
+    fn of(input: &InputProperty) -> Self {
+        Self {
+            name: input.name,
+            takes: input.takes.to_string(),
+            required: input.required,
+            default: input.default.map(Json::from_canonical),
+            description: input.description,
+        }
+    }
+
+    fn unless_given(&self) -> String {
+        match &self.default {
+            _ if self.required => "must be given".to_owned(),
+            Some(default) => default.as_str().to_owned(),
+            None => String::new(),
+        }
+    }
+}
+
+impl Output {
+    const fn of(output: &OutputProperty) -> Self {
+        Self {
+            name: output.name,
+            sensitive: output.sensitive,
+            description: output.description,
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! The first `up` of all: it makes store, identity and stack, and none of them before somebody said yes.
+
+use crate::deploying::PAGES;
+use crate::sandbox::{Sandbox, run};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// All paths below a folder.
+fn paths(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for child in std::fs::read_dir(folder).unwrap() {
+        let path = child.unwrap().path();
+        if path.is_dir() {
+            found.extend(paths(&path));
+        }
+        found.push(path);
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_first_up_that_is_refused_leaves_nothing_behind() {
+    let sandbox = Sandbox::new();
+    sandbox.write("state.yaml", PAGES);
+    let before = paths(sandbox.path());
+    let home = |mut command: Command| run(command.env("HOME", sandbox.path()));
+    let tries: [&[&str]; 4] = [
+        &["up"],
+        &["up", "--json"],
+        &["up", "--stack", "net/prod"],
+        &["up", "--policy", "all"],
+    ];
+    for arguments in tries {
+        home(sandbox.sealing(arguments)).exits(4);
+        assert_eq!(paths(sandbox.path()), before, "{arguments:?}");
+    }
+    // What can't be done isn't asked about, and nothing is made for it.
+    sandbox.write("state.yaml", PAGES.replace("content: one", "contnt: one"));
+    let wrong = home(sandbox.sealing(&["up", "--yes"])).exits(1);
+    assert!(wrong.stdout.contains("nothing was changed"), "{wrong:?}");
+    assert_eq!(paths(sandbox.path()), before);
+    sandbox.write("state.yaml", PAGES);
+    sandbox.run(&["init"]).exits(0);
+    let before = paths(sandbox.path());
+    home(sandbox.sealing(&["up"])).exits(4);
+    assert_eq!(
+        paths(sandbox.path()),
+        before,
+        "a store that is there stays as it is"
+    );
+    let made = home(sandbox.sealing(&["up", "--yes"])).exits(0);
+    assert_eq!(
+        made.stderr.matches("3 to create").count(),
+        1,
+        "it is shown once: {made:?}"
+    );
+}
+
+/// Runs a command on a terminal of its own, on which somebody types.
+#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
+fn typed(command: &Command, answers: &str) -> Option<(i32, String)> {
+    let words: Vec<String> = std::iter::once(command.get_program())
+        .chain(command.get_args())
+        .map(|word| word.to_str().unwrap().to_owned())
+        .collect();
+    let mut script = Command::new("script");
+    script.args(["-qec", &words.join(" "), "/dev/null"]);
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => script.env(name, value),
+            None => script.env_remove(name),
+        };
+    }
+    let folder = command.get_current_dir().unwrap().to_owned();
+    let child = script
+        .current_dir(folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let Ok(mut child) = child else {
+        eprintln!("SKIP: no `script` here to answer on a terminal with");
+        return None;
+    };
+    let mut keyboard = child.stdin.take().unwrap();
+    keyboard.write_all(answers.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    drop(keyboard);
+    Some((
+        output.status.code().unwrap(),
+        String::from_utf8(output.stdout).unwrap(),
+    ))
+}
+
+#[test]
+fn a_first_up_is_asked_about_once_and_a_no_leaves_nothing_behind() {
+    let sandbox = Sandbox::new();
+    sandbox.write("state.yaml", PAGES);
+    let before = paths(sandbox.path());
+    let Some((code, screen)) = typed(&sandbox.sealing(&["up"]), "no\n") else {
+        return;
+    };
+    assert_eq!(code, 4, "{screen}");
+    assert!(screen.contains("not confirmed; nothing was changed"), "{screen}");
+    assert_eq!(paths(sandbox.path()), before);
+    let (code, screen) = typed(&sandbox.sealing(&["up"]), "yes\n").unwrap();
+    assert_eq!(code, 0, "{screen}");
+    assert_eq!(screen.matches("[y/N]").count(), 1, "{screen}");
+    assert!(
+        screen.contains("made your identity") && screen.contains("3 created"),
+        "{screen}"
+    );
+}
