@@ -8,7 +8,8 @@ use crate::render::page::Page;
 use crate::render::table::Table;
 use serde::Serialize;
 use state_core::{Json, nearest};
-use state_engine::builtin::{self, InputProperty, KindDescription, OutputProperty};
+use state_engine::builtin;
+use state_engine::kind::{InputProperty, KindDescription, OutputProperty};
 
 /// List the kinds of resources that a program can have; with a kind, what it takes and gives.
 #[derive(Debug, clap::Args)]
