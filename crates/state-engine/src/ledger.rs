@@ -115,8 +115,10 @@ pub enum Standing {
     Committed(Committed),
     /// It was registered, and isn't done.
     UnderWay,
-    /// It failed, or something that it needs did.
+    /// It failed.
     Failed,
+    /// It couldn't be tried, because something that it needs isn't there.
+    Skipped,
     /// It isn't a target, and isn't there.
     NotTargeted,
 }
@@ -198,6 +200,7 @@ impl Ledger {
                 None => "was not registered before it",
                 Some(Standing::UnderWay) => "is not committed yet",
                 Some(Standing::NotTargeted) => "is not a target, and is not there",
+                Some(Standing::Skipped) => "was skipped",
                 Some(Standing::Failed | Standing::Committed(_)) => "failed",
             };
             let needs = needs.clone();

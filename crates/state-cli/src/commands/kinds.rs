@@ -25,6 +25,9 @@ struct Kind {
     description: &'static str,
     inputs: Vec<Input>,
     outputs: Vec<Output>,
+    /// An object may have others as well.
+    #[serde(rename = "more-outputs")]
+    more_outputs: bool,
 }
 
 #[derive(Serialize)]
@@ -77,6 +80,7 @@ impl Kind {
             description: kind.description,
             inputs: kind.inputs.iter().map(Input::of).collect(),
             outputs: kind.outputs.iter().map(Output::of).collect(),
+            more_outputs: kind.more_outputs,
         }
     }
 
@@ -102,6 +106,9 @@ impl Kind {
             for output in &self.outputs {
                 let shown = if output.sensitive { "secret" } else { "" };
                 table.row([output.name, shown, output.description].map(str::to_owned));
+            }
+            if self.more_outputs {
+                table.row(["…", "", "whatever else an object has"].map(str::to_owned));
             }
             table.print(page);
         }

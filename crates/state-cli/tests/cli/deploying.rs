@@ -223,6 +223,10 @@ fn a_preview_shows_a_tree_with_signs_and_leaves_nothing_behind() {
         first.stdout.contains("content: (known after it is done)"),
         "{first:?}"
     );
+    assert!(
+        first.stdout.contains("~ path: (known after it is done)"),
+        "{first:?}"
+    );
     assert!(first.stdout.ends_with("3 to create\n"), "{first:?}");
     up(&sandbox, &[]).exits(0);
     sandbox.write("state.yaml", PAGES.replace("content: one", "content: longer"));

@@ -37,7 +37,7 @@ fn a_first_up_that_is_refused_leaves_nothing_behind() {
         assert_eq!(paths(sandbox.path()), before, "{arguments:?}");
     }
     // What can't be done isn't asked about, and nothing is made for it.
-    sandbox.write("state.yaml", PAGES.replace("content: one", "contnt: one"));
+    sandbox.write("state.yaml", PAGES.replace("content: one", "mode: '0600'"));
     let wrong = home(sandbox.sealing(&["up", "--yes"])).exits(1);
     assert!(wrong.stdout.contains("nothing was changed"), "{wrong:?}");
     assert_eq!(paths(sandbox.path()), before);

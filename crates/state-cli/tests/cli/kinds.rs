@@ -33,6 +33,7 @@ fn kinds_are_listed_and_one_is_told_whole_without_a_store() {
     let command = sandbox.run(&["kinds", "command"]).exits(0).stdout;
     let create = command.lines().find(|line| line.starts_with("create"));
     assert!(create.unwrap().contains("must be given"), "{command}");
+    assert!(command.contains("whatever else an object has"), "{command}");
     assert_eq!(std::fs::read_dir(sandbox.path()).unwrap().count(), 0);
 }
 

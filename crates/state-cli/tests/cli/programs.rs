@@ -77,8 +77,15 @@ fn a_property_that_a_kind_has_not_is_told_and_nothing_is_done() {
     let sandbox = Sandbox::new();
     let program = "resources:\n  a: { kind: file, inputs: { path: a, content: x } }\n  b: { kind: file, inputs: { path: b, contnt: x } }";
     let ran = up(&sandbox, program, &[]).exits(1);
+    let told =
+        "state.yaml:3:47: resources.b.inputs.contnt: `contnt` is no input of `file`; did you mean `content`?";
+    assert!(ran.stderr.contains(told), "{ran:?}");
+    assert!(ran.stderr.contains("`statectl kinds KIND`"), "{ran:?}");
+    assert!(!sandbox.path().join("a").exists());
+    // What only its provider knows is told by the look at what would be done.
+    let ran = up(&sandbox, &program.replace("contnt: x", "mode: '0600'"), &[]).exits(1);
     assert!(
-        ran.stdout.contains("contnt") && ran.stdout.contains("nothing was changed"),
+        ran.stdout.contains("`content` is missing") && ran.stdout.contains("nothing was changed"),
         "{ran:?}"
     );
     assert!(!sandbox.path().join("a").exists());

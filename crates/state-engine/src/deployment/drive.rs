@@ -47,7 +47,7 @@ impl Deployment {
                         ledger.set_refreshed(key);
                     }
                     Ok(Next::Blocked { address, reason }) => {
-                        ledger.set(address.clone(), Standing::Failed);
+                        ledger.set(address.clone(), Standing::Skipped);
                         self.skip(address, reason);
                     }
                     Ok(Next::Wait) if flight.tasks.is_empty() => {

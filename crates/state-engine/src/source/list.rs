@@ -160,6 +160,9 @@ impl Source for ListSource {
                     Some(format!("it needs {needs}, which is no target and isn't there"))
                 }
                 Some((needs, Some(Standing::Failed))) => Some(format!("it needs {needs}, which failed")),
+                Some((needs, Some(Standing::Skipped))) => {
+                    Some(format!("it needs {needs}, which is skipped too"))
+                }
                 Some((needs, _)) => {
                     self.waiting.entry(needs.clone()).or_default().push(place);
                     continue;

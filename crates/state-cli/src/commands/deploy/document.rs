@@ -73,6 +73,10 @@ impl fmt::Debug for Given {
     }
 }
 
+/// Where to look up what is wrong with a kind and its properties.
+const KINDS: &str =
+    "`statectl kinds` lists the kinds that there are, `statectl kinds KIND` says what one takes and gives";
+
 /// A program that was read, and what it is given.
 pub(super) struct Document {
     name: String,
@@ -116,10 +120,8 @@ impl Document {
 
     fn program(&self) -> Result<Program, CliError> {
         let program = Program::parse(&self.name, &self.bytes)?;
-        // A kind of which nobody is in charge.
-        program
-            .check(&self.registry)
-            .map_err(|error| CliError::from(error).with_hint("`statectl kinds` lists what there is"))?;
+        let checked = program.check(&self.registry);
+        checked.map_err(|error| CliError::from(error).with_hint(KINDS))?;
         Ok(program)
     }
 

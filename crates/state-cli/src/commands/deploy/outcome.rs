@@ -12,7 +12,7 @@ use state_core::diff::diff;
 use state_core::mutation::StackOutputs;
 use state_core::{FactoryInfo, PendingOperation, RevisionId, Snapshot, StackName, Timestamp, UpdateResult};
 use state_engine::{Report, StepFailure};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a run did, or would do.
 #[derive(Debug, Serialize)]
@@ -35,6 +35,8 @@ pub(super) struct Outcome {
     pub(super) counts: BTreeMap<&'static str, usize>,
     pub(super) renamed: Vec<Renamed>,
     pub(super) outputs: Vec<ChangeView>,
+    /// Outputs whose values nobody knows yet.
+    pub(super) unknown_outputs: BTreeSet<String>,
     pub(super) failures: Vec<FailureView>,
     pub(super) skipped: Vec<Skipped>,
     /// What was pending before, and is settled.
@@ -170,6 +172,7 @@ impl Outcome {
                 .outputs
                 .map(|both| outputs(both, show_secrets))
                 .unwrap_or_default(),
+            unknown_outputs: report.unknown_outputs,
             failures: report.failures.iter().map(FailureView::of).collect(),
             skipped: report.skipped.iter().map(skipped).collect(),
             settled: Vec::new(),

@@ -158,12 +158,19 @@ pub(super) fn style(step: &StepView) -> Style {
 }
 
 fn outputs(page: &mut Page, told: &Outcome) {
-    if told.outputs.is_empty() {
+    // What a run that failed left unknown stays as it was: its failures say more.
+    let unknown = told.unknown_outputs.iter().filter(|_| told.preview);
+    if told.outputs.is_empty() && unknown.clone().next().is_none() {
         return;
     }
     page.line("outputs");
     for change in &told.outputs {
         change.print(page);
+    }
+    for name in unknown {
+        page.space("    ");
+        page.styled(Style::Warn, "~");
+        page.line(format_args!(" {name}: {LATER}"));
     }
 }
 
