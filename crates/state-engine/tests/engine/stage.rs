@@ -6,7 +6,7 @@ use state_core::head::Policy;
 use state_core::mutation::EditChange;
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
 use state_core::testkit::fault::{FaultPlan, FaultyBackend, Operation as Call};
-use state_core::{EntryKey, MemoryBackend, SharedEntry, StackName, State, UpdateKind};
+use state_core::{EntryKey, MemoryBackend, SharedEntry, Snapshot, StackName, State, UpdateKind};
 use state_encrypt::{AgeKeys, Identities, generate_identity};
 use state_engine::{Engine, Operation, Report, Run};
 use state_manager::{Actor, Environment, Session, Stack, Stacks, UpdateRequest};
@@ -33,23 +33,28 @@ pub(crate) fn environment(seed: u64) -> Environment {
 
 impl Stage {
     pub(crate) async fn new(seed: u64) -> Self {
-        Self::with(seed, None).await
+        Self::with(seed, Policy::Plaintext, None).await
     }
 
     /// A stack that seals what is secret.
     pub(crate) async fn sealed(seed: u64) -> Self {
+        Self::with_keys(seed, Policy::Sensitive).await
+    }
+
+    /// A stack that seals every value.
+    pub(crate) async fn sealed_whole(seed: u64) -> Self {
+        Self::with_keys(seed, Policy::All).await
+    }
+
+    async fn with_keys(seed: u64, policy: Policy) -> Self {
         let identity = generate_identity();
         let identities = Identities::parse("identity", identity.file()).unwrap();
         let recipients = identity.recipient().parse().unwrap();
         let entropy = Arc::new(SeededEntropy::new(seed));
-        Self::with(seed, Some(AgeKeys::new(identities, recipients, entropy))).await
+        Self::with(seed, policy, Some(AgeKeys::new(identities, recipients, entropy))).await
     }
 
-    async fn with(seed: u64, keys: Option<AgeKeys>) -> Self {
-        let policy = match keys {
-            Some(_) => Policy::Sensitive,
-            None => Policy::Plaintext,
-        };
+    async fn with(seed: u64, policy: Policy, keys: Option<AgeKeys>) -> Self {
         let world = World::default();
         let memory = MemoryBackend::default();
         let faulty = FaultyBackend::new(Arc::new(memory.clone()));
@@ -129,6 +134,12 @@ impl Stage {
     pub(crate) fn entry(&self, name: &str) -> Option<SharedEntry> {
         let key = EntryKey::live(name.parse().unwrap());
         self.state().entry(&key).cloned()
+    }
+
+    /// What is recorded, open.
+    pub(crate) async fn open(&self) -> Snapshot {
+        let snapshot = self.stack.current().await.unwrap();
+        self.stack.reveal(snapshot).await.unwrap()
     }
 
     /// Keys as the list has them.
