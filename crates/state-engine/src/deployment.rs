@@ -23,9 +23,10 @@ use crate::provider::{Failure, Object};
 use crate::record::{Begun, Ended, Recorder};
 use crate::report::Report;
 use crate::step::Step;
+use identity::Identities;
 use state_core::{Clock, EntryKey, Error, ErrorKind, MutationId, Outcome, Properties, SharedEntry};
 use state_manager::Intent;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -46,10 +47,7 @@ pub(crate) struct Deployment {
 /// What changes while it goes on.
 pub(crate) struct Shared {
     pub(crate) report: Report,
-    /// What this run recorded so far, in the order of its own.
-    pub(crate) recorded: BTreeSet<EntryKey>,
-    /// Who has which id, by kind.
-    pub(crate) ids: BTreeMap<(String, String), EntryKey>,
+    pub(crate) identities: Identities,
 }
 
 /// Why a step isn't committed.
@@ -216,9 +214,6 @@ impl Deployment {
             Ended::Committed(committed) => committed,
         };
         if outcome != Outcome::Succeeded {
-            if committed.is_some() {
-                self.shared().recorded.insert(key.clone());
-            }
             return Err(self.failed(&step, Unsure { reasons, lost: None }, None));
         }
         let committed = committed.map(|committed| committed.without(unknown));

@@ -11,22 +11,24 @@ impl Deployment {
     /// Brings forward what an entry refers to, and what that refers to. What stays on record under the same key can't be
     /// needed by that: it would come to stand behind it. What `replaces` it leaves it where it is.
     pub(super) async fn carry(&self, entry: &Entry, replaces: bool) -> Result<(), StepError> {
-        if missing(&self.recorder.state(), &self.shared().recorded, entry).is_empty() {
+        let missing = || {
+            let state = self.recorder.state();
+            missing(&state, &|needed| state.is_recorded(&needed.key()), entry)
+        };
+        if missing().is_empty() {
             return Ok(());
         }
         // One at a time, so that nothing is brought twice.
         let _carrying = self.carrying.lock().await;
-        let missing = missing(&self.recorder.state(), &self.shared().recorded, entry);
+        let missing = missing();
         let own = entry.key();
         if !replaces && missing.iter().any(|needed| needed.key() == own) {
             return Err(StepError::early(&own, vec![circle(entry, &missing)]));
         }
         for needed in missing {
-            let key = needed.key();
             let failed = |error| StepError::recording(&own, None, None, error);
             let open = self.recorder.reveal(&needed).map_err(failed)?;
             self.recorder.same(Entry::clone(&open)).await.map_err(failed)?;
-            self.shared().recorded.insert(key);
         }
         Ok(())
     }
@@ -50,8 +52,12 @@ fn circle(entry: &Entry, missing: &[SharedEntry]) -> String {
 }
 
 /// What an entry refers to, however far, and that isn't recorded yet: in the order in which it stands.
-pub(crate) fn missing(state: &State, recorded: &BTreeSet<EntryKey>, entry: &Entry) -> Vec<SharedEntry> {
-    let needs = Needs { state, recorded };
+pub(crate) fn missing(
+    state: &State,
+    is_recorded: &dyn Fn(&Entry) -> bool,
+    entry: &Entry,
+) -> Vec<SharedEntry> {
+    let needs = Needs { state, is_recorded };
     let mut found: BTreeSet<EntryKey> = BTreeSet::new();
     let mut open = needs.of(entry, |address, id| needs.any(address, id));
     while let Some(next) = open.pop() {
@@ -70,7 +76,7 @@ pub(crate) fn missing(state: &State, recorded: &BTreeSet<EntryKey>, entry: &Entr
 /// What isn't recorded of what an entry needs.
 struct Needs<'a> {
     state: &'a State,
-    recorded: &'a BTreeSet<EntryKey>,
+    is_recorded: &'a dyn Fn(&Entry) -> bool,
 }
 
 impl Needs<'_> {
@@ -85,7 +91,7 @@ impl Needs<'_> {
                 Dependency::Entry(address) => needed.extend(generations(address, None)),
                 Dependency::Group(group) => {
                     let members = self.state.members(group);
-                    needed.extend(members.filter(|member| !self.is_recorded(member)).cloned());
+                    needed.extend(members.filter(|member| !(self.is_recorded)(member)).cloned());
                 }
             }
         }
@@ -93,10 +99,6 @@ impl Needs<'_> {
             needed.extend(generations(&provider.address, provider.id.as_deref()));
         }
         needed
-    }
-
-    fn is_recorded(&self, entry: &Entry) -> bool {
-        self.recorded.contains(&entry.key())
     }
 
     fn generations(&self, address: &Address, id: Option<&str>) -> Vec<SharedEntry> {
@@ -109,7 +111,7 @@ impl Needs<'_> {
     /// For an entry that this run brings to what is there now: one generation, if none is recorded.
     fn any(&self, address: &Address, id: Option<&str>) -> Vec<SharedEntry> {
         let all = self.generations(address, id);
-        match all.iter().any(|entry| self.is_recorded(entry)) {
+        match all.iter().any(|entry| (self.is_recorded)(entry)) {
             true => Vec::new(),
             false => all.into_iter().take(1).collect(),
         }
@@ -119,7 +121,7 @@ impl Needs<'_> {
     /// not come to stand before that one. Else nobody could tell any more that it needs it.
     fn all_before(&self, key: &EntryKey, address: &Address, id: Option<&str>) -> Vec<SharedEntry> {
         let all = self.generations(address, id).into_iter();
-        all.filter(|entry| !self.is_recorded(entry) && self.state.stands_before(&entry.key(), key))
+        all.filter(|entry| !(self.is_recorded)(entry) && self.state.stands_before(&entry.key(), key))
             .collect()
     }
 }

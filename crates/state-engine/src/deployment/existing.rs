@@ -1,5 +1,6 @@
 //! Objects that are there already: read as somebody else's, or imported.
 
+use super::replace::Meant;
 use super::resource::{Order, about, step};
 use super::{Deployment, StepError, Unsure, Work};
 use crate::call::Known;
@@ -46,12 +47,13 @@ impl Deployment {
         let goal = &order.goal;
         let key = EntryKey::live(goal.address.clone());
         let object = self.look(goal, &key, id).await?;
-        if let Some(tombstone) = now.as_ref().filter(|now| now.pending_replacement) {
-            self.delete_first(tombstone).await?;
-        }
         let mut entry = goal_entry(goal, None, order.provider.clone());
         if let Some(inputs) = &object.inputs {
             entry.inputs = Some(inputs.clone());
+        }
+        if let Some(tombstone) = now.as_ref().filter(|now| now.pending_replacement) {
+            let id = Some(object.id.as_str());
+            self.delete_first(tombstone, Meant { entry: &entry, id }).await?;
         }
         let op = match replaces {
             true => StepOp::ImportReplacement,

@@ -1,5 +1,6 @@
 //! What is noted and told of steps that ended.
 
+use super::identity::Identities;
 use super::{Deployment, Shared, StepError, Unsure};
 use crate::call::CallError;
 use crate::event::Event;
@@ -7,7 +8,6 @@ use crate::log::shown;
 use crate::report::{Report, StepFailure};
 use crate::step::Step;
 use state_core::{Address, Entry, EntryKey, LogLevel, MutationId};
-use std::collections::BTreeSet;
 
 impl Deployment {
     pub(super) fn failed(&self, step: &Step, why: Unsure, pending: Option<MutationId>) -> StepError {
@@ -25,17 +25,6 @@ impl Deployment {
     /// Notes a step whose result is durable.
     pub(crate) fn committed(&self, step: Step) {
         let mut shared = self.shared();
-        match &step.new {
-            Some(_) => {
-                shared.recorded.insert(step.key.clone());
-            }
-            None => {
-                let old = step.old.as_deref();
-                if let Some(id) = old.and_then(|old| old.id.clone()) {
-                    shared.ids.remove(&(step.kind.clone(), id));
-                }
-            }
-        }
         shared.report.steps.push(step.clone());
         drop(shared);
         if step.is_change() {
@@ -104,23 +93,9 @@ impl Deployment {
 impl Shared {
     /// Nothing happened yet.
     pub(crate) fn new<'a>(entries: impl Iterator<Item = &'a Entry>) -> Self {
-        let ids = entries.filter_map(|entry| {
-            let kind = entry.kind.clone()?;
-            Some(((kind, entry.id.clone()?), entry.key()))
-        });
         Self {
             report: Report::new(),
-            recorded: BTreeSet::new(),
-            ids: ids.collect(),
-        }
-    }
-}
-
-impl Shared {
-    /// Objects follow the new name of their entries.
-    pub(super) fn rename(&mut self, from: &Address, to: &Address) {
-        for holder in self.ids.values_mut().filter(|holder| holder.address == *from) {
-            holder.address.clone_from(to);
+            identities: Identities::of(entries),
         }
     }
 }

@@ -12,6 +12,14 @@ use state_core::{Address, Dependency, Entry, EntryKey, Properties, Rare, SharedE
 use state_manager::Intent;
 use std::collections::BTreeSet;
 
+/// What is to be made when an object is deleted.
+#[derive(Clone, Copy)]
+pub(super) struct Meant<'a> {
+    pub(super) entry: &'a Entry,
+    /// The id that it will have, if that is known.
+    pub(super) id: Option<&'a str>,
+}
+
 /// What goes before an object, and what goes with it.
 #[derive(Debug, Default)]
 struct Victims {
@@ -23,13 +31,33 @@ struct Victims {
 
 impl Deployment {
     /// Deletes an object and all that must go before it; what goes with it leaves its tombstones last. Of an object that
-    /// has only a tombstone itself, a run before may have ended in the middle of that: the rest is done.
-    pub(super) async fn delete_first(&self, root: &SharedEntry) -> Result<(), StepError> {
+    /// has only a tombstone itself, a run before may have ended in the middle of that: the rest is done. Whatever keeps the
+    /// new one from being made, as far as that is known, is told before anything goes.
+    pub(super) async fn delete_first(&self, root: &SharedEntry, meant: Meant<'_>) -> Result<(), StepError> {
         let Victims { before, with } = self.victims(root).await?;
         for victim in before.iter().chain(&with) {
             self.may_go(victim, root)?;
         }
         self.nothing_unsettled_needs(root, before.iter().chain(&with))?;
+        let going: BTreeSet<EntryKey> = before.iter().chain(&with).map(|victim| victim.key()).collect();
+        self.nothing_recorded_needs(root, &going)?;
+        self.carry(meant.entry, false).await?;
+        if let (Some(kind), Some(id)) = (&meant.entry.kind, meant.id) {
+            self.reserve(&root.key(), kind, id, &going)?;
+        }
+        let gone = self.go(root, before, with).await;
+        if gone.is_err() {
+            self.settle_claims(&root.key(), false);
+        }
+        gone
+    }
+
+    async fn go(
+        &self,
+        root: &SharedEntry,
+        before: Vec<SharedEntry>,
+        with: Vec<SharedEntry>,
+    ) -> Result<(), StepError> {
         for victim in before.into_iter().rev() {
             self.bury(victim).await?;
         }
@@ -122,6 +150,27 @@ impl Deployment {
             return refuse("has a pending operation");
         }
         Ok(())
+    }
+
+    /// What this run brought forward as it is stays before what is made now: so it can't refer to that.
+    fn nothing_recorded_needs(&self, root: &Entry, going: &BTreeSet<EntryKey>) -> Result<(), StepError> {
+        let state = self.recorder.state();
+        if !state.is_recorded(&root.key()) {
+            return Ok(());
+        }
+        let to_root = Dependency::Entry(root.address.clone());
+        let mut dependents = state.dependents(&to_root);
+        let stays = dependents.find(|entry| state.is_recorded(&entry.key()) && !going.contains(&entry.key()));
+        match stays {
+            None => Ok(()),
+            Some(by) => {
+                let reason = format!(
+                    "it can't be replaced: {} refers to it as it was, and this run may not touch that; make that a target too",
+                    by.key()
+                );
+                Err(StepError::early(&root.key(), vec![reason]))
+            }
+        }
     }
 
     /// What somebody meant to make may be there, and need what is to go.

@@ -1,5 +1,6 @@
 //! One resource of a program: from what is wanted to what is on record.
 
+use super::replace::Meant;
 use super::{Deployment, StepError, Work};
 use crate::call::{About, Known};
 use crate::goal::Goal;
@@ -189,7 +190,7 @@ impl Deployment {
         let step = step(op, Some(old), &entry)?;
         self.tell(&crate::event::Event::Planned(step.clone()));
         self.carry(&entry, false).await?;
-        let is_recorded = self.shared().recorded.contains(&key);
+        let is_recorded = self.recorder.state().is_recorded(&key);
         let recorded = if !is_recorded {
             self.recorder.same(entry).await
         } else if entry.says_the_same_as(old) {
@@ -229,14 +230,18 @@ impl Deployment {
         id: Option<String>,
     ) -> Result<Committed, StepError> {
         let goal = &order.goal;
+        let entry = goal_entry(goal, None, order.provider.clone());
         if let Some(tombstone) = &old {
-            self.delete_first(tombstone).await?;
+            let meant = Meant {
+                entry: &entry,
+                id: id.as_deref(),
+            };
+            self.delete_first(tombstone, meant).await?;
         }
         let op = match &old {
             Some(_) => StepOp::CreateReplacement,
             None => StepOp::Create,
         };
-        let entry = goal_entry(goal, None, order.provider.clone());
         let mut step = step(op, old.as_ref(), &entry)?;
         step.unknown = goal.unknown.iter().cloned().collect();
         let committed = self.newly_made(step, Intent::create(entry), goal, id).await?;
@@ -261,11 +266,15 @@ impl Deployment {
         step.unknown = goal.unknown.iter().cloned().collect();
         let intent = match first {
             First::Create => {
-                self.refuse_same_id(&old, id.as_deref())?;
+                self.refuse_same_id(&old, &goal.kind, id.as_deref())?;
                 Intent::create(entry).replacing()
             }
             First::Delete => {
-                self.delete_first(&old).await?;
+                let meant = Meant {
+                    entry: &entry,
+                    id: id.as_deref(),
+                };
+                self.delete_first(&old, meant).await?;
                 Intent::create(entry)
             }
         };
@@ -285,19 +294,11 @@ impl Deployment {
         goal: &Goal,
         id: Option<String>,
     ) -> Result<Committed, StepError> {
-        let key = step.key.clone();
         if let Some(id) = &id {
-            self.reserve(&key, &goal.kind, id)?;
+            self.reserve(&step.key, &goal.kind, id, &BTreeSet::new())?;
         }
-        let made = self
-            .made(step, intent, Work::Make(goal.inputs.clone()), goal)
-            .await;
-        if let (Err(error), Some(id)) = (&made, &id)
-            && error.pending.is_none()
-        {
-            self.release(&key, &goal.kind, id);
-        }
-        made
+        self.made(step, intent, Work::Make(goal.inputs.clone()), goal)
+            .await
     }
 
     pub(super) async fn made(
@@ -308,8 +309,16 @@ impl Deployment {
         goal: &Goal,
     ) -> Result<Committed, StepError> {
         let key = step.key.clone();
-        let committed = self.perform(step, intent, work, goal.options.timeout).await?;
-        committed.ok_or_else(|| StepError::early(&key, vec!["it came back empty".to_owned()]))
+        let committed = self.perform(step, intent, work, goal.options.timeout).await;
+        // What is pending may be there, with the id that it claimed.
+        if committed
+            .as_ref()
+            .err()
+            .is_none_or(|error| error.pending.is_none())
+        {
+            self.settle_claims(&key, committed.is_ok());
+        }
+        committed?.ok_or_else(|| StepError::early(&key, vec!["it came back empty".to_owned()]))
     }
 }
 

@@ -5,8 +5,7 @@ use crate::deployment::missing;
 use crate::error::Result;
 use crate::plan::without_references_to;
 use state_core::{Address, Dependency, Entry, SharedEntry, State, UpdateResult};
-use state_manager::Session;
-use std::collections::BTreeSet;
+use state_manager::{Session, Update};
 
 /// The entry without its references to what went since it was meant to be made.
 pub(super) fn without_the_gone(meant: &Entry, state: &State) -> Entry {
@@ -27,18 +26,27 @@ pub(super) async fn in_reach(session: &Session, meant: Entry) -> Result<Entry> {
     if reached == meant {
         return Ok(meant);
     }
-    let needed = missing(&state, &BTreeSet::new(), &meant);
+    // All of it, for nothing of the update that brings it is recorded yet.
+    let needed = missing(&state, &|_| false, &meant);
     if needed.iter().any(|entry| entry.key() == key) {
         return Ok(reached);
     }
-    let update = session
-        .start_update(request("what it needs is brought before it"))
-        .await?;
-    for entry in &needed {
+    let request = request("what it needs is brought before it");
+    let update = session.start_update(request).await?;
+    let brought = bring(session, &update, &needed).await;
+    let result = match brought {
+        Ok(()) => UpdateResult::Succeeded,
+        Err(_) => UpdateResult::Failed,
+    };
+    update.finish(result).await?;
+    brought.map(|()| meant)
+}
+
+async fn bring(session: &Session, update: &Update, needed: &[SharedEntry]) -> Result<()> {
+    for entry in needed {
         update.same(Entry::clone(&*session.reveal(entry)?)).await?;
     }
-    update.finish(UpdateResult::Succeeded).await?;
-    Ok(meant)
+    Ok(())
 }
 
 /// The entry without its references to what has no such generation.
