@@ -47,6 +47,9 @@ pub(crate) struct Deployment {
 /// What changes while it goes on.
 pub(crate) struct Shared {
     pub(crate) report: Report,
+    /// What this run recorded so far, in the order of its own. The state doesn't say it: what stays the same may not be in
+    /// the journal yet.
+    pub(crate) recorded: BTreeSet<EntryKey>,
     pub(crate) identities: Identities,
 }
 
@@ -214,6 +217,9 @@ impl Deployment {
             Ended::Committed(committed) => committed,
         };
         if outcome != Outcome::Succeeded {
+            if committed.is_some() {
+                self.shared().recorded.insert(key.clone());
+            }
             return Err(self.failed(&step, Unsure { reasons, lost: None }, None));
         }
         let committed = committed.map(|committed| committed.without(unknown));

@@ -26,8 +26,8 @@ use reach::{in_reach, without_the_gone};
 use state_core::mutation::Resolution;
 use state_core::sensitive::SecretStrings;
 use state_core::{
-    Entry, EntryKey, Error, LogLevel, LogLine, MutationId, Op, PendingOperation, SharedEntry, UpdateKind,
-    UpdateResult,
+    Entry, EntryKey, Error, LogLevel, LogLine, MutationId, Op, PendingOperation, SharedEntry, State,
+    UpdateKind, UpdateResult,
 };
 use state_manager::{Session, UpdateRequest};
 use std::collections::{BTreeMap, BTreeSet};
@@ -242,14 +242,14 @@ async fn judge(
             };
             let result = operation.result.as_ref().and_then(|result| result.entry.as_ref());
             let known = result.and_then(|entry| entry.id.clone());
-            created(caller, session, &meant, operation, id.or(known)).await?
+            created(caller, session, &meant, operation, (id, known)).await?
         }
         Op::Update | Op::Delete => {
             let state = session.state();
             let Some(old) = state.entry(&operation.target).map(open).transpose()? else {
                 return Ok(Verdict::Resolved(Resolution::NotDone, "its entry went meanwhile"));
             };
-            changed(caller, operation.op, &old, id).await?
+            changed(caller, operation.op, &old, id, &state).await?
         }
         other => Verdict::Open(format!("a step of kind {other} is never pending")),
     })
@@ -260,13 +260,13 @@ async fn created(
     session: &Session,
     meant: &SharedEntry,
     operation: &PendingOperation,
-    id: Option<String>,
+    (said, known): (Option<String>, Option<String>),
 ) -> Result<Verdict> {
     let state = session.state();
     let others = state.entries().filter(|entry| entry.kind == meant.kind);
     let others: BTreeSet<String> = others.filter_map(|entry| entry.id.clone()).collect();
     let known = Known {
-        id,
+        id: said.clone().or(known),
         others: others.clone(),
         mutation: Some(operation.id),
         ..Known::of(meant)
@@ -290,23 +290,47 @@ async fn created(
             }
             Verdict::Resolved(Resolution::Done(Some(SharedEntry::new(entry))), "it was made")
         }
-        Ok(Found::Gone) => Verdict::Resolved(Resolution::NotDone, "it wasn't made"),
+        Ok(Found::Gone) => match said {
+            Some(id) => nothing_there(&id),
+            None => Verdict::Resolved(Resolution::NotDone, "it wasn't made"),
+        },
         Ok(Found::CannotTell) => Verdict::Open("its provider can't tell whether it was made".to_owned()),
         Err(reason) => Verdict::Open(reason),
     })
 }
 
-async fn changed(caller: &Caller, op: Op, old: &SharedEntry, id: Option<String>) -> Result<Verdict> {
+async fn changed(
+    caller: &Caller,
+    op: Op,
+    old: &SharedEntry,
+    said: Option<String>,
+    state: &State,
+) -> Result<Verdict> {
     let known = Known::of(old);
+    match (&known.id, &said) {
+        (None, None) => return Ok(Verdict::Open("it has no id to read it by".to_owned())),
+        (Some(known), Some(said)) if known != said => {
+            return Ok(Verdict::Open(format!(
+                "it is {known} on record, not {said}: which object an entry has isn't changed by settling"
+            )));
+        }
+        (None, Some(said)) => {
+            let is_its = |entry: &&SharedEntry| entry.kind == old.kind && entry.id.as_ref() == Some(said);
+            if let Some(other) = state.entries().find(is_its) {
+                let reason = format!("{said} is that of {}", other.key());
+                return Ok(Verdict::Open(reason));
+            }
+        }
+        _ => {}
+    }
     let known = Known {
-        id: id.or(known.id),
+        id: known.id.or(said.clone()),
         ..known
     };
-    if known.id.is_none() {
-        return Ok(Verdict::Open("it has no id to read it by".to_owned()));
-    }
     Ok(match (look(caller, old, known).await?, op) {
         (Ok(Found::Object(_)), Op::Delete) => Verdict::Resolved(Resolution::NotDone, "it is still there"),
+        // Somebody says that it is there.
+        (Ok(Found::Gone), _) if said.is_some() => nothing_there(&said.unwrap_or_default()),
         (Ok(Found::Gone), Op::Delete) => Verdict::Resolved(Resolution::Done(None), "it was deleted"),
         (Ok(Found::Object(object)), _) => Verdict::Recorded(
             Some(Box::new(half_done(old, &object))),
@@ -316,6 +340,10 @@ async fn changed(caller: &Caller, op: Op, old: &SharedEntry, id: Option<String>)
         (Ok(Found::CannotTell), _) => Verdict::Open("its provider can't tell".to_owned()),
         (Err(reason), _) => Verdict::Open(reason),
     })
+}
+
+fn nothing_there(id: &str) -> Verdict {
+    Verdict::Open(format!("it was said to be {id}, and there is no such object"))
 }
 
 /// An entry whose update nobody saw end: the next one has to go over it again.

@@ -12,8 +12,9 @@ impl Deployment {
     /// needed by that: it would come to stand behind it. What `replaces` it leaves it where it is.
     pub(super) async fn carry(&self, entry: &Entry, replaces: bool) -> Result<(), StepError> {
         let missing = || {
-            let state = self.recorder.state();
-            missing(&state, &|needed| state.is_recorded(&needed.key()), entry)
+            let shared = self.shared();
+            let is_recorded = |needed: &Entry| shared.recorded.contains(&needed.key());
+            missing(&self.recorder.state(), &is_recorded, entry)
         };
         if missing().is_empty() {
             return Ok(());
@@ -29,6 +30,7 @@ impl Deployment {
             let failed = |error| StepError::recording(&own, None, None, error);
             let open = self.recorder.reveal(&needed).map_err(failed)?;
             self.recorder.same(Entry::clone(&open)).await.map_err(failed)?;
+            self.shared().recorded.insert(needed.key());
         }
         Ok(())
     }

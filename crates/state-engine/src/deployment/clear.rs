@@ -3,9 +3,9 @@
 use super::drive::broken;
 use super::{Deployment, StepError};
 use crate::event::Event;
-use crate::plan::{Condemned, How, Schedule, Wanted, condemned, needed_by_unsettled, without_references_to};
-use state_core::{Address, SharedEntry};
-use std::collections::{BTreeSet, HashMap};
+use crate::plan::{Condemned, How, Schedule, Wanted, condemned, needed_by_unsettled};
+use state_core::SharedEntry;
+use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
@@ -26,15 +26,6 @@ impl Deployment {
         for item in &mut list {
             item.entry = self.open(&item.entry)?;
         }
-        // What goes with others doesn't keep them from going.
-        for item in list.iter_mut().filter(|item| item.how == How::After) {
-            let key = item.key();
-            let container: BTreeSet<Address> = item.entry.deleted_with.iter().cloned().collect();
-            let pruned = without_references_to(&item.entry, &container);
-            let recorded = self.recorder.refresh(key.clone(), Some(pruned.clone())).await;
-            recorded.map_err(|error| StepError::recording(&key, None, None, error))?;
-            item.entry = SharedEntry::new(pruned);
-        }
         Ok((list, pairs))
     }
 
@@ -49,8 +40,7 @@ impl Deployment {
         }
         self.execute_rest(&list, schedule).await;
         for item in refused {
-            let Condemned { entry, how } = &list[item];
-            if let Err(error) = self.remove(SharedEntry::clone(entry), how).await {
+            if let Err(error) = self.remove(list[item].clone()).await {
                 self.note(error);
             }
         }
@@ -65,8 +55,8 @@ impl Deployment {
                     break;
                 };
                 let deployment = Arc::clone(self);
-                let Condemned { entry, how } = list[item].clone();
-                let handle = tasks.spawn(async move { deployment.remove(entry, &how).await });
+                let condemned = list[item].clone();
+                let handle = tasks.spawn(async move { deployment.remove(condemned).await });
                 items.insert(handle.id(), item);
             }
             let Some(ended) = tasks.join_next_with_id().await else {

@@ -3,7 +3,7 @@
 use super::{Deployment, Shared, StepError};
 use crate::call::About;
 use crate::provider::Object;
-use state_core::{Entry, EntryKey, State};
+use state_core::{Address, Entry, EntryKey, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The kind and the id of an object.
@@ -145,11 +145,18 @@ fn is_replaced(state: &State, key: &EntryKey, name: &Name) -> bool {
 }
 
 impl Shared {
-    /// Objects follow the new name of their entries.
-    pub(super) fn rename(&mut self, from: &state_core::Address, to: &state_core::Address) {
+    /// All that is known of the entries of an address is so under their new name.
+    pub(super) fn rename(&mut self, from: &Address, to: &Address) {
         let holders = self.identities.known.values_mut();
         for holder in holders.filter(|holder| holder.address == *from) {
             holder.address.clone_from(to);
         }
+        let renamed = std::mem::take(&mut self.recorded).into_iter().map(|mut key| {
+            if key.address == *from {
+                key.address.clone_from(to);
+            }
+            key
+        });
+        self.recorded = renamed.collect();
     }
 }

@@ -8,6 +8,7 @@ use crate::log::shown;
 use crate::report::{Report, StepFailure};
 use crate::step::Step;
 use state_core::{Address, Entry, EntryKey, LogLevel, MutationId};
+use std::collections::BTreeSet;
 
 impl Deployment {
     pub(super) fn failed(&self, step: &Step, why: Unsure, pending: Option<MutationId>) -> StepError {
@@ -25,6 +26,9 @@ impl Deployment {
     /// Notes a step whose result is durable.
     pub(crate) fn committed(&self, step: Step) {
         let mut shared = self.shared();
+        if step.new.is_some() {
+            shared.recorded.insert(step.key.clone());
+        }
         shared.report.steps.push(step.clone());
         drop(shared);
         if step.is_change() {
@@ -95,6 +99,7 @@ impl Shared {
     pub(crate) fn new<'a>(entries: impl Iterator<Item = &'a Entry>) -> Self {
         Self {
             report: Report::new(),
+            recorded: BTreeSet::new(),
             identities: Identities::of(entries),
         }
     }

@@ -155,12 +155,13 @@ impl Deployment {
     /// What this run brought forward as it is stays before what is made now: so it can't refer to that.
     fn nothing_recorded_needs(&self, root: &Entry, going: &BTreeSet<EntryKey>) -> Result<(), StepError> {
         let state = self.recorder.state();
-        if !state.is_recorded(&root.key()) {
+        let recorded = &self.shared().recorded;
+        if !recorded.contains(&root.key()) {
             return Ok(());
         }
         let to_root = Dependency::Entry(root.address.clone());
         let mut dependents = state.dependents(&to_root);
-        let stays = dependents.find(|entry| state.is_recorded(&entry.key()) && !going.contains(&entry.key()));
+        let stays = dependents.find(|entry| recorded.contains(&entry.key()) && !going.contains(&entry.key()));
         match stays {
             None => Ok(()),
             Some(by) => {

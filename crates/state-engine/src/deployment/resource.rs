@@ -190,7 +190,7 @@ impl Deployment {
         let step = step(op, Some(old), &entry)?;
         self.tell(&crate::event::Event::Planned(step.clone()));
         self.carry(&entry, false).await?;
-        let is_recorded = self.recorder.state().is_recorded(&key);
+        let is_recorded = self.shared().recorded.contains(&key);
         let recorded = if !is_recorded {
             self.recorder.same(entry).await
         } else if entry.says_the_same_as(old) {
@@ -278,12 +278,26 @@ impl Deployment {
                 Intent::create(entry)
             }
         };
+        let was_recorded = self.shared().recorded.contains(&old.key());
         let committed = self.newly_made(step, intent, goal, id).await?;
+        if was_recorded {
+            self.deposed_in_place(&old);
+        }
         // Durable as a record of its own, so that history counts it.
         let key = old.key();
         let marked = self.recorder.replace(key.clone()).await;
         marked.map_err(|error| StepError::recording(&key, None, None, error))?;
         Ok(committed.in_place_of_another())
+    }
+
+    /// What was recorded before it was deposed stays so under its other key.
+    fn deposed_in_place(&self, old: &Entry) {
+        let state = self.recorder.state();
+        let of_it = state.generations(&old.address).filter(|entry| !entry.is_live());
+        let keys = of_it
+            .filter(|entry| entry.uid == old.uid)
+            .map(|entry| entry.key());
+        self.shared().recorded.extend(keys);
     }
 
     /// An object that wasn't there. The id that it will have, if that is known, is nobody else's from now on.

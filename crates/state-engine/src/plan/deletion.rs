@@ -35,6 +35,8 @@ pub(crate) enum How {
 pub(crate) struct Condemned {
     pub(crate) entry: SharedEntry,
     pub(crate) how: How,
+    /// Those whose objects go with its object.
+    pub(crate) with: Vec<EntryKey>,
 }
 
 /// The entries that go, the last in the list of entries first, and who goes before whom.
@@ -59,6 +61,7 @@ pub(crate) fn condemned(
         .map(|entry| Condemned {
             entry: SharedEntry::clone(entry),
             how: how(entry),
+            with: Vec::new(),
         })
         .collect();
     let wanted_still = still_needed(entries, wanted, &goes);
@@ -90,8 +93,12 @@ pub(crate) fn condemned(
         }
     }
     let with = go_with(&list, &survivors, &index, &mut before);
-    for item in with {
+    for (item, containers) in with {
         list[item].how = How::After;
+        let key = list[item].key();
+        for container in containers {
+            list[container].with.push(key.clone());
+        }
     }
     let pairs = before.into_iter().enumerate();
     let pairs = pairs
@@ -183,18 +190,18 @@ fn how(entry: &Entry) -> How {
 
 /// Those whose objects go with others': they go after these, and before whatever else they refer to. Only where every
 /// generation of those others is deleted, else nobody can tell in which of them the object lives; and only where it
-/// leads into no circle, else the object is deleted by itself.
+/// leads into no circle, else the object is deleted by itself. Each with those that it goes with.
 fn go_with(
     list: &[Condemned],
     survivors: &[&SharedEntry],
     index: &Index<'_>,
     before: &mut [BTreeSet<usize>],
-) -> Vec<usize> {
+) -> Vec<(usize, Vec<usize>)> {
     let staying: BTreeSet<&Address> = survivors.iter().map(|entry| &entry.address).collect();
     let is_deleted =
         |item: &usize| list[*item].how == How::Delete && list[*item].entry.deleted_with.is_none();
     let mut found = Vec::new();
-    for (item, Condemned { entry, how }) in list.iter().enumerate() {
+    for (item, Condemned { entry, how, .. }) in list.iter().enumerate() {
         let (How::Delete, Some(container)) = (how, &*entry.deleted_with) else {
             continue;
         };
@@ -212,7 +219,7 @@ fn go_with(
             for container in containers {
                 before[*container].insert(item);
             }
-            found.push(item);
+            found.push((item, containers.to_vec()));
         }
     }
     found

@@ -266,6 +266,77 @@ async fn what_nobody_can_tell_stays_pending_until_somebody_decides() {
     assert_eq!(stage.entry("a").unwrap().id.as_deref(), Some("i-1"));
 }
 
+/// What remains pending of an operation on `a` after somebody said that it is this object.
+async fn said_of_a(stage: &Stage, id: &str) -> Vec<Op> {
+    let mut run = stage.usual();
+    run.decisions.otherwise = Decision::Exists { id: id.to_owned() };
+    let report = stage.run(Operation::Refresh, run).await;
+    report.pending.iter().map(|operation| operation.op).collect()
+}
+
+#[tokio::test]
+async fn who_says_that_it_is_there_under_a_wrong_id_loses_nothing() {
+    for (failing, op) in [
+        ("create", Op::Create),
+        ("update", Op::Update),
+        ("delete", Op::Delete),
+    ] {
+        let stage = Stage::new(14).await;
+        stage.run(update(&[spec("b")]), stage.usual()).await;
+        if op != Op::Create {
+            stage.run(update(&[spec("a"), spec("b")]), stage.usual()).await;
+        }
+        stage.world.moods(move |what, _| {
+            let mood = if what == failing {
+                Mood::UnknownBefore
+            } else {
+                Mood::Well
+            };
+            (mood, 0, 0)
+        });
+        let program = match op {
+            Op::Create => vec![spec("a"), spec("b")],
+            Op::Update => vec![spec("a").size(2), spec("b")],
+            _ => vec![spec("b")],
+        };
+        stage.run(update(&program), stage.usual()).await;
+        stage.world.calm();
+        let before = stage.keys();
+        // Nothing has the first, another entry has the second.
+        for wrong in ["i-77", "i-1"] {
+            assert_eq!(said_of_a(&stage, wrong).await, [op], "{failing} {wrong}");
+            assert_eq!(stage.keys(), before);
+        }
+        let run = stage.usual();
+        let settled = stage.run(Operation::Refresh, run).await;
+        assert!(settled.pending.is_empty(), "{failing}: {settled:?}");
+        assert_eq!(stage.complaints(), Vec::<String>::new());
+    }
+}
+
+#[tokio::test]
+async fn what_goes_with_another_still_does_when_that_could_not_be_deleted() {
+    let stage = Stage::new(15).await;
+    let program = [spec("a"), spec("b").inside("a"), spec("c").needs(&["b"])];
+    stage.run(update(&program), stage.usual()).await;
+    let recorded = stage.entry("b").unwrap();
+    assert!(recorded.deleted_with.is_some(), "{recorded:?}");
+    for mood in [Mood::NotDone, Mood::UnknownBefore, Mood::Partial] {
+        stage.world.moods(move |what, address| {
+            let fails = what == "delete" && address.as_str() == "a";
+            (if fails { mood } else { Mood::Well }, 0, 0)
+        });
+        let failed = stage.run(Operation::Destroy, stage.usual()).await;
+        assert!(!failed.succeeded(), "{failed:?}");
+        let now = stage.entry("b").unwrap();
+        assert!(now.says_the_same_as(&recorded), "{mood:?}: {now:?}");
+        stage.world.calm();
+    }
+    let end = stage.run(Operation::Destroy, stage.usual()).await;
+    assert!(end.succeeded() && stage.keys().is_empty(), "{end:?}");
+    assert_eq!(stage.complaints(), Vec::<String>::new());
+}
+
 /// Leaves creates of which nobody knows how they ended, and counts from then on how often a provider is asked.
 async fn left(stage: &Stage, names: &[&str]) -> Arc<AtomicUsize> {
     stage.world.moods(|what, _| {
