@@ -272,6 +272,11 @@ impl Caller {
         };
         self.still_ours().await?;
         let call = registered.provider.configure(request);
+        // It is for all resources of the provider: what one of them allows itself says nothing of it.
+        let about = About {
+            timeout: None,
+            ..about
+        };
         match self.guarded("configure", about, call).await {
             Ok(()) => Ok(Ok(())),
             Err(CallError::Failed(failure)) => Ok(Err(failure)),

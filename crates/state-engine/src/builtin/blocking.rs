@@ -83,7 +83,8 @@ mod tests {
             Ok(())
         });
         let left = tokio::spawn(work);
-        while left.is_finished() || begins.try_recv().map(|seen| seen.check()).ok() != Some(Ok(())) {
+        while begins.try_recv().map(|seen| seen.check()).ok() != Some(Ok(())) {
+            assert!(!left.is_finished(), "its work ends only once it is cancelled");
             tokio::task::yield_now().await;
         }
         left.abort();

@@ -48,8 +48,12 @@ pub(super) fn check(
 }
 
 fn inputs(resource: &Resource, kind: &KindDescription, problems: &mut Problems) {
+    // What is recorded stands in for these.
+    let ignored = &resource.goal.options.ignore_changes;
+    let is_ignored = |name: &str| ignored.iter().any(|ignored| ignored == name);
     for (name, value) in &resource.inputs {
         match kind.input(name) {
+            Some(_) if is_ignored(name) => {}
             Some(property) => {
                 if let Some(reason) = wrong(property, value) {
                     problems.add(value.problem(reason));
@@ -62,7 +66,7 @@ fn inputs(resource: &Resource, kind: &KindDescription, problems: &mut Problems) 
             }
         }
     }
-    let is_given = |name: &str| resource.inputs.iter().any(|(given, _)| given == name);
+    let is_given = |name: &str| is_ignored(name) || resource.inputs.iter().any(|(given, _)| given == name);
     for missing in kind.missing(is_given) {
         let path = format!("resources.{}.inputs", resource.goal.address);
         problems.add(Problem::of(resource.place, path, missing.is_missing()));

@@ -174,6 +174,50 @@ async fn what_is_to_refer_to_what_needs_it_is_refused_until_a_run_may_touch_both
 }
 
 #[tokio::test]
+async fn nothing_is_deleted_first_for_what_could_not_be_recorded_then() {
+    let mut recreated = spec("f").fixed(2).child_of("d");
+    recreated.delete_first = Some(true);
+    // `d` refers to `f`, and could stay without it.
+    let mut dependent = spec("d");
+    dependent.depends_on = vec!["f".to_owned()];
+    let stage = Stage::new(10).await;
+    stage
+        .run(update(&[spec("f"), dependent.clone()]), stage.usual())
+        .await;
+    let mut run = stage.usual();
+    run.options.targets = ["f".parse().unwrap()].into();
+    stage.world.forget_calls();
+    let report = stage.run(update(&[spec("d"), recreated]), run).await;
+    assert!(
+        report.failures[0].reasons[0].contains("make that a target too"),
+        "{report:?}"
+    );
+    assert_eq!(stage.world.calls(), Vec::<String>::new());
+
+    // `y` is brought forward for `x`, and refers to `f`, which no program says any more.
+    let stage = Stage::new(11).await;
+    dependent.name = "y".to_owned();
+    let first = [spec("f"), dependent, spec("x")];
+    stage.run(update(&first), stage.usual()).await;
+    let mut recreated = spec("f").fixed(2);
+    recreated.delete_first = Some(true);
+    recreated.depends_on = vec!["x".to_owned()];
+    let mut run = stage.usual();
+    run.options.targets = ["x", "f"].map(|name| name.parse().unwrap()).into();
+    stage.world.forget_calls();
+    let second = [spec("y"), spec("x").uses(&["y"]), recreated];
+    let report = stage.run(update(&second), run).await;
+    assert!(
+        report.failures[0].reasons[0].contains("make that a target too"),
+        "{report:?}"
+    );
+    assert_eq!(stage.world.calls(), ["update x"]);
+    let report = stage.run(update(&second), stage.usual()).await;
+    assert!(report.succeeded(), "{report:?}");
+    assert_eq!(stage.complaints(), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn an_unknown_kind_is_told_with_those_that_there_are() {
     let stage = Stage::new(5).await;
     let mut run = stage.usual();

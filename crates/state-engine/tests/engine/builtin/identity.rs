@@ -69,3 +69,44 @@ async fn a_path_is_free_again_when_its_file_was_not_made() {
     assert_eq!(report.failures.len(), 2, "{told}");
     assert!(!told.contains("that of page"), "nobody has it: {told}");
 }
+
+fn moved(name: &str, path: &str) -> Goal {
+    let mut goal = file(name, path);
+    goal.options.delete_before_replace = Some(true);
+    goal
+}
+
+#[tokio::test]
+async fn nothing_is_deleted_for_a_new_object_that_another_one_is_already() {
+    let bench = Bench::new().await;
+    bench.done(&[file("page", "a.txt"), file("copy", "b.txt")]).await;
+    let wanted = [moved("page", "b.txt"), file("copy", "b.txt")];
+    let report = bench.up(&wanted).await;
+    assert!(refusals(&report).contains("which is that of copy"), "{report:?}");
+    assert_eq!(bench.names(), ["a.txt", "b.txt"], "page is where it was");
+}
+
+/// What a run that died after the deletion leaves: a tombstone that says where the object was.
+#[tokio::test]
+async fn a_tombstone_has_no_object_that_others_could_not_have() {
+    let bench = Bench::new().await;
+    bench.done(&[file("page", "a.txt")]).await;
+    let gone = [moved("page", "nowhere/b.txt")];
+    let report = bench.up(&gone).await;
+    assert!(!report.succeeded() && bench.names().is_empty(), "{report:?}");
+    assert!(bench.entry("page").await.unwrap().pending_replacement);
+    bench.done(&[file("copy", "a.txt"), moved("page", "b.txt")]).await;
+    assert_eq!(bench.names(), ["a.txt", "b.txt"]);
+}
+
+#[tokio::test]
+async fn what_a_refresh_found_gone_has_no_object_any_more() {
+    let bench = Bench::new().await;
+    bench.done(&[file("page", "a.txt")]).await;
+    std::fs::remove_file(bench.path("a.txt")).unwrap();
+    let mut run = bench.usual();
+    run.options.refresh = true;
+    let report = bench.run(update(&[file("index", "a.txt")]), run).await;
+    assert!(report.succeeded(), "{report:?}");
+    assert_eq!(bench.names(), ["a.txt"]);
+}

@@ -59,6 +59,7 @@ resources:
   page: { kind: file, inputs: { path: "${made.path}", content: "${made.deep[0].text}", mode: "${config.mode}" } }
   joined: { kind: command, inputs: { create: "echo ${page.size}", shell: true } }
   found: { kind: file, options: { read: /etc/hostname } }
+  as_it_was: { kind: file, inputs: { content: x, mode: 7 }, options: { ignore_changes: [path, mode] } }
 outputs:
   id: ${page.id}
   any: ${made.whatever}
