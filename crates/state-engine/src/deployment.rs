@@ -42,6 +42,8 @@ pub(crate) struct Deployment {
     pub(crate) shared: Mutex<Shared>,
     /// Held by whoever brings entries of the base forward.
     pub(crate) carrying: tokio::sync::Mutex<()>,
+    /// Told of each step that has landed.
+    pub(crate) landings: tokio::sync::Notify,
 }
 
 /// What changes while it goes on.
@@ -50,6 +52,8 @@ pub(crate) struct Shared {
     /// What this run recorded so far, in the order of its own. The state doesn't say it: what stays the same may not be in
     /// the journal yet.
     pub(crate) recorded: BTreeSet<EntryKey>,
+    /// What is being changed right now.
+    pub(crate) in_flight: BTreeSet<EntryKey>,
     pub(crate) identities: Identities,
 }
 
@@ -180,9 +184,16 @@ impl Deployment {
             secrets: &secrets,
         };
         let meant = intent.entry.clone();
-        if let Some(entry) = &meant {
-            self.carry(entry, intent.replaces).await?;
-        }
+        let _in_flight = match &meant {
+            Some(entry) => {
+                let in_flight = self.carry(entry, intent.replaces).await?;
+                if !intent.replaces {
+                    self.nothing_carried_needs(&key, &BTreeSet::new())?;
+                }
+                Some(in_flight)
+            }
+            None => None,
+        };
         let begun = self.recorder.begin(intent).await;
         let begun = begun.map_err(|error| StepError::recording(&step.key, Some(&step), None, error))?;
         self.tell(&Event::Begun(step.clone()));

@@ -293,6 +293,7 @@ impl Engine {
             clock: Arc::clone(&self.environment.clock),
             shared: Mutex::new(shared),
             carrying: tokio::sync::Mutex::default(),
+            landings: tokio::sync::Notify::new(),
         })
     }
 }

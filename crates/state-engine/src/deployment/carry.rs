@@ -6,33 +6,82 @@
 use super::{Deployment, StepError};
 use state_core::{Address, Dependency, Entry, EntryKey, SharedEntry, State};
 use std::collections::BTreeSet;
+use std::pin::pin;
+
+/// An entry that is being changed.
+pub(super) struct InFlight<'d> {
+    deployment: &'d Deployment,
+    key: EntryKey,
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.deployment.shared().in_flight.remove(&self.key);
+        self.deployment.landings.notify_waiters();
+    }
+}
 
 impl Deployment {
-    /// Brings forward what an entry refers to, and what that refers to. What stays on record under the same key can't be
-    /// needed by that: it would come to stand behind it. What `replaces` it leaves it where it is.
-    pub(super) async fn carry(&self, entry: &Entry, replaces: bool) -> Result<(), StepError> {
-        let missing = || {
-            let shared = self.shared();
-            let is_recorded = |needed: &Entry| shared.recorded.contains(&needed.key());
-            missing(&self.recorder.state(), &is_recorded, entry)
-        };
-        if missing().is_empty() {
+    /// Brings forward what an entry refers to, and what that refers to, once nothing of it is being changed. What stays on
+    /// record under the same key can't be needed by that: it would come to stand behind it. What `replaces` it leaves it
+    /// where it is. Until the step has landed nobody brings the entry itself forward as it was.
+    pub(super) async fn carry(&self, entry: &Entry, replaces: bool) -> Result<InFlight<'_>, StepError> {
+        let own = entry.key();
+        loop {
+            let mut landing = pin!(self.landings.notified());
+            landing.as_mut().enable();
+            // One at a time, so that nothing is brought twice, or begun meanwhile.
+            let carrying = self.carrying.lock().await;
+            let missing = {
+                let shared = self.shared();
+                let is_recorded = |needed: &Entry| shared.recorded.contains(&needed.key());
+                missing(&self.recorder.state(), &is_recorded, entry)
+            };
+            let is_in_flight = |needed: &SharedEntry| self.shared().in_flight.contains(&needed.key());
+            if missing.iter().any(is_in_flight) {
+                drop(carrying);
+                landing.await;
+                continue;
+            }
+            if !replaces && missing.iter().any(|needed| needed.key() == own) {
+                return Err(StepError::early(&own, vec![circle(entry, &missing)]));
+            }
+            for needed in missing {
+                let failed = |error| StepError::recording(&own, None, None, error);
+                let open = self.recorder.reveal(&needed).map_err(failed)?;
+                self.recorder.same(Entry::clone(&open)).await.map_err(failed)?;
+                self.shared().recorded.insert(needed.key());
+            }
+            self.shared().in_flight.insert(own.clone());
+            return Ok(InFlight {
+                deployment: self,
+                key: own,
+            });
+        }
+    }
+
+    /// What was brought forward stays before what is recorded now: so it can't refer to that. `going` goes before.
+    pub(super) fn nothing_carried_needs(
+        &self,
+        key: &EntryKey,
+        going: &BTreeSet<EntryKey>,
+    ) -> Result<(), StepError> {
+        let state = self.recorder.state();
+        let recorded = &self.shared().recorded;
+        if !recorded.contains(key) {
             return Ok(());
         }
-        // One at a time, so that nothing is brought twice.
-        let _carrying = self.carrying.lock().await;
-        let missing = missing();
-        let own = entry.key();
-        if !replaces && missing.iter().any(|needed| needed.key() == own) {
-            return Err(StepError::early(&own, vec![circle(entry, &missing)]));
+        let to_it = Dependency::Entry(key.address.clone());
+        let mut dependents = state.dependents(&to_it).map(|entry| entry.key());
+        match dependents.find(|by| recorded.contains(by) && !going.contains(by)) {
+            None => Ok(()),
+            Some(by) => {
+                let reason = format!(
+                    "{by} refers to it as it is recorded, and this run may not touch that: make that a target too"
+                );
+                Err(StepError::early(key, vec![reason]))
+            }
         }
-        for needed in missing {
-            let failed = |error| StepError::recording(&own, None, None, error);
-            let open = self.recorder.reveal(&needed).map_err(failed)?;
-            self.recorder.same(Entry::clone(&open)).await.map_err(failed)?;
-            self.shared().recorded.insert(needed.key());
-        }
-        Ok(())
     }
 }
 

@@ -100,6 +100,7 @@ impl Shared {
         Self {
             report: Report::new(),
             recorded: BTreeSet::new(),
+            in_flight: BTreeSet::new(),
             identities: Identities::of(entries),
         }
     }

@@ -40,8 +40,10 @@ impl Deployment {
         }
         self.nothing_unsettled_needs(root, before.iter().chain(&with))?;
         let going: BTreeSet<EntryKey> = before.iter().chain(&with).map(|victim| victim.key()).collect();
-        self.nothing_recorded_needs(root, &going)?;
-        self.carry(meant.entry, false).await?;
+        // What leaves a tombstone refers to it still.
+        let deposed = before.iter().filter(|victim| !victim.is_live());
+        self.nothing_carried_needs(&root.key(), &deposed.map(|victim| victim.key()).collect())?;
+        drop(self.carry(meant.entry, false).await?);
         if let (Some(kind), Some(id)) = (&meant.entry.kind, meant.id) {
             self.reserve(&root.key(), kind, id, &going)?;
         }
@@ -150,28 +152,6 @@ impl Deployment {
             return refuse("has a pending operation");
         }
         Ok(())
-    }
-
-    /// What this run brought forward as it is stays before what is made now: so it can't refer to that.
-    fn nothing_recorded_needs(&self, root: &Entry, going: &BTreeSet<EntryKey>) -> Result<(), StepError> {
-        let state = self.recorder.state();
-        let recorded = &self.shared().recorded;
-        if !recorded.contains(&root.key()) {
-            return Ok(());
-        }
-        let to_root = Dependency::Entry(root.address.clone());
-        let mut dependents = state.dependents(&to_root);
-        let stays = dependents.find(|entry| recorded.contains(&entry.key()) && !going.contains(&entry.key()));
-        match stays {
-            None => Ok(()),
-            Some(by) => {
-                let reason = format!(
-                    "it can't be replaced: {} refers to it as it was, and this run may not touch that; make that a target too",
-                    by.key()
-                );
-                Err(StepError::early(&root.key(), vec![reason]))
-            }
-        }
     }
 
     /// What somebody meant to make may be there, and need what is to go.

@@ -189,7 +189,7 @@ impl Deployment {
         let key = old.key();
         let step = step(op, Some(old), &entry)?;
         self.tell(&crate::event::Event::Planned(step.clone()));
-        self.carry(&entry, false).await?;
+        let _in_flight = self.carry(&entry, false).await?;
         let is_recorded = self.shared().recorded.contains(&key);
         let recorded = if !is_recorded {
             self.recorder.same(entry).await

@@ -28,7 +28,7 @@ fn number(name: &str) -> Option<u64> {
 }
 
 /// Seeds of lifecycles that failed once.
-const FAILED_ONCE: [u64; 8] = [
+const FAILED_ONCE: [u64; 9] = [
     // What an unsettled create needs was deleted: to be replaced, or because nobody wanted it any more.
     20_010_333, 10_014_232, 20_014_557,
     // What something needs was deleted, because that was brought forward past it.
@@ -36,7 +36,7 @@ const FAILED_ONCE: [u64; 8] = [
     // What turned out to be made couldn't be settled, because its tombstone stood before what it refers to.
     10_019_647,
     // What something needs was deleted, because it was to refer to that something itself.
-    10_079_954,
+    10_079_954, 40_009_220,
     // What something needs was deleted, because what was settled forgot that it refers to it.
     20_010_001, 20_014_437,
 ];
