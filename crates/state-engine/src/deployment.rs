@@ -23,6 +23,7 @@ use crate::provider::{Failure, Object};
 use crate::record::{Begun, Ended, Recorder};
 use crate::report::Report;
 use crate::step::Step;
+use carry::InFlight;
 use identity::Identities;
 use state_core::{Clock, EntryKey, Error, ErrorKind, MutationId, Outcome, Properties, SharedEntry};
 use state_manager::Intent;
@@ -166,6 +167,18 @@ impl Deployment {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What a step's entry refers to is brought forward before it.
+    async fn take_off(&self, intent: &Intent) -> Result<Option<InFlight<'_>>, StepError> {
+        let Some(entry) = &intent.entry else {
+            return Ok(None);
+        };
+        let in_flight = self.carry(entry, intent.replaces).await?;
+        if !intent.replaces {
+            self.nothing_carried_needs(&intent.target, &BTreeSet::new())?;
+        }
+        Ok(Some(in_flight))
+    }
+
     /// One step from its intent to its result: begin, touch the world, end.
     pub(crate) async fn perform(
         &self,
@@ -184,16 +197,7 @@ impl Deployment {
             secrets: &secrets,
         };
         let meant = intent.entry.clone();
-        let _in_flight = match &meant {
-            Some(entry) => {
-                let in_flight = self.carry(entry, intent.replaces).await?;
-                if !intent.replaces {
-                    self.nothing_carried_needs(&key, &BTreeSet::new())?;
-                }
-                Some(in_flight)
-            }
-            None => None,
-        };
+        let _in_flight = self.take_off(&intent).await?;
         let begun = self.recorder.begin(intent).await;
         let begun = begun.map_err(|error| StepError::recording(&step.key, Some(&step), None, error))?;
         self.tell(&Event::Begun(step.clone()));
