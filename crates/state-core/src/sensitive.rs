@@ -26,6 +26,7 @@
 //! ```
 
 mod cover;
+mod fragments;
 
 #[cfg(test)]
 mod tests;
@@ -36,6 +37,7 @@ use crate::json::{Json, ObjectWriter, Properties, View, write_string};
 use crate::pending::{PendingOperation, RefusedResult};
 use crate::snapshot::Snapshot;
 use cover::{Covered, Path, covered, resolve_all};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -54,15 +56,21 @@ impl SecretStrings {
         }
     }
 
+    /// Adds a string, if it is long enough.
+    pub fn add(&mut self, text: &str) {
+        if text.chars().count() >= MIN_SECRET_CHARS {
+            self.0.insert(text.to_owned());
+        }
+    }
+
     fn collect_under(&mut self, marked: View<'_>) {
         let mut open = vec![marked];
         while let Some(view) = open.pop() {
             open.extend(view.elements().into_iter().flatten());
             open.extend(view.members().into_iter().flatten().map(|(_, value)| value));
-            let long = view
-                .as_str()
-                .filter(|text| text.chars().count() >= MIN_SECRET_CHARS);
-            self.0.extend(long.map(String::from));
+            if let Some(text) = view.as_str() {
+                self.add(&text);
+            }
         }
     }
 
@@ -93,8 +101,8 @@ impl SecretStrings {
         secrets
     }
 
-    /// Adds those of another version of the same object.
-    pub(crate) fn extend(&mut self, other: Self) {
+    /// Adds others, such as those of another version of the same object.
+    pub fn extend(&mut self, other: Self) {
         self.0.extend(other.0);
     }
 
@@ -106,6 +114,12 @@ impl SecretStrings {
     /// Whether one of them stands anywhere in a text.
     pub fn stand_in(&self, text: &str) -> bool {
         self.0.iter().any(|secret| text.contains(secret.as_str()))
+    }
+
+    /// A text for people, with a placeholder for whatever of [`MIN_SECRET_CHARS`] bytes or more it has in common with one
+    /// of them: a secret that was spliced into a longer string isn't told either.
+    pub fn masked_in<'t>(&'t self, text: &'t str, placeholder: &str) -> Cow<'t, str> {
+        fragments::masked(text, self.0.iter(), placeholder)
     }
 
     /// Whether there are none.

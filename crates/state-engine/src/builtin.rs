@@ -127,7 +127,9 @@
 //! An `update` or `read` that prints nothing leaves the outputs as they are; a `read` is run by previews too, so it must
 //! change nothing.
 //! Lines of its standard error go to the log: at most 64 KiB of them, without the values of `environment` and `stdin`,
-//! secret outputs, and what the program marks as secret.
+//! secret outputs, and what the program marks as secret. Of a marked string that has a secret somewhere in it (a command
+//! with a token) nobody says where, so whatever six bytes or more a line, or a reason why something failed, has in common
+//! with it is `***`: a token of that length isn't told. Lines of commands with nothing marked are told as they are.
 //!
 //! | exit code | `create`, `update` | `read` | `delete` |
 //! |---|---|---|---|

@@ -18,7 +18,7 @@ use crate::event::{Event, Observer};
 use crate::interrupt::Interrupt;
 use crate::ledger::{Committed, Unknown};
 use crate::options::RunOptions;
-use crate::plan::applied;
+use crate::plan::{applied, mark_joined};
 use crate::provider::{Failure, Object};
 use crate::record::{Begun, Ended, Recorder};
 use crate::report::Report;
@@ -218,7 +218,11 @@ impl Deployment {
         let is_there = outcome == Outcome::Succeeded || object.is_some();
         let entry = meant.filter(|_| outcome != Outcome::Failed && is_there);
         let entry = entry.map(|entry| match &object {
-            Some(object) => applied(entry, object, self.clock.now()),
+            Some(object) => {
+                let mut entry = applied(entry, object, self.clock.now());
+                mark_joined(&mut entry, &step.joined);
+                entry
+            }
             None => entry,
         });
         let ended = self.recorder.end(begun, outcome, entry, reasons.clone()).await;

@@ -24,6 +24,8 @@ pub struct Goal {
     pub unknown: BTreeSet<String>,
     /// How it is handled.
     pub options: GoalOptions,
+    /// Secrets that were joined to longer texts in the inputs. They are never recorded.
+    pub(crate) joined: SecretStrings,
 }
 
 /// How a resource is handled.
@@ -73,6 +75,7 @@ impl Goal {
             sensitive_outputs: Vec::new(),
             unknown: BTreeSet::new(),
             options: GoalOptions::default(),
+            joined: SecretStrings::default(),
         }
     }
 
@@ -100,6 +103,7 @@ impl Goal {
     pub(crate) fn secrets(&self, old: Option<&Entry>) -> SecretStrings {
         let mut secrets = old.map(SecretStrings::of_entry).unwrap_or_default();
         secrets.collect(self.inputs.json(), &self.sensitive_inputs);
+        secrets.extend(self.joined.clone());
         secrets
     }
 

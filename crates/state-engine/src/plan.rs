@@ -8,7 +8,7 @@ mod tests;
 mod unsettled;
 
 pub(crate) use deletion::{Condemned, How, Wanted, condemned};
-pub(crate) use entry::{applied, goal_entry, ignoring, tell, without_references_to};
+pub(crate) use entry::{applied, goal_entry, ignoring, mark_joined, tell, without_references_to};
 pub(crate) use schedule::Schedule;
 pub(crate) use unsettled::{may_be_needed, needed_by_unsettled, unsettled};
 

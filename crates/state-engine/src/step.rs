@@ -125,6 +125,8 @@ pub struct Step {
     pub why: Vec<String>,
     /// Top-level inputs whose values nobody knows yet: only in previews.
     pub unknown: Vec<String>,
+    /// Secrets that the program joined to longer texts in the inputs.
+    pub(crate) joined: SecretStrings,
 }
 
 impl Step {
@@ -138,12 +140,13 @@ impl Step {
             new,
             why: Vec::new(),
             unknown: Vec::new(),
+            joined: SecretStrings::default(),
         })
     }
 
     /// What is secret in it.
     pub(crate) fn secrets(&self) -> SecretStrings {
-        let mut secrets = SecretStrings::default();
+        let mut secrets = self.joined.clone();
         for entry in self.old.iter().chain(&self.new) {
             let inputs = entry.inputs.iter().map(|side| (side, &entry.sensitive_inputs));
             let outputs = entry.outputs.iter().map(|side| (side, &entry.sensitive_outputs));

@@ -323,6 +323,10 @@ impl Deployment {
         goal: &Goal,
     ) -> Result<Committed, StepError> {
         let key = step.key.clone();
+        let step = Step {
+            joined: goal.joined.clone(),
+            ..step
+        };
         let committed = self.perform(step, intent, work, goal.options.timeout).await;
         // What is pending may be there, with the id that it claimed.
         if committed

@@ -51,22 +51,29 @@ pub(crate) fn tell(entry: &mut Entry, object: &Object) {
     add_marks(&mut entry.sensitive_outputs, &object.sensitive_outputs);
     let secrets = SecretStrings::of_entry(entry);
     if !secrets.is_empty() {
+        let is_more = |text: &str| secrets.stand_in(text) && !secrets.contains(text);
         add_marks(
             &mut entry.sensitive_outputs,
-            &repeating(object.outputs.view(), &secrets),
+            &repeating(object.outputs.view(), is_more),
         );
     }
 }
 
-/// Pointers to the strings of a value in which one of the secrets stands beside something else.
-fn repeating(value: View<'_>, secrets: &SecretStrings) -> Vec<String> {
+/// Marks the outputs in which a secret stands that was joined to an input: alone it isn't on record, so nothing else
+/// knows it.
+pub(crate) fn mark_joined(entry: &mut Entry, joined: &SecretStrings) {
+    if let Some(outputs) = entry.outputs.as_ref().filter(|_| !joined.is_empty()) {
+        let marks = repeating(outputs.view(), |text| joined.stand_in(text));
+        add_marks(&mut entry.sensitive_outputs, &marks);
+    }
+}
+
+/// Pointers to the strings of a value that repeat a secret.
+fn repeating(value: View<'_>, repeats: impl Fn(&str) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![(String::new(), value)];
     while let Some((pointer, view)) = open.pop() {
-        if view
-            .as_str()
-            .is_some_and(|text| secrets.stand_in(&text) && !secrets.contains(&text))
-        {
+        if view.as_str().is_some_and(|text| repeats(&text)) {
             found.push(pointer);
             continue;
         }

@@ -115,6 +115,8 @@ pub(super) struct Evaluated {
     pub(super) json: Option<String>,
     /// Pointers to what is secret in it; the empty one says that all of it is.
     pub(super) secret: Vec<String>,
+    /// Secrets that were joined to longer texts.
+    pub(super) joined: Vec<String>,
 }
 
 impl Expression {
@@ -126,12 +128,14 @@ impl Expression {
             json: String::new(),
             pointer: String::new(),
             secret: Vec::new(),
+            joined: Vec::new(),
             is_unknown: false,
         };
         evaluation.value(self);
         Evaluated {
             json: (!evaluation.is_unknown).then_some(evaluation.json),
             secret: evaluation.secret,
+            joined: evaluation.joined,
         }
     }
 }
@@ -144,6 +148,7 @@ struct Evaluation<'s> {
     /// Where in the value what comes next stands.
     pointer: String,
     secret: Vec<String>,
+    joined: Vec<String>,
     is_unknown: bool,
 }
 
@@ -204,8 +209,8 @@ impl Evaluation<'_> {
             let Some((value, secret)) = self.find(expression, reference) else {
                 continue;
             };
-            is_secret |= !secret.is_empty();
             let view = value.view();
+            let before = text.len();
             match view.kind() {
                 Kind::String => text.push_str(&view.as_str().unwrap_or_default()),
                 Kind::Number | Kind::Bool => text.push_str(view.text()),
@@ -216,6 +221,11 @@ impl Evaluation<'_> {
                     self.problems
                         .add(expression.problem_at(reference.place, reason).with_hint(hint));
                 }
+            }
+            if !secret.is_empty() {
+                is_secret = true;
+                let piece = text.get(before..).unwrap_or_default();
+                self.joined.extend(piece.lines().chain([piece]).map(String::from));
             }
         }
         write_string(&mut self.json, &text);

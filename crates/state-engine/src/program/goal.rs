@@ -37,6 +37,7 @@ impl Inputs {
         let mut object = ObjectWriter::new(&mut text);
         for (input, expression) in &self.resource.inputs {
             let evaluated = expression.evaluate(scope, &mut problems);
+            evaluated.joined.iter().for_each(|secret| goal.joined.add(secret));
             match evaluated.json {
                 Some(json) => {
                     object.raw(input, &json);

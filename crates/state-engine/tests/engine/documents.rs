@@ -3,6 +3,7 @@
 mod echo;
 mod kinds;
 mod laws;
+mod spliced;
 
 use crate::stage::Stage;
 use echo::Echo;
