@@ -151,6 +151,9 @@ pub(crate) struct PendingView {
     pub(crate) has_result: bool,
     /// What that result breaks.
     pub(crate) violations: Vec<String>,
+    /// The file in which its result waits, because the store was gone when it came back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) kept_in: Option<String>,
     /// Of a move: the stack on the other side, and what moves.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) other_stack: Option<String>,
@@ -172,6 +175,7 @@ impl PendingView {
             begun: operation.begun.clone(),
             has_result: operation.result.is_some(),
             violations: violations.unwrap_or_default(),
+            kept_in: None,
             other_stack: None,
             entries: None,
             target: operation.target.to_string(),

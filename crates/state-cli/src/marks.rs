@@ -136,6 +136,12 @@ impl Standing {
                 "this revision isn't reliable: {} begun and not ended by then",
                 operations()
             ));
+        } else if self.pending > 0 && self.update_open {
+            // Perhaps they are of somebody who is at it: those aren't for anyone else to settle.
+            warnings.push(format!(
+                "the state is being changed and not reliable: {} begun and not ended; see `statectl pending list`, and `statectl lock status` for who is at it",
+                operations()
+            ));
         } else if self.pending > 0 {
             warnings.push(format!(
                 "the state is being changed and not reliable: {} begun and not ended; see `statectl pending list`",

@@ -10,7 +10,7 @@ use state_core::backend::Opening;
 use state_core::nearest;
 use state_core::{Error, ErrorKind, StackName};
 use state_manager::{BackendRegistry, Session, Stack, Stacks, StoreRequest, file_url};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The folder that a store has by default.
 pub(crate) const FOLDER: &str = ".state";
@@ -180,10 +180,15 @@ pub(crate) fn as_holder(context: &Context, stacks: Stacks) -> Stacks {
 /// The store, for who changes the world: a result that the store can't take any more is kept in a file among the user's
 /// own. Without a home folder it isn't.
 pub(crate) fn with_spool(stacks: Stacks) -> Stacks {
-    match witness::state_folder() {
-        Some(folder) => stacks.with_spool(folder.join("statectl/spool")),
+    match spool_folder() {
+        Some(folder) => stacks.with_spool(folder),
         None => stacks,
     }
+}
+
+/// Where results wait that a store couldn't take; none without a home folder.
+pub(crate) fn spool_folder() -> Option<PathBuf> {
+    Some(witness::state_folder()?.join("statectl/spool"))
 }
 
 /// Opens the store and the stack that the user named, or the only one.

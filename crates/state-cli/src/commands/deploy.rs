@@ -9,6 +9,7 @@ mod flags;
 mod live;
 mod outcome;
 mod place;
+mod record;
 mod step;
 mod tree;
 mod work;

@@ -9,14 +9,15 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::Standing;
 use crate::output::Report;
+use crate::render::page::Style;
 use crate::render::table::Table;
 use crate::render::time::age;
 use crate::store;
 use serde::Serialize;
 use state_core::mutation::Resolution;
 use state_core::{Entry, Op, PendingOperation, RevisionId, State, UpdateKind};
-use state_manager::{Session, UpdateRequest};
-use std::path::PathBuf;
+use state_manager::{Session, Stack, UpdateRequest};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[derive(Debug, clap::Subcommand)]
@@ -73,11 +74,23 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
 }
 
 async fn list(context: &Context) -> Result<Report, CliError> {
-    let view = store::open_stack(context).await?.tip().await?;
-    let operations = view.state.pending().map(PendingView::new);
+    let stack = store::open_stack(context).await?;
+    // Before the look: whoever ends meanwhile may have begun what it sees.
+    let holder = stack.lock_status().await?.holder;
+    let view = stack.tip().await?;
+    let kept = spool::waiting(&stack);
+    let operations = view.state.pending().map(|operation| PendingView {
+        kept_in: kept.get(&operation.id).map(|file| file.display().to_string()),
+        ..PendingView::new(operation)
+    });
     let lines: Vec<_> = operations.chain(moves::views(&view.state)).collect();
     let now = context.now();
-    let warnings: Vec<String> = Standing::of(&view).doubt().into_iter().collect();
+    let mut warnings: Vec<String> = Standing::of(&view).doubt().into_iter().collect();
+    if let Some(holder) = holder.filter(|_| view.update_open() && !lines.is_empty()) {
+        warnings.push(format!(
+            "a run is under way, of {holder}: what is begun and not ended belongs to it; don't settle it before that has ended"
+        ));
+    }
     Report::new(context, "pending-list", &lines, warnings, |page| {
         if lines.is_empty() {
             page.line("nothing is pending");
@@ -95,12 +108,18 @@ async fn list(context: &Context) -> Result<Report, CliError> {
                     .unwrap_or_default(),
                 if line.has_result {
                     format!("refused: {}", line.violations.join("; "))
+                } else if line.kept_in.is_some() {
+                    "kept in a file".to_owned()
                 } else {
                     String::new()
                 },
             ]);
         }
         table.print(page);
+        for file in lines.iter().filter_map(|line| line.kept_in.as_deref()) {
+            page.styled(Style::Good, "hint:");
+            page.line(format_args!(" {}", spool::hint(Path::new(file))));
+        }
     })
 }
 
@@ -128,7 +147,7 @@ async fn resolve(context: &Context, args: &Resolve) -> Result<Report, CliError> 
     find(&state, wanted)?;
     let work = async |session: &Session| {
         let operation = find(&session.state(), wanted)?;
-        let resolution = resolution(args, &operation)?;
+        let resolution = resolution(args, &operation).map_err(|error| kept(&stack, &operation, error))?;
         let request = UpdateRequest::new(UpdateKind::Edit).with_message(format!(
             "pending {} of {}: {}",
             operation.op,
@@ -243,6 +262,14 @@ fn ambiguous(wanted: &str) -> CliError {
     let object = format!("pending operation {wanted}");
     CliError::new(ExitCode::Usage, object, "several begin like this")
         .with_hint("give more of the id, as `statectl pending list` prints it")
+}
+
+/// What to do about an operation whose answer was refused, and whose result waits in a file.
+fn kept(stack: &Stack, operation: &PendingOperation, error: CliError) -> CliError {
+    match spool::waiting(stack).get(&operation.id) {
+        Some(file) => error.with_hint(spool::hint(file)),
+        None => error,
+    }
 }
 
 fn resolution(args: &Resolve, operation: &PendingOperation) -> Result<Resolution, CliError> {

@@ -82,7 +82,7 @@ fn work(sandbox: &Sandbox) {
 }
 
 /// A result that waits in a file: nothing was made.
-fn spooled(sandbox: &Sandbox, id: &str) -> String {
+pub(crate) fn spooled(sandbox: &Sandbox, id: &str) -> String {
     let lineage = sandbox.on_stack(async |stack| stack.lineage());
     let spooled = Spooled {
         store: "file://.state".to_owned(),

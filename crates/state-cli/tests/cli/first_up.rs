@@ -60,7 +60,7 @@ fn a_first_up_that_is_refused_leaves_nothing_behind() {
 
 /// Runs a command on a terminal of its own, on which somebody types.
 #[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
-fn typed(command: &Command, answers: &str) -> Option<(i32, String)> {
+pub(crate) fn typed(command: &Command, answers: &str) -> Option<(i32, String)> {
     let words: Vec<String> = std::iter::once(command.get_program())
         .chain(command.get_args())
         .map(|word| word.to_str().unwrap().to_owned())

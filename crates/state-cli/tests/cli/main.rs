@@ -33,6 +33,7 @@ mod sealed;
 mod secrets;
 mod stores;
 mod surgery;
+mod told;
 mod trusted;
 mod unobin;
 mod unreliable;

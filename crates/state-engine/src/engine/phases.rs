@@ -117,6 +117,7 @@ fn finished(deployment: &Deployment, goes_on: bool) -> Report {
         && !report.interrupted;
     report.result = match is_whole {
         true => UpdateResult::Succeeded,
+        false if report.interrupted => UpdateResult::Interrupted,
         false => UpdateResult::Failed,
     };
     report

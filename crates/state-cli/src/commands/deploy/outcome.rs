@@ -8,6 +8,7 @@ use crate::exit::ExitCode;
 use crate::render::change::ChangeView;
 use crate::target::Target;
 use serde::Serialize;
+use state_core::backend::Holder;
 use state_core::diff::diff;
 use state_core::mutation::StackOutputs;
 use state_core::{FactoryInfo, PendingOperation, RevisionId, Snapshot, StackName, Timestamp, UpdateResult};
@@ -23,7 +24,7 @@ pub(super) struct Outcome {
     pub(super) short_name: String,
     /// Nothing was done: this is what would be.
     pub(super) preview: bool,
-    /// Whether anything was changed, or would be.
+    /// Whether anything was changed, or would be: the world or the record.
     pub(super) changed: bool,
     pub(super) result: UpdateResult,
     pub(super) revision: Option<RevisionId>,
@@ -50,6 +51,9 @@ pub(super) struct Outcome {
     pub(super) hint: Option<String>,
     #[serde(skip)]
     pub(super) warnings: Vec<String>,
+    /// What is pending is of somebody's run that is under way: it isn't for anyone else to settle.
+    #[serde(skip)]
+    pub(super) is_anothers: bool,
     /// Who contains whom, of all that was looked at.
     #[serde(skip)]
     pub(super) parents: BTreeMap<String, String>,
@@ -77,6 +81,8 @@ pub(super) struct FailureView {
     pub(super) reasons: Vec<String>,
     /// The operation that stays pending, because nobody knows what the world is.
     pub(super) pending: Option<String>,
+    /// Whether its object is there and recorded as unfinished.
+    pub(super) unfinished: bool,
 }
 
 /// A resource that couldn't be tried.
@@ -84,6 +90,24 @@ pub(super) struct FailureView {
 pub(super) struct Skipped {
     pub(super) address: String,
     pub(super) reason: String,
+    /// Nothing hindered it but that the run ended.
+    #[serde(skip)]
+    pub(super) not_begun: bool,
+}
+
+impl Skipped {
+    /// What was to be done when the run stopped.
+    pub(super) fn not_begun(step: &StepView) -> Self {
+        Self {
+            address: step.address.clone(),
+            reason: match step.deposed {
+                None => "not begun, because the run stopped before",
+                Some(_) => "what was replaced isn't deleted, because the run stopped before",
+            }
+            .to_owned(),
+            not_begun: true,
+        }
+    }
 }
 
 /// An operation of a run before, and what became of it.
@@ -181,6 +205,7 @@ impl Outcome {
             error,
             hint,
             warnings: Vec::new(),
+            is_anothers: false,
             parents: parents(&report.steps),
             revision: report.revision,
             was_meant: !preview,
@@ -191,6 +216,8 @@ impl Outcome {
     /// Nothing was done: there was nothing to do, or the look at it failed.
     pub(super) fn stand(&mut self, revision: Option<RevisionId>, settled: Vec<Settled>) {
         self.preview = !self.went_well();
+        // What was settled is a change of the record.
+        self.changed |= !settled.is_empty();
         self.was_meant = true;
         self.settled = settled;
         self.revision = revision;
@@ -199,6 +226,29 @@ impl Outcome {
             let mend = || format!("{untouched}: mend what failed, then run it again");
             self.hint.get_or_insert_with(mend);
         }
+    }
+
+    /// It is a look at a stack that somebody else holds, and is changing if `has_begun`.
+    pub(super) fn beside(&mut self, holder: &Holder, has_begun: bool) {
+        if !has_begun {
+            let held = format!("the stack is held by {holder}: what that is about to do isn't seen here");
+            self.warnings.push(held);
+            return;
+        }
+        self.warnings.push(format!(
+            "a run is under way, of {holder}: what is begun and not ended belongs to it, and what it does next isn't seen here"
+        ));
+        if !self.pending.is_empty() {
+            let wait = "wait until the run that is under way has ended, then look again: `statectl lock status` tells";
+            self.hint = Some(wait.to_owned());
+        }
+        for failure in self.failures.iter_mut().filter(|failure| failure.op.is_none()) {
+            if let Some(begun) = self.pending.iter().find(|begun| begun.address == failure.address) {
+                let reason = format!("the run that is under way is at it: it began its {}", begun.op);
+                failure.reasons = vec![reason];
+            }
+        }
+        self.is_anothers = true;
     }
 
     /// Whether who said yes to this said yes to the other.
@@ -242,6 +292,7 @@ impl FailureView {
             op: failure.op.map(state_engine::StepOp::name),
             reasons: failure.reasons.clone(),
             pending: failure.pending.map(|id| id.to_string()),
+            unfinished: false,
         }
     }
 }
@@ -279,6 +330,7 @@ fn skipped((address, reason): &(state_core::Address, String)) -> Skipped {
     Skipped {
         address: address.to_string(),
         reason: reason.clone(),
+        not_begun: false,
     }
 }
 

@@ -22,11 +22,11 @@ pub(super) struct StepView {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) unknown: Vec<String>,
     pub(super) changes: Vec<ChangeView>,
+    /// Of what was compared with the world: it isn't there any more, so its entry goes.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) gone: bool,
     #[serde(skip)]
     pub(super) does: StepOp,
-    /// Whether something is there afterwards.
-    #[serde(skip)]
-    pub(super) stays: bool,
 }
 
 impl StepView {
@@ -47,15 +47,15 @@ impl StepView {
             },
             unknown: step.unknown.clone(),
             changes: changes(step, show_secrets),
+            gone: step.op == StepOp::Refresh && step.new.is_none(),
             does: step.op,
-            stays: step.new.is_some(),
         }
     }
 
     /// How a tree shows it.
     pub(super) const fn sign(&self) -> &'static str {
         match self.does {
-            StepOp::Refresh if !self.stays => "-",
+            StepOp::Refresh if self.gone => "-",
             // Only what is recorded of it differs.
             StepOp::Same => "~",
             does => does.sign(),

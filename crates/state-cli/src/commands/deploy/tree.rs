@@ -1,6 +1,6 @@
 //! Steps as a tree: what contains what, a sign for what happens to it, and which properties change.
 
-use super::outcome::Outcome;
+use super::outcome::{FailureView, Outcome, Skipped};
 use super::step::StepView;
 use crate::marks::count;
 use crate::render::page::{Page, Style};
@@ -9,6 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What stands for a value that nobody knows yet.
 const LATER: &str = "(known after it is done)";
+
+/// How many of those that were never begun are named.
+const NAMED: usize = 10;
 
 /// What would be done, before somebody is asked, or by a command that only looks.
 pub(super) fn preview(page: &mut Page, told: &Outcome) {
@@ -138,7 +141,7 @@ fn step(page: &mut Page, step: &StepView, depth: usize) {
 /// What the sign doesn't tell.
 fn note(step: &StepView) -> Option<String> {
     match step.does {
-        StepOp::Refresh if !step.stays => Some("it is gone".to_owned()),
+        StepOp::Refresh if step.gone => Some("it is gone".to_owned()),
         StepOp::Refresh => Some("it was changed".to_owned()),
         StepOp::Same => Some("in the record only".to_owned()),
         StepOp::Discard => Some("forgotten, not deleted".to_owned()),
@@ -184,10 +187,11 @@ fn troubles(page: &mut Page, told: &Outcome) {
             page.block(&format!("  {reason}"));
         }
     }
-    for skipped in &told.skipped {
+    for skipped in told.skipped.iter().filter(|skipped| !skipped.not_begun) {
         page.styled(Style::Warn, "skipped:");
         page.line(format_args!(" {}: {}", skipped.address, skipped.reason));
     }
+    not_begun(page, told);
     for pending in &told.pending {
         page.styled(Style::Warn, "pending:");
         page.line(format_args!(
@@ -195,7 +199,7 @@ fn troubles(page: &mut Page, told: &Outcome) {
             pending.op, pending.target, pending.id
         ));
     }
-    if !told.pending.is_empty() {
+    if !told.pending.is_empty() && !told.is_anothers {
         page.styled(Style::Good, "hint:");
         page.line(
             " the next `up` or `refresh` asks the providers what became of it; or say it: `statectl pending resolve`",
@@ -209,6 +213,36 @@ fn troubles(page: &mut Page, told: &Outcome) {
         page.styled(Style::Good, "hint:");
         page.line(format_args!(" {hint}"));
     }
+}
+
+/// What was never begun, in a line for each reason.
+fn not_begun(page: &mut Page, told: &Outcome) {
+    let mut of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for Skipped { address, reason, .. } in told.skipped.iter().filter(|skipped| skipped.not_begun) {
+        of.entry(reason).or_default().push(address);
+    }
+    for (reason, addresses) in of {
+        let more = match addresses.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let named: Vec<&str> = addresses.into_iter().take(NAMED).collect();
+        page.styled(Style::Warn, "skipped:");
+        page.line(format_args!(" {}{more}: {reason}", named.join(", ")));
+    }
+}
+
+/// How many failed and are on record, and how.
+fn failed(told: &Outcome) -> Vec<String> {
+    let number = |fits: &dyn Fn(&FailureView) -> bool| told.failures.iter().filter(|one| fits(one)).count();
+    let unfinished = number(&|failure| failure.unfinished && failure.pending.is_none());
+    let pending = number(&|failure| failure.pending.is_some());
+    let told = [
+        (unfinished, "failed, recorded as unfinished"),
+        (pending, "left pending"),
+    ];
+    let told = told.into_iter().filter(|(number, _)| *number > 0);
+    told.map(|(number, what)| format!("{number} {what}")).collect()
 }
 
 /// What is done about things, as it is said before and after; and which steps do it.
@@ -240,6 +274,24 @@ const DONE: [(&str, &str, &[StepOp]); 9] = [
     ),
 ];
 
+/// How much there is to do, for who is asked.
+pub(super) fn extent(seen: &Outcome) -> String {
+    let steps = seen.steps.len();
+    let renamed = match &*seen.renamed {
+        [] => None,
+        [one] => Some(format!("{} becomes {}", one.from, one.to)),
+        several => Some(format!("{} to rename", several.len())),
+    };
+    let outputs = seen.outputs.len();
+    let outputs = (outputs > 0).then(|| count(outputs, "output", "outputs"));
+    let steps = match (steps, &renamed, &outputs) {
+        (0, None, Some(_)) => outputs,
+        (0, Some(_), _) => None,
+        _ => Some(count(steps, "step", "steps")),
+    };
+    steps.into_iter().chain(renamed).collect::<Vec<_>>().join(", ")
+}
+
 /// How many of each, in one line.
 pub(super) fn summary(told: &Outcome) -> String {
     let mut parts = Vec::new();
@@ -255,13 +307,18 @@ pub(super) fn summary(told: &Outcome) -> String {
         }
     }
     if !told.renamed.is_empty() {
-        parts.push(format!("{} renamed", told.renamed.len()));
+        let renamed = if told.preview { "to rename" } else { "renamed" };
+        parts.push(format!("{} {renamed}", told.renamed.len()));
     }
     if !told.outputs.is_empty() {
         parts.push(count(told.outputs.len(), "output changed", "outputs changed"));
     }
+    let failed = failed(told);
+    let tells_of_failures = !failed.is_empty();
+    parts.extend(failed);
     let ended = match (told.interrupted, told.went_well()) {
         (true, _) => ", then interrupted",
+        (false, false) if tells_of_failures => "",
         (false, false) => ", and not all went well",
         (false, true) => "",
     };

@@ -5,10 +5,10 @@ use super::document;
 use super::flags::Flags;
 use super::live::Live;
 use super::outcome::{self, Outcome, Settled, untouched};
+use super::record::Left;
 use super::tree;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::marks::count;
 use crate::origin;
 use crate::output::to_stderr;
 use crate::prompt::{confirm_unless, interrupted};
@@ -89,11 +89,16 @@ impl<'a> Work<'a> {
 
     async fn foreseen(&self, name: &StackName) -> Result<Outcome, CliError> {
         let stack = store::find(self.context, &self.stacks, name).await?;
-        let state = stack.tip().await?.state;
-        self.flags.decisions(&state)?;
-        let (operation, run) = self.prepared(name, &state).await?;
+        // Before the look: whoever ends meanwhile may have begun what it sees.
+        let holder = stack.lock_status().await?.holder;
+        let view = stack.tip().await?;
+        self.flags.decisions(&view.state)?;
+        let (operation, run) = self.prepared(name, &view.state).await?;
         let report = self.engine.preview(name, operation, run).await?;
         let mut seen = Outcome::of(self.context, name, report, true);
+        if let Some(holder) = holder {
+            seen.beside(&holder, view.update_open());
+        }
         if self.flags.answers_something() {
             let warning = "a preview settles nothing: it shows what is pending as it is recorded";
             seen.warnings.push(warning.to_owned());
@@ -198,14 +203,18 @@ impl<'a> Work<'a> {
             self.confirm(&object, &seen, untouched).await?;
         }
         live.begin(seen.steps.len());
-        let (operation, mut run) = self.prepared(name, &session.state()).await?;
+        let before = session.state();
+        let (operation, mut run) = self.prepared(name, &before).await?;
         run.observer = live.clone();
         // What was shown and confirmed is done: the providers aren't asked again.
         run.settled = Some(settling);
         let report = self.engine.run_in(session, operation, run).await;
         live.end();
-        let mut done = Outcome::of(self.context, name, report?, false);
+        let report = report?;
+        let left = Left::of(self.goal, &before, &session.state(), &report);
+        let mut done = Outcome::of(self.context, name, report, false);
         done.settled = settled;
+        left.tell(&mut done, &seen.steps);
         Ok(done)
     }
 
@@ -275,7 +284,7 @@ impl<'a> Work<'a> {
     }
 
     fn question(&self, object: &str, seen: &Outcome) -> String {
-        let steps = count(seen.steps.len(), "step", "steps");
+        let steps = tree::extent(seen);
         match self.goal {
             Goal::Update(_) => format!("Do this to {object} ({steps})?"),
             Goal::Refresh => format!("Record this in {object}?"),

@@ -65,6 +65,7 @@ fn view(
         begun: at.cloned(),
         has_result: false,
         violations: Vec::new(),
+        kept_in: None,
         target: format!("{target} {direction} stack {stack}"),
         other_stack: Some(stack),
         entries: Some(named),

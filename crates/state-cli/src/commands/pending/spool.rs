@@ -1,13 +1,15 @@
 //! `pending resolve --from FILE`: a result that waited in a file while its store was gone.
 
+use crate::args::quoted;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::output::Report;
 use crate::store;
 use serde::Serialize;
-use state_core::{RevisionId, UpdateKind};
-use state_manager::{BroughtBack, Session, Spooled, UpdateRequest};
-use std::path::Path;
+use state_core::{MutationId, RevisionId, UpdateKind};
+use state_manager::{BroughtBack, Session, Spooled, Stack, UpdateRequest};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -17,6 +19,36 @@ struct Brought {
     /// None when the result had been recorded all the same.
     revision: Option<RevisionId>,
     still_pending: usize,
+}
+
+/// The files in which results of this stack's operations wait, by the operation's id; of several results of one, the
+/// first. What can't be read isn't one: who names it is told why.
+pub(super) fn waiting(stack: &Stack) -> BTreeMap<MutationId, PathBuf> {
+    let of_stack = |path: PathBuf| {
+        let spooled = Spooled::read(&path).ok()?;
+        (spooled.lineage == stack.lineage()).then_some((spooled.end.id, path))
+    };
+    let begin = stack.lineage().to_string();
+    let is_named = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str());
+        name.is_some_and(|name| name.starts_with(&begin))
+    };
+    let files = store::spool_folder().and_then(|folder| std::fs::read_dir(folder).ok());
+    let mut paths: Vec<PathBuf> = files
+        .into_iter()
+        .flatten()
+        .filter_map(|file| Some(file.ok()?.path()))
+        .filter(is_named)
+        .collect();
+    // The last of those with the same id stays.
+    paths.sort();
+    paths.into_iter().rev().filter_map(of_stack).collect()
+}
+
+/// How to record a result that waits in a file.
+pub(super) fn hint(file: &Path) -> String {
+    let file = quoted(&file.display().to_string());
+    format!("its result is kept in a file: record it with `statectl pending resolve --from {file}`")
 }
 
 /// Records the result.
