@@ -136,7 +136,7 @@ pub enum UpdateResult {
     Succeeded,
     /// Something failed; what was done before is recorded.
     Failed,
-    /// The writer died; the next one closed it.
+    /// Somebody asked it to stop, or its writer died and the next one closed it.
     Interrupted,
 }
 

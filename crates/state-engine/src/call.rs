@@ -358,7 +358,7 @@ fn honest(failure: Failure) -> Failure {
 
 /// A failure that tells no secret.
 fn discreet(failure: Failure, secrets: &SecretStrings) -> Failure {
-    let shown = |reasons: Vec<String>| reasons.into_iter().map(|reason| shown(reason, secrets)).collect();
+    let shown = |reasons: Vec<String>| reasons.iter().map(|reason| shown(reason, secrets)).collect();
     match failure {
         Failure::NotDone(reasons) => Failure::NotDone(shown(reasons)),
         Failure::Unknown(reasons) => Failure::Unknown(shown(reasons)),

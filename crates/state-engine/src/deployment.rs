@@ -25,7 +25,7 @@ use crate::report::Report;
 use crate::step::Step;
 use carry::InFlight;
 use identity::Identities;
-use state_core::{Clock, EntryKey, Error, ErrorKind, MutationId, Outcome, Properties, SharedEntry};
+use state_core::{Clock, Entry, EntryKey, Error, ErrorKind, MutationId, Outcome, Properties, SharedEntry};
 use state_manager::Intent;
 use std::collections::BTreeSet;
 use std::fmt;
@@ -217,14 +217,7 @@ impl Deployment {
         };
         let is_there = outcome == Outcome::Succeeded || object.is_some();
         let entry = meant.filter(|_| outcome != Outcome::Failed && is_there);
-        let entry = entry.map(|entry| match &object {
-            Some(object) => {
-                let mut entry = applied(entry, object, self.clock.now());
-                mark_joined(&mut entry, &step.joined);
-                entry
-            }
-            None => entry,
-        });
+        let entry = entry.map(|entry| self.as_made(entry, object.as_ref(), &step));
         let ended = self.recorder.end(begun, outcome, entry, reasons.clone()).await;
         let ended =
             ended.map_err(|error| StepError::recording(&step.key, Some(&step), Some(pending), error))?;
@@ -247,6 +240,15 @@ impl Deployment {
             .map(|committed| SharedEntry::clone(committed.entry()));
         self.committed(step);
         Ok(committed)
+    }
+
+    fn as_made(&self, entry: Entry, object: Option<&Object>, step: &Step) -> Entry {
+        let Some(object) = object else {
+            return entry;
+        };
+        let mut made = applied(entry, object, self.clock.now());
+        mark_joined(&mut made, &step.joined);
+        made
     }
 
     /// What is to be recorded of a call; or that nobody knows what it did.

@@ -58,7 +58,7 @@ impl Logger {
     /// Says something. A provider's line with something in it that is marked as secret isn't shown; what it has in common
     /// with a part of that is `***`.
     pub fn say(&self, level: LogLevel, message: impl Into<String>) {
-        let message = shown(message.into(), &self.secrets);
+        let message = shown(&message.into(), &self.secrets);
         let mut line = LogLine::new(self.sink.clock.now(), level, message);
         line.source = self.source.to_string();
         line.address.clone_from(&self.address);
@@ -79,10 +79,10 @@ impl Logger {
 
 /// What is said, unless a secret stands in it, and without pieces of secrets: in a command that is marked, nobody knows
 /// which part of it is the token.
-pub(crate) fn shown(said: String, secrets: &SecretStrings) -> String {
-    match secrets.stand_in(&said) {
+pub(crate) fn shown(said: &str, secrets: &SecretStrings) -> String {
+    match secrets.stand_in(said) {
         true => "something that isn't shown, because a secret stands in it".to_owned(),
-        false => secrets.masked_in(&said, "***").into_owned(),
+        false => secrets.masked_in(said, "***").into_owned(),
     }
 }
 

@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 impl Deployment {
     pub(super) fn failed(&self, step: &Step, why: Unsure, pending: Option<MutationId>) -> StepError {
         let secrets = step.secrets();
-        let hide = |reason: String| shown(reason, &secrets);
+        let hide = |reason: String| shown(&reason, &secrets);
         StepError {
             key: step.key.clone(),
             step: Some(Box::new(step.clone())),
