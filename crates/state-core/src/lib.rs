@@ -19,50 +19,48 @@
 //! The names of seed 003 are [`Snapshot::new`], [`encode_snapshot`], [`decode_snapshot`] and
 //! [`CURRENT_FORMAT_VERSION`].
 //!
+//! # Map
+//! Imports go downwards in this list:
+//!
+//! | folder | contents |
+//! |---|---|
+//! | `testkit` | Strategies, oracles and the conformance suite for backends (feature `testkit`) |
+//! | [`state`], [`surgery`] | The state that a journal describes, and edits of it by hand |
+//! | `memory` | The reference implementation of [`Backend`] |
+//! | `contracts` | Traits that other crates implement: [`backend`], [`target`], [`sealing`], [`environment`], ... |
+//! | `logic` | Pure functions: [`dag`], [`verify`], [`repair`], [`merge`], [`diff`], [`sensitive`] |
+//! | `format` | Stored forms: [`head`], [`journal`], [`envelope`], [`sealed`]; snapshots are in [`codec`] |
+//! | `model` | Data of a stack: [`entry`], [`snapshot`], [`mutation`], [`update`], ... |
+//! | `ids` | Names, addresses, counters, digests: [`address`], [`id`], [`revision`], ... |
+//! | [`error`], [`json`] | Errors of the whole layer; JSON without loss of digits or order |
+//!
+//! The folders are private: each module is public at the root, as `state_core::head`.
+//!
 //! # Errors
 //! Everything fails with [`Error`], whose [`Error::kind`] says what the caller should do.
 
-pub mod address;
-pub mod backend;
+mod contracts;
+mod format;
+mod ids;
+mod logic;
+mod model;
+
 pub mod codec;
-pub mod configuration;
-pub mod counter;
-pub mod crypter;
-pub mod dag;
-pub mod deployment;
-pub mod diff;
-pub mod digest;
-pub mod entry;
-pub mod envelope;
-pub mod environment;
 pub mod error;
 #[cfg(feature = "testkit")]
 pub mod guide;
-pub mod head;
-pub mod id;
-pub mod journal;
 pub mod json;
-pub mod log;
-pub mod merge;
-pub mod moves;
-pub mod mutation;
-pub mod name;
-mod nearest;
-pub mod pending;
-pub mod persistent;
-pub mod repair;
-pub mod revision;
-pub mod sealed;
-pub mod sealing;
-pub mod sensitive;
-pub mod snapshot;
+mod memory;
 pub mod state;
 pub mod surgery;
-pub mod target;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
-pub mod update;
-pub mod verify;
+
+pub use contracts::{backend, configuration, crypter, deployment, environment, persistent, sealing, target};
+pub use format::{envelope, head, journal, sealed};
+pub use ids::{address, counter, digest, id, name, revision};
+pub use logic::{dag, diff, merge, repair, sensitive, verify};
+pub use model::{entry, log, moves, mutation, pending, snapshot, update};
 
 pub use address::{Address, Dependency, DeposedKey, EntryKey};
 pub use backend::{Backend, BackendType, MemoryBackend, Writer};
@@ -80,9 +78,9 @@ pub use id::{Lineage, MutationId, Nonce, Uid, UpdateId};
 pub use journal::{Frame, Record};
 pub use json::{Json, JsonMap, Properties};
 pub use log::{LogLevel, LogLine};
+pub use logic::nearest::nearest;
 pub use mutation::{Op, Outcome};
 pub use name::StackName;
-pub use nearest::nearest;
 pub use pending::PendingOperation;
 pub use persistent::{Relation, SnapshotMeta};
 pub use revision::RevisionId;

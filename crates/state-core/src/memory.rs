@@ -9,7 +9,7 @@ mod store;
 mod tests;
 mod writer;
 
-use super::{
+use crate::backend::{
     Acquire, Acquired, Backend, Capabilities, JournalView, LockStatus, NamePointer, ObjectKind, ObjectName,
     Piece, Tail,
 };

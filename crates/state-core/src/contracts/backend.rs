@@ -20,16 +20,15 @@ mod anchors;
 mod catalogue;
 mod examination;
 mod lock;
-mod memory;
 mod name;
 mod object;
 mod piece;
 
+pub use crate::memory::MemoryBackend;
 pub use anchors::Anchors;
 pub use catalogue::{BackendFactory, BackendType, OpenRequest, Opening};
 pub use examination::{Examination, Finding, Verdict};
 pub use lock::{ClientLock, Holder, LockStatus};
-pub use memory::MemoryBackend;
 pub use name::{NamePointer, NameTarget};
 pub use object::{ObjectKind, ObjectName};
 pub use piece::{Piece, PieceName};

@@ -1,0 +1,6 @@
+//! Stored forms that aren't snapshots: journal frames and records, the head, envelopes and sealed values.
+
+pub mod envelope;
+pub mod head;
+pub mod journal;
+pub mod sealed;

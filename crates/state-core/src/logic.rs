@@ -1,0 +1,9 @@
+//! Pure functions over entries and snapshots: order, verification, repair, comparison, merge and masking.
+
+pub mod dag;
+pub mod diff;
+pub mod merge;
+pub(crate) mod nearest;
+pub mod repair;
+pub mod sensitive;
+pub mod verify;
