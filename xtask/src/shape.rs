@@ -1,5 +1,6 @@
 //! `cargo xtask shape`: what no lint checks: how a file begins, how long it is, how it is called, where it lies.
 
+mod imports;
 mod lines;
 mod rules;
 
@@ -31,8 +32,10 @@ pub(crate) fn check() -> Result<(), Failure> {
     for path in &files {
         let text =
             fs::read_to_string(root.join(path)).map_err(|error| Failure(format!("{path}: {error}")))?;
-        found.extend(rules::findings(path, &text));
+        let broken = rules::findings(path, &text);
+        found.extend(broken.iter().map(ToString::to_string));
     }
+    found.extend(imports::findings(&root)?);
     if found.is_empty() {
         println!("{} files are in shape", files.len());
         return Ok(());
