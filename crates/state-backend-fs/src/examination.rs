@@ -200,8 +200,8 @@ fn clear(root: &Dir, place: &Dir, name: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use crate::FsBackend;
-    use state_core::backend::Verdict;
-    use state_core::{Backend, ErrorKind};
+    use state_core::ErrorKind;
+    use state_core::backend::{CheckableStore, Verdict};
     use std::fs;
     use std::os::unix::fs::PermissionsExt;
 

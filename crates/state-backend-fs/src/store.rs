@@ -18,8 +18,8 @@ use crate::writer::FsWriter;
 use async_trait::async_trait;
 use bytes::Bytes;
 use state_core::backend::{
-    Acquire, Acquired, Capabilities, Examination, JournalView, LockStatus, NamePointer, ObjectKind,
-    ObjectName, Piece, Tail,
+    Acquire, Acquired, Capabilities, CheckableStore, CollectableStore, CopyTarget, Examination, Extensions,
+    JournalView, LockStatus, NamePointer, ObjectKind, ObjectName, Piece, Tail,
 };
 use state_core::{Backend, Enveloped, Error, Frame, Head, Lineage, Nonce, Result, Slot, StackName};
 use std::fmt;
@@ -204,7 +204,7 @@ impl Backend for FsBackend {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(true, true, true).with_collection()
+        Capabilities::new(true, true, true)
     }
 
     async fn names(&self) -> Result<Vec<NamePointer>> {
@@ -299,6 +299,16 @@ impl Backend for FsBackend {
         .await
     }
 
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions::none()
+            .with_check(self)
+            .with_copies(self)
+            .with_collection(self)
+    }
+}
+
+#[async_trait]
+impl CopyTarget for FsBackend {
     async fn adopt_object(&self, lineage: Lineage, name: &ObjectName, bytes: Bytes) -> Result<()> {
         let name = name.clone();
         self.step(move |root| adopt_object(root, lineage, &name, &bytes))
@@ -310,11 +320,17 @@ impl Backend for FsBackend {
         self.step(move |root| adopt_stack(root, &head, before, &frames, patience))
             .await
     }
+}
 
+#[async_trait]
+impl CheckableStore for FsBackend {
     async fn examine(&self) -> Result<Examination> {
         self.step(examine).await
     }
+}
 
+#[async_trait]
+impl CollectableStore for FsBackend {
     async fn pieces(&self, lineage: Lineage, before: Slot) -> Result<Vec<Piece>> {
         self.with_stack(lineage, move |stack| pieces(&stack, before))
             .await

@@ -20,11 +20,10 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use object_store::ObjectStore;
 use state_core::backend::{
-    Acquire, Acquired, Capabilities, Examination, JournalView, LockStatus, NamePointer, ObjectKind,
-    ObjectName, Opening, Piece, Tail,
+    Acquire, Acquired, Capabilities, CheckableStore, CollectableStore, CopyTarget, Examination, Extensions,
+    JournalView, LockStatus, NamePointer, ObjectKind, ObjectName, Opening, Piece, RemoteStore, Tail,
 };
 use state_core::{Backend, Enveloped, Error, Frame, Head, Lineage, Nonce, Result, Slot, StackName, Writer};
-use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
@@ -226,7 +225,7 @@ impl Backend for ObjectBackend {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(true, true, false).with_collection()
+        Capabilities::new(true, true, false)
     }
 
     async fn names(&self) -> Result<Vec<NamePointer>> {
@@ -297,12 +296,6 @@ impl Backend for ObjectBackend {
         receive.await.unwrap_or_else(|_| Err(stack.lost()))
     }
 
-    async fn time(&self, lineage: Lineage) -> Result<Option<i64>> {
-        let stack = self.writable_stack(lineage).await?;
-        let mark = Nonce::random(&*self.options().entropy).to_string();
-        stack.time(mark.into()).await.map(Some)
-    }
-
     async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus> {
         let stack = self.stack(lineage).await?;
         let head = stack.head().await?.head;
@@ -316,10 +309,24 @@ impl Backend for ObjectBackend {
         })
     }
 
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions::none()
+            .with_check(self)
+            .with_copies(self)
+            .with_collection(self)
+            .with_remote(self)
+    }
+}
+
+#[async_trait]
+impl CollectableStore for ObjectBackend {
     async fn pieces(&self, lineage: Lineage, before: Slot) -> Result<Vec<Piece>> {
         pieces(&self.stack(lineage).await?, before).await
     }
+}
 
+#[async_trait]
+impl CopyTarget for ObjectBackend {
     async fn adopt_object(&self, lineage: Lineage, name: &ObjectName, bytes: Bytes) -> Result<()> {
         create_object(&self.writable_stack(lineage).await?, name, &bytes).await
     }
@@ -327,17 +334,25 @@ impl Backend for ObjectBackend {
     async fn adopt_stack(&self, head: &Head, before: Tail, frames: &[Frame]) -> Result<()> {
         adopt_stack(&self.writable_stack(head.lineage).await?, head, before, frames).await
     }
+}
 
+#[async_trait]
+impl CheckableStore for ObjectBackend {
     async fn examine(&self) -> Result<Examination> {
         Ok(self.try_out(Effort::FULL).await?.examination)
     }
+}
 
+#[async_trait]
+impl RemoteStore for ObjectBackend {
     async fn ready(&self) -> Result<bool> {
         Ok(self.find().await?.made)
     }
 
-    fn as_any(&self) -> Option<&dyn Any> {
-        Some(self)
+    async fn time(&self, lineage: Lineage) -> Result<i64> {
+        let stack = self.writable_stack(lineage).await?;
+        let mark = Nonce::random(&*self.options().entropy).to_string();
+        stack.time(mark.into()).await
     }
 }
 

@@ -10,8 +10,8 @@ mod tests;
 mod writer;
 
 use crate::backend::{
-    Acquire, Acquired, Backend, Capabilities, JournalView, LockStatus, NamePointer, ObjectKind, ObjectName,
-    Piece, Tail,
+    Acquire, Acquired, Backend, Capabilities, CollectableStore, CopyTarget, Extensions, JournalView,
+    LockStatus, NamePointer, ObjectKind, ObjectName, Piece, Tail,
 };
 use crate::counter::Slot;
 use crate::error::{Error, Result};
@@ -84,7 +84,7 @@ impl Backend for MemoryBackend {
     }
 
     fn capabilities(&self) -> Capabilities {
-        Capabilities::new(false, false, true).with_collection()
+        Capabilities::new(false, false, true)
     }
 
     async fn names(&self) -> Result<Vec<NamePointer>> {
@@ -171,6 +171,13 @@ impl Backend for MemoryBackend {
         self.with_stack(lineage, |stack| Ok(stack.lock_status()))
     }
 
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions::none().with_copies(self).with_collection(self)
+    }
+}
+
+#[async_trait]
+impl CopyTarget for MemoryBackend {
     async fn adopt_object(&self, lineage: Lineage, name: &ObjectName, bytes: Bytes) -> Result<()> {
         let mut shelf = self.shelf();
         let objects = shelf.adopted.entry(lineage).or_default();
@@ -194,7 +201,10 @@ impl Backend for MemoryBackend {
         shelf.stacks.insert(head.lineage, stack);
         Ok(())
     }
+}
 
+#[async_trait]
+impl CollectableStore for MemoryBackend {
     async fn pieces(&self, lineage: Lineage, before: Slot) -> Result<Vec<Piece>> {
         self.with_stack(lineage, |stack| Ok(stack.pieces(before)))
     }

@@ -21,7 +21,7 @@ use crate::stack::Stack;
 use retention::{after, has_passed};
 use state_core::backend::{Piece, PieceName};
 use state_core::head::Collection;
-use state_core::{Error, ErrorKind, Head, Nonce, Result, RevisionId, Timestamp, Writer};
+use state_core::{ErrorKind, Head, Nonce, Result, RevisionId, Timestamp, Writer};
 use std::time::Duration;
 use survey::{Cut, Survey};
 
@@ -179,12 +179,12 @@ impl Session {
 
 /// The time by which a grace is measured: the store's, if it has one.
 async fn store_time(stack: &Stack) -> Result<Timestamp> {
-    let told = stack.backend().time(stack.lineage()).await?;
-    let understood = told.and_then(|told| jiff::Timestamp::from_millisecond(told).ok());
-    Ok(match understood {
-        Some(time) => Timestamp::new(time.to_string()),
-        None => stack.environment().clock.now(),
-    })
+    if let Some(store) = stack.backend().extensions().remote
+        && let Ok(time) = jiff::Timestamp::from_millisecond(store.time(stack.lineage()).await?)
+    {
+        return Ok(Timestamp::new(time.to_string()));
+    }
+    Ok(stack.environment().clock.now())
 }
 
 /// The swap that drops. A base below the floor would lead readers to what is gone, so it moves up: the state there is
@@ -209,19 +209,11 @@ async fn delete(writer: &dyn Writer, pieces: &[Piece]) -> Result<()> {
 
 impl Plan {
     async fn new(stack: &Stack, survey: &Survey, retention: &Retention, now: &Timestamp) -> Result<Self> {
-        if !stack.backend().capabilities().collects {
-            return Err(Error::Unsupported {
-                object: stack.backend().url(),
-                missing: "deletion, and with it the collection of history,".to_owned(),
-            });
-        }
+        let store = stack.backend().collectable()?;
         let mut plan = Self::default();
         plan.keep(survey, &survey.tip.horizon);
         if let Some(earlier) = &survey.tip.horizon.0 {
-            let pieces = stack
-                .backend()
-                .pieces(stack.lineage(), earlier.base.start)
-                .await?;
+            let pieces = store.pieces(stack.lineage(), earlier.base.start).await?;
             let pieces = survey.doomed(pieces, &Cut::again(earlier));
             if !pieces.is_empty() && !has_passed(&earlier.since, retention.grace, now)? {
                 plan.wait(&pieces, after(&earlier.since, retention.grace)?);
@@ -250,7 +242,8 @@ impl Plan {
         now: &Timestamp,
     ) -> Result<()> {
         let mut cut = survey.cut(retention, now)?;
-        let pieces = stack.backend().pieces(stack.lineage(), cut.start).await?;
+        let store = stack.backend().collectable()?;
+        let pieces = store.pieces(stack.lineage(), cut.start).await?;
         survey.add_forgotten(&mut cut, &pieces);
         self.report.held_back = cut.held_back;
         if cut.dropped.is_empty() && cut.forgotten.is_empty() {

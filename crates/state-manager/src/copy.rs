@@ -99,6 +99,7 @@ impl Stacks {
         copy.nonce = Nonce::random(&*source.environment().entropy);
         let adopted = self
             .backend()
+            .copy_target()?
             .adopt_stack(&copy, whole.before, &whole.view.frames)
             .await;
         match adopted {
@@ -175,7 +176,7 @@ async fn carry(
     };
     let digest = Digest::of(&bytes);
     if let Some(to) = to {
-        to.adopt_object(lineage, &name, bytes).await?;
+        to.copy_target()?.adopt_object(lineage, &name, bytes).await?;
     }
     Ok(Some((name, digest)))
 }

@@ -68,7 +68,10 @@ impl Stacks {
     /// # Errors
     /// What the store says.
     pub async fn logout(&self) -> Result<()> {
-        self.backend().logout().await
+        match self.backend().extensions().credentials {
+            Some(store) => store.logout().await,
+            None => Ok(()),
+        }
     }
 }
 

@@ -161,7 +161,7 @@ impl Stack {
         let provider = self.require_provider()?;
         let session = self.lock(operation).await?;
         let policy = request.policy.unwrap_or_else(|| session.seal().policy());
-        if request.forget_history && !self.backend().capabilities().collects {
+        if request.forget_history && self.backend().extensions().collectable.is_none() {
             session.close().await?;
             return Err(Error::Unsupported {
                 object: self.backend().url(),

@@ -116,9 +116,12 @@ impl Stacks {
     /// now. One that is near has done all that when it was opened.
     ///
     /// # Errors
-    /// As [`Backend::ready`].
+    /// As [`RemoteStore::ready`](state_core::backend::RemoteStore::ready).
     pub async fn ready(&self) -> Result<bool> {
-        self.backend.ready().await
+        match self.backend.extensions().remote {
+            Some(store) => store.ready().await,
+            None => Ok(false),
+        }
     }
 
     /// The store's URL.
@@ -129,9 +132,10 @@ impl Stacks {
     /// Tries on the live store whether it keeps the promises that everything here rests on.
     ///
     /// # Errors
-    /// As [`Backend::examine`].
+    /// `Unsupported` by a store that can't be tested; as
+    /// [`CheckableStore::examine`](state_core::backend::CheckableStore::examine).
     pub async fn examine(&self) -> Result<Examination> {
-        self.backend.examine().await
+        self.backend.checkable()?.examine().await
     }
 
     /// Makes an empty stack, whose sensitive values are sealed. Its key is made by the first session that has

@@ -65,6 +65,8 @@ async fn long(url: &str) {
     let collected = held.writer.swap_head(bench.nonce(), &collect).await;
     collected.expect("it is swapped");
     let pieces = backend
+        .collectable()
+        .expect("it collects")
         .pieces(lineage, base.start)
         .await
         .expect("they are listed");
@@ -92,7 +94,8 @@ async fn logs(backend: &Arc<dyn Backend>, lineage: Lineage) {
             for serial in (1 + first..=MANY).step_by(AT_ONCE as usize) {
                 let name = ObjectName::Log(Serial(serial));
                 let bytes = Bytes::from(serial.to_string());
-                backend
+                let store = backend.copy_target().expect("it takes copies");
+                store
                     .adopt_object(lineage, &name, bytes)
                     .await
                     .expect("it is made");

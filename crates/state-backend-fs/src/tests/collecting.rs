@@ -4,7 +4,7 @@ use super::faults::How;
 use super::fixture::{Place, append, data, head, nonce, request};
 use crate::FsBackend;
 use bytes::Bytes;
-use state_core::backend::{Acquired, ObjectKind, ObjectName, PieceName, Tail};
+use state_core::backend::{Acquired, CollectableStore, ObjectKind, ObjectName, PieceName, Tail};
 use state_core::head::Collection;
 use state_core::{Backend, Base, Epoch, ErrorKind, Head, Serial, Slot, Timestamp};
 use std::collections::BTreeSet;

@@ -14,7 +14,7 @@ use object_store::{
     ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult,
     Result as StoreResult,
 };
-use state_core::backend::{Opening, Verdict};
+use state_core::backend::{Opening, RemoteStore, Verdict};
 use state_core::{Backend, ErrorKind, Head, Lineage, Nonce, Result};
 use std::fmt;
 use std::sync::Arc;

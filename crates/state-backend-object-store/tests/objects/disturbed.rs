@@ -6,6 +6,7 @@ use futures_util::TryStreamExt;
 use object_store::ObjectStore;
 use state_backend_object_store::testkit::StoreFault;
 use state_core::backend::JournalView;
+use state_core::backend::RemoteStore;
 use state_core::testkit::conformance::{self, Bench, Verdict};
 use state_core::{Backend, Entropy, ErrorKind, Lineage};
 use std::cell::RefCell;

@@ -3,7 +3,8 @@
 use super::*;
 use model::{Actor, Fate, Oracle, new_stack};
 use state_backend_object_store::testkit::StoreFault;
-use state_core::{Backend, ErrorKind, Lineage, Result};
+use state_core::backend::RemoteStore;
+use state_core::{ErrorKind, Lineage, Result};
 
 /// Thirty operations of two writers, of which the second takes over from the first twice. All must come out as they
 /// would without the fault.

@@ -2,7 +2,7 @@
 
 use super::*;
 use model::{Actor, Fate, Oracle, new_stack};
-use state_core::backend::Acquire;
+use state_core::backend::{Acquire, RemoteStore};
 use state_core::{Backend, Error, ErrorKind, Lineage};
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use super::*;
 use bytes::Bytes;
 use state_core::backend::{
-    Acquire, ClientLock, Holder, NamePointer, NameTarget, ObjectName, PieceName, Tail,
+    Acquire, ClientLock, CollectableStore, Holder, NamePointer, NameTarget, ObjectName, PieceName, Tail,
 };
 use state_core::head::{Base, Collection, SnapshotRef};
 use state_core::journal::FrameKind;

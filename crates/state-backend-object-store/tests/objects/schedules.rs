@@ -5,7 +5,8 @@ use super::*;
 use futures_util::FutureExt;
 use model::{Actor, Fate, Oracle, new_stack};
 use state_backend_object_store::testkit::StoreFault;
-use state_core::{Backend, Entropy};
+use state_core::Entropy;
+use state_core::backend::RemoteStore;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
 

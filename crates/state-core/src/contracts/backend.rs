@@ -19,6 +19,7 @@
 mod anchors;
 mod catalogue;
 mod examination;
+mod extension;
 mod lock;
 mod name;
 mod object;
@@ -28,6 +29,7 @@ pub use crate::memory::MemoryBackend;
 pub use anchors::Anchors;
 pub use catalogue::{BackendFactory, BackendType, OpenRequest, Opening};
 pub use examination::{Examination, Finding, Verdict};
+pub use extension::{CheckableStore, CollectableStore, CopyTarget, CredentialStore, Extensions, RemoteStore};
 pub use lock::{ClientLock, Holder, LockStatus};
 pub use name::{NamePointer, NameTarget};
 pub use object::{ObjectKind, ObjectName};
@@ -35,14 +37,14 @@ pub use piece::{Piece, PieceName};
 
 use crate::counter::{Epoch, Slot};
 use crate::digest::Digest;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::head::Head;
 use crate::id::{Lineage, Nonce};
 use crate::journal::Frame;
 use crate::name::StackName;
 use async_trait::async_trait;
 use bytes::Bytes;
-use std::any::Any;
+use extension::cannot_delete;
 use std::fmt;
 use std::sync::Arc;
 
@@ -103,71 +105,9 @@ pub trait Backend: fmt::Debug + Send + Sync {
     /// Who holds the writer lock.
     async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus>;
 
-    /// The store's own time, in milliseconds since 1970: for graces that writers of several machines share. None, the
-    /// default, for a store that goes by the clock of the machine that asks.
-    async fn time(&self, _lineage: Lineage) -> Result<Option<i64>> {
-        Ok(None)
-    }
-
-    /// What is stored of a stack, piece by piece: all its objects, and what of its journal lies wholly before a slot
-    /// at which a segment begins, as far as it can be deleted. In no particular order.
-    ///
-    /// # Errors
-    /// `Unsupported` by a store that can't delete, which is the default.
-    async fn pieces(&self, _lineage: Lineage, _before: Slot) -> Result<Vec<Piece>> {
-        Err(cannot_delete(self.url()))
-    }
-
-    /// Keeps an object of a stack that is about to be [taken in](Backend::adopt_stack). Once more with the same bytes is
-    /// fine.
-    ///
-    /// # Errors
-    /// `Conflict` when it exists with other bytes; `Unsupported` by a store that takes in no stacks, the default.
-    async fn adopt_object(&self, _lineage: Lineage, _name: &ObjectName, _bytes: Bytes) -> Result<()> {
-        Err(cannot_adopt(self.url()))
-    }
-
-    /// Makes the place of a stack that comes from another store, with its journal byte for byte: the first frame follows
-    /// `before`, and each the one before it. The head comes last, so a stack that was taken in half isn't there, and the
-    /// call can be made again. It is found only once a name points to it.
-    ///
-    /// # Errors
-    /// `Conflict` when the stack is there already; `Unsupported` by a store that takes in no stacks, the default.
-    async fn adopt_stack(&self, _head: &Head, _before: Tail, _frames: &[Frame]) -> Result<()> {
-        Err(cannot_adopt(self.url()))
-    }
-
-    /// Tries on the live store, in a place of its own that is gone afterwards, whether it keeps the promises that this
-    /// contract rests on. Takes some seconds.
-    ///
-    /// # Errors
-    /// `Unsupported` by a store that can't be examined, which is the default; `Denied`, `Unavailable`. That it lacks
-    /// something is no error here: [`Examination::require`] makes it one.
-    async fn examine(&self) -> Result<Examination> {
-        Err(Error::Unsupported {
-            object: self.url(),
-            missing: "an examination".to_owned(),
-        })
-    }
-
-    /// Makes sure that the store is there; one that was opened to be made is made. True if it was made just now.
-    ///
-    /// For stores that are far away: to open one asks it nothing. The default has done all that when it was opened.
-    ///
-    /// # Errors
-    /// `NotFound` when there is none and none may be made; `Unsupported` when it can't keep the contract.
-    async fn ready(&self) -> Result<bool> {
-        Ok(false)
-    }
-
-    /// The store as what it is, for those who know its kind. The default hides it.
-    fn as_any(&self) -> Option<&dyn Any> {
-        None
-    }
-
-    /// Forgets the credentials that this store keeps for its user (seed 001). The default has none to forget.
-    async fn logout(&self) -> Result<()> {
-        Ok(())
+    /// The optional abilities of the store: see [`Extensions`]. The default has none.
+    fn extensions(&self) -> Extensions<'_> {
+        Extensions::none()
     }
 }
 
@@ -181,40 +121,16 @@ pub struct Capabilities {
     pub shared: bool,
     /// A holder that died frees its lock at once, without a break.
     pub frees_lock_of_the_dead: bool,
-    /// It lists its pieces and deletes them, so that history can be collected.
-    pub collects: bool,
 }
 
 impl Capabilities {
-    /// Those that tell how writes and locks behave. It doesn't collect.
+    /// All claims.
     pub const fn new(durable: bool, shared: bool, frees_lock_of_the_dead: bool) -> Self {
         Self {
             durable,
             shared,
             frees_lock_of_the_dead,
-            collects: false,
         }
-    }
-
-    /// The same for a store that can delete.
-    #[must_use]
-    pub const fn with_collection(mut self) -> Self {
-        self.collects = true;
-        self
-    }
-}
-
-fn cannot_delete(object: String) -> Error {
-    Error::Unsupported {
-        object,
-        missing: "deletion, and with it the collection of history,".to_owned(),
-    }
-}
-
-fn cannot_adopt(object: String) -> Error {
-    Error::Unsupported {
-        object,
-        missing: "to take in a stack from another store".to_owned(),
     }
 }
 
@@ -310,7 +226,7 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// # Errors
     /// `Invalid` when one of them still counts: a part of the journal that doesn't lie wholly before the floor of the
     /// head's collection, or a snapshot that the head names; neither it nor one behind it is deleted. `Fenced`.
-    /// `Unsupported` by a store that can't delete, which is the default.
+    /// `Unsupported` by a store that isn't a [`CollectableStore`], which is the default.
     async fn delete(&self, _pieces: &[PieceName]) -> Result<()> {
         Err(cannot_delete(format!("the store, for epoch {},", self.epoch())))
     }

@@ -33,9 +33,17 @@ fn block_on<F: Future>(future: F) -> F::Output {
     }
 }
 
-/// Claims what it is told to.
+/// Claims what it is told to; the last field claims that it collects.
 #[derive(Debug)]
-struct Boaster(MemoryBackend, Capabilities);
+struct Boaster(MemoryBackend, Capabilities, bool);
+
+/// Lists nothing, whatever it claims.
+#[async_trait]
+impl CollectableStore for Boaster {
+    async fn pieces(&self, _lineage: Lineage, _before: Slot) -> Result<Vec<Piece>> {
+        Ok(Vec::new())
+    }
+}
 
 #[async_trait]
 impl Backend for Boaster {
@@ -75,6 +83,13 @@ impl Backend for Boaster {
     async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus> {
         self.0.lock_status(lineage).await
     }
+    fn extensions(&self) -> Extensions<'_> {
+        if self.2 {
+            Extensions::none().with_collection(self)
+        } else {
+            Extensions::none()
+        }
+    }
 }
 
 #[test]
@@ -109,13 +124,11 @@ fn the_memory_backend_is_what_it_claims_to_be() {
 #[test]
 fn who_claims_not_to_collect_and_does_is_found_out_and_so_is_the_reverse() {
     let entropy = SeededEntropy::new(1);
-    let silent = Boaster(MemoryBackend::new(), Capabilities::new(false, false, true));
-    let loud = Boaster(
-        MemoryBackend::new(),
-        Capabilities::new(false, false, true).with_collection(),
-    );
+    let claimed = Capabilities::new(false, false, true);
+    let silent = Boaster(MemoryBackend::new(), claimed, false);
+    let loud = Boaster(MemoryBackend::new(), claimed, true);
     for backend in [silent, loud] {
-        // The wrapper lists no pieces, as the default has it, but its writers delete.
+        // The wrapper lists no pieces, but its writers delete.
         let bench = conformance::Bench::new(&backend, &entropy);
         let verdict = block_on(conformance::collection::a_store_deletes_exactly_when_it_says_so(
             &bench,
@@ -132,7 +145,7 @@ fn who_claims_too_much_or_too_little_is_found_out() {
         (Capabilities::new(false, false, false), "dead"),
     ] {
         let results = block_on(conformance::capabilities::run_all(
-            async |_place| Boaster(MemoryBackend::new(), claimed),
+            async |_place| Boaster(MemoryBackend::new(), claimed, false),
             &SeededEntropy::new(1),
         ));
         for (rule, verdict) in results {

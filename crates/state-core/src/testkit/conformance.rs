@@ -212,7 +212,10 @@ impl<'a> Bench<'a> {
             tail = after(&frame);
             journal.push(frame);
         }
-        self.backend.adopt_stack(&head, before, &journal).await?;
+        self.backend
+            .copy_target()?
+            .adopt_stack(&head, before, &journal)
+            .await?;
         Ok(lineage)
     }
 

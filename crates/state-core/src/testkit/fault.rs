@@ -17,8 +17,8 @@
 mod writer;
 
 use crate::backend::{
-    Acquire, Acquired, Backend, Capabilities, JournalView, LockStatus, NamePointer, ObjectKind, ObjectName,
-    Piece, PieceName, Tail,
+    Acquire, Acquired, Backend, Capabilities, CollectableStore, CopyTarget, Extensions, JournalView,
+    LockStatus, NamePointer, ObjectKind, ObjectName, Piece, PieceName, Tail,
 };
 use crate::counter::Slot;
 use crate::error::{Error, Result};
@@ -54,7 +54,8 @@ impl Fault {
     pub const ALL: [Self; 4] = [Self::BeforeEffect, Self::AfterEffect, Self::Late, Self::Twice];
 }
 
-/// What can fail: each method of [`Backend`] and of [`Writer`](crate::Writer) that touches the store.
+/// What can fail: each method of [`Backend`], of [`Writer`](crate::Writer), of [`CollectableStore`] and of [`CopyTarget`]
+/// that touches the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "they are named after the methods")]
 #[non_exhaustive]
@@ -286,16 +287,16 @@ impl FaultyBackend {
     }
 }
 
-/// A call on clones of all that it needs.
+/// A call on clones of all that it needs; `inner[ability]` calls a method of an optional ability.
 macro_rules! call {
-    ($self:ident.$operation:ident, $inner:ident . $method:ident ( $($argument:ident),* )) => {{
+    ($self:ident.$operation:ident, $inner:ident $([$ability:ident])? . $method:ident ( $($argument:ident),* )) => {{
         let inner = Arc::clone(&$self.$inner);
         $(let $argument = $argument.clone();)*
         let call = move || {
             let inner = Arc::clone(&inner);
             $(let $argument = $argument.clone();)*
             let future: Pin<Box<dyn Future<Output = _> + Send>> =
-                Box::pin(async move { inner.$method($($argument.borrow()),*).await });
+                Box::pin(async move { inner$(.$ability()?)?.$method($($argument.borrow()),*).await });
             future
         };
         $self.plan.run(Operation::$operation, Box::new(call)).await
@@ -405,20 +406,36 @@ impl Backend for FaultyBackend {
         call!(self.LockStatus, inner.lock_status(lineage))
     }
 
-    async fn pieces(&self, lineage: Lineage, before: Slot) -> Result<Vec<Piece>> {
-        call!(self.Pieces, inner.pieces(lineage, before))
+    fn extensions(&self) -> Extensions<'_> {
+        let mut extensions = self.inner.extensions();
+        // What can fail goes through the plan.
+        extensions.collectable = extensions.collectable.map(|_| self as _);
+        extensions.copy_target = extensions.copy_target.map(|_| self as _);
+        extensions
     }
+}
 
+#[async_trait]
+impl CollectableStore for FaultyBackend {
+    async fn pieces(&self, lineage: Lineage, before: Slot) -> Result<Vec<Piece>> {
+        call!(self.Pieces, inner[collectable].pieces(lineage, before))
+    }
+}
+
+#[async_trait]
+impl CopyTarget for FaultyBackend {
     async fn adopt_object(&self, lineage: Lineage, name: &ObjectName, bytes: Bytes) -> Result<()> {
-        call!(self.AdoptObject, inner.adopt_object(lineage, name, bytes))
+        call!(
+            self.AdoptObject,
+            inner[copy_target].adopt_object(lineage, name, bytes)
+        )
     }
 
     async fn adopt_stack(&self, head: &Head, before: Tail, frames: &[Frame]) -> Result<()> {
         let frames = Frames(frames.into());
-        call!(self.AdoptStack, inner.adopt_stack(head, before, frames))
-    }
-
-    async fn logout(&self) -> Result<()> {
-        self.inner.logout().await
+        call!(
+            self.AdoptStack,
+            inner[copy_target].adopt_stack(head, before, frames)
+        )
     }
 }

@@ -8,7 +8,7 @@ mod laws;
 mod racing;
 
 use super::*;
-use state_core::backend::{ObjectKind, PieceName};
+use state_core::backend::{CollectableStore, ObjectKind, PieceName};
 use state_core::{
     Backend, Clock, Error, ErrorKind, FactoryInfo, LogLevel, LogLine, RevisionId, Slot, Snapshot, Timestamp,
 };
@@ -397,7 +397,8 @@ fn heavy(name: &str, bytes: usize) -> Entry {
 /// The names of all that is stored, but for the journal from the floor on.
 async fn stored(backend: &dyn Backend, stack: &Stack) -> Vec<PieceName> {
     let floor = backend.read_head(stack.lineage()).await.unwrap().floor;
-    let pieces = backend.pieces(stack.lineage(), floor).await.unwrap();
+    let store = backend.collectable().unwrap();
+    let pieces = store.pieces(stack.lineage(), floor).await.unwrap();
     let mut names: Vec<_> = pieces.into_iter().map(|piece| piece.name).collect();
     names.sort();
     names

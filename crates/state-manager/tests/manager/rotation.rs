@@ -258,9 +258,10 @@ async fn a_history_that_is_forgotten_with_its_key_leaves_nothing_that_the_old_ke
         stack.list().await.unwrap(),
         std::slice::from_ref(&rekeyed.revision)
     );
-    let old = state_core::Backend::pieces(&backend, stack.lineage(), state_core::Slot(u64::MAX))
-        .await
-        .unwrap();
+    let old =
+        state_core::backend::CollectableStore::pieces(&backend, stack.lineage(), state_core::Slot(u64::MAX))
+            .await
+            .unwrap();
     let floor = stack.tip().await.unwrap().head.floor;
     for piece in old {
         if let state_core::backend::PieceName::Object(state_core::backend::ObjectName::Snapshot {

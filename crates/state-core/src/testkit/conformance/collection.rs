@@ -94,7 +94,11 @@ impl Segments {
     }
 
     async fn pieces(&self, bench: &Bench<'_>) -> Result<Vec<Piece>> {
-        bench.backend.pieces(self.lineage, self.second.start).await
+        bench
+            .backend
+            .collectable()?
+            .pieces(self.lineage, self.second.start)
+            .await
     }
 
     /// What a collection deletes here: the journal before the second segment, and the old snapshot.
@@ -111,7 +115,7 @@ impl Segments {
 /// One that doesn't answers `Unsupported`, and one that does keeps the other rules here.
 pub async fn a_store_deletes_exactly_when_it_says_so(bench: &Bench<'_>) -> Verdict {
     let there = segments(bench).await?;
-    if bench.backend.capabilities().collects {
+    if bench.backend.extensions().collectable.is_some() {
         ensure(
             !there.pieces(bench).await?.is_empty(),
             "it claims to collect, and lists nothing",
@@ -144,7 +148,7 @@ pub async fn a_store_deletes_exactly_when_it_says_so(bench: &Bench<'_>) -> Verdi
 
 /// Twice is fine, since the first answer may have got lost.
 pub async fn what_lies_before_the_floor_goes_and_the_rest_stays(bench: &Bench<'_>) -> Verdict {
-    if !bench.backend.capabilities().collects {
+    if bench.backend.extensions().collectable.is_none() {
         return Ok(());
     }
     let there = segments(bench).await?;
@@ -189,7 +193,7 @@ pub async fn what_lies_before_the_floor_goes_and_the_rest_stays(bench: &Bench<'_
 
 /// Before the deletion as after it.
 pub async fn who_reads_before_the_floor_hears_that_it_was_collected(bench: &Bench<'_>) -> Verdict {
-    if !bench.backend.capabilities().collects {
+    if bench.backend.extensions().collectable.is_none() {
         return Ok(());
     }
     let there = segments(bench).await?;
@@ -220,7 +224,7 @@ pub async fn who_reads_before_the_floor_hears_that_it_was_collected(bench: &Benc
 
 /// Not without a head that dropped it, and not what the head names.
 pub async fn what_still_counts_is_not_deleted(bench: &Bench<'_>) -> Verdict {
-    if !bench.backend.capabilities().collects {
+    if bench.backend.extensions().collectable.is_none() {
         return Ok(());
     }
     let there = segments(bench).await?;
@@ -237,7 +241,11 @@ pub async fn what_still_counts_is_not_deleted(bench: &Bench<'_>) -> Verdict {
     there.drop_first(bench).await?;
     let named = PieceName::Object(there.second_snapshot());
     let doomed = there.doomed(bench).await?;
-    let beyond = bench.backend.pieces(there.lineage, there.tail.next).await?;
+    let beyond = bench
+        .backend
+        .collectable()?
+        .pieces(there.lineage, there.tail.next)
+        .await?;
     let beyond = beyond.into_iter().map(|piece| piece.name);
     let live = beyond.filter(|name| matches!(name, PieceName::Journal(_)) && !doomed.contains(name));
     for wrong in live.chain([named]) {
@@ -255,7 +263,7 @@ pub async fn what_still_counts_is_not_deleted(bench: &Bench<'_>) -> Verdict {
 
 /// Whoever took over decides what goes.
 pub async fn a_stale_writer_deletes_nothing(bench: &Bench<'_>) -> Verdict {
-    if !bench.backend.capabilities().collects {
+    if bench.backend.extensions().collectable.is_none() {
         return Ok(());
     }
     let there = segments(bench).await?;
@@ -276,7 +284,7 @@ pub async fn a_stale_writer_deletes_nothing(bench: &Bench<'_>) -> Verdict {
 
 /// The fence that stopped it may be gone by then.
 pub async fn a_stale_writer_stays_fenced_after_a_collection(bench: &Bench<'_>) -> Verdict {
-    if !bench.backend.capabilities().collects {
+    if bench.backend.extensions().collectable.is_none() {
         return Ok(());
     }
     let lineage = bench.stack().await?;
@@ -303,7 +311,7 @@ pub async fn a_stale_writer_stays_fenced_after_a_collection(bench: &Bench<'_>) -
         head.collection = Some(collection.clone());
     };
     next.writer.swap_head(bench.nonce(), &change).await?;
-    let pieces = bench.backend.pieces(lineage, base.start).await?;
+    let pieces = bench.backend.collectable()?.pieces(lineage, base.start).await?;
     let names: Vec<_> = pieces.into_iter().map(|piece| piece.name).collect();
     next.writer.delete(&names).await?;
 
