@@ -5,6 +5,7 @@ mod damage;
 use crate::store::{block_on, create, open};
 use damage::{Damage, Files};
 use state_core::head::Policy;
+use state_core::testkit::run::scaled;
 use state_core::{
     Address, Entry, FactoryInfo, Result, RevisionId, Snapshot, StackName, State, Timestamp, UpdateKind,
     UpdateResult,
@@ -16,7 +17,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-const CASES: usize = 1_000;
+const CASES: u32 = 1_000;
 
 /// Two at a time: each works in a copy of its own.
 const THREADS: u64 = 2;
@@ -53,7 +54,7 @@ fn a_flipped_bit_or_a_cut_gives_an_error_that_names_the_file_or_the_same_state()
         eprintln!("corruption of {class}: {errors} errors that name the file, {same} times the same state");
     }
     let cases: u64 = total.values().map(|(errors, same)| errors + same).sum();
-    assert_eq!(cases, CASES as u64);
+    assert_eq!(cases, u64::from(scaled(CASES)));
     for class in damage::CLASSES {
         assert!(
             total.contains_key(class),
@@ -69,7 +70,7 @@ fn damage_many(dir: &Path, intact: &Observed, mut dice: Dice, replay: &str) -> C
     let copy = tempfile::tempdir().expect("a folder");
     let files = Files::copy(dir, copy.path());
     let mut counts = Counts::new();
-    for case in 0..CASES as u64 / THREADS {
+    for case in 0..u64::from(scaled(CASES)) / THREADS {
         let damage = Damage::random(&files, &mut dice);
         damage.inflict(copy.path());
         let (errors, same) = counts.entry(damage.class()).or_default();

@@ -9,6 +9,7 @@ pub(crate) use model::Model;
 
 use crate::process::Worker;
 use crate::store::{block_on, content, stack, verify};
+use state_core::testkit::run::scaled;
 use state_manager::Stack;
 use state_tests::dice::{Dice, replay, seed};
 use state_tests::line::Line;
@@ -16,7 +17,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-const ROUNDS: u64 = 200;
+const ROUNDS: u32 = 200;
 
 #[test]
 fn every_acknowledged_mutation_survives_kill_nine_at_200_moments() {
@@ -26,7 +27,8 @@ fn every_acknowledged_mutation_survives_kill_nine_at_200_moments() {
     let dir = tempfile::tempdir().expect("a folder");
     let mut dice = Dice::new(seed);
     let mut model = Model::default();
-    for round in 1..=ROUNDS {
+    let rounds = u64::from(scaled(ROUNDS));
+    for round in 1..=rounds {
         let replay = format!("round {round}, {replay}");
         let worker = start(dir.path(), &mut dice);
         let first = worker.hear_until(|line| matches!(line, Line::Acked(_)));
@@ -48,12 +50,12 @@ fn every_acknowledged_mutation_survives_kill_nine_at_200_moments() {
         }
     }
     eprintln!(
-        "kill -9: {} mutations and {} revisions acknowledged, {ROUNDS} kills, {} snapshots",
+        "kill -9: {} mutations and {} revisions acknowledged, {rounds} kills, {} snapshots",
         model.acknowledged(),
         model.revisions().len(),
         files(&dir.path().join("stacks"), "snapshots"),
     );
-    assert!(model.acknowledged() > ROUNDS, "the workers got somewhere");
+    assert!(model.acknowledged() > rounds, "the workers got somewhere");
 }
 
 fn start(dir: &Path, dice: &mut Dice) -> Worker {

@@ -18,6 +18,7 @@ mod objects;
 mod strategies;
 
 use proptest::test_runner::Config;
+use state_core::testkit::run::scaled;
 
 /// The fewest cases of a law.
 const CASES: u32 = 1_000;
@@ -28,7 +29,7 @@ const ACTIONS: usize = 40;
 fn config() -> Config {
     let default = Config::default();
     Config {
-        cases: default.cases.max(CASES),
+        cases: default.cases.max(scaled(CASES)),
         ..default
     }
 }

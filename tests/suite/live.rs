@@ -17,6 +17,7 @@ use state_core::backend::{Backend, Opening};
 use state_core::testkit::clock::SeededEntropy;
 use state_core::testkit::conformance;
 use state_core::testkit::fault::FaultyBackend;
+use state_core::testkit::run::skip;
 use state_manager::{BackendRegistry, StoreRequest};
 use std::process::Command;
 use std::sync::Arc;
@@ -26,11 +27,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
 /// A URL from the environment. None, loudly, where nobody says where the server is.
-#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 fn server(variable: &str) -> Option<String> {
     let url = std::env::var(variable).ok().filter(|url| !url.is_empty());
     if url.is_none() {
-        eprintln!("SKIP: {variable} isn't set: cargo xtask servers start");
+        skip(variable, "a real object store: cargo xtask servers start");
     }
     url
 }

@@ -5,6 +5,7 @@
 
 use crate::process::WORKER;
 use state_core::codec;
+use state_core::testkit::run::skip;
 use state_manager::{Actor, Environment, Stacks, file_url};
 use state_tests::large::{Shape, pulumi_deployment, terraform_state, terraform_state_of};
 use std::path::Path;
@@ -47,7 +48,7 @@ fn import(policy: &str, made_up: &dyn Fn() -> String) {
     let size = text.len() as u64;
     std::fs::write(folder.path().join("large.json"), text).expect("a file");
     let Some(peak) = peak(folder.path(), policy, &["import", "large.json"]) else {
-        println!("SKIP: this system doesn't tell how much memory an import needed");
+        skip("procfs", "memory of a large import");
         return;
     };
     let hundredths = peak * 100 / size;
@@ -82,7 +83,7 @@ fn judge(policy: &str) {
     let stored = stored_size(folder.path());
     for (name, peak) in peaks {
         let Some(peak) = peak else {
-            println!("SKIP: this system doesn't tell how much memory `{name}` needed");
+            skip("procfs", &format!("memory of `{name}`"));
             continue;
         };
         let hundredths = peak * 100 / stored;

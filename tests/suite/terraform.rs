@@ -3,6 +3,7 @@
 mod cli;
 
 use crate::store::{block_on, environment, stack};
+use state_core::testkit::run::skip;
 use state_core::{ErrorKind, RevisionId, Snapshot, UpdateKind, codec};
 use state_formats::{Format, Imported, TERRAFORM};
 use state_manager::{Session, Stack, UpdateRequest};
@@ -146,11 +147,10 @@ fn terraform_upgrades_old_states_to_what_we_make_of_them() {
 }
 
 /// The real Terraform; none, loudly, where it isn't on the PATH.
-#[expect(clippy::print_stderr, reason = "a test that skips says so")]
 fn terraform() -> Option<cli::Terraform> {
     let found = cli::Terraform::find();
     if found.is_none() {
-        eprintln!("SKIP: no terraform on the PATH, nothing else reads our exports");
+        skip("terraform", "exports read by the real one");
     }
     found
 }

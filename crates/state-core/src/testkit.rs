@@ -5,4 +5,5 @@ pub mod conformance;
 pub mod fault;
 pub mod key;
 pub mod oracle;
+pub mod run;
 pub mod strategy;

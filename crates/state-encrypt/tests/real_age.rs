@@ -1,12 +1,9 @@
 //! The program `age` of the distribution opens what is wrapped here, and its keys are read here.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::print_stdout,
-    reason = "a test, which says what it skips"
-)]
+#![expect(clippy::unwrap_used, reason = "a test")]
 
 use state_core::testkit::clock::SeededEntropy;
+use state_core::testkit::run::skip;
 use state_encrypt::{DataKey, Identities, Passphrase, Recipients, generate_identity, unwrap, wrap};
 use std::io::Write;
 use std::path::Path;
@@ -15,7 +12,7 @@ use std::process::{Command, Stdio};
 fn is_there(program: &str) -> bool {
     let there = Command::new(program).arg("--version").output().is_ok();
     if !there {
-        println!("SKIP: `{program}` isn't installed (apt-get install age)");
+        skip(program, "what the real age opens and makes");
     }
     there
 }

@@ -7,6 +7,7 @@
 use super::Model;
 use crate::process::{WORKER, Worker, is_there};
 use crate::store::{block_on, open, stack, verify};
+use state_core::testkit::run::skip;
 use state_tests::line::Line;
 use state_tests::workload::STACK;
 use std::collections::BTreeMap;
@@ -81,13 +82,9 @@ fn a_kill_before_a_system_call_on_any_file_loses_nothing_that_was_acknowledged()
 }
 
 /// The system calls that this machine has; none, and a word about it, without `strace`.
-#[expect(
-    clippy::print_stderr,
-    reason = "whoever reads the log must see what wasn't tested"
-)]
 pub(super) fn calls() -> Option<Vec<&'static str>> {
     if !is_there("strace") {
-        eprintln!("SKIP: no strace on the PATH, no kills before system calls");
+        skip("strace", "kills before system calls");
         return None;
     }
     let known = |call: &&str| {

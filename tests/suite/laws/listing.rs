@@ -4,16 +4,16 @@ use super::config;
 use super::desk::{Desk, failed, run};
 use super::files::{broken, folder};
 use super::strategies::histories;
+use crate::process::WORKER;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use serde_json::Value;
 use state_backend_fs::FsBackend;
 use state_core::testkit::oracle;
 use state_core::{Address, DeposedKey, EntryKey, SharedEntry, State};
-use std::env;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Few: the point is what is there at the end.
 const ACTIONS: usize = 12;
@@ -23,16 +23,13 @@ proptest! {
 
     #[test]
     fn statectl_lists_every_entry_after_what_it_depends_on(history in histories(ACTIONS)) {
-        let Some(statectl) = statectl() else {
-            return Ok(());
-        };
         run(async {
             let folder = folder()?;
             let mut desk = Desk::new(Arc::new(FsBackend::create(folder.path()).map_err(failed)?)).await?;
             for action in &history {
                 desk.act(action).await?;
             }
-            let listed = listed(statectl, folder.path(), "shop/production")?;
+            let listed = listed(folder.path(), "shop/production")?;
             let state = desk.session().state();
             let entries = entries_of(&state, &listed)?;
             prop_assert!(oracle::is_topological(&entries));
@@ -43,12 +40,12 @@ proptest! {
 }
 
 /// The keys that the command prints, in its order.
-fn listed(statectl: &Path, store: &Path, stack: &str) -> Result<Vec<EntryKey>, TestCaseError> {
+fn listed(store: &Path, stack: &str) -> Result<Vec<EntryKey>, TestCaseError> {
     let backend = format!("file://{}", store.display());
-    let mut command = Command::new(statectl);
+    let mut command = Command::new(WORKER);
     // In nobody's memory.
     command.env("HOME", "").env("XDG_STATE_HOME", "");
-    let arguments = ["list", "--json", "--stack", stack, "--backend", &backend];
+    let arguments = ["cli", "list", "--json", "--stack", stack, "--backend", &backend];
     let output = command.args(arguments).output().map_err(broken)?;
     let said = String::from_utf8_lossy(&output.stdout);
     prop_assert!(output.status.success(), "{}", said);
@@ -75,34 +72,4 @@ fn entries_of(state: &State, keys: &[EntryKey]) -> Result<Vec<SharedEntry>, Test
         entry.ok_or_else(|| TestCaseError::fail(format!("{key} is listed and not there")))
     };
     keys.iter().map(entry).collect()
-}
-
-/// The program, where this workspace builds it: built now if it isn't there. None, said loudly, if it can't be.
-#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
-fn statectl() -> Option<&'static Path> {
-    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let program = PROGRAM.get_or_init(|| {
-        let found = built();
-        if found.is_none() {
-            eprintln!("SKIPPED: there is no statectl to be tested, and cargo can't build it");
-        }
-        found
-    });
-    program.as_deref()
-}
-
-fn built() -> Option<PathBuf> {
-    let test = env::current_exe().ok()?;
-    let profile = test.parent()?.parent()?;
-    let program = profile.join(format!("statectl{}", env::consts::EXE_SUFFIX));
-    // Always: one that was left by an earlier build would be another program. It costs nothing when it is fresh.
-    let mut cargo = Command::new(env::var_os("CARGO")?);
-    cargo.args(["build", "--quiet", "--package", "state-cli", "--target-dir"]);
-    cargo
-        .arg(profile.parent()?)
-        .current_dir(env!("CARGO_MANIFEST_DIR"));
-    if profile.ends_with("release") {
-        cargo.arg("--release");
-    }
-    cargo.status().ok()?.success().then_some(program)
 }

@@ -8,6 +8,7 @@ use state_backend_object_store::testkit::StoreFault;
 use state_core::backend::JournalView;
 use state_core::backend::RemoteStore;
 use state_core::testkit::conformance::{self, Bench, Verdict};
+use state_core::testkit::run::scaled;
 use state_core::{Backend, Entropy, ErrorKind, Lineage};
 use std::cell::RefCell;
 use std::time::Duration;
@@ -79,13 +80,13 @@ async fn with_patience_every_rule_is_kept_behind_each_fault() {
 const DAMAGES: &str = "a_journal_that_ends_before_its_watermark_is_corrupt";
 
 /// How many mixtures of faults there are without patience.
-const MIXTURES: u64 = 150;
+const MIXTURES: u32 = 150;
 
 #[tokio::test(start_paused = true)]
 async fn without_patience_every_rule_is_kept_or_ends_with_an_honest_error() {
     let faults = StoreFault::ALL.map(|fault| (fault != StoreFault::StaleList).then_some(fault));
     let (mut kept, mut undecided) = (0, 0);
-    for seed in 0..MIXTURES {
+    for seed in 0..u64::from(scaled(MIXTURES)) {
         let dice = SeededEntropy::new(seed);
         let rarity = [2, 4, 12][seed as usize % 3];
         let mixed = |_| {

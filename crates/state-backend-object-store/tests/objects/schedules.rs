@@ -7,11 +7,12 @@ use model::{Actor, Fate, Oracle, new_stack};
 use state_backend_object_store::testkit::StoreFault;
 use state_core::Entropy;
 use state_core::backend::RemoteStore;
+use state_core::testkit::run::scaled;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
 
 /// How many schedules there are. All of them run, however slow the machine is.
-const SCHEDULES: usize = 10_000;
+const SCHEDULES: u32 = 10_000;
 
 /// How many threads share them.
 const THREADS: usize = 2;
@@ -105,8 +106,9 @@ fn no_schedule_of_faults_loses_or_doubles_what_was_acknowledged() {
         in_virtual_time(schedules(std::iter::once(seed)));
         return;
     }
+    let schedules_in_all = scaled(SCHEDULES) as usize;
     let outcomes: Vec<_> = std::thread::scope(|scope| {
-        let share = |thread| (thread..SCHEDULES).step_by(THREADS);
+        let share = |thread| (thread..schedules_in_all).step_by(THREADS);
         let start = |thread| scope.spawn(move || in_virtual_time(schedules(share(thread))));
         let threads: Vec<_> = (0..THREADS).map(start).collect();
         let end = |thread: std::thread::ScopedJoinHandle<'_, _>| {
@@ -119,6 +121,6 @@ fn no_schedule_of_faults_loses_or_doubles_what_was_acknowledged() {
         (run, acknowledged, unknown) = (run + these, acknowledged + acknowledgements, unknown + doubts);
     }
     println!("{run} schedules: {acknowledged} frames acknowledged, {unknown} unknown");
-    assert_eq!(run, SCHEDULES);
+    assert_eq!(run, schedules_in_all);
     assert!(acknowledged > run && unknown > 0);
 }

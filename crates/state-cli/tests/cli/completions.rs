@@ -1,6 +1,7 @@
 //! The scripts that complete the command line, run by the shells that they are for.
 
 use crate::sandbox::{Sandbox, run};
+use state_core::testkit::run::skip;
 
 #[test]
 fn each_shell_has_a_script_that_knows_the_commands() {
@@ -20,7 +21,6 @@ fn each_shell_has_a_script_that_knows_the_commands() {
 }
 
 /// What a shell would offer at the end of these words, if it is there.
-#[expect(clippy::print_stderr, reason = "a test that doesn't run says so")]
 fn offered_by(shell: &str, script: &str, sandbox: &Sandbox, words: &[&str]) -> Option<Vec<String>> {
     let binary = std::path::Path::new(env!("CARGO_BIN_EXE_statectl"));
     let path = std::env::join_paths(std::iter::once(binary.parent().unwrap().to_owned()).chain(
@@ -44,7 +44,7 @@ fn offered_by(shell: &str, script: &str, sandbox: &Sandbox, words: &[&str]) -> O
         .output()
         .is_err()
     {
-        eprintln!("SKIP: no {shell} here to complete a command line with");
+        skip(shell, "completion of a command line");
         return None;
     }
     let lines = run(&mut command).exits(0).stdout;

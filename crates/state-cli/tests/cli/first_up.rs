@@ -2,6 +2,7 @@
 
 use crate::deploying::PAGES;
 use crate::sandbox::{Sandbox, run};
+use state_core::testkit::run::skip;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -59,7 +60,6 @@ fn a_first_up_that_is_refused_leaves_nothing_behind() {
 }
 
 /// Runs a command on a terminal of its own, on which somebody types.
-#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 pub(crate) fn typed(command: &Command, answers: &str) -> Option<(i32, String)> {
     let words: Vec<String> = std::iter::once(command.get_program())
         .chain(command.get_args())
@@ -80,7 +80,7 @@ pub(crate) fn typed(command: &Command, answers: &str) -> Option<(i32, String)> {
         .stdout(Stdio::piped())
         .spawn();
     let Ok(mut child) = child else {
-        eprintln!("SKIP: no `script` here to answer on a terminal with");
+        skip("script", "answers on a terminal");
         return None;
     };
     let mut keyboard = child.stdin.take().unwrap();

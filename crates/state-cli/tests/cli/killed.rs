@@ -2,6 +2,7 @@
 
 use crate::sandbox::{Sandbox, run};
 use state_core::testkit::clock::SeededEntropy;
+use state_core::testkit::run::scaled;
 use state_core::{Digest, Entropy, Entry};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
@@ -12,7 +13,7 @@ use std::time::Duration;
 /// The variable that replays a run.
 const SEED: &str = "STATE_TESTS_SEED";
 /// How often each kind of stack is killed.
-const ROUNDS: u64 = 50;
+const ROUNDS: u32 = 50;
 /// How many pages a program may have.
 const PAGES: u64 = 24;
 
@@ -132,7 +133,8 @@ fn killed_at_random_moments(policy: &str, usual: u64) {
         .stderr(Stdio::piped());
     let out = sandbox.path().join("out");
     let (mut in_between, mut left_pending) = (0, 0);
-    for round in 1..=ROUNDS {
+    let rounds = u64::from(scaled(ROUNDS));
+    for round in 1..=rounds {
         let replay = format!("round {round}, {replay}");
         let (text, wanted) = program(&dice, round);
         sandbox.write("state.yaml", text);
@@ -160,8 +162,8 @@ fn killed_at_random_moments(policy: &str, usual: u64) {
         assert_eq!(password.map(|password| password.len()), Some(20), "{replay}");
         assert_eq!(there, wanted, "{replay}");
     }
-    eprintln!("{in_between} of {ROUNDS} were cut short in the middle, {left_pending} with something pending");
-    assert!(in_between > ROUNDS / 10 && left_pending > 0, "{replay}");
+    eprintln!("{in_between} of {rounds} were cut short in the middle, {left_pending} with something pending");
+    assert!(in_between > rounds / 10 && left_pending > 0, "{replay}");
     let settled = sandbox
         .run(&["pending", "list", "--json"])
         .exits(0)

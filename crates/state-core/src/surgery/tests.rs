@@ -11,6 +11,7 @@ use crate::id::Lineage;
 use crate::snapshot::{FactoryInfo, Snapshot};
 use crate::state::State;
 use crate::testkit::oracle::is_topological;
+use crate::testkit::run::scaled;
 use crate::testkit::strategy::{addresses, entries_in_order};
 use crate::verify;
 use proptest::collection::vec;
@@ -176,7 +177,7 @@ fn judge(before: &[SharedEntry], surgery: &Surgery, operation: &Operation) -> Re
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(1000)))]
 
     #[test]
     fn surgery_keeps_the_law_and_what_it_did_not_name_and_every_order(

@@ -3,6 +3,7 @@
 use super::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use state_core::testkit::run::scaled;
 
 fn authenticator(key: u8, lineage: u8) -> Authenticator {
     Authenticator::new(
@@ -12,7 +13,7 @@ fn authenticator(key: u8, lineage: u8) -> Authenticator {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(1000)))]
 
     #[test]
     fn a_tag_holds_for_these_bytes_only(content in vec(any::<u8>(), 0..64), bit: prop::sample::Index) {

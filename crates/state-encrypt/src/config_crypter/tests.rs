@@ -4,6 +4,7 @@ use super::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use state_core::testkit::clock::SeededEntropy;
+use state_core::testkit::run::scaled;
 
 fn crypter(key: u8, lineage: u8) -> ConfigCrypter {
     let key = DataKey::from_bytes(&[key; 32]);
@@ -15,7 +16,7 @@ fn crypter(key: u8, lineage: u8) -> ConfigCrypter {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(1000)))]
 
     #[test]
     fn what_is_encrypted_decrypts_to_the_same(context in ".{0,10}", plaintext in vec(any::<u8>(), 0..100)) {

@@ -14,6 +14,7 @@ use crate::program::{Spec, update};
 use crate::stage::Stage;
 use draw::{Dice, Plan};
 use state_core::surgery::{Operation as Surgical, Surgery};
+use state_core::testkit::run::scaled;
 use state_core::{EntryKey, UpdateKind};
 use state_engine::{Interrupt, Operation, Report, Run};
 use state_manager::UpdateRequest;
@@ -54,7 +55,7 @@ fn lifecycles_that_failed_once_hold() {
 #[test]
 fn any_lifecycle_keeps_the_record_true_and_converges() {
     silence();
-    let count = number(COUNT).unwrap_or(5_000);
+    let count = number(COUNT).unwrap_or_else(|| u64::from(scaled(5_000)));
     let first = number(SEED).unwrap_or(1);
     let mut points = 0;
     for seed in first..first + count {

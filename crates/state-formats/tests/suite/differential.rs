@@ -8,17 +8,18 @@ use crate::given::{assert_topological, export, import, import_broken, stored, tr
 use corruption::{Corruption, Expected};
 use plan::{Dice, Plan};
 use state_core::repair;
+use state_core::testkit::run::scaled;
 use state_core::verify;
 use state_core::{Error as Core, Snapshot};
 use state_formats::Error;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// So many states are sound, and as many are corrupt.
-const HALF: u64 = 180;
+const HALF: u32 = 180;
 
 #[test]
 fn sound_states_are_read_reduced_and_written_as_they_were() {
-    for seed in 0..HALF {
+    for seed in 0..u64::from(scaled(HALF)) {
         let plan = Plan::make(&mut Dice::new(seed));
         let text = plan.text();
         let snapshot = import(&text).snapshot;
@@ -31,7 +32,7 @@ fn sound_states_are_read_reduced_and_written_as_they_were() {
 #[test]
 fn every_corruption_is_found_and_told() {
     let mut seen = BTreeMap::new();
-    for seed in 0..HALF {
+    for seed in 0..u64::from(scaled(HALF)) {
         let (corruption, text) = corrupt(seed);
         *seen.entry(corruption).or_insert(0) += 1;
         let Err(error) = try_import(&text) else {
@@ -66,7 +67,7 @@ fn every_corruption_is_found_and_told() {
 #[test]
 fn a_repair_mends_what_is_well_formed_once_and_the_same_way_each_time() {
     let mut count = 0;
-    for seed in 0..HALF {
+    for seed in 0..u64::from(scaled(HALF)) {
         let (corruption, text) = corrupt(seed);
         if !matches!(corruption.expected(), Expected::Violation(_)) {
             continue;

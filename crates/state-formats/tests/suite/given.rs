@@ -1,5 +1,6 @@
 //! What the tests start from: a still clock, counted randomness, the real states beside the workspace.
 
+use state_core::testkit::run::skip;
 use state_core::{Clock, Json, Snapshot, Timestamp};
 use state_formats::{Error, Format, Imported, TERRAFORM};
 use std::path::{Path, PathBuf};
@@ -80,16 +81,12 @@ pub(crate) fn with_resources(resources: &str) -> String {
 }
 
 /// The states in one folder of the shared data. None, loudly, if it isn't there.
-#[expect(clippy::print_stderr, reason = "a test that skips says so")]
 pub(crate) fn shared_states(folder: &str) -> Option<Vec<(PathBuf, String)>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../../shared/data")
         .join(folder);
     let Ok(listing) = std::fs::read_dir(&root) else {
-        eprintln!(
-            "SKIP: no real states to test against: {} is not there",
-            root.display()
-        );
+        skip("shared-data", &format!("no real states at {}", root.display()));
         return None;
     };
     let mut states: Vec<_> = listing

@@ -7,6 +7,7 @@ mod node;
 use crate::given::{assert_topological, export, extension, import, stored};
 use generate::{Choices, state};
 use proptest::prelude::*;
+use state_core::testkit::run::scaled;
 use state_core::{Json, Serial};
 
 /// Decisions that a generator draws from; proptest shrinks them to zeros.
@@ -15,7 +16,7 @@ fn choices() -> impl Strategy<Value = Choices> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(300)))]
 
     #[test]
     fn a_state_in_terraforms_layout_is_rendered_from_the_model_alone(mut choices in choices()) {

@@ -5,6 +5,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use state_core::mutation::{EditChange, StackOutputs};
 use state_core::surgery::{Operation, Surgery};
+use state_core::testkit::run::scaled;
 use state_core::testkit::strategy::entries_in_order;
 use state_core::{
     Address, ErrorKind, FactoryInfo, Json, RevisionId, SharedEntry, Snapshot, State, Timestamp,
@@ -141,7 +142,7 @@ async fn undo_and_redo(
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(64))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(64)))]
 
     #[test]
     fn undo_of_anything_is_the_identity_and_undo_of_undo_redoes(changes in changes()) {

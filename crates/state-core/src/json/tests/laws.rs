@@ -1,5 +1,6 @@
 //! Laws that hold for any text, judged by `serde_json` where it can.
 
+use crate::testkit::run::scaled;
 use std::collections::BTreeSet;
 use std::fmt::{self, Write as _};
 
@@ -236,7 +237,7 @@ fn agrees_with_the_oracle(bytes: &[u8]) -> Result<(), TestCaseError> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(400), failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn canonical_text_is_that_of_the_naive_oracle(tree in tree(), noise in noise()) {

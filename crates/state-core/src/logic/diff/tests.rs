@@ -6,6 +6,7 @@ use crate::entry::{Entry, SharedEntry};
 use crate::environment::Timestamp;
 use crate::json::{Json, Properties};
 use crate::snapshot::{FactoryInfo, Snapshot};
+use crate::testkit::run::scaled;
 use crate::testkit::strategy::{entries_in_order, json_objects, snapshots};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -100,7 +101,7 @@ fn with_secrets(mut entry: Entry, number: usize, rest: &Properties, by_name: boo
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(256))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(256)))]
 
     #[test]
     fn a_snapshot_does_not_differ_from_itself(snapshot in snapshots(8)) {

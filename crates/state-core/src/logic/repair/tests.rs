@@ -6,6 +6,7 @@ use crate::entry::{Entry, Provider, SharedEntry};
 use crate::environment::Timestamp;
 use crate::snapshot::{FactoryInfo, Snapshot};
 use crate::testkit::oracle::is_topological;
+use crate::testkit::run::scaled;
 use crate::testkit::strategy::{corrupted, snapshots};
 use crate::verify::{self, Rule};
 use proptest::prelude::*;
@@ -182,7 +183,7 @@ fn shuffled(snapshot: Snapshot) -> impl Strategy<Value = Snapshot> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(500))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(500)))]
 
     #[test]
     fn a_repaired_snapshot_verifies_once_and_for_all(ruin in ruins()) {

@@ -8,6 +8,7 @@ use crate::journal::Record;
 use crate::mutation::{Edit, EditChange};
 use crate::snapshot::{FactoryInfo, Snapshot};
 use crate::state::{Loaded, State};
+use crate::testkit::run::scaled;
 use crate::testkit::strategy::entries_in_order;
 use crate::update::{UpdateInfo, UpdateKind};
 use crate::{Timestamp, verify};
@@ -101,7 +102,7 @@ fn state_of(snapshot: &Snapshot) -> State {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4_000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(4_000), ..ProptestConfig::default() })]
 
     #[test]
     fn a_change_is_refused_exactly_when_the_verifier_finds_fault_with_what_it_leads_to(

@@ -12,6 +12,7 @@ use crate::snapshot::{FactoryInfo, Snapshot};
 use crate::state::{Loaded, State, replay};
 use crate::surgery::{MovePlan, MoveRequest};
 use crate::testkit::oracle::is_topological;
+use crate::testkit::run::scaled;
 use crate::testkit::strategy::entries_in_order;
 use crate::update::{UpdateInfo, UpdateKind};
 use crate::{Base, Epoch, Slot, codec, verify};
@@ -198,7 +199,7 @@ fn run(source: &State, destination: &State, plan: &MovePlan) -> Result<(), TestC
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(1000)))]
 
     #[test]
     fn any_move_between_stacks_keeps_the_law_in_both_and_their_union(

@@ -9,6 +9,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use state_core::head::Policy;
 use state_core::testkit::oracle::is_topological;
+use state_core::testkit::run::scaled;
 use state_core::testkit::strategy::{json_objects, json_values, snapshots};
 use state_core::{Address, Entry, Json, Properties, Snapshot, Uid, codec, verify};
 use std::sync::Arc;
@@ -78,7 +79,7 @@ fn sealable(mut snapshot: Snapshot) -> Snapshot {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1000))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(1000)))]
 
     #[test]
     fn what_is_sealed_opens_to_the_same_value(value in values(), policy in policies()) {
@@ -158,7 +159,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(200)))]
 
     #[test]
     fn sealing_and_opening_keep_the_order_and_every_rule(snapshot in snapshots(10), policy in policies()) {

@@ -6,6 +6,7 @@ use crate::program::problem::Problems;
 use crate::program::{Program, document, json, yaml};
 use proptest::prelude::*;
 use state_core::json::{Json, write_string};
+use state_core::testkit::run::scaled;
 
 /// A document with a bit of everything, to be broken.
 const SAMPLE: &str = r#"
@@ -132,7 +133,7 @@ fn digest(bytes: &[u8]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(300), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// JSON is YAML: behind a comment the other reader takes it, a line further down.
     #[test]

@@ -5,6 +5,7 @@ use super::{run, source};
 use crate::stage::Stage;
 use proptest::prelude::*;
 use state_core::Dependency;
+use state_core::testkit::run::scaled;
 use state_engine::Operation;
 use std::collections::BTreeSet;
 
@@ -121,7 +122,7 @@ fn deployed(text: &str, seed: u64) -> (Vec<String>, Vec<String>) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: scaled(48), failure_persistence: None, ..ProptestConfig::default() })]
 
     /// In whichever order a document names its resources, each is made after all that it needs; written as JSON it is the
     /// same program.

@@ -5,11 +5,12 @@ use super::given::{export, import, text_of, urn, value};
 use crate::properties::generate::Choices;
 use serde_json::{Value, json};
 use state_core::repair::repair;
+use state_core::testkit::run::scaled;
 use state_core::verify::{Rule, verify};
 use std::collections::BTreeSet;
 
 /// How many states; every second one is corrupt.
-const STATES: u64 = 320;
+const STATES: u32 = 320;
 
 /// What can be made wrong, the rule that it breaks, and whether a repair mends it.
 type Corruption = (&'static str, fn(&mut Vec<Value>, &mut Choices), Rule, bool);
@@ -185,7 +186,7 @@ fn choices(seed: u64) -> Choices {
 #[test]
 fn verifier_and_repair_agree_with_pulumis_rules_on_states_that_are_corrupt_in_a_known_way() {
     let mut broken = 0;
-    for seed in 0..STATES {
+    for seed in 0..u64::from(scaled(STATES)) {
         let mut choices = choices(seed);
         let mut list = resources(&mut choices);
         let kind = (seed % 2 == 1).then(|| CORRUPTIONS[(seed / 2) as usize % CORRUPTIONS.len()]);

@@ -3,6 +3,7 @@
 use super::text::exported;
 use crate::given::try_import_as;
 use serde_json::{Value, json};
+use state_core::testkit::run::skip;
 use state_core::{Snapshot, repair};
 use state_formats::{Error, Format, Imported};
 use std::path::Path;
@@ -93,7 +94,6 @@ pub(crate) fn repaired(snapshot: &Snapshot) -> repair::Repaired {
 }
 
 /// A file beside the workspace. None, loudly, if it isn't there.
-#[expect(clippy::print_stderr, reason = "a test that skips says so")]
 pub(crate) fn shared(name: &str) -> Option<String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../../shared/data/pulumi")
@@ -101,10 +101,7 @@ pub(crate) fn shared(name: &str) -> Option<String> {
     match std::fs::read_to_string(&path) {
         Ok(text) => Some(text),
         Err(_) => {
-            eprintln!(
-                "SKIP: no real state to test against: {} is not there",
-                path.display()
-            );
+            skip("shared-data", &format!("no real state at {}", path.display()));
             None
         }
     }

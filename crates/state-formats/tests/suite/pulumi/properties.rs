@@ -7,6 +7,7 @@ use super::text::{compact, exported, indented, numbered};
 use crate::given::stored;
 use crate::properties::generate::Choices;
 use proptest::prelude::*;
+use state_core::testkit::run::scaled;
 use std::sync::Arc;
 
 fn choices() -> impl Strategy<Value = Choices> {
@@ -26,7 +27,7 @@ fn resources(document: &mut serde_json::Value) -> Option<&mut Vec<serde_json::Va
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(300)))]
 
     #[test]
     fn a_state_in_pulumis_layout_is_rendered_from_the_model_alone(mut choices in choices()) {

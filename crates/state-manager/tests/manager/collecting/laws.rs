@@ -4,6 +4,7 @@ use super::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use state_core::Clock;
+use state_core::testkit::run::scaled;
 use std::collections::BTreeMap;
 
 /// Something that somebody does to a stack.
@@ -192,7 +193,7 @@ impl Known {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(scaled(48)))]
 
     #[test]
     fn what_is_kept_is_what_it_was_and_the_rest_was_collected(acts in acts()) {

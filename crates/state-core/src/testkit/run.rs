@@ -1,0 +1,89 @@
+//! What a whole test run sets from outside: how much more than usual it tries, and where it records what it skips.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::thread;
+
+/// Variable that multiplies the counts of randomized tests; whole, at least 1.
+pub const SCALE: &str = "STATE_TEST_SCALE";
+
+/// Variable that names the file to which every skipped test appends a line.
+pub const SKIP_LOG: &str = "STATE_SKIP_LOG";
+
+/// The number of cases, rounds or schedules that a randomized test tries: `usual`, times `STATE_TEST_SCALE`.
+pub fn scaled(usual: u32) -> u32 {
+    let scale = std::env::var(SCALE).ok().and_then(|text| text.parse().ok());
+    usual.saturating_mul(scale.unwrap_or(1).max(1))
+}
+
+/// Reports that the running test skips something because `missing`, one word, isn't available: a program, a variable, a
+/// set of files.
+///
+/// The message goes to standard error, and to the file that `STATE_SKIP_LOG` names, because cargo hides the output of
+/// tests that pass. One line of that file has `missing`, the test and `untested`, separated by tabs.
+///
+/// # Panics
+///
+/// When the file can't be written: a skip that nobody sees would pass for a test.
+#[expect(clippy::print_stderr, reason = "a skipped test must be visible")]
+pub fn skip(missing: &str, untested: &str) {
+    eprintln!("SKIP: {missing} is missing: {untested}");
+    let Some(path) = std::env::var_os(SKIP_LOG) else {
+        return;
+    };
+    let line = skip_line(missing, &running_test(), untested);
+    // One write, so that lines of processes that run side by side stay whole.
+    let written = OpenOptions::new()
+        .append(true)
+        .create(true)
+        .open(&path)
+        .and_then(|mut file| file.write_all(line.as_bytes()));
+    if let Err(error) = written {
+        panic!("{}: {error}", path.display());
+    }
+}
+
+fn skip_line(missing: &str, test: &str, untested: &str) -> String {
+    let one_line = |text: &str| text.replace(['\t', '\r', '\n'], " ");
+    format!(
+        "{}\t{}\t{}\n",
+        one_line(missing),
+        one_line(test),
+        one_line(untested)
+    )
+}
+
+/// The test's name, which libtest gives to its thread, behind the name of its binary.
+fn running_test() -> String {
+    let binary = std::env::current_exe().unwrap_or_default();
+    let binary = binary.file_stem().unwrap_or_default().to_string_lossy();
+    // Cargo ends the name of a test binary with a hash.
+    let binary = binary.rsplit_once('-').map_or(&*binary, |(name, _)| name);
+    let thread = thread::current();
+    format!("{binary}::{}", thread.name().unwrap_or("?"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{running_test, scaled, skip_line};
+
+    #[test]
+    fn skip_line_has_three_fields_and_one_end() {
+        let line = skip_line("strace", "suite::crash", "no kills\tbefore\nsystem calls");
+        assert_eq!(line, "strace\tsuite::crash\tno kills before system calls\n");
+    }
+
+    #[test]
+    fn running_test_is_named_with_its_module() {
+        assert_eq!(
+            running_test(),
+            "state_core::testkit::run::tests::running_test_is_named_with_its_module"
+        );
+    }
+
+    #[test]
+    fn count_is_never_below_the_usual_one() {
+        assert!(scaled(1_000) >= 1_000);
+        assert_eq!(scaled(u32::MAX), u32::MAX);
+    }
+}
