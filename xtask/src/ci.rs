@@ -1,112 +1,187 @@
-//! `cargo xtask ci`: every check in order, up to the first failure, and how long each one took.
+//! `cargo xtask ci`: every check in order, up to the first failure, each within a budget of time.
+//!
+//! A budget is in seconds on two cores, from an empty target folder with the registry at hand: the first step that needs
+//! a dependency pays for building it, `clippy` for its metadata and `test` for its code. With everything built before, a
+//! run takes about half of that. A step that exceeds its budget fails the run after the other steps have run: make the
+//! step faster, or move what is slow to `cargo xtask nightly`.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::process::Failure;
-use crate::{cargo_steps, deny, layers, shape};
+use crate::process::{Failure, now};
+use crate::skips::SkipPolicy;
+use crate::{layers, mutants, shape, steps};
+
+/// The tier that runs on every change must end within this time.
+#[cfg(test)]
+const LIMIT: Duration = Duration::from_secs(40 * 60);
 
 /// A check that also runs alone: `cargo xtask <name>`.
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     about: &'static str,
-    pub(crate) run: fn() -> Result<(), Failure>,
+    /// Longest time in seconds.
+    budget: u64,
+    run: fn(SkipPolicy) -> Result<(), Failure>,
 }
 
-/// In order: cheap and telling first, tests last.
-pub(crate) static STEPS: [Step; 8] = [
+/// In order: cheap checks with short messages first, tests last.
+pub(crate) static STEPS: [Step; 9] = [
     Step {
         name: "fmt",
         about: "the code is formatted",
-        run: cargo_steps::fmt,
+        budget: 20,
+        run: |_| steps::fmt(),
     },
     Step {
         name: "shape",
-        about: "files say what they are for, are short, well named and not too deep",
-        run: shape::check,
+        about: "files say what they are for, are short, well named, not too deep, and in no large import circle",
+        budget: 20,
+        run: |_| shape::check(),
     },
     Step {
         name: "clippy",
         about: "no lint fires, with all features",
-        run: cargo_steps::clippy,
+        budget: 360,
+        run: |_| steps::clippy(),
     },
     Step {
         name: "doc",
         about: "the documentation builds without a warning",
-        run: cargo_steps::doc,
+        budget: 180,
+        run: |_| steps::doc(),
     },
     Step {
         name: "layers",
         about: "crates depend only on what their layer may use",
-        run: layers::check,
+        budget: 20,
+        run: |_| layers::check(),
     },
     Step {
         name: "deny",
         about: "licences, banned crates and sources",
-        run: deny::check,
+        budget: 60,
+        run: |_| steps::deny(),
     },
     Step {
         name: "features",
         about: "crates build without their features",
-        run: cargo_steps::features,
+        budget: 240,
+        run: |_| steps::features(),
     },
     Step {
         name: "test",
         about: "every test of the workspace, with object stores on loopback",
-        run: cargo_steps::test,
+        budget: 1_260,
+        run: steps::test,
+    },
+    Step {
+        name: "mutants",
+        about: "the tests catch a planted bug, another one for each commit",
+        budget: 240,
+        run: |_| mutants::run(&["--sample", "1"]),
     },
 ];
 
-pub(crate) fn find(name: &str) -> Option<&'static Step> {
-    STEPS.iter().find(|step| step.name == name)
+/// The step with this name alone, if there is one. Its budget is for a whole run and doesn't count.
+pub(crate) fn run_one(name: &str, policy: SkipPolicy) -> Option<Result<(), Failure>> {
+    let step = STEPS.iter().find(|step| step.name == name)?;
+    Some((step.run)(policy))
 }
 
+/// A line for each step.
 pub(crate) fn help() -> String {
-    let mut text = String::from("Usage: cargo xtask <task>\n\nTasks:\n");
-    let ci = ("ci", "all of the following, in order, up to the first failure");
-    for (name, about) in std::iter::once(ci).chain(STEPS.iter().map(|step| (step.name, step.about))) {
-        text += &format!("  {name:<10}{about}\n");
+    let mut text = String::new();
+    for step in &STEPS {
+        text += &format!("  {:<10}{}\n", step.name, step.about);
     }
-    text += "\nAnd `cargo xtask servers start|stop|status [NAME...]`: object stores on loopback that tests talk to.\n";
     text
 }
 
 /// Runs the steps up to the first failure, and prints the summary in either case.
-pub(crate) fn run(steps: &[Step]) -> Result<(), Failure> {
+pub(crate) fn run(steps: &[Step], policy: SkipPolicy) -> Result<(), Failure> {
     let mut timings = Vec::new();
     let mut outcome = Ok(());
     for step in steps {
         println!("\n=== {}: {} ===", step.name, step.about);
         let start = now();
-        outcome = (step.run)().map_err(|failure| Failure(format!("step `{}`: {failure}", step.name)));
-        timings.push((step.name, now().duration_since(start), outcome.is_ok()));
+        outcome = (step.run)(policy).map_err(|failure| Failure(format!("step `{}`: {failure}", step.name)));
+        timings.push(Timing {
+            name: step.name,
+            took: now().duration_since(start),
+            budget: Duration::from_secs(step.budget),
+            passed: outcome.is_ok(),
+        });
         if outcome.is_err() {
             break;
         }
     }
     print!("{}", summary(&timings, steps.len()));
-    outcome
+    outcome.and_then(|()| within_budgets(&timings))
 }
 
-fn summary(timings: &[(&str, Duration, bool)], steps: usize) -> String {
-    let mut text = String::from("\n=== summary ===\n");
-    for (name, took, passed) in timings {
-        let verdict = if *passed { "ok" } else { "FAILED" };
-        text += &format!("  {name:<10}{:>8.1} s  {verdict}\n", took.as_secs_f64());
+/// How long a step took.
+struct Timing {
+    name: &'static str,
+    took: Duration,
+    budget: Duration,
+    passed: bool,
+}
+
+impl Timing {
+    fn exceeds_budget(&self) -> bool {
+        self.took > self.budget
     }
-    let total: Duration = timings.iter().map(|(_, took, _)| *took).sum();
-    text += &format!("  {:<10}{:>8.1} s\n", "total", total.as_secs_f64());
+}
+
+fn within_budgets(timings: &[Timing]) -> Result<(), Failure> {
+    let slow: Vec<String> = timings
+        .iter()
+        .filter(|timing| timing.exceeds_budget())
+        .map(|timing| {
+            format!(
+                "`{}` took {:.0} s of {} s",
+                timing.name,
+                timing.took.as_secs_f64(),
+                timing.budget.as_secs()
+            )
+        })
+        .collect();
+    if slow.is_empty() {
+        return Ok(());
+    }
+    Err(Failure(format!(
+        "steps exceeded their budgets: {} (the table is in xtask/src/ci.rs)",
+        slow.join(", ")
+    )))
+}
+
+fn summary(timings: &[Timing], steps: usize) -> String {
+    let mut text = String::from("\n=== summary ===\n");
+    for timing in timings {
+        let verdict = match (timing.passed, timing.exceeds_budget()) {
+            (false, _) => "FAILED",
+            (true, true) => "TOO SLOW",
+            (true, false) => "ok",
+        };
+        text += &format!(
+            "  {:<10}{:>8.1} s of {:>5} s  {verdict}\n",
+            timing.name,
+            timing.took.as_secs_f64(),
+            timing.budget.as_secs()
+        );
+    }
+    let total: Duration = timings.iter().map(|timing| timing.took).sum();
+    let budget: Duration = timings.iter().map(|timing| timing.budget).sum();
+    text += &format!(
+        "  {:<10}{:>8.1} s of {:>5} s\n",
+        "total",
+        total.as_secs_f64(),
+        budget.as_secs()
+    );
     if timings.len() < steps {
         text += &format!("  {} of {steps} steps did not run\n", steps - timings.len());
     }
     text
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the edge of the tool: how long a step took, for the eye only"
-)]
-fn now() -> Instant {
-    Instant::now()
 }
 
 #[cfg(test)]
@@ -116,54 +191,85 @@ mod tests {
     const PASSES: Step = Step {
         name: "good",
         about: "",
-        run: || Ok(()),
+        budget: 60,
+        run: |_| Ok(()),
     };
     const FAILS: Step = Step {
         name: "bad",
-        about: "",
-        run: || Err(Failure("broken".to_owned())),
+        run: |_| Err(Failure("broken".to_owned())),
+        ..PASSES
     };
     const NEVER: Step = Step {
         name: "never",
-        about: "",
-        run: || panic!("a step after the first failure ran"),
+        run: |_| panic!("a step after the first failure ran"),
+        ..PASSES
     };
+    const SLOW: Step = Step {
+        name: "slow",
+        budget: 0,
+        ..PASSES
+    };
+
+    fn run_all(steps: &[Step]) -> Result<(), Failure> {
+        run(steps, SkipPolicy::Refuse)
+    }
 
     #[test]
     fn ci_stops_at_the_first_failure_and_names_its_step() {
         assert_eq!(
-            run(&[PASSES, FAILS, NEVER]),
+            run_all(&[PASSES, FAILS, NEVER]),
             Err(Failure("step `bad`: broken".to_owned()))
         );
-        assert_eq!(run(&[PASSES, PASSES]), Ok(()));
+        assert_eq!(run_all(&[PASSES, PASSES]), Ok(()));
     }
 
     #[test]
-    fn the_summary_shows_each_time_the_failure_and_what_did_not_run() {
+    fn a_slow_step_fails_the_run_but_not_the_steps_behind_it() {
+        let failure = run_all(&[SLOW, PASSES]).expect_err("it is too slow");
+        assert!(failure.0.contains("`slow` took 0 s of 0 s"), "{failure}");
+        let failure = run_all(&[SLOW, FAILS]).expect_err("it is broken");
+        assert!(failure.0.contains("broken"), "{failure}");
+    }
+
+    #[test]
+    fn the_budgets_add_up_to_less_than_forty_minutes() {
+        let total: u64 = STEPS.iter().map(|step| step.budget).sum();
+        assert!(Duration::from_secs(total) <= LIMIT, "{total} s");
+    }
+
+    #[test]
+    fn the_summary_shows_each_time_its_budget_the_failure_and_what_did_not_run() {
+        let timing = |name, took, passed| Timing {
+            name,
+            took,
+            budget: Duration::from_secs(60),
+            passed,
+        };
         let timings = [
-            ("fmt", Duration::from_millis(1500), true),
-            ("doc", Duration::from_secs(62), false),
+            timing("fmt", Duration::from_millis(1500), true),
+            timing("clippy", Duration::from_secs(61), true),
+            timing("doc", Duration::from_secs(62), false),
         ];
-        let text = summary(&timings, 3);
+        let text = summary(&timings, 4);
         for part in [
-            "fmt            1.5 s  ok",
-            "doc           62.0 s  FAILED",
-            "total         63.5 s",
-            "1 of 3 steps",
+            "fmt            1.5 s of    60 s  ok",
+            "clippy        61.0 s of    60 s  TOO SLOW",
+            "doc           62.0 s of    60 s  FAILED",
+            "total        124.5 s of   180 s",
+            "1 of 4 steps",
         ] {
             assert!(text.contains(part), "{part:?} is missing in {text}");
         }
     }
 
     #[test]
-    fn help_names_every_task() {
+    fn help_names_every_step() {
         for step in &STEPS {
             assert!(
-                help().contains(&format!("\n  {} ", step.name)),
+                help().contains(&format!("  {} ", step.name)),
                 "{} is missing",
                 step.name
             );
         }
-        assert!(help().contains("\n  ci "));
     }
 }

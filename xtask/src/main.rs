@@ -5,38 +5,36 @@
     reason = "a command-line tool talks to the terminal"
 )]
 
-mod cargo_steps;
 mod ci;
-mod deny;
 mod layers;
+mod mutants;
+mod nightly;
 mod process;
 mod servers;
 mod shape;
+mod skips;
+mod steps;
 
 use std::process::ExitCode;
 
 use process::Failure;
+use skips::SkipPolicy;
 
 fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
-        ["servers", ..] => servers::run(&args[1..]),
-        ["ci"] => ci::run(&ci::STEPS),
         ["--help" | "-h" | "help"] => {
-            print!("{}", ci::help());
+            print!("{}", help());
             Ok(())
         }
-        [task] => ci::find(task).map_or_else(
-            || {
-                Err(Failure(format!(
-                    "there is no task `{task}`; see `cargo xtask --help`"
-                )))
-            },
-            |step| (step.run)(),
-        ),
+        ["servers", ..] => servers::run(&args[1..]),
+        ["mutants", rest @ ..] => mutants::run(rest),
+        ["nightly", rest @ ..] => nightly::run(rest),
+        [task] => run(task, SkipPolicy::Refuse),
+        [task, "--allow-skips"] => run(task, SkipPolicy::Allow),
         _ => {
-            eprint!("{}", ci::help());
+            eprint!("{}", help());
             return ExitCode::from(2);
         }
     };
@@ -47,4 +45,35 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+fn run(task: &str, policy: SkipPolicy) -> Result<(), Failure> {
+    if task == "ci" {
+        return ci::run(&ci::STEPS, policy);
+    }
+    ci::run_one(task, policy).unwrap_or_else(|| {
+        Err(Failure(format!(
+            "there is no task `{task}`; see `cargo xtask --help`"
+        )))
+    })
+}
+
+fn help() -> String {
+    format!(
+        "Usage: cargo xtask <task>
+
+  ci [--allow-skips]
+            all of the following, in order, up to the first failure, within their budgets of time
+{steps}
+  mutants [NAME...] [--sample N]
+            planted bugs that the tests must catch
+  nightly [PART...] [--minutes N] [--scale N] [--seed N]
+            full counts, recorded in docs/evidence; parts:
+{parts}
+  servers start|stop|status [NAME...]
+            object stores on loopback that tests talk to
+",
+        steps = ci::help(),
+        parts = nightly::help(),
+    )
 }

@@ -2,8 +2,11 @@
 
 use std::ffi::OsStr;
 use std::fmt;
+use std::fs::File;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Output, Stdio};
+use std::process::{Child, Command, ExitStatus, Output, Stdio};
+use std::time::{Duration, Instant};
 
 /// What failed, and what to do about it, in words for the terminal.
 #[derive(Debug, PartialEq, Eq)]
@@ -57,6 +60,79 @@ pub(crate) fn probe(command: &mut Command) -> Option<Output> {
         .output()
         .ok()
         .filter(|output| output.status.success())
+}
+
+/// How a command with a time limit ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    Passed,
+    Failed,
+    /// It was killed at its limit, with all processes that it had started.
+    TimedOut,
+}
+
+/// Runs the command with its output in a file, and kills it when the limit is over.
+pub(crate) fn run_logged(
+    command: &mut Command,
+    log: &Path,
+    limit: Option<Duration>,
+) -> Result<Ended, Failure> {
+    println!("$ {}", line(command));
+    let failed = |error: std::io::Error| Failure(format!("{}: {error}", log.display()));
+    let output = File::create(log).map_err(failed)?;
+    let errors = output.try_clone().map_err(failed)?;
+    let start = now();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(output)
+        .stderr(errors)
+        .process_group(0)
+        .spawn()
+        .map_err(|error| not_started(command, &error))?;
+    loop {
+        if let Some(status) = child.try_wait().map_err(failed)? {
+            return Ok(if status.success() {
+                Ended::Passed
+            } else {
+                Ended::Failed
+            });
+        }
+        if limit.is_some_and(|limit| now().duration_since(start) > limit) {
+            kill_group(&mut child)?;
+            return Ok(Ended::TimedOut);
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// The tests that a killed `cargo test` had started would run on.
+fn kill_group(child: &mut Child) -> Result<(), Failure> {
+    let group = format!("-{}", child.id());
+    run_aside(Command::new("kill").args(["-KILL", "--", &group]))?;
+    child
+        .wait()
+        .map(drop)
+        .map_err(|error| Failure(format!("a killed command does not end: {error}")))
+}
+
+/// How many tests `cargo test` ran, by its output.
+pub(crate) fn tests_in(output: &str) -> u64 {
+    let announced = |line: &str| {
+        let count = line.strip_prefix("running ")?;
+        let count = count
+            .strip_suffix(" tests")
+            .or_else(|| count.strip_suffix(" test"))?;
+        count.parse::<u64>().ok()
+    };
+    output.lines().filter_map(announced).sum()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the edge of the tool: how long a command takes"
+)]
+pub(crate) fn now() -> Instant {
+    Instant::now()
 }
 
 fn succeeded(command: &Command, status: ExitStatus) -> Result<(), Failure> {
@@ -125,6 +201,26 @@ mod tests {
             failure.0.contains("`no-such-program-anywhere` did not start"),
             "{failure}"
         );
+    }
+
+    #[test]
+    fn a_logged_command_ends_as_it_does_or_at_its_limit() {
+        let log = std::env::temp_dir().join(format!("xtask-log-{}", std::process::id()));
+        let ended = |script: &str, limit| {
+            run_logged(Command::new("sh").args(["-c", script]), &log, limit).expect("sh is everywhere")
+        };
+        assert_eq!(ended("echo out; echo err >&2", None), Ended::Passed);
+        assert_eq!(std::fs::read_to_string(&log).expect("a log"), "out\nerr\n");
+        assert_eq!(ended("exit 3", None), Ended::Failed);
+        let limit = Some(Duration::from_millis(200));
+        assert_eq!(ended("sleep 60 & sleep 60", limit), Ended::TimedOut);
+        std::fs::remove_file(&log).expect("it was written");
+    }
+
+    #[test]
+    fn tests_are_counted_over_all_binaries() {
+        let output = "running 12 tests\ntest a ... ok\nrunning 1 test\nrunning away\nrunning 0 tests\n";
+        assert_eq!(tests_in(output), 13);
     }
 
     #[test]

@@ -8,11 +8,10 @@
 //! which `stop` finds it again. Ports are those that were free. What can't be installed is skipped, loudly, and only
 //! where it can't: without root, apt or npm.
 
-mod azurite;
 mod ceph;
 mod home;
 mod install;
-mod s3rver;
+mod npm;
 
 use std::thread;
 
@@ -51,17 +50,17 @@ static SERVERS: [Server; 3] = [
         name: "azurite",
         about: "Azurite: Azure Blob",
         by_default: true,
-        install: azurite::install,
-        launch: azurite::launch,
-        exports: azurite::exports,
+        install: npm::install_azurite,
+        launch: npm::launch_azurite,
+        exports: npm::azurite_exports,
     },
     Server {
         name: "s3rver",
         about: "s3rver: S3 without conditions",
         by_default: false,
-        install: s3rver::install,
-        launch: s3rver::launch,
-        exports: s3rver::exports,
+        install: npm::install_s3rver,
+        launch: npm::launch_s3rver,
+        exports: npm::s3rver_exports,
     },
 ];
 

@@ -1,7 +1,6 @@
 //! `cargo xtask shape`: what no lint checks: how a file begins, how long it is, how it is called, where it lies.
 
 mod imports;
-mod lines;
 mod rules;
 
 #[cfg(test)]

@@ -1,7 +1,6 @@
 //! Each rule finds what breaks it, and only that.
 
-use super::lines::of_code;
-use super::rules::{findings, speak_of};
+use super::rules::{findings, lines_of_code, speak_of};
 
 const GOOD: &str = "//! What it is for.\n\nfn work() {}\n";
 
@@ -52,10 +51,10 @@ mod tests {
 
 fn three() {}
 ";
-    assert_eq!(of_code(text), 4);
-    assert_eq!(of_code("#[cfg(test)]\nmod tests;\nfn one() {}\n"), 2);
+    assert_eq!(lines_of_code(text), 4);
+    assert_eq!(lines_of_code("#[cfg(test)]\nmod tests;\nfn one() {}\n"), 2);
     assert_eq!(
-        of_code("#[cfg(test)]\n#[path = \"x\"]\nmod tests {\n}\nfn one() {}\n"),
+        lines_of_code("#[cfg(test)]\n#[path = \"x\"]\nmod tests {\n}\nfn one() {}\n"),
         1
     );
 }

@@ -1,4 +1,5 @@
-//! Azurite, Microsoft's emulator of Azure Blob, with its data in memory.
+//! The servers that npm installs: Azurite, Microsoft's emulator of Azure Blob, with its data in memory; and s3rver, which
+//! takes conditional writes and ignores their conditions: a store that must be refused.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use super::{BUCKET, Exports};
 use crate::process::{Failure, run_aside};
 
 /// Later ones want a newer Node than Debian has.
-const PACKAGE: &str = "azurite@3.35.0";
+const AZURITE: &str = "azurite@3.35.0";
 
 /// Public constants of the emulator.
 const ACCOUNT: &str = "devstoreaccount1";
@@ -28,11 +29,11 @@ fetch(`http://127.0.0.1:${port}/${account}/${name}?restype=container`, {
 }).then(answer => { if (!answer.ok) { console.error(answer.status); process.exit(1); } });
 ";
 
-pub(crate) fn install(home: &Home) -> Result<Readiness, Failure> {
-    install::from_npm(home, PACKAGE, "azurite-blob")
+pub(crate) fn install_azurite(home: &Home) -> Result<Readiness, Failure> {
+    install::from_npm(home, AZURITE, "azurite-blob")
 }
 
-pub(crate) fn launch(home: &Home) -> Result<(), Failure> {
+pub(crate) fn launch_azurite(home: &Home) -> Result<(), Failure> {
     let port = home.take_port("port")?;
     let mut server = Command::new(program_of(home, "azurite-blob"));
     server
@@ -47,7 +48,7 @@ pub(crate) fn launch(home: &Home) -> Result<(), Failure> {
     run_aside(&mut make)
 }
 
-pub(crate) fn exports(home: &Home) -> Result<Exports, Failure> {
+pub(crate) fn azurite_exports(home: &Home) -> Result<Exports, Failure> {
     let endpoint = format!("http://127.0.0.1:{}/{ACCOUNT}", home.port("port")?);
     Ok(vec![
         ("AZURE_STORAGE_ACCOUNT_NAME", ACCOUNT.to_owned()),
@@ -57,4 +58,30 @@ pub(crate) fn exports(home: &Home) -> Result<Exports, Failure> {
             format!("az://{BUCKET}?endpoint={endpoint}"),
         ),
     ])
+}
+
+const S3RVER: &str = "s3rver@3.7.1";
+
+pub(crate) fn install_s3rver(home: &Home) -> Result<Readiness, Failure> {
+    install::from_npm(home, S3RVER, "s3rver")
+}
+
+pub(crate) fn launch_s3rver(home: &Home) -> Result<(), Failure> {
+    let port = home.take_port("port")?;
+    let mut server = Command::new(program_of(home, "s3rver"));
+    server
+        .args(["--silent", "--address", "127.0.0.1", "--port", &port.to_string()])
+        .args(["--configure-bucket", BUCKET, "--directory"])
+        .arg(home.path("data"));
+    home.spawn("s3rver", &mut server)?;
+    wait_for_port(port, Duration::from_secs(30))
+}
+
+/// Its keys are `S3RVER` and `S3RVER`: those of the radosgw stand in the usual variables.
+pub(crate) fn s3rver_exports(home: &Home) -> Result<Exports, Failure> {
+    let endpoint = format!("http://127.0.0.1:{}", home.port("port")?);
+    Ok(vec![(
+        "STATE_TEST_S3RVER_URL",
+        format!("s3://{BUCKET}?endpoint={endpoint}"),
+    )])
 }

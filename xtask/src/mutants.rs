@@ -1,0 +1,219 @@
+//! `cargo xtask mutants [NAME...] [--sample N]`: bugs planted on purpose, each of which the tests must catch.
+//!
+//! A mutant is a patch `tests/mutants/<crate>/<name>.patch` (the format is in `tests/mutants/README.md`). It is applied in
+//! a copy of the tree with a target folder of its own, never in the developer's. The tests of its crate are run without
+//! the patch, where they must pass, and with it, where they must fail. A patch that no longer applies or compiles proves
+//! nothing: it fails the run like a bug that no test notices.
+
+mod patch;
+mod scratch;
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use crate::process::{Ended, Failure, probe, root, run_logged, tests_in};
+use patch::Mutant;
+use scratch::Scratch;
+
+/// Tests that hang because of a bug have noticed it; the slowest test binary takes a fraction of this.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// `cargo xtask mutants ...`
+pub(crate) fn run(args: &[&str]) -> Result<(), Failure> {
+    let mutants = Mutant::all(&root())?;
+    let chosen = choose(&mutants, args, seed_of_commit)?;
+    judge(&chosen)
+}
+
+/// Runs these mutants and prints what became of each.
+fn judge(mutants: &[&Mutant]) -> Result<(), Failure> {
+    let scratch = Scratch::open()?;
+    let mut survivors = Vec::new();
+    for mutant in mutants {
+        let verdict = verdict(mutant, &scratch)
+            .map_err(|failure| Failure(format!("mutant {}: {failure}", mutant.name)))?;
+        println!("{} {}: {}", verdict.word(), mutant.name, mutant.bug);
+        match verdict {
+            Verdict::Caught(tests) => tests.iter().for_each(|test| println!("    by {test}")),
+            Verdict::Hung => println!("    by a test that did not end within {} s", LIMIT.as_secs()),
+            Verdict::Survived => survivors.push(mutant.name.as_str()),
+        }
+    }
+    let caught = mutants.len() - survivors.len();
+    println!("mutants: {caught} of {} caught", mutants.len());
+    if survivors.is_empty() {
+        return Ok(());
+    }
+    Err(Failure(format!("no test fails with {}", survivors.join(", "))))
+}
+
+enum Verdict {
+    /// By these tests.
+    Caught(Vec<String>),
+    Hung,
+    Survived,
+}
+
+impl Verdict {
+    const fn word(&self) -> &'static str {
+        match self {
+            Self::Caught(_) | Self::Hung => "caught  ",
+            Self::Survived => "SURVIVED",
+        }
+    }
+}
+
+fn verdict(mutant: &Mutant, scratch: &Scratch) -> Result<Verdict, Failure> {
+    let log = scratch.log(&mutant.name);
+    let run = |build_only: bool| {
+        let mut command = tests_of(mutant, scratch);
+        if build_only {
+            command.arg("--no-run");
+        } else {
+            command.args(mutant.filter.as_deref());
+        }
+        run_logged(&mut command, &log, (!build_only).then_some(LIMIT))
+    };
+    let failed = |what: &str| Err(Failure(format!("{what}; see {}", log.display())));
+    scratch.copy_tree()?;
+    if run(true)? != Ended::Passed {
+        return failed("the tests do not compile without the patch");
+    }
+    if run(false)? != Ended::Passed {
+        return failed("the tests fail without the patch");
+    }
+    if tests_in(&read(&log)?) == 0 {
+        return failed("its filter selects no test");
+    }
+    scratch.apply(mutant)?;
+    if run(true)? != Ended::Passed {
+        return failed("it does not compile, which no test has to notice: mend the patch");
+    }
+    Ok(match run(false)? {
+        Ended::Passed => Verdict::Survived,
+        Ended::TimedOut => Verdict::Hung,
+        Ended::Failed => match failed_tests(&log)? {
+            tests if tests.is_empty() => return failed("the run failed, but no test did"),
+            tests => Verdict::Caught(tests),
+        },
+    })
+}
+
+fn tests_of(mutant: &Mutant, scratch: &Scratch) -> Command {
+    let mut command = Command::new("cargo");
+    command
+        .args(["test", "--package", &mutant.tests, "--no-fail-fast"])
+        .current_dir(scratch.tree())
+        .env("CARGO_TARGET_DIR", scratch.build());
+    command
+}
+
+fn read(log: &Path) -> Result<String, Failure> {
+    std::fs::read_to_string(log).map_err(|error| Failure(format!("{}: {error}", log.display())))
+}
+
+fn failed_tests(log: &Path) -> Result<Vec<String>, Failure> {
+    let text = read(log)?;
+    let failed = text.lines().filter_map(|line| {
+        let name = line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?;
+        Some(name.to_owned())
+    });
+    let mut tests: Vec<String> = failed.collect();
+    // A test that aborts its process is named by nobody.
+    if tests.is_empty() && text.contains("(signal: ") {
+        tests.push("a test that aborted".to_owned());
+    }
+    Ok(tests)
+}
+
+/// The mutants that are asked for: all, some by name, or a sample that rotates with the seed.
+fn choose<'a>(
+    mutants: &'a [Mutant],
+    args: &[&str],
+    seed: impl Fn() -> Result<u64, Failure>,
+) -> Result<Vec<&'a Mutant>, Failure> {
+    match args {
+        [] => Ok(mutants.iter().collect()),
+        ["--sample", count] => {
+            let count: usize = count
+                .parse()
+                .map_err(|_| Failure(format!("`--sample {count}` is not a number")))?;
+            let length = mutants.len();
+            // A stride keeps neighbours, which are often of one crate, out of one sample.
+            let start = usize::try_from(seed()? % length.max(1) as u64).unwrap_or(0);
+            let count = count.min(length);
+            let stride = length.checked_div(count).unwrap_or(1).max(1);
+            let picked = (0..count).map(|pick| &mutants[(start + pick * stride) % length]);
+            Ok(picked.collect())
+        }
+        names => names
+            .iter()
+            .map(|name| {
+                let found = mutants.iter().find(|mutant| mutant.name == *name);
+                found.ok_or_else(|| {
+                    let known: Vec<&str> = mutants.iter().map(|mutant| mutant.name.as_str()).collect();
+                    Failure(format!(
+                        "there is no mutant `{name}`; there are {}",
+                        known.join(", ")
+                    ))
+                })
+            })
+            .collect(),
+    }
+}
+
+/// Another number for each commit; the same for the same commit, so that a red run can be repeated.
+fn seed_of_commit() -> Result<u64, Failure> {
+    let mut command = Command::new("git");
+    command.args(["rev-parse", "HEAD"]).current_dir(root());
+    let output = probe(&mut command).ok_or_else(|| Failure("`git rev-parse HEAD` failed".to_owned()))?;
+    let commit = String::from_utf8_lossy(&output.stdout).into_owned();
+    let digits = commit.get(..15).unwrap_or_default();
+    u64::from_str_radix(digits, 16).map_err(|_| Failure(format!("`{commit}` is not a commit")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mutants(count: usize) -> Vec<Mutant> {
+        let named = |number| Mutant {
+            name: format!("crate/bug-{number}"),
+            bug: String::new(),
+            tests: String::new(),
+            filter: None,
+            patch: String::new(),
+        };
+        (0..count).map(named).collect()
+    }
+
+    fn names(mutants: &[Mutant], args: &[&str], seed: u64) -> Vec<String> {
+        let chosen = choose(mutants, args, || Ok(seed)).expect("a choice");
+        chosen.iter().map(|mutant| mutant.name.clone()).collect()
+    }
+
+    #[test]
+    fn a_sample_rotates_through_all_mutants_and_repeats_none() {
+        let all = mutants(7);
+        let mut seen = std::collections::BTreeSet::new();
+        for seed in 0..7 {
+            seen.extend(names(&all, &["--sample", "1"], seed));
+            let three = names(&all, &["--sample", "3"], seed);
+            let distinct: std::collections::BTreeSet<_> = three.iter().collect();
+            assert_eq!(distinct.len(), 3, "{three:?}");
+        }
+        assert_eq!(seen.len(), 7);
+        assert_eq!(names(&all, &["--sample", "9"], 3).len(), 7);
+        assert!(names(&[], &["--sample", "1"], 3).is_empty());
+    }
+
+    #[test]
+    fn a_mutant_is_chosen_by_its_name() {
+        let all = mutants(3);
+        assert_eq!(names(&all, &["crate/bug-2"], 0), ["crate/bug-2"]);
+        assert_eq!(names(&all, &[], 0).len(), 3);
+        assert!(choose(&all, &["bug"], || Ok(0)).is_err());
+        assert!(choose(&all, &["--sample", "x"], || Ok(0)).is_err());
+    }
+}

@@ -1,0 +1,236 @@
+//! The table of nightly parts. An issue that adds a randomized test adds a row.
+
+use std::process::Command;
+
+use crate::process::cargo;
+
+/// One row of the evidence, and a name for the command line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    pub(super) work: Work,
+}
+
+/// How a part gets to its full count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    /// Repeats tests that draw from `STATE_TESTS_SEED`, each round from the next range of seeds. A time limit ends it
+    /// after a round.
+    Rounds(Rounds),
+    /// Runs tests once, with counts multiplied by `STATE_TEST_SCALE` and `PROPTEST_CASES`. A time limit kills it.
+    Scaled { tests: Tests, factor: u32 },
+    /// `cargo xtask mutants`.
+    Mutants,
+    /// Runs libFuzzer targets until each has had this many executions.
+    Fuzz {
+        targets: &'static [&'static str],
+        executions: u64,
+    },
+}
+
+/// One test with many seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rounds {
+    pub(super) tests: Tests,
+    pub(super) rounds: u32,
+    /// What is counted.
+    pub(super) unit: &'static str,
+    pub(super) per_round: u64,
+    /// How many seeds a round uses, beginning with its own.
+    pub(super) seeds_per_round: u64,
+}
+
+/// Which tests, as words of one `cargo test`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tests {
+    cargo: &'static [&'static str],
+    /// Parts of names of tests.
+    filters: &'static [&'static str],
+}
+
+impl Tests {
+    pub(super) fn command(&self) -> Command {
+        let mut command = cargo(["test", "--no-fail-fast"]);
+        command.args(self.cargo).arg("--").args(self.filters);
+        command
+    }
+}
+
+pub(super) const PARTS: &[Part] = &[
+    Part {
+        name: "lifecycles",
+        about: "random lifecycles of the engine",
+        work: Work::Rounds(Rounds {
+            tests: Tests {
+                cargo: &["-p", "state-engine", "--test", "engine"],
+                filters: &["any_lifecycle_keeps_the_record_true_and_converges"],
+            },
+            rounds: 40,
+            unit: "lifecycles",
+            per_round: 5_000,
+            seeds_per_round: 5_000,
+        }),
+    },
+    Part {
+        name: "kills",
+        about: "kill -9 of a writer at random moments",
+        work: Work::Rounds(Rounds {
+            tests: Tests {
+                cargo: &["-p", "state-tests", "--test", "suite"],
+                filters: &["every_acknowledged_mutation_survives_kill_nine_at_200_moments"],
+            },
+            rounds: 50,
+            unit: "kills",
+            per_round: 200,
+            seeds_per_round: 1,
+        }),
+    },
+    Part {
+        name: "killed-up",
+        about: "kill -9 of `statectl up` at random moments, plain and sealed",
+        work: Work::Rounds(Rounds {
+            tests: Tests {
+                cargo: &["-p", "state-cli", "--test", "cli"],
+                filters: &["killed::"],
+            },
+            rounds: 50,
+            unit: "kills",
+            per_round: 100,
+            seeds_per_round: 1,
+        }),
+    },
+    Part {
+        name: "corruption",
+        about: "flipped bits and cuts in stored files",
+        work: Work::Rounds(Rounds {
+            tests: Tests {
+                cargo: &["-p", "state-tests", "--test", "suite"],
+                filters: &["a_flipped_bit_or_a_cut_gives_an_error"],
+            },
+            rounds: 50,
+            unit: "damages",
+            per_round: 1_000,
+            // One for each of its threads.
+            seeds_per_round: 2,
+        }),
+    },
+    Part {
+        name: "races",
+        about: "processes that race for one stack",
+        work: Work::Rounds(Rounds {
+            tests: Tests {
+                cargo: &["-p", "state-tests", "--test", "suite"],
+                filters: &["race::"],
+            },
+            rounds: 50,
+            unit: "races",
+            per_round: 1,
+            seeds_per_round: 1,
+        }),
+    },
+    Part {
+        name: "laws",
+        about: "properties across crates, at least 1,000 cases each in CI",
+        work: Work::Scaled {
+            tests: Tests {
+                cargo: &["-p", "state-tests", "--test", "suite"],
+                filters: &["laws::"],
+            },
+            factor: 20,
+        },
+    },
+    Part {
+        name: "properties",
+        about: "properties inside of crates",
+        work: Work::Scaled {
+            tests: Tests {
+                cargo: &[
+                    "-p",
+                    "state-core",
+                    "-p",
+                    "state-encrypt",
+                    "-p",
+                    "state-formats",
+                    "-p",
+                    "state-manager",
+                    "-p",
+                    "state-engine",
+                ],
+                filters: &["--skip", "lifecycle::"],
+            },
+            factor: 20,
+        },
+    },
+    Part {
+        name: "schedules",
+        about: "schedules of faults of an object store, 10,000 in CI",
+        work: Work::Scaled {
+            tests: Tests {
+                cargo: &["-p", "state-backend-object-store", "--test", "objects"],
+                filters: &["schedules::", "disturbed::"],
+            },
+            factor: 100,
+        },
+    },
+    Part {
+        name: "mutants",
+        about: "every planted bug is caught",
+        work: Work::Mutants,
+    },
+    Part {
+        name: "fuzz",
+        about: "coverage-guided fuzzing of every decoder",
+        work: Work::Fuzz {
+            targets: &[
+                "terraform",
+                "unobin",
+                "pulumi",
+                "snapshot",
+                "frame",
+                "head",
+                "program",
+            ],
+            executions: 10_000_000,
+        },
+    },
+];
+
+#[cfg(test)]
+mod tests {
+    use super::{PARTS, Rounds, Work};
+    use crate::process::root;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn each_part_has_a_name_of_its_own_and_something_to_do() {
+        let names: BTreeSet<&str> = PARTS.iter().map(|part| part.name).collect();
+        assert_eq!(names.len(), PARTS.len());
+        for part in PARTS {
+            let does_nothing = matches!(
+                part.work,
+                Work::Rounds(Rounds { rounds: 0, .. }) | Work::Scaled { factor: 0, .. }
+            );
+            assert!(!does_nothing && !part.name.starts_with('-'), "{}", part.name);
+        }
+    }
+
+    #[test]
+    fn every_fuzz_target_is_in_the_nightly_run() {
+        let folder = root().join("fuzz/fuzz_targets");
+        let there: BTreeSet<String> = std::fs::read_dir(folder)
+            .expect("fuzz targets")
+            .map(|file| file.expect("a file").path())
+            .map(|path| path.file_stem().expect("a name").to_string_lossy().into_owned())
+            .collect();
+        let run: BTreeSet<String> = PARTS
+            .iter()
+            .filter_map(|part| match &part.work {
+                Work::Fuzz { targets, .. } => Some(targets.iter().map(|name| (*name).to_owned())),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        assert_eq!(run, there);
+    }
+}

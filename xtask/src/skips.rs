@@ -1,0 +1,161 @@
+//! What tests skip: collected while they run, listed and counted at the end, and refused where CI installs what is missing.
+//!
+//! Cargo hides the output of tests that pass, so `state_core::testkit::run::skip` also writes to a file.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+
+use crate::process::{Failure, target};
+
+/// The variable that `state_core::testkit::run` reads.
+const SKIP_LOG: &str = "STATE_SKIP_LOG";
+
+/// What may be missing in CI, and why. Everything else is installed by `.ci/run` or `cargo xtask servers`.
+const ACCEPTED: [(&str, &str); 2] = [
+    (
+        "terraform",
+        "neither a Debian package nor built within the time of CI",
+    ),
+    (
+        "shared-data",
+        "real states of others, which are not part of a clone",
+    ),
+];
+
+/// Whether tests may skip what CI would install.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SkipPolicy {
+    Refuse,
+    Allow,
+}
+
+/// The file to which the tests of one run write what they skip.
+pub(crate) struct SkipLog {
+    path: PathBuf,
+}
+
+impl SkipLog {
+    /// A new, empty log.
+    pub(crate) fn start() -> Result<Self, Failure> {
+        let path = target().join(format!("skipped-tests-{}.log", std::process::id()));
+        let failed = |error: std::io::Error| Failure(format!("{}: {error}", path.display()));
+        fs::create_dir_all(target()).map_err(failed)?;
+        fs::write(&path, "").map_err(failed)?;
+        Ok(Self { path })
+    }
+
+    /// For the environment of the tests.
+    pub(crate) fn variable(&self) -> (&'static str, &std::ffi::OsStr) {
+        (SKIP_LOG, self.path.as_os_str())
+    }
+
+    /// Lists what was skipped. Fails if CI installs what was missing, unless the policy allows it.
+    pub(crate) fn report(&self, policy: SkipPolicy) -> Result<(), Failure> {
+        let text = fs::read_to_string(&self.path)
+            .map_err(|error| Failure(format!("{}: {error}", self.path.display())))?;
+        let skips = parse(&text)?;
+        print!("{}", summary(&skips));
+        match policy {
+            SkipPolicy::Refuse => judge(&skips),
+            SkipPolicy::Allow => Ok(()),
+        }
+    }
+}
+
+impl Drop for SkipLog {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_file(&self.path) {
+            eprintln!("warning: {}: {error}", self.path.display());
+        }
+    }
+}
+
+/// By what was missing: the tests, each with what it left untested.
+type Skips = BTreeMap<String, Vec<String>>;
+
+fn parse(text: &str) -> Result<Skips, Failure> {
+    let mut skips = Skips::new();
+    for line in text.lines() {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let [missing, test, untested] = fields[..] else {
+            return Err(Failure(format!("the log of skipped tests has the line {line:?}")));
+        };
+        let entry = format!("{test}: {untested}");
+        let tests = skips.entry(missing.to_owned()).or_default();
+        if !tests.contains(&entry) {
+            tests.push(entry);
+        }
+    }
+    Ok(skips)
+}
+
+fn accepted(missing: &str) -> Option<&'static str> {
+    let row = ACCEPTED.iter().find(|(name, _)| *name == missing);
+    row.map(|(_, why)| *why)
+}
+
+fn summary(skips: &Skips) -> String {
+    let count: usize = skips.values().map(Vec::len).sum();
+    let mut text = format!("\nskipped: {count}\n");
+    for (missing, tests) in skips {
+        let verdict = accepted(missing).unwrap_or("refused in CI");
+        text += &format!("  {missing} is missing ({verdict})\n");
+        for test in tests {
+            text += &format!("    SKIP {test}\n");
+        }
+    }
+    text
+}
+
+fn judge(skips: &Skips) -> Result<(), Failure> {
+    let refused: Vec<&str> = skips
+        .keys()
+        .map(String::as_str)
+        .filter(|missing| accepted(missing).is_none())
+        .collect();
+    if refused.is_empty() {
+        return Ok(());
+    }
+    Err(Failure(format!(
+        "tests were skipped because of {}: `.ci/run` installs it where it can; `--allow-skips` accepts all skips",
+        refused.join(", ")
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{judge, parse, summary};
+
+    #[test]
+    fn skips_are_grouped_and_counted_once_each() {
+        let log = "strace\ta::b\tkills\nstrace\ta::b\tkills\nstrace\ta::c\tkills\nterraform\td::e\texports\n";
+        let skips = parse(log).expect("a log");
+        let text = summary(&skips);
+        for part in [
+            "skipped: 3",
+            "strace is missing (refused in CI)",
+            "SKIP a::c: kills",
+            "terraform",
+        ] {
+            assert!(text.contains(part), "{part:?} is missing in {text}");
+        }
+    }
+
+    #[test]
+    fn only_what_ci_cannot_install_may_be_missing() {
+        let judged = |log| judge(&parse(log).expect("a log"));
+        assert_eq!(judged(""), Ok(()));
+        assert_eq!(judged("terraform\ta\tb\nshared-data\ta\tb\n"), Ok(()));
+        let refused = judged("terraform\ta\tb\nzsh\ta\tb\nage\ta\tb\n").expect_err("it can be installed");
+        assert!(
+            refused.0.contains("age, zsh") && !refused.0.contains("terraform"),
+            "{refused}"
+        );
+    }
+
+    #[test]
+    fn broken_log_is_an_error() {
+        assert!(parse("strace kills\n").is_err());
+    }
+}
