@@ -1,44 +1,147 @@
-//! One module a command: its arguments, and what it does.
+//! The command line: all commands in one table, each with its arguments and what it does. A command is a module here.
 
-pub(crate) mod backends;
-pub(crate) mod blame;
-pub(crate) mod completions;
-pub(crate) mod config;
-pub(crate) mod copy;
-pub(crate) mod deploy;
-pub(crate) mod diff;
-pub(crate) mod doctor;
-pub(crate) mod encrypt;
-pub(crate) mod export;
-pub(crate) mod find;
-pub(crate) mod gc;
-pub(crate) mod graph;
-pub(crate) mod history;
-pub(crate) mod identity;
-pub(crate) mod import;
-pub(crate) mod init;
-pub(crate) mod kinds;
-pub(crate) mod list;
-pub(crate) mod lock;
-pub(crate) mod login;
-pub(crate) mod logs;
-pub(crate) mod outputs;
-pub(crate) mod pending;
-pub(crate) mod recipients;
-pub(crate) mod rekey;
-pub(crate) mod rollback;
-pub(crate) mod schema;
-pub(crate) mod secret;
-pub(crate) mod show;
-pub(crate) mod stack;
-pub(crate) mod surgery;
-pub(crate) mod trust;
-pub(crate) mod verify;
+mod backends;
+mod blame;
+mod completions;
+mod config;
+mod copy;
+mod deploy;
+mod diff;
+mod doctor;
+mod encrypt;
+mod export;
+mod find;
+mod gc;
+mod graph;
+mod history;
+mod identity;
+mod import;
+mod init;
+mod kinds;
+mod list;
+mod lock;
+mod login;
+mod logs;
+mod outputs;
+mod pending;
+mod recipients;
+mod rekey;
+mod rollback;
+mod schema;
+mod secret;
+mod show;
+mod stack;
+mod surgery;
+mod trust;
+mod verify;
 
-use crate::args::Command;
 use crate::context::Context;
 use crate::error::CliError;
+use crate::exit;
 use crate::output::Report;
+use crate::settings::Settings;
+use clap::{CommandFactory, Parser, Subcommand};
+pub(crate) use completions::understood;
+
+/// Look at, repair and move infrastructure state.
+#[derive(Debug, Parser)]
+#[command(
+    name = "statectl",
+    version,
+    about,
+    after_help = exit::TABLE,
+    arg_required_else_help = true,
+    subcommand_required = true,
+    max_term_width = 100
+)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) settings: Settings,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// List the kinds of stores, and what can be configured.
+    Backends,
+    /// Make a store.
+    Init(init::Args),
+    /// List, make, remove and rename stacks.
+    #[command(subcommand)]
+    Stack(stack::Command),
+    Up(deploy::Up),
+    Preview(deploy::Preview),
+    Refresh(deploy::Refresh),
+    Destroy(deploy::Destroy),
+    Kinds(kinds::Args),
+    Import(import::Args),
+    Export(export::Args),
+    #[command(visible_alias = "ls")]
+    List(list::Args),
+    Show(show::Args),
+    Outputs(outputs::Args),
+    #[command(visible_alias = "log")]
+    History(history::Args),
+    Logs(logs::Args),
+    Diff(diff::Args),
+    Blame(blame::Args),
+    Find(find::Args),
+    Graph(graph::Args),
+    Rollback(rollback::Args),
+    /// Seal a stack that is plain, or seal more of it.
+    Encrypt(encrypt::Args),
+    /// List, add and remove those who can open a sealed stack.
+    #[command(subcommand)]
+    Recipients(recipients::Command),
+    /// Give a sealed stack a new data key.
+    Rekey(rekey::Args),
+    /// Seal and open single values with the stack's key.
+    #[command(subcommand)]
+    Secret(secret::Command),
+    Trust(trust::Args),
+    /// Show whom others must add so that you can open their stacks; make an identity.
+    Identity(identity::Args),
+    Gc(gc::Args),
+    Doctor(doctor::Args),
+    Copy(copy::Args),
+    Login(login::LoginArgs),
+    /// Forget the store that `login` remembered, and the credentials that it keeps for you.
+    Logout,
+    /// Say who a lock would name.
+    Whoami,
+    Verify(verify::Args),
+    /// Settle what was begun and never ended.
+    #[command(subcommand)]
+    Pending(pending::Command),
+    /// See who holds the stack; hold it across commands; take a lock from a holder that is gone.
+    #[command(subcommand)]
+    Lock(lock::Command),
+    /// See which settings are in force.
+    #[command(subcommand)]
+    Config(config::Command),
+    Completions(completions::Args),
+    #[command(name = "__words", hide = true)]
+    Words(completions::WordsArgs),
+    Schema(schema::Args),
+    /// Change the record by hand.
+    #[command(flatten)]
+    Surgery(surgery::Command),
+}
+
+impl Command {
+    /// What a command does that may take long.
+    pub(crate) const fn activity(&self) -> Option<&'static str> {
+        match self {
+            Self::Import(_) => Some("importing"),
+            Self::Export(_) => Some("exporting"),
+            Self::List(_) | Self::Show(_) | Self::Outputs(_) => Some("reading the state"),
+            Self::History(_) => Some("reading the history"),
+            Self::Verify(_) => Some("verifying"),
+            _ => None,
+        }
+    }
+}
 
 /// Runs a command. But for what streams, nothing is printed on stdout before it is done.
 pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
@@ -79,9 +182,20 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         Command::Pending(command) => pending::run(context, command).await,
         Command::Lock(command) => lock::run(context, command).await,
         Command::Config(command) => config::run(context, command),
-        Command::Completions(args) => completions::run(context, args),
+        Command::Completions(args) => completions::run(context, args, Cli::command()),
         Command::Words(args) => Ok(completions::words(context, args).await),
         Command::Schema(args) => schema::run(context, args),
         Command::Surgery(command) => surgery::run(context, command).await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Cli;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
     }
 }

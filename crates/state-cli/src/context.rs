@@ -1,56 +1,66 @@
-//! What a command works with: the global flags, the terminal, and the injected world.
+//! What a command gets: the settings, the output, the prompt, and what opens stores.
 
 use crate::actor::actor;
-use crate::args::GlobalArgs;
-use crate::config::Settings;
 use crate::error::CliError;
-use crate::identities;
-use crate::output::Terminal;
+use crate::identities::Keys;
+use crate::output::{Output, Report};
+use crate::prompt::Prompt;
+use crate::render::page::Page;
+use crate::settings::Settings;
+use crate::store::Opener;
+use serde::Serialize;
 use state_core::Timestamp;
-use state_encrypt::AgeKeys;
 use state_manager::Environment;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-/// What a command works with.
+/// What a command gets.
 pub(crate) struct Context {
-    pub(crate) global: GlobalArgs,
-    pub(crate) terminal: Terminal,
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) output: Output,
+    pub(crate) prompt: Prompt,
     pub(crate) environment: Environment,
-    /// Where the settings come from.
-    pub(crate) settings: Settings,
-    /// What opens sealed stacks, if anything is at hand.
-    keys: Mutex<Option<Arc<AgeKeys>>>,
+    pub(crate) store: Opener,
 }
 
 impl Context {
     /// Looks at the process once.
-    pub(crate) fn new(global: GlobalArgs) -> Self {
-        Self {
-            settings: Settings::default(),
-            terminal: Terminal::detect(global.color),
-            environment: Environment::system(actor()),
-            global,
-            keys: Mutex::default(),
-        }
-    }
-
-    /// Looks for what opens sealed stacks.
     ///
     /// # Errors
     /// For a file that was named and holds no identity.
-    pub(crate) fn find_keys(&self) -> Result<(), CliError> {
-        let found = identities::keys(self)?;
-        *self.keys.lock().unwrap_or_else(PoisonError::into_inner) = found;
-        Ok(())
-    }
-
-    /// What opens sealed stacks, if anything is at hand.
-    pub(crate) fn keys(&self) -> Option<Arc<AgeKeys>> {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn new(settings: Settings, output: Output) -> Result<Self, CliError> {
+        let settings = Arc::new(settings);
+        let environment = Environment::system(actor());
+        let store = Opener {
+            keys: Keys::find(Arc::clone(&settings), Arc::clone(&environment.entropy))?,
+            settings: Arc::clone(&settings),
+            environment: environment.clone(),
+            output,
+        };
+        Ok(Self {
+            prompt: Prompt {
+                yes: settings.yes,
+                terminal: output.terminal,
+            },
+            settings,
+            output,
+            environment,
+            store,
+        })
     }
 
     /// The moment against which ages are told.
     pub(crate) fn now(&self) -> Timestamp {
         self.environment.clock.now()
+    }
+
+    /// As [`Output::report`].
+    pub(crate) fn report(
+        &self,
+        kind: &'static str,
+        data: &impl Serialize,
+        warnings: Vec<String>,
+        fill: impl FnOnce(&mut Page),
+    ) -> Result<Report, CliError> {
+        self.output.report(kind, data, warnings, fill)
     }
 }

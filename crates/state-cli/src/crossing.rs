@@ -3,8 +3,6 @@
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
-use crate::output::to_stderr;
-use crate::render::page::Page;
 use serde::Serialize;
 use state_core::moves::Moved;
 use state_core::{RevisionId, State};
@@ -60,8 +58,7 @@ pub(crate) async fn look(
 ) -> Result<Vec<CrossedView>, CliError> {
     let crossed = stack.crossed_moves(now, to).await?;
     let views: Vec<_> = crossed.into_iter().filter_map(CrossedView::new).collect();
-    if !context.global.json {
-        let mut page = Page::new(false);
+    context.output.announce(|page| {
         for view in &views {
             page.warning(&view.told());
             for entry in view.entries.iter().take(NAMED) {
@@ -71,8 +68,7 @@ pub(crate) async fn look(
                 page.line(format_args!("    … and {} more", view.entries.len() - NAMED));
             }
         }
-        to_stderr(&page.finish());
-    }
+    });
     Ok(views)
 }
 

@@ -35,9 +35,17 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     if text.is_empty() { Err(wrong()) } else { Ok(total) }
 }
 
+/// A duration as people write it: `30s`, `1m 30s`, `500ms`, `PT5M`.
+pub(crate) fn friendly(text: &str) -> Result<Duration, String> {
+    let parsed: Option<jiff::SignedDuration> = text.parse().ok();
+    parsed
+        .and_then(|duration| Duration::try_from(duration).ok())
+        .ok_or_else(|| "a duration is a number with a unit, such as `30s` or `5m`".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::parse;
+    use super::{friendly, parse};
     use std::time::Duration;
 
     #[test]
@@ -69,6 +77,16 @@ mod tests {
             "1é",
         ] {
             assert!(parse(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        for (text, seconds) in [("0s", 0), ("30s", 30), ("5m", 300), ("1m 30s", 90), ("PT5M", 300)] {
+            assert_eq!(friendly(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+        for wrong in ["", "5", "soon", "-5s", "99999999999999999999s"] {
+            assert!(friendly(wrong).is_err(), "{wrong}");
         }
     }
 }

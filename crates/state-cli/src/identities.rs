@@ -1,10 +1,11 @@
 //! The identities at hand: what opens sealed stacks, and whom new data keys are wrapped to.
 
-use crate::config::user_folder;
-use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
+use crate::settings::Settings;
+use crate::settings::file::user_folder;
 use clap::ValueEnum;
+use state_core::Entropy;
 use state_core::head::Policy;
 use state_encrypt::{AgeKeys, Identities, Passphrase, Recipients, generate_identity};
 use state_formats::{
@@ -14,7 +15,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// The user's own identity, in the folder for such files.
 const USER_FILE: &str = "statectl/identity.txt";
@@ -30,29 +31,6 @@ pub(crate) struct NewStack {
     pub(crate) policy: Sealing,
 }
 
-impl NewStack {
-    /// The policy of the stack that is about to be made, and what its owner must know. Makes an identity where one lacks
-    /// that the stack needs.
-    ///
-    /// # Errors
-    /// As [`ensure`].
-    pub(crate) fn prepare(&self, context: &Context) -> Result<(Policy, Vec<String>), CliError> {
-        self.policy.prepare(context)
-    }
-}
-
-impl Sealing {
-    /// As [`NewStack::prepare`].
-    pub(crate) fn prepare(self, context: &Context) -> Result<(Policy, Vec<String>), CliError> {
-        let policy = self.policy();
-        let fresh = match policy {
-            Policy::Plaintext => None,
-            _ => ensure(context)?,
-        };
-        Ok((policy, fresh.iter().map(Fresh::advice).collect()))
-    }
-}
-
 /// What is sealed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sealing {
@@ -65,13 +43,18 @@ pub(crate) enum Sealing {
 }
 
 impl Sealing {
-    /// The policy in the stack's head.
-    pub(crate) const fn policy(self) -> Policy {
-        match self {
+    /// The policy in the head of a stack that is about to be sealed, and what the stack's owner must know. Makes an
+    /// identity where the policy needs one and there is none.
+    ///
+    /// # Errors
+    /// As [`Keys::ensure`].
+    pub(crate) fn prepare(self, keys: &Keys) -> Result<(Policy, Vec<String>), CliError> {
+        let policy = match self {
             Self::Sensitive => Policy::Sensitive,
             Self::All => Policy::All,
-            Self::Plaintext => Policy::Plaintext,
-        }
+            Self::Plaintext => return Ok((Policy::Plaintext, Vec::new())),
+        };
+        Ok((policy, keys.ensure()?.iter().map(Fresh::advice).collect()))
     }
 }
 
@@ -93,93 +76,95 @@ impl Fresh {
     }
 }
 
-/// What the command line, the environment and the user's folder give.
-pub(crate) struct AtHand {
-    pub(crate) identities: Identities,
-    passphrase: Option<Passphrase>,
+/// What opens sealed stacks: the identities that the command line, the environment and the user's folder name.
+pub(crate) struct Keys {
+    settings: Arc<Settings>,
+    entropy: Arc<dyn Entropy>,
+    /// None without an identity.
+    found: Mutex<Option<Arc<AgeKeys>>>,
 }
 
-impl AtHand {
+impl Keys {
     /// Reads the files.
     ///
     /// # Errors
     /// [`ExitCode::Undecipherable`] for a file that can't be read or holds no identity.
-    pub(crate) fn find(context: &Context) -> Result<Self, CliError> {
+    pub(crate) fn find(settings: Arc<Settings>, entropy: Arc<dyn Entropy>) -> Result<Self, CliError> {
+        let keys = Self {
+            settings,
+            entropy,
+            found: Mutex::default(),
+        };
+        keys.look()?;
+        Ok(keys)
+    }
+
+    /// What unwraps and makes data keys; none without an identity.
+    pub(crate) fn get(&self) -> Option<Arc<AgeKeys>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Makes the user's identity if there is none; from then on there is.
+    ///
+    /// # Errors
+    /// [`ExitCode::Failed`] when it can't be written.
+    pub(crate) fn ensure(&self) -> Result<Option<Fresh>, CliError> {
+        if self.get().is_some() {
+            return Ok(None);
+        }
+        let file = own_file().ok_or_else(|| {
+            let message = "there is no home folder to keep it in";
+            CliError::new(ExitCode::Undecipherable, "your identity", message)
+                .with_hint("name a file with `--identity`, or choose `--policy plaintext`")
+        })?;
+        let made = generate_identity();
+        write(&file, made.file()).map_err(|source| CliError::io(file.display().to_string(), &source))?;
+        self.look()?;
+        Ok(Some(Fresh {
+            file,
+            recipient: made.recipient().to_owned(),
+        }))
+    }
+
+    /// The identities in the files, and in no other place.
+    ///
+    /// # Errors
+    /// As [`Self::find`].
+    pub(crate) fn identities(&self) -> Result<Identities, CliError> {
+        let named = &self.settings.identity;
         let mut identities = Identities::default();
-        let own = own_file().filter(|path| context.global.identity.is_empty() && path.is_file());
-        for path in context.global.identity.iter().chain(&own) {
+        let own = own_file().filter(|path| named.is_empty() && path.is_file());
+        for path in named.iter().chain(&own) {
             identities.extend(read(path)?);
         }
+        Ok(identities)
+    }
+
+    fn look(&self) -> Result<(), CliError> {
+        let mut identities = self.identities()?;
         let passphrase = match std::env::var(PASSPHRASE) {
             Ok(text) => Some(Passphrase::new(text).map_err(|error| refused(PASSPHRASE, &error))?),
             Err(_) => None,
         };
-        Ok(Self {
-            identities,
-            passphrase,
-        })
+        if identities.is_empty() && passphrase.is_none() {
+            return Ok(());
+        }
+        let own = identities.recipients().join("\n");
+        let mut recipients: Recipients = own.parse().map_err(|error| refused("your identity", &error))?;
+        if let Some(passphrase) = passphrase {
+            identities.add_passphrase(passphrase.clone());
+            recipients.add_passphrase(passphrase);
+        }
+        let keys = AgeKeys::new(identities, recipients, Arc::clone(&self.entropy))
+            .with_opaque(TERRAFORM, &OPAQUE_IN_ENTRY, &OPAQUE_IN_SNAPSHOT)
+            .with_opaque(PULUMI, &PULUMI_OPAQUE_IN_ENTRY, &PULUMI_OPAQUE_IN_SNAPSHOT);
+        *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(keys));
+        Ok(())
     }
-
-    /// Whether there is none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.identities.is_empty() && self.passphrase.is_none()
-    }
-}
-
-/// What unwraps and makes data keys; none without an identity at hand.
-///
-/// # Errors
-/// As [`AtHand::find`].
-pub(crate) fn keys(context: &Context) -> Result<Option<Arc<AgeKeys>>, CliError> {
-    let found = AtHand::find(context)?;
-    if found.is_empty() {
-        return Ok(None);
-    }
-    let entropy = Arc::clone(&context.environment.entropy);
-    let AtHand {
-        mut identities,
-        passphrase,
-    } = found;
-    let own = identities.recipients().join("\n");
-    let mut recipients: Recipients = own.parse().map_err(|error| refused("your identity", &error))?;
-    if let Some(passphrase) = passphrase {
-        identities.add_passphrase(passphrase.clone());
-        recipients.add_passphrase(passphrase);
-    }
-    let keys = AgeKeys::new(identities, recipients, entropy);
-    let keys = keys
-        .with_opaque(TERRAFORM, &OPAQUE_IN_ENTRY, &OPAQUE_IN_SNAPSHOT)
-        .with_opaque(PULUMI, &PULUMI_OPAQUE_IN_ENTRY, &PULUMI_OPAQUE_IN_SNAPSHOT);
-    Ok(Some(Arc::new(keys)))
-}
-
-/// Makes the user's identity if none is at hand; from then on it is.
-///
-/// # Errors
-/// [`ExitCode::Failed`] when it can't be written.
-pub(crate) fn ensure(context: &Context) -> Result<Option<Fresh>, CliError> {
-    if context.keys().is_some() {
-        return Ok(None);
-    }
-    let file = own_file().ok_or_else(|| {
-        CliError::new(
-            ExitCode::Undecipherable,
-            "your identity",
-            "there is no home folder to keep it in",
-        )
-        .with_hint("name a file with `--identity`, or choose `--policy plaintext`")
-    })?;
-    let made = generate_identity();
-    write(&file, made.file()).map_err(|source| CliError::io(file.display().to_string(), &source))?;
-    context.find_keys()?;
-    Ok(Some(Fresh {
-        file,
-        recipient: made.recipient().to_owned(),
-    }))
 }
 
 /// The user's own identity file, whether it is there or not.
-pub(crate) fn own_file() -> Option<PathBuf> {
+fn own_file() -> Option<PathBuf> {
     user_folder().map(|folder| folder.join(USER_FILE))
 }
 

@@ -7,9 +7,7 @@
 //! The exit codes are public: wrappers may match on [`ExitCode`].
 
 mod actor;
-mod args;
 mod commands;
-mod config;
 mod context;
 mod crossing;
 mod duration;
@@ -30,6 +28,7 @@ mod query;
 mod reading;
 mod render;
 mod revision;
+mod settings;
 mod signals;
 mod store;
 mod target;
@@ -37,8 +36,11 @@ mod witness;
 
 pub use exit::ExitCode;
 
-use clap::{CommandFactory, FromArgMatches};
+use clap::{ArgMatches, CommandFactory, FromArgMatches};
+use commands::Cli;
 use context::Context;
+use error::CliError;
+use output::Output;
 use std::ffi::OsString;
 
 /// Runs `statectl` with these arguments, the first of which is the program's name. Prints to stdout and stderr,
@@ -46,44 +48,35 @@ use std::ffi::OsString;
 ///
 /// Returns the code to exit with. Never panics on what comes from outside.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
-    let arguments = commands::completions::understood(arguments);
-    let wants_json = args::wants_json(&arguments);
-    let mut command = args::Cli::command();
+    let mut command = Cli::command();
+    let arguments = commands::understood(&command, arguments);
+    let wants_json = settings::wants_json(&arguments);
     let parsed = command.try_get_matches_from_mut(arguments).and_then(|matches| {
-        let cli = args::Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
+        let cli = Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))?;
         Ok((cli, matches))
     });
     let (mut cli, matches) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => return output::print_usage(&error, wants_json),
     };
-    let settings = config::Settings::fill(&mut cli.global, &matches);
-    let mut context = Context::new(cli.global);
-    match settings {
-        Ok(settings) => context.settings = settings,
-        Err(error) => return output::print_error(&context, error),
-    }
-    if let Err(error) = context.find_keys() {
-        return output::print_error(&context, error);
-    }
+    let output = Output::new(&cli.settings);
+    let done = run_parsed(&mut cli, &matches, output);
+    done.unwrap_or_else(|error| output.print_error(&error.with_invocation(&cli.settings.invocation())))
+}
+
+fn run_parsed(cli: &mut Cli, matches: &ArgMatches, output: Output) -> Result<ExitCode, CliError> {
+    cli.settings.resolve(matches)?;
+    let context = Context::new(cli.settings.clone(), output)?;
     // One thread for the store's work beside this one: more would only hold more memory.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         // One: what it frees after an import it can use again, while memory that another thread freed stays that one's.
         // Long work goes to threads of its own.
         .worker_threads(1)
         .enable_all()
-        .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(source) => {
-            return output::print_error(&context, error::CliError::io("the async runtime", &source));
-        }
-    };
-    let progress = progress::Progress::start(&context, &cli.command);
+        .build()
+        .map_err(|source| CliError::io("the async runtime", &source))?;
+    let progress = progress::Progress::start(&output, cli.command.activity());
     let done = runtime.block_on(commands::run(&context, &cli.command));
     drop(progress);
-    match done {
-        Ok(report) => output::print_report(&context, &report),
-        Err(error) => output::print_error(&context, error),
-    }
+    output.print_report(&done?)
 }

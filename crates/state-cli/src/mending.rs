@@ -4,7 +4,6 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
-use crate::output::to_stderr;
 use crate::render::page::Page;
 use serde::Serialize;
 use state_core::repair::{Repaired, Step};
@@ -37,10 +36,8 @@ pub(crate) fn print(page: &mut Page, steps: &[Step]) {
 
 /// Shows the steps at once, before somebody is asked; nothing with `--json`, where they come with the result.
 pub(crate) fn announce(context: &Context, repaired: &Repaired) {
-    if !context.global.json && !repaired.steps.is_empty() {
-        let mut page = Page::new(false);
-        print(&mut page, &repaired.steps);
-        to_stderr(&page.finish());
+    if !repaired.steps.is_empty() {
+        context.output.announce(|page| print(page, &repaired.steps));
     }
 }
 

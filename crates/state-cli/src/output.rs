@@ -2,11 +2,10 @@
 //!
 //! A closed pipe ends quietly: whoever stopped reading has what they wanted.
 
-use crate::args::Color;
-use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
-use crate::render::page::Page;
+use crate::render::page::{Page, visible};
+use crate::settings::{Color, Settings};
 use serde::Serialize;
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 
@@ -47,11 +46,6 @@ impl Terminal {
             color_stdout: paints(stdout),
             color_stderr: paints(stderr),
         }
-    }
-
-    /// Whether somebody sees how it goes on.
-    pub(crate) const fn shows_progress(&self) -> bool {
-        self.stderr
     }
 
     /// A page for stderr.
@@ -97,37 +91,6 @@ struct ErrorEnvelope<'a> {
 }
 
 impl Report {
-    /// The data in the envelope with `--json`, else the page.
-    ///
-    /// # Errors
-    /// When the data has no JSON form: a mistake of this program.
-    pub(crate) fn new(
-        context: &Context,
-        kind: &'static str,
-        data: &impl Serialize,
-        warnings: Vec<String>,
-        fill: impl FnOnce(&mut Page),
-    ) -> Result<Self, CliError> {
-        let body = if context.global.json {
-            let envelope = Envelope {
-                kind,
-                format_version: FORMAT_VERSION,
-                data,
-                warnings: &warnings,
-            };
-            json_line(&envelope)?
-        } else {
-            let mut page = Page::new(context.terminal.color_stdout);
-            fill(&mut page);
-            page.finish().into_bytes()
-        };
-        Ok(Self {
-            body,
-            warnings,
-            code: ExitCode::Done,
-        })
-    }
-
     /// Bytes that go out as they are.
     pub(crate) const fn raw(body: Vec<u8>, warnings: Vec<String>) -> Self {
         Self {
@@ -135,6 +98,11 @@ impl Report {
             warnings,
             code: ExitCode::Done,
         }
+    }
+
+    /// The report of a command that printed everything while it ran.
+    pub(crate) const fn empty() -> Self {
+        Self::raw(Vec::new(), Vec::new())
     }
 
     /// The same with more warnings, which `--json` prints on no document that was put together before.
@@ -148,32 +116,109 @@ impl Report {
         self.code = code;
         self
     }
+
+    /// The same with another exit code if the condition holds.
+    pub(crate) const fn with_code_if(self, condition: bool, code: ExitCode) -> Self {
+        if condition { self.with_code(code) } else { self }
+    }
+}
+
+/// How a command prints: as JSON or as text, and for which terminals.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    pub(crate) json: bool,
+    pub(crate) terminal: Terminal,
+}
+
+impl Output {
+    /// Looks at the process's streams.
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            json: settings.json,
+            terminal: Terminal::detect(settings.color),
+        }
+    }
+
+    /// Whether a person at a terminal can follow what a command does.
+    pub(crate) const fn shows_progress(&self) -> bool {
+        self.terminal.stderr && !self.json
+    }
+
+    /// The data in the envelope with `--json`, else the page.
+    ///
+    /// # Errors
+    /// When the data has no JSON form: a mistake of this program.
+    pub(crate) fn report(
+        &self,
+        kind: &'static str,
+        data: &impl Serialize,
+        warnings: Vec<String>,
+        fill: impl FnOnce(&mut Page),
+    ) -> Result<Report, CliError> {
+        let body = if self.json {
+            envelope_line(kind, data, &warnings)?
+        } else {
+            let mut page = Page::new(self.terminal.color_stdout);
+            fill(&mut page);
+            page.finish().into_bytes()
+        };
+        Ok(Report::raw(body, warnings))
+    }
+
+    /// Prints a page on stderr at once, before a command ends; nothing with `--json`.
+    pub(crate) fn announce(&self, fill: impl FnOnce(&mut Page)) {
+        if !self.json {
+            let mut page = Page::new(false);
+            fill(&mut page);
+            to_stderr(&page.finish());
+        }
+    }
+
+    /// Prints a part of what a command has to say at once, for what is too long to be held. Returns whether anybody still
+    /// reads.
+    pub(crate) fn stream_page(&self, fill: impl FnOnce(&mut Page)) -> Result<bool, CliError> {
+        let mut page = Page::new(self.terminal.color_stdout);
+        fill(&mut page);
+        written(std::io::stdout().lock().write_all(page.finish().as_bytes()))
+    }
+
+    /// Prints what a command has to say.
+    pub(crate) fn print_report(&self, report: &Report) -> Result<ExitCode, CliError> {
+        if !self.json {
+            for warning in &report.warnings {
+                let mut page = self.terminal.error_page();
+                page.warning(warning);
+                to_stderr(&page.finish());
+            }
+        }
+        to_stdout(&report.body).map_err(|source| CliError::io("stdout", &source))?;
+        Ok(report.code)
+    }
+
+    /// Prints an error: on stderr, or with `--json` as the one thing on stdout.
+    pub(crate) fn print_error(&self, error: &CliError) -> ExitCode {
+        if self.json {
+            print_json_error(error);
+        } else {
+            let mut page = self.terminal.error_page();
+            page.error(error);
+            to_stderr(&page.finish());
+        }
+        error.code
+    }
 }
 
 /// Prints one envelope a line, each at once, for what is too long to be held: JSON lines.
 ///
 /// Returns whether anybody still reads.
 pub(crate) fn stream_line(kind: &'static str, data: &impl Serialize) -> Result<bool, CliError> {
-    let envelope = Envelope {
-        kind,
-        format_version: FORMAT_VERSION,
-        data,
-        warnings: &[],
-    };
-    let line = json_line(&envelope)?;
-    streamed(&line)
+    let line = envelope_line(kind, data, &[])?;
+    written(std::io::stdout().lock().write_all(&line))
 }
 
-/// Prints a part of what a command has to say at once, for what is too long to be held. Returns whether anybody still
-/// reads.
-pub(crate) fn stream_page(context: &Context, fill: impl FnOnce(&mut Page)) -> Result<bool, CliError> {
-    let mut page = Page::new(context.terminal.color_stdout);
-    fill(&mut page);
-    streamed(page.finish().as_bytes())
-}
-
-fn streamed(bytes: &[u8]) -> Result<bool, CliError> {
-    match std::io::stdout().lock().write_all(bytes) {
+/// The result of a write to stdout: whether anybody still reads.
+fn written(result: std::io::Result<()>) -> Result<bool, CliError> {
+    match result {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
         result => result
             .map(|()| true)
@@ -195,15 +240,20 @@ pub(crate) fn print_document(
     };
     let mut out = BufWriter::new(std::io::stdout().lock());
     let printed = serde_json::to_writer(&mut out, &envelope).map_err(std::io::Error::from);
-    match printed
-        .and_then(|()| out.write_all(b"\n"))
-        .and_then(|()| out.flush())
-    {
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
-        result => result
-            .map(|()| true)
-            .map_err(|source| CliError::io("stdout", &source)),
-    }
+    written(
+        printed
+            .and_then(|()| out.write_all(b"\n"))
+            .and_then(|()| out.flush()),
+    )
+}
+
+fn envelope_line(kind: &str, data: &impl Serialize, warnings: &[String]) -> Result<Vec<u8>, CliError> {
+    json_line(&Envelope {
+        kind,
+        format_version: FORMAT_VERSION,
+        data,
+        warnings,
+    })
 }
 
 fn json_line(value: &impl Serialize) -> Result<Vec<u8>, CliError> {
@@ -211,34 +261,6 @@ fn json_line(value: &impl Serialize) -> Result<Vec<u8>, CliError> {
         .map_err(|source| CliError::new(ExitCode::Failed, "the JSON output", &source.to_string()))?;
     line.push(b'\n');
     Ok(line)
-}
-
-/// Prints what a command has to say.
-pub(crate) fn print_report(context: &Context, report: &Report) -> ExitCode {
-    if !context.global.json {
-        for warning in &report.warnings {
-            let mut page = Page::new(context.terminal.color_stderr);
-            page.warning(warning);
-            to_stderr(&page.finish());
-        }
-    }
-    match to_stdout(&report.body) {
-        Ok(()) => report.code,
-        Err(source) => print_error(context, CliError::io("stdout", &source)),
-    }
-}
-
-/// Prints an error: on stderr, or with `--json` as the one thing on stdout.
-pub(crate) fn print_error(context: &Context, error: CliError) -> ExitCode {
-    let error = error.with_invocation(&context.global.invocation());
-    if context.global.json {
-        print_json_error(&error);
-    } else {
-        let mut page = Page::new(context.terminal.color_stderr);
-        page.error(&error);
-        to_stderr(&page.finish());
-    }
-    error.code
 }
 
 /// Prints what clap has to say: help and version on stdout, a misuse on stderr or as JSON.
@@ -287,4 +309,9 @@ pub(crate) fn to_stderr(text: &str) {
     if std::io::stderr().lock().write_all(text.as_bytes()).is_err() {
         // There is no third stream to complain on.
     }
+}
+
+/// Prints a line on stderr at once; control characters in it show as escapes.
+pub(crate) fn line_to_stderr(line: &str) {
+    to_stderr(&format!("{}\n", visible(line)));
 }

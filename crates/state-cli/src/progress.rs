@@ -1,8 +1,6 @@
 //! A sign of life on stderr while something takes long: plain text, on a terminal only, gone when it is over.
 
-use crate::args::Command;
-use crate::context::Context;
-use crate::output::to_stderr;
+use crate::output::{Output, to_stderr};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -18,9 +16,8 @@ pub(crate) struct Progress {
 
 impl Progress {
     /// Begins to tell, if the command may take long, asks nothing meanwhile, and somebody looks.
-    pub(crate) fn start(context: &Context, command: &Command) -> Self {
-        let wanted = context.terminal.shows_progress() && !context.global.json;
-        let doing = doing(command).filter(|_| wanted);
+    pub(crate) fn start(output: &Output, doing: Option<&'static str>) -> Self {
+        let doing = doing.filter(|_| output.shows_progress());
         Self {
             running: doing.and_then(|doing| {
                 let (sender, receiver) = channel();
@@ -40,18 +37,6 @@ impl Drop for Progress {
                 // It only told.
             }
         }
-    }
-}
-
-/// What a command does that may take long.
-const fn doing(command: &Command) -> Option<&'static str> {
-    match command {
-        Command::Import(_) => Some("importing"),
-        Command::Export(_) => Some("exporting"),
-        Command::List(_) | Command::Show(_) | Command::Outputs(_) => Some("reading the state"),
-        Command::History(_) => Some("reading the history"),
-        Command::Verify(_) => Some("verifying"),
-        _ => None,
     }
 }
 

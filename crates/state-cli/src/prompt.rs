@@ -1,49 +1,72 @@
 //! Questions: asked on a terminal only.
 
-use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
+use crate::output::Terminal;
 use state_engine::Interrupt;
 use std::io::{BufRead, Write};
 
-/// Goes on when the answer is yes; `--yes` answers in advance. Off a terminal nobody could answer: refused.
-///
-/// # Errors
-/// [`ExitCode::Refused`] when nobody said yes.
-pub(crate) fn confirm(context: &Context, object: &str, question: &str) -> Result<(), CliError> {
-    if context.global.yes {
-        return Ok(());
-    }
-    answerable(context, object)?;
-    judged(object, ask(question), "nothing was changed")
+/// Who answers questions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Prompt {
+    /// Whether `--yes` answers in advance.
+    pub(crate) yes: bool,
+    pub(crate) terminal: Terminal,
 }
 
-/// The same while signals are listened to: one of them is an answer too. `untouched` says what becomes of the record
-/// without a yes.
-///
-/// # Errors
-/// As [`confirm`]; [`ExitCode::Interrupted`] at the first request to stop.
-pub(crate) async fn confirm_unless(
-    context: &Context,
-    interrupt: &Interrupt,
-    object: &str,
-    question: &str,
-    untouched: &str,
-) -> Result<(), CliError> {
-    if context.global.yes {
-        return Ok(());
+impl Prompt {
+    /// Whether a question gets an answer.
+    pub(crate) const fn can_ask(&self) -> bool {
+        self.yes || self.terminal.can_ask()
     }
-    answerable(context, object)?;
-    let (sender, answer) = tokio::sync::oneshot::channel();
-    let asked = question.to_owned();
-    // A thread of its own, which may wait for ever: nothing waits for it when a signal comes first.
-    std::thread::spawn(move || sender.send(ask(&asked)));
-    tokio::select! {
-        answer = answer => {
-            let gone = |_| std::io::Error::other("nobody asked");
-            judged(object, answer.map_err(gone).and_then(|answer| answer), untouched)
+
+    /// Returns when the answer is yes. Off a terminal nobody could answer: refused.
+    ///
+    /// # Errors
+    /// [`ExitCode::Refused`] without a yes.
+    pub(crate) fn confirm(&self, object: &str, question: &str) -> Result<(), CliError> {
+        if self.yes {
+            return Ok(());
         }
-        () = interrupt.stopping() => Err(interrupted(object, untouched)),
+        self.require_terminal(object)?;
+        judged(object, ask(question), "nothing was changed")
+    }
+
+    /// The same while signals are listened to: one of them is an answer too. `untouched` says what becomes of the record
+    /// without a yes.
+    ///
+    /// # Errors
+    /// As [`Self::confirm`]; [`ExitCode::Interrupted`] at the first request to stop.
+    pub(crate) async fn confirm_unless(
+        &self,
+        interrupt: &Interrupt,
+        object: &str,
+        question: &str,
+        untouched: &str,
+    ) -> Result<(), CliError> {
+        if self.yes {
+            return Ok(());
+        }
+        self.require_terminal(object)?;
+        let (sender, answer) = tokio::sync::oneshot::channel();
+        let asked = question.to_owned();
+        // A thread of its own, which may wait for ever: nothing waits for it when a signal comes first.
+        std::thread::spawn(move || sender.send(ask(&asked)));
+        tokio::select! {
+            answer = answer => {
+                let gone = |_| std::io::Error::other("nobody asked");
+                judged(object, answer.map_err(gone).and_then(|answer| answer), untouched)
+            }
+            () = interrupt.stopping() => Err(interrupted(object, untouched)),
+        }
+    }
+
+    fn require_terminal(&self, object: &str) -> Result<(), CliError> {
+        if self.terminal.can_ask() {
+            return Ok(());
+        }
+        let message = "it needs a confirmation, and there is no terminal to ask on";
+        Err(CliError::new(ExitCode::Refused, object, message).with_hint("run it again with `--yes`"))
     }
 }
 
@@ -54,14 +77,6 @@ pub(crate) fn interrupted(object: &str, untouched: &str) -> CliError {
         object,
         &format!("interrupted; {untouched}"),
     )
-}
-
-fn answerable(context: &Context, object: &str) -> Result<(), CliError> {
-    if context.terminal.can_ask() {
-        return Ok(());
-    }
-    let message = "it needs a confirmation, and there is no terminal to ask on";
-    Err(CliError::new(ExitCode::Refused, object, message).with_hint("run it again with `--yes`"))
 }
 
 fn judged(object: &str, answer: std::io::Result<String>, untouched: &str) -> Result<(), CliError> {

@@ -5,7 +5,6 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::Standing;
 use crate::revision::History;
-use crate::store;
 use state_core::nearest;
 use state_core::{Address, RevisionId, Snapshot, State};
 use state_manager::Stack;
@@ -55,11 +54,11 @@ pub(crate) struct Reading {
 impl Reading {
     /// Reads what the flags ask for.
     pub(crate) async fn open(context: &Context, at: &At) -> Result<Self, CliError> {
-        let stack = store::open_stack(context).await?;
+        let stack = context.store.open_stack().await?;
         let Some(revision) = at.resolve(&stack).await? else {
             let view = stack.tip().await?;
             let standing = Standing::of(&view);
-            let (snapshot, state) = match context.global.show_secrets && view.head.key_id.is_some() {
+            let (snapshot, state) = match context.settings.show_secrets && view.head.key_id.is_some() {
                 true => revealed(&stack, view.snapshot()).await?,
                 false => (view.snapshot(), view.state),
             };
@@ -71,7 +70,7 @@ impl Reading {
             });
         };
         let mut snapshot = stack.get(&revision).await?;
-        if context.global.show_secrets {
+        if context.settings.show_secrets {
             snapshot = stack.reveal(snapshot).await?;
         }
         Ok(Self {

@@ -1,16 +1,18 @@
-//! Which store and which stack a command is about, and how it is opened.
+//! Opening a store and its stacks, as the settings say.
 
-use crate::args::quoted;
-use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
-use crate::output::to_stderr;
-use crate::witness;
+use crate::identities::Keys;
+use crate::output::{Output, line_to_stderr};
+use crate::settings::file::{here, state_folder};
+use crate::settings::{Settings, quoted, shown, url_of};
+use crate::witness::FileWitness;
 use state_core::backend::Opening;
 use state_core::nearest;
 use state_core::{Error, ErrorKind, StackName};
-use state_manager::{BackendRegistry, Session, Stack, Stacks, StoreRequest, file_url};
+use state_manager::{BackendRegistry, Environment, Session, Stack, Stacks, StoreRequest, file_url};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// The folder that a store has by default.
 pub(crate) const FOLDER: &str = ".state";
@@ -23,84 +25,212 @@ pub(crate) struct Place {
     pub(crate) found: Option<bool>,
 }
 
-/// The store that the user named; else the nearest one upward; else the place for one here.
-pub(crate) fn place(context: &Context) -> Result<Place, CliError> {
-    if let Some(backend) = &context.global.backend {
-        return Ok(Place {
-            url: url_of(backend),
-            found: None,
-        });
-    }
-    let here = std::env::current_dir().map_err(|source| CliError::io("the working folder", &source))?;
-    for folder in here.ancestors() {
-        let store = folder.join(FOLDER);
-        if is_store(&store) {
-            let url = if folder == here {
-                format!("file://{FOLDER}")
-            } else {
-                url_of_folder(&store)?
-            };
+/// What opens stores: the settings, the environment, and the keys.
+pub(crate) struct Opener {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) environment: Environment,
+    pub(crate) keys: Keys,
+    pub(crate) output: Output,
+}
+
+impl Opener {
+    /// The store that the user named; else the nearest one upward; else the place for one here.
+    pub(crate) fn place(&self) -> Result<Place, CliError> {
+        if let Some(backend) = &self.settings.backend {
             return Ok(Place {
-                url,
-                found: Some(true),
+                url: url_of(backend),
+                found: None,
             });
         }
+        let here = here()?;
+        for folder in here.ancestors() {
+            let store = folder.join(FOLDER);
+            if is_store(&store) {
+                let url = if folder == here {
+                    format!("file://{FOLDER}")
+                } else {
+                    url_of_folder(&store)?
+                };
+                return Ok(Place {
+                    url,
+                    found: Some(true),
+                });
+            }
+        }
+        Ok(Place {
+            url: format!("file://{FOLDER}"),
+            found: Some(false),
+        })
     }
-    Ok(Place {
-        url: format!("file://{FOLDER}"),
-        found: Some(false),
-    })
-}
 
-/// A URL as it is; a bare path is a file.
-pub(crate) fn url_of(backend: &str) -> String {
-    if backend.contains("://") {
-        backend.to_owned()
-    } else {
-        file_url(backend)
+    /// Opens or makes the store at a URL, configured as the command line says, and asks it whether it is there.
+    pub(crate) async fn connect(&self, url: &str, opening: Opening) -> state_core::Result<Stacks> {
+        let stacks = self.reach(url, opening)?;
+        stacks.ready().await?;
+        Ok(stacks)
     }
-}
 
-/// The URL without what is secret in it: for messages and reports.
-pub(crate) fn shown(url: &str) -> String {
-    BackendRegistry::default().shown(url)
-}
-
-/// Opens or makes the store at a URL, configured as the command line says, and asks it whether it is there.
-pub(crate) async fn connect(context: &Context, url: &str, opening: Opening) -> state_core::Result<Stacks> {
-    let stacks = reach(context, url, opening)?;
-    stacks.ready().await?;
-    Ok(stacks)
-}
-
-/// As [`connect`], but one that is far away isn't asked anything yet.
-pub(crate) fn reach(context: &Context, url: &str, opening: Opening) -> state_core::Result<Stacks> {
-    let registry = BackendRegistry::default();
-    let mut store = StoreRequest::new(url);
-    for config in &context.global.backend_config {
-        store = store.with_config(&config.key, &config.value);
+    /// As [`connect`], but one that is far away isn't asked anything yet.
+    pub(crate) fn reach(&self, url: &str, opening: Opening) -> state_core::Result<Stacks> {
+        let registry = BackendRegistry::default();
+        let mut store = StoreRequest::new(url);
+        for config in &self.settings.backend_config {
+            store = store.with_config(&config.key, &config.value);
+        }
+        let environment = self.environment.clone();
+        let stacks = match opening {
+            Opening::Existing => Stacks::open_with(&registry, &store, environment)?,
+            Opening::Create => Stacks::create_with(&registry, &store, environment)?,
+        };
+        let stacks = self.with_keys(stacks);
+        Ok(match self.known_stacks(&stacks.url(), url) {
+            Some(known) => stacks.with_witness(known),
+            None => stacks,
+        })
     }
-    let environment = context.environment.clone();
-    let stacks = match opening {
-        Opening::Existing => Stacks::open_with(&registry, &store, environment)?,
-        Opening::Create => Stacks::create_with(&registry, &store, environment)?,
-    };
-    Ok(with_memory(context, with_keys(context, stacks), url))
-}
 
-/// The store, for who remembers what they saw of it.
-fn with_memory(context: &Context, stacks: Stacks, asked: &str) -> Stacks {
-    match witness::of(context, &stacks.url(), asked) {
-        Some(witness) => stacks.with_witness(witness),
-        None => stacks,
+    /// What is known of the stacks of a store; none without a home folder. `asked` is the URL of the store as the user
+    /// wrote it, with its parameters.
+    pub(crate) fn known_stacks(&self, url: &str, asked: &str) -> Option<Arc<FileWitness>> {
+        let entropy = Arc::clone(&self.environment.entropy);
+        FileWitness::of(&self.settings, url, asked, entropy)
     }
-}
 
-/// The store, for who has identities at hand.
-pub(crate) fn with_keys(context: &Context, stacks: Stacks) -> Stacks {
-    match context.keys() {
-        Some(keys) => stacks.with_keys(keys),
-        None => stacks,
+    /// The store, for who has identities at hand.
+    pub(crate) fn with_keys(&self, stacks: Stacks) -> Stacks {
+        match self.keys.get() {
+            Some(keys) => stacks.with_keys(keys),
+            None => stacks,
+        }
+    }
+
+    /// Opens the store.
+    ///
+    /// # Errors
+    /// [`ExitCode::NotFound`] when there is none.
+    pub(crate) async fn open(&self) -> Result<Stacks, CliError> {
+        let place = self.place()?;
+        let missing = |message: &str| {
+            CliError::new(
+                ExitCode::NotFound,
+                format!("store {}", shown(&place.url)),
+                message,
+            )
+            .with_hint("make one with `statectl init`, or name another with `--backend URL`")
+        };
+        if place.found == Some(false) {
+            return Err(missing("there is none here nor in a parent folder"));
+        }
+        match self.connect(&place.url, Opening::Existing).await {
+            Ok(stacks) => {
+                self.tell(&format!("store {}", shown(&place.url)));
+                Ok(self.as_holder(stacks))
+            }
+            Err(error) if is_of_the_store(&error) => Err(missing("there is none")),
+            Err(error) => Err(not_opened(error)),
+        }
+    }
+
+    /// The store, for who holds a client lock.
+    pub(crate) fn as_holder(&self, stacks: Stacks) -> Stacks {
+        match &self.settings.lock_id {
+            Some(id) => stacks.with_client_lock(id),
+            None => stacks,
+        }
+    }
+
+    /// Opens the store and the stack that the user named, or the only one.
+    ///
+    /// # Errors
+    /// [`ExitCode::NotFound`] when there is none, [`ExitCode::Usage`] when it isn't clear which.
+    pub(crate) async fn open_stack(&self) -> Result<Stack, CliError> {
+        let stacks = self.open().await?;
+        self.chosen(&stacks).await
+    }
+
+    /// The stack of this store that the user named, or the only one.
+    ///
+    /// # Errors
+    /// As [`open_stack`].
+    pub(crate) async fn chosen(&self, stacks: &Stacks) -> Result<Stack, CliError> {
+        if let Some(name) = self.choose(stacks).await? {
+            return self.find(stacks, &name).await;
+        }
+        Err(CliError::new(
+            ExitCode::NotFound,
+            format!("store {}", stacks.url()),
+            "it has no stack yet",
+        )
+        .with_hint("give it one with `statectl import FILE` or `statectl stack new NAME`"))
+    }
+
+    /// The name of the stack that the user named, or of the only one; none when there is none.
+    ///
+    /// # Errors
+    /// [`ExitCode::Usage`] when there are several.
+    pub(crate) async fn choose(&self, stacks: &Stacks) -> Result<Option<StackName>, CliError> {
+        if let Some(name) = &self.settings.stack {
+            return Ok(Some(name.clone()));
+        }
+        let mut names = stacks.names().await?;
+        names.sort();
+        match &*names {
+            [] => Ok(None),
+            [only] => Ok(Some(only.clone())),
+            several => {
+                let listed: Vec<_> = several.iter().map(StackName::short).collect();
+                let message = format!("it has {} stacks: {}", several.len(), listed.join(", "));
+                Err(
+                    CliError::new(ExitCode::Usage, format!("store {}", stacks.url()), &message).with_hint(
+                        format!("say which with `--stack`, for example `--stack {}`", listed[0]),
+                    ),
+                )
+            }
+        }
+    }
+
+    /// The stack with this name.
+    ///
+    /// # Errors
+    /// [`ExitCode::NotFound`] with the name that may have been meant.
+    pub(crate) async fn find(&self, stacks: &Stacks, name: &StackName) -> Result<Stack, CliError> {
+        if let Some(stack) = stacks.get(name).await? {
+            self.tell(&format!("stack {name}"));
+            return Ok(stack);
+        }
+        Err(no_stack(stacks, name).await)
+    }
+
+    /// Takes the writer lock; waits for its holder as long as `--lock-timeout` says, and tells on stderr
+    /// for whom.
+    ///
+    /// # Errors
+    /// `Locked` names the holder.
+    pub(crate) async fn lock(&self, stack: &Stack, operation: &str) -> state_core::Result<Session> {
+        let (refused, limit) = match (stack.lock(operation).await, self.settings.lock_timeout) {
+            (Err(refused), Some(limit)) if refused.kind() == ErrorKind::Locked => (refused, limit),
+            (other, _) => return other,
+        };
+        self.output
+            .announce(|page| page.line(format_args!("waiting up to {limit:?}: {refused}")));
+        stack.lock_within(operation, limit).await
+    }
+
+    /// Works under the writer lock, and gives it back whatever happens; see [`held`].
+    pub(crate) async fn locked<T>(
+        &self,
+        stack: &Stack,
+        operation: &str,
+        work: impl AsyncFnOnce(&Session) -> Result<T, CliError>,
+    ) -> Result<(T, Vec<String>), CliError> {
+        held(self.lock(stack, operation).await?, work).await
+    }
+
+    /// With `--verbose`: what is used.
+    pub(crate) fn tell(&self, what: &str) {
+        if self.settings.verbose > 0 {
+            line_to_stderr(&format!("using {what}"));
+        }
     }
 }
 
@@ -142,41 +272,6 @@ fn url_of_folder(folder: &Path) -> Result<String, CliError> {
     Ok(file_url(path))
 }
 
-/// Opens the store.
-///
-/// # Errors
-/// [`ExitCode::NotFound`] when there is none.
-pub(crate) async fn open(context: &Context) -> Result<Stacks, CliError> {
-    let place = place(context)?;
-    let missing = |message: &str| {
-        CliError::new(
-            ExitCode::NotFound,
-            format!("store {}", shown(&place.url)),
-            message,
-        )
-        .with_hint("make one with `statectl init`, or name another with `--backend URL`")
-    };
-    if place.found == Some(false) {
-        return Err(missing("there is none here nor in a parent folder"));
-    }
-    match connect(context, &place.url, Opening::Existing).await {
-        Ok(stacks) => {
-            tell(context, &format!("store {}", shown(&place.url)));
-            Ok(as_holder(context, stacks))
-        }
-        Err(error) if is_of_the_store(&error) => Err(missing("there is none")),
-        Err(error) => Err(not_opened(error)),
-    }
-}
-
-/// The store, for who holds a client lock.
-pub(crate) fn as_holder(context: &Context, stacks: Stacks) -> Stacks {
-    match &context.global.lock_id {
-        Some(id) => stacks.with_client_lock(id),
-        None => stacks,
-    }
-}
-
 /// The store, for who changes the world: a result that the store can't take any more is kept in a file among the user's
 /// own. Without a home folder it isn't.
 pub(crate) fn with_spool(stacks: Stacks) -> Stacks {
@@ -188,69 +283,7 @@ pub(crate) fn with_spool(stacks: Stacks) -> Stacks {
 
 /// Where results wait that a store couldn't take; none without a home folder.
 pub(crate) fn spool_folder() -> Option<PathBuf> {
-    Some(witness::state_folder()?.join("statectl/spool"))
-}
-
-/// Opens the store and the stack that the user named, or the only one.
-///
-/// # Errors
-/// [`ExitCode::NotFound`] when there is none, [`ExitCode::Usage`] when it isn't clear which.
-pub(crate) async fn open_stack(context: &Context) -> Result<Stack, CliError> {
-    let stacks = open(context).await?;
-    chosen(context, &stacks).await
-}
-
-/// The stack of this store that the user named, or the only one.
-///
-/// # Errors
-/// As [`open_stack`].
-pub(crate) async fn chosen(context: &Context, stacks: &Stacks) -> Result<Stack, CliError> {
-    if let Some(name) = choose(context, stacks).await? {
-        return find(context, stacks, &name).await;
-    }
-    Err(CliError::new(
-        ExitCode::NotFound,
-        format!("store {}", stacks.url()),
-        "it has no stack yet",
-    )
-    .with_hint("give it one with `statectl import FILE` or `statectl stack new NAME`"))
-}
-
-/// The name of the stack that the user named, or of the only one; none when there is none.
-///
-/// # Errors
-/// [`ExitCode::Usage`] when there are several.
-pub(crate) async fn choose(context: &Context, stacks: &Stacks) -> Result<Option<StackName>, CliError> {
-    if let Some(name) = &context.global.stack {
-        return Ok(Some(name.clone()));
-    }
-    let mut names = stacks.names().await?;
-    names.sort();
-    match &*names {
-        [] => Ok(None),
-        [only] => Ok(Some(only.clone())),
-        several => {
-            let listed: Vec<_> = several.iter().map(StackName::short).collect();
-            let message = format!("it has {} stacks: {}", several.len(), listed.join(", "));
-            Err(
-                CliError::new(ExitCode::Usage, format!("store {}", stacks.url()), &message).with_hint(
-                    format!("say which with `--stack`, for example `--stack {}`", listed[0]),
-                ),
-            )
-        }
-    }
-}
-
-/// The stack with this name.
-///
-/// # Errors
-/// [`ExitCode::NotFound`] with the name that may have been meant.
-pub(crate) async fn find(context: &Context, stacks: &Stacks, name: &StackName) -> Result<Stack, CliError> {
-    if let Some(stack) = stacks.get(name).await? {
-        tell(context, &format!("stack {name}"));
-        return Ok(stack);
-    }
-    Err(no_stack(stacks, name).await)
+    Some(state_folder()?.join("statectl/spool"))
 }
 
 /// That there is no such stack.
@@ -273,23 +306,6 @@ pub(crate) async fn no_stack(stacks: &Stacks, name: &StackName) -> CliError {
     CliError::new(ExitCode::NotFound, object, "there is no such stack").with_hint(hint)
 }
 
-/// Takes the writer lock; waits for its holder as long as `--lock-timeout` says, and tells on stderr
-/// for whom.
-///
-/// # Errors
-/// `Locked` names the holder.
-pub(crate) async fn lock(context: &Context, stack: &Stack, operation: &str) -> state_core::Result<Session> {
-    let (refused, limit) = match (stack.lock(operation).await, context.global.lock_timeout) {
-        (Err(refused), Some(limit)) if refused.kind() == ErrorKind::Locked => (refused, limit),
-        (other, _) => return other,
-    };
-    if !context.global.json {
-        let waiting = format!("waiting up to {limit:?}: {refused}");
-        to_stderr(&format!("{}\n", crate::render::page::visible(&waiting)));
-    }
-    stack.lock_within(operation, limit).await
-}
-
 /// Works under the writer lock, and gives it back whatever happens. What kept it from being given back cleanly is a
 /// warning: what was acknowledged before stays.
 pub(crate) async fn held<T>(
@@ -310,11 +326,4 @@ pub(crate) async fn closed(session: Session) -> Option<String> {
         true => format!("another took the lock before it was given back: {message}"),
         false => format!("what was done is stored, but the lock wasn't given back cleanly: {message}"),
     })
-}
-
-/// With `--verbose`: what is used.
-pub(crate) fn tell(context: &Context, what: &str) {
-    if context.global.verbose > 0 {
-        to_stderr(&format!("using {}\n", crate::render::page::visible(what)));
-    }
 }

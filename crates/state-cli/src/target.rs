@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::error::CliError;
 use crate::identities::NewStack;
+use crate::settings;
 use crate::store;
 use state_core::backend::Opening;
 use state_core::{ErrorKind, StackName};
@@ -25,18 +26,18 @@ pub(crate) struct Target {
 impl Target {
     /// Finds or makes store and stack.
     pub(crate) async fn prepare(context: &Context, sealing: &NewStack) -> Result<Self, CliError> {
-        let url = store::place(context)?.url;
-        let (mut stacks, created_store) = match store::connect(context, &url, Opening::Existing).await {
-            Ok(stacks) => (store::as_holder(context, stacks), false),
+        let url = context.store.place()?.url;
+        let (mut stacks, created_store) = match context.store.connect(&url, Opening::Existing).await {
+            Ok(stacks) => (context.store.as_holder(stacks), false),
             Err(error) if error.kind() == ErrorKind::NotFound => {
-                let made = store::connect(context, &url, Opening::Create).await;
+                let made = context.store.connect(&url, Opening::Create).await;
                 (made.map_err(store::not_opened)?, true)
             }
             Err(error) => return Err(store::not_opened(error)),
         };
-        let url = store::shown(&url);
-        store::tell(context, &format!("store {url}"));
-        let name = match store::choose(context, &stacks).await? {
+        let url = settings::shown(&url);
+        context.store.tell(&format!("store {url}"));
+        let name = match context.store.choose(&stacks).await? {
             Some(name) => name,
             None => StackName::new(StackName::DEFAULT_PROJECT, DEFAULT_STACK)?,
         };
@@ -44,14 +45,14 @@ impl Target {
         let (stack, created_stack) = match stacks.get(&name).await? {
             Some(stack) => (stack, false),
             None => {
-                let (policy, advice) = sealing.prepare(context)?;
+                let (policy, advice) = sealing.policy.prepare(&context.store.keys)?;
                 warnings = advice;
                 // Perhaps the identity that opens it was made just now.
-                stacks = store::with_keys(context, stacks);
+                stacks = context.store.with_keys(stacks);
                 (stacks.new_stack_with(&name, policy).await?, true)
             }
         };
-        store::tell(context, &format!("stack {name}"));
+        context.store.tell(&format!("stack {name}"));
         Ok(Self {
             stack,
             url,

@@ -3,10 +3,11 @@
 //! `$XDG_STATE_HOME/statectl/seen/<store>/` has one small file a stack and one a name. They hold no secret. Without a
 //! home folder nothing is remembered.
 
-use crate::context::Context;
-use crate::output::to_stderr;
+use crate::output::line_to_stderr;
+use crate::settings::file::state_folder;
+use crate::settings::{Settings, shown};
 use async_trait::async_trait;
-use state_core::{Digest, Error, Lineage, Nonce, Result, StackName};
+use state_core::{Digest, Entropy, Error, Lineage, Nonce, Result, StackName};
 use state_manager::{Seen, Witness};
 use std::fs::{DirBuilder, OpenOptions};
 use std::io::{ErrorKind, Write};
@@ -22,7 +23,7 @@ const MAX_BYTES: u64 = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct FileWitness {
     folder: PathBuf,
-    entropy: Arc<dyn state_core::Entropy>,
+    entropy: Arc<dyn Entropy>,
     quiet: bool,
     complained: AtomicBool,
 }
@@ -40,34 +41,37 @@ const WHERE: [(&str, &[&str]); 2] = [
     ("account", &["AZURE_STORAGE_ACCOUNT_NAME"]),
 ];
 
-/// The memory for a store; none for who has no home. `asked` is how the user named it, with parameters.
-pub(crate) fn of(context: &Context, url: &str, asked: &str) -> Option<Arc<FileWitness>> {
-    let mut store = identity_of(url);
-    if !store.starts_with("file://") {
-        for (field, variables) in WHERE {
-            let place = given(context, asked, field)
-                .or_else(|| variables.iter().find_map(|name| std::env::var(name).ok()));
-            store.push_str(&format!("\n{field} {}", place.unwrap_or_default()));
+impl FileWitness {
+    /// The memory for a store; none without a home folder. `asked` is how the user named it, with parameters.
+    pub(crate) fn of(
+        settings: &Settings,
+        url: &str,
+        asked: &str,
+        entropy: Arc<dyn Entropy>,
+    ) -> Option<Arc<Self>> {
+        let mut store = identity_of(url);
+        if !store.starts_with("file://") {
+            for (field, variables) in WHERE {
+                let place = given(settings, asked, field)
+                    .or_else(|| variables.iter().find_map(|name| std::env::var(name).ok()));
+                store.push_str(&format!("\n{field} {}", place.unwrap_or_default()));
+            }
         }
+        let folder = state_folder()?
+            .join("statectl/seen")
+            .join(Digest::of(store.as_bytes()).short());
+        Some(Arc::new(Self {
+            folder,
+            entropy,
+            quiet: settings.json,
+            complained: AtomicBool::new(false),
+        }))
     }
-    let folder = state_folder()?
-        .join("statectl/seen")
-        .join(Digest::of(store.as_bytes()).short());
-    Some(Arc::new(FileWitness {
-        folder,
-        entropy: Arc::clone(&context.environment.entropy),
-        quiet: context.global.json,
-        complained: AtomicBool::new(false),
-    }))
 }
 
 /// A value of the store's configuration, as the command line or the URL says it.
-fn given(context: &Context, asked: &str, field: &str) -> Option<String> {
-    let flag = context
-        .global
-        .backend_config
-        .iter()
-        .rfind(|config| config.key == field);
+fn given(settings: &Settings, asked: &str, field: &str) -> Option<String> {
+    let flag = settings.backend_config.iter().rfind(|config| config.key == field);
     if let Some(flag) = flag {
         return Some(flag.value.clone());
     }
@@ -80,7 +84,7 @@ fn given(context: &Context, asked: &str, field: &str) -> Option<String> {
 
 /// The same for all ways to write the place of one store, as far as that can be told.
 fn identity_of(url: &str) -> String {
-    let url = crate::store::shown(url);
+    let url = shown(url);
     let url = url.split(['?', '#']).next().unwrap_or_default();
     match url.strip_prefix("file://") {
         Some(path) => match std::fs::canonicalize(path) {
@@ -89,17 +93,6 @@ fn identity_of(url: &str) -> String {
         },
         None => url.trim_end_matches('/').to_owned(),
     }
-}
-
-/// Where what a user's programs remember lies, by the rules of freedesktop.org.
-pub(crate) fn state_folder() -> Option<PathBuf> {
-    let of = |name| std::env::var_os(name).map(PathBuf::from);
-    of("XDG_STATE_HOME")
-        .filter(|folder| folder.is_absolute())
-        .or_else(|| {
-            let home = of("HOME").filter(|home| home.is_absolute())?;
-            Some(home.join(".local/state"))
-        })
 }
 
 impl FileWitness {
@@ -149,7 +142,7 @@ impl FileWitness {
         };
         if !self.quiet && !self.complained.swap(true, Ordering::Relaxed) {
             let warning = format!("warning: can't remember what was seen, in {shown}: {failed}");
-            to_stderr(&format!("{}\n", crate::render::page::visible(&warning)));
+            line_to_stderr(&warning);
         }
     }
 }

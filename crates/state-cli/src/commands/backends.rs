@@ -21,7 +21,7 @@ struct Kind<'a> {
 pub(crate) fn run(context: &Context) -> Result<Report, CliError> {
     let registry = BackendRegistry::default();
     let kinds: Vec<Kind<'_>> = registry.types().map(kind).collect();
-    Report::new(context, "backends", &kinds, Vec::new(), |page| {
+    context.report("backends", &kinds, Vec::new(), |page| {
         for (index, kind) in kinds.iter().enumerate() {
             if index > 0 {
                 page.line("");

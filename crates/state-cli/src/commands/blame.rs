@@ -91,7 +91,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         Err(error) if error.kind() == ErrorKind::NotFound => return Err(reading.missing(&args.address)),
         other => other?,
     };
-    let show_secrets = context.global.show_secrets;
+    let show_secrets = context.settings.show_secrets;
     let blamed = Blamed {
         stack: reading.standing.stack.clone(),
         key: blame.entry.key(),
@@ -102,7 +102,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             .collect(),
     };
     let now = context.now();
-    Report::new(context, "blame", &blamed, reading.standing.warnings(), |page| {
+    context.report("blame", &blamed, reading.standing.warnings(), |page| {
         let mut table = Table::new(["REVISION", "WHO", "WHEN", "PROPERTY", "VALUE"]);
         for line in &blamed.properties {
             table.row(line.row(&now));

@@ -4,13 +4,10 @@ mod meaning;
 
 pub(crate) use meaning::understood;
 
-use crate::args::Cli;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::output::Report;
-use crate::store;
-use clap::CommandFactory;
 use serde::Serialize;
 use state_core::StackName;
 use state_engine::builtin;
@@ -76,31 +73,31 @@ struct Script {
 }
 
 /// Makes the script.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) fn run(context: &Context, args: &Args, mut command: clap::Command) -> Result<Report, CliError> {
     let (generator, words) = match args.shell {
         Shell::Bash => (clap_complete::Shell::Bash, BASH_WORDS),
         Shell::Zsh => (clap_complete::Shell::Zsh, ZSH_WORDS),
         Shell::Fish => (clap_complete::Shell::Fish, FISH_WORDS),
     };
     let mut script = Vec::new();
-    clap_complete::generate(generator, &mut Cli::command(), "statectl", &mut script);
+    clap_complete::generate(generator, &mut command, "statectl", &mut script);
     script.extend_from_slice(words.as_bytes());
     if args.shell == Shell::Fish {
         // Fish asks each flag apart for its values.
-        for flag in meaning::flags() {
+        for flag in meaning::flags(&command) {
             script.extend_from_slice(
                 format!("complete -c statectl -l {flag} -x -a '(__statectl_words)'\n").as_bytes(),
             );
         }
     }
-    if !context.global.json {
+    if !context.output.json {
         return Ok(Report::raw(script, Vec::new()));
     }
     let script = Script {
         shell: args.shell,
         script: String::from_utf8_lossy(&script).into_owned(),
     };
-    Report::new(context, "completions", &script, Vec::new(), |_| {})
+    context.report("completions", &script, Vec::new(), |_| {})
 }
 
 /// Prints names.
@@ -122,24 +119,24 @@ pub(crate) async fn words(context: &Context, args: &WordsArgs) -> Report {
 async fn find(context: &Context, kind: Words) -> Result<Vec<String>, CliError> {
     Ok(match kind {
         Words::Stacks => {
-            let names = store::open(context).await?.names().await?;
+            let names = context.store.open().await?.names().await?;
             names.iter().map(StackName::short).collect()
         }
         Words::Addresses => {
-            let view = store::open_stack(context).await?.tip().await?;
+            let view = context.store.open_stack().await?.tip().await?;
             let live = view.state.entries().filter(|entry| entry.is_live());
             live.map(|entry| entry.address.to_string()).collect()
         }
         Words::Revisions => {
-            let history = store::open_stack(context).await?.history().await?;
+            let history = context.store.open_stack().await?.history().await?;
             history.iter().map(|revision| revision.id.to_string()).collect()
         }
         Words::Outputs => {
-            let view = store::open_stack(context).await?.tip().await?;
+            let view = context.store.open_stack().await?.tip().await?;
             view.state.outputs().values.keys().cloned().collect()
         }
         Words::Operations => {
-            let view = store::open_stack(context).await?.tip().await?;
+            let view = context.store.open_stack().await?.tip().await?;
             view.state
                 .pending()
                 .map(|operation| operation.id.to_string())

@@ -1,9 +1,9 @@
 //! `config`: which settings are in force, and where they come from.
 
-use crate::config::{Origin, Setting};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::output::Report;
+use crate::settings::{Origin, Setting};
 use serde::Serialize;
 
 #[derive(Debug, clap::Subcommand)]
@@ -61,7 +61,7 @@ impl Line {
 /// Runs one of them.
 pub(crate) fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
     let Command::Show { origin } = command;
-    let settings = &context.settings;
+    let settings = &context.settings.sources;
     let shown = Shown {
         files: settings.files.clone(),
         settings: vec![
@@ -70,7 +70,7 @@ pub(crate) fn run(context: &Context, command: &Command) -> Result<Report, CliErr
             Line::new("stack", "--stack", "STATECTL_STACK", &settings.stack),
         ],
     };
-    Report::new(context, "config", &shown, Vec::new(), |page| {
+    context.report("config", &shown, Vec::new(), |page| {
         for line in &shown.settings {
             let value = line.value.as_deref().unwrap_or("-");
             if *origin {

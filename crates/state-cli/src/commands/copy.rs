@@ -6,6 +6,7 @@ use crate::exit::ExitCode;
 use crate::marks::count;
 use crate::output::{Report, to_stderr};
 use crate::render::page::visible;
+use crate::settings;
 use crate::store;
 use serde::Serialize;
 use state_core::StackName;
@@ -45,15 +46,15 @@ struct Line {
 
 /// Copies.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let (from, to) = (store::url_of(&args.from), store::url_of(&args.to));
-    let source = store::connect(context, &from, Opening::Existing).await;
+    let (from, to) = (settings::url_of(&args.from), settings::url_of(&args.to));
+    let source = context.store.connect(&from, Opening::Existing).await;
     let source = source.map_err(|error| store::not_there(error, &from))?;
-    let names: Vec<StackName> = match &context.global.stack {
+    let names: Vec<StackName> = match &context.settings.stack {
         Some(name) => vec![name.clone()],
         None => source.names().await?,
     };
     if names.is_empty() {
-        let object = format!("store {}", store::shown(&from));
+        let object = format!("store {}", settings::shown(&from));
         return Err(CliError::new(
             ExitCode::NotFound,
             object,
@@ -62,14 +63,14 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     }
     let mut found = Vec::new();
     for name in &names {
-        found.push(store::find(context, &source, name).await?);
+        found.push(context.store.find(&source, name).await?);
     }
-    let target = store::connect(context, &to, Opening::Create).await;
+    let target = context.store.connect(&to, Opening::Create).await;
     let target = target.map_err(store::not_opened)?;
     let mut stacks = Vec::new();
     for stack in &found {
         let name = stack.name();
-        if context.terminal.shows_progress() && !context.global.json {
+        if context.output.shows_progress() {
             to_stderr(&format!("copying stack {}\n", visible(&name.short())));
         }
         let copied = target.copy_from(stack).await?;
@@ -82,11 +83,11 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         });
     }
     let done = Done {
-        from: store::shown(&from),
-        to: store::shown(&to),
+        from: settings::shown(&from),
+        to: settings::shown(&to),
         stacks,
     };
-    Report::new(context, "copy", &done, Vec::new(), |page| {
+    context.report("copy", &done, Vec::new(), |page| {
         for line in &done.stacks {
             page.line(line.told());
         }

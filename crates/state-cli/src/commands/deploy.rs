@@ -193,8 +193,8 @@ async fn of_record(
     goal: Goal<'_>,
     preview: bool,
 ) -> Result<Outcome, CliError> {
-    let stacks = store::with_spool(store::open(context).await?);
-    let stack = store::chosen(context, &stacks).await?;
+    let stacks = store::with_spool(context.store.open().await?);
+    let stack = context.store.chosen(&stacks).await?;
     let work = Work::new(context, flags, goal, stacks);
     match preview {
         true => work.look(stack.name()).await,
@@ -208,7 +208,7 @@ fn reported(
     done: &Outcome,
     detailed: bool,
 ) -> Result<Report, CliError> {
-    let report = Report::new(context, kind, done, done.warnings.clone(), |page| {
+    let report = context.report(kind, done, done.warnings.clone(), |page| {
         tree::report(page, done);
     })?;
     Ok(report.with_code(done.exit_code(detailed)))

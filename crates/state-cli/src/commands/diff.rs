@@ -9,7 +9,6 @@ use crate::reading::opened;
 use crate::render::change::ChangeView;
 use crate::render::page::{Page, Style};
 use crate::revision::History;
-use crate::store;
 use serde::Serialize;
 use state_core::diff::{Change, EntryDiff, Move, SnapshotDiff, diff};
 use state_core::{Entry, EntryKey, RevisionId, Snapshot, Uid};
@@ -71,7 +70,7 @@ struct Changed {
 
 /// Compares.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     let history = History::of(&stack).await?;
     let view = stack.tip().await?;
     let settled = settled(&stack, &view).await?;
@@ -89,7 +88,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         None => (None, emptied(&new_snapshot)),
     };
     // Two keys seal the same value to other bytes.
-    let (old_snapshot, new_snapshot) = if context.global.show_secrets {
+    let (old_snapshot, new_snapshot) = if context.settings.show_secrets {
         (
             stack.reveal(old_snapshot).await?,
             stack.reveal(new_snapshot).await?,
@@ -101,15 +100,14 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         )
     };
     let told = diff(&old_snapshot, &new_snapshot);
-    let compared = Compared::new(&stack, (old, new), told, context.global.show_secrets);
-    let report = Report::new(context, "diff", &compared, Vec::new(), |page| {
+    let compared = Compared::new(&stack, (old, new), told, context.settings.show_secrets);
+    let report = context.report("diff", &compared, Vec::new(), |page| {
         print(page, &compared);
     })?;
-    Ok(if args.detailed_exitcode && !compared.identical {
-        report.with_code(ExitCode::Differences)
-    } else {
-        report
-    })
+    Ok(report.with_code_if(
+        args.detailed_exitcode && !compared.identical,
+        ExitCode::Differences,
+    ))
 }
 
 type Read = (Option<RevisionId>, Snapshot);

@@ -5,6 +5,7 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::output::Report;
 use crate::render::page::{Page, Style};
+use crate::settings;
 use crate::store;
 use serde::Serialize;
 use state_core::backend::{Examination, Finding, Opening, Verdict};
@@ -29,19 +30,21 @@ struct Examined {
 /// Examines.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let url = match &args.url {
-        None => store::place(context)?.url,
-        Some(url) => store::url_of(url),
+        None => context.store.place()?.url,
+        Some(url) => settings::url_of(url),
     };
     // It need not be there yet: what is tried is the place.
-    let stacks =
-        store::reach(context, &url, Opening::Existing).map_err(|error| store::not_there(error, &url))?;
+    let stacks = context
+        .store
+        .reach(&url, Opening::Existing)
+        .map_err(|error| store::not_there(error, &url))?;
     let Examination { findings } = stacks.examine().await?;
     let examined = Examined {
         backend: stacks.url(),
         sound: findings.iter().all(|finding| finding.verdict != Verdict::Broken),
         findings,
     };
-    let report = Report::new(context, "doctor", &examined, Vec::new(), |page| {
+    let report = context.report("doctor", &examined, Vec::new(), |page| {
         page.line(format_args!("examined the store {}", examined.backend));
         for finding in &examined.findings {
             print(page, finding);
@@ -53,11 +56,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         }
         page.space("\n");
     })?;
-    Ok(if examined.sound {
-        report
-    } else {
-        report.with_code(ExitCode::Unsupported)
-    })
+    Ok(report.with_code_if(!examined.sound, ExitCode::Unsupported))
 }
 
 fn print(page: &mut Page, finding: &Finding) {

@@ -6,8 +6,6 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::identities::Sealing;
 use crate::output::Report;
-use crate::prompt::confirm;
-use crate::store;
 use state_core::head::Policy;
 use state_manager::Rekey;
 
@@ -25,9 +23,9 @@ pub(crate) struct Args {
 
 /// Seals it.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let found = store::open_stack(context).await?;
+    let found = context.store.open_stack().await?;
     let object = format!("stack {}", found.name().short());
-    let (policy, advice) = args.policy.prepare(context)?;
+    let (policy, advice) = args.policy.prepare(&context.store.keys)?;
     if policy == Policy::Plaintext {
         return Err(
             CliError::new(ExitCode::Usage, object, "the policy `plaintext` seals nothing")
@@ -40,9 +38,9 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
                 .with_hint("give it a new key with `statectl rekey`"),
         );
     }
-    confirm(context, &object, &format!("Seal {object}?"))?;
+    context.prompt.confirm(&object, &format!("Seal {object}?"))?;
     // Opened again: an identity may have been made meanwhile.
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     let request = Rekey {
         policy: Some(policy),
         message: args.message.clone().unwrap_or_default(),

@@ -7,7 +7,6 @@ use crate::marks::Standing;
 use crate::mask::{self, MASKED};
 use crate::output::Report;
 use crate::revision::History;
-use crate::store;
 use serde::Serialize;
 use state_core::{RevisionId, Snapshot};
 use state_formats::{Format, PULUMI, TERRAFORM, UNOBIN};
@@ -53,7 +52,7 @@ struct Exported<'a> {
 
 /// Exports.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     let view = stack.tip().await?;
     let (snapshot, standing) = match &args.rev {
         Some(wanted) => {
@@ -66,7 +65,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     };
     let mut warnings = standing.warnings();
     let format = args.format.unwrap_or_else(|| native_format(&snapshot));
-    let is_masked = view.head.key_id.is_some() && !context.global.show_secrets;
+    let is_masked = view.head.key_id.is_some() && !context.settings.show_secrets;
     let bytes = document(&stack, snapshot, format, is_masked).await?;
     if is_masked {
         let masked =
@@ -74,9 +73,9 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         warnings.push(masked.to_owned());
     }
     if let Some(file) = &args.output {
-        write_file(file, &bytes, args.force || context.global.yes)?;
-    } else if !context.global.json {
-        if context.terminal.stdout && !is_masked {
+        write_file(file, &bytes, args.force || context.settings.yes)?;
+    } else if !context.output.json {
+        if context.output.terminal.stdout && !is_masked {
             warnings.push(
                 "what is above holds secrets as they are: `-o FILE` writes a file that only you can read"
                     .to_owned(),
@@ -94,7 +93,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         document: args.output.is_none().then_some(&*text),
         masked: is_masked,
     };
-    Report::new(context, "export", &exported, warnings, |page| {
+    context.report("export", &exported, warnings, |page| {
         let file = exported.file.as_deref().unwrap_or_default();
         page.line(format_args!(
             "wrote {} bytes ({}) to {file}; {}",

@@ -57,7 +57,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     let matches = reading.state.entries().filter_map(|entry| {
         let found_in = query::matches(&terms, entry, &pending)?;
         Some(Match {
-            entry: EntryLine::new(entry, &pending, context.global.show_secrets),
+            entry: EntryLine::new(entry, &pending, context.settings.show_secrets),
             found_in,
         })
     });
@@ -66,10 +66,10 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         standing: reading.standing,
     };
     let warnings = listed.standing.warnings();
-    Report::new(context, "find", &listed, warnings, |page| {
+    context.report("find", &listed, warnings, |page| {
         for found in &listed.matches {
             page.styled(Style::Plain, &found.entry.name());
-            if context.terminal.stdout {
+            if context.output.terminal.stdout {
                 let mut places = found.found_in[..found.found_in.len().min(TOLD)].join(", ");
                 if found.found_in.len() > TOLD {
                     places.push_str(&format!(" and {} more", found.found_in.len() - TOLD));
@@ -78,7 +78,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             }
             page.space("\n");
         }
-        if context.terminal.stdout {
+        if context.output.terminal.stdout {
             page.line(count(listed.matches.len(), "match", "matches"));
         }
     })

@@ -4,10 +4,8 @@ use crate::context::Context;
 use crate::duration;
 use crate::error::CliError;
 use crate::marks::count;
-use crate::output::{Report, to_stderr};
-use crate::prompt::confirm;
+use crate::output::Report;
 use crate::render::page::Page;
-use crate::store;
 use serde::Serialize;
 use state_core::{RevisionId, Timestamp};
 use state_manager::{Amount, CollectionReport, Retention, Session};
@@ -101,7 +99,7 @@ impl Collected {
 
 /// Collects.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     let retention = args.retention();
     let planned = stack.plan_collection(&retention).await?;
     let is_idle = planned.is_idle();
@@ -113,15 +111,13 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         };
         return report(context, &told, Vec::new());
     }
-    if !context.global.json {
-        let mut page = Page::new(false);
-        tell(&mut page, &planned);
-        to_stderr(&page.finish());
-    }
+    context.output.announce(|page| {
+        tell(page, &planned);
+    });
     let object = format!("stack {}", stack.name().short());
-    confirm(context, &object, &question(&object, &planned))?;
+    context.prompt.confirm(&object, &question(&object, &planned))?;
     let work = async |session: &Session| Ok(session.collect(&retention).await?);
-    let (done, warnings) = store::held(store::lock(context, &stack, "gc").await?, work).await?;
+    let (done, warnings) = context.store.locked(&stack, "gc", work).await?;
     let done = Collected::new(planned.stack, false, done);
     report(context, &done, warnings)
 }
@@ -135,7 +131,7 @@ fn question(object: &str, planned: &Collected) -> String {
 }
 
 fn report(context: &Context, told: &Collected, warnings: Vec<String>) -> Result<Report, CliError> {
-    Report::new(context, "gc", told, warnings, |page| tell(page, told))
+    context.report("gc", told, warnings, |page| tell(page, told))
 }
 
 fn tell(page: &mut Page, told: &Collected) {

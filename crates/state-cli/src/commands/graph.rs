@@ -95,7 +95,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         ));
     }
     let drawn = Drawn::new(reading.standing, &graph);
-    Report::new(context, "graph", &drawn, warnings, |page| match args.format {
+    context.report("graph", &drawn, warnings, |page| match args.format {
         Format::Tree => tree::print(page, &graph),
         Format::Dot => drawing::print_dot(page, &graph),
         Format::Mermaid => drawing::print_mermaid(page, &graph),

@@ -6,7 +6,6 @@ use crate::marks::count;
 use crate::output::{Report, stream_line};
 use crate::render::table::Table;
 use crate::render::time::{Since, age};
-use crate::store;
 use serde::Serialize;
 use state_core::{Op, RevisionId, Timestamp, UpdateInfo, UpdateResult};
 use state_manager::{Revision, RevisionKind};
@@ -94,7 +93,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     let now = context.now();
     let since = args.since.as_ref();
     let since = since.map(|since| since.moment("--since", &now)).transpose()?;
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     let begins = stack.collected_before().await?;
     let mut revisions = stack.revisions().await?;
     let mut lines: Vec<Line> = Vec::new();
@@ -110,16 +109,16 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         left -= 1;
         let mut line = Line::from(revision);
         undoing.mark(&mut line);
-        if !context.global.json {
+        if !context.output.json {
             lines.push(line);
         } else if !stream_line("history", &line)? {
             break;
         }
     }
-    if context.global.json {
-        return Ok(Report::raw(Vec::new(), Vec::new()));
+    if context.output.json {
+        return Ok(Report::empty());
     }
-    Report::new(context, "history", &lines, Vec::new(), |page| {
+    context.report("history", &lines, Vec::new(), |page| {
         if lines.is_empty() {
             page.line(if since.is_none() {
                 "no revisions yet: `statectl import FILE` makes the first"

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
-use crate::identities::{self, AtHand, Fresh};
+use crate::identities::Fresh;
 use crate::output::Report;
 use serde::Serialize;
 
@@ -23,12 +23,12 @@ struct Shown {
 /// Shows them.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let fresh = if args.new {
-        identities::ensure(context)?
+        context.store.keys.ensure()?
     } else {
         None
     };
     let shown = Shown {
-        recipients: AtHand::find(context)?.identities.recipients(),
+        recipients: context.store.keys.identities()?.recipients(),
     };
     if shown.recipients.is_empty() {
         return Err(
@@ -37,7 +37,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
         );
     }
     let warnings = fresh.iter().map(Fresh::advice).collect();
-    Report::new(context, "identity", &shown, warnings, |page| {
+    context.report("identity", &shown, warnings, |page| {
         for recipient in &shown.recipients {
             page.line(recipient);
         }

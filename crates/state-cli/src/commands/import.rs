@@ -11,7 +11,6 @@ use crate::exit::ExitCode;
 use crate::identities::NewStack;
 use crate::marks::count;
 use crate::output::Report;
-use crate::prompt::confirm;
 use crate::target::Target;
 use crate::{mending, store};
 use document::Wanted;
@@ -82,7 +81,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         None
     };
     let target = Target::prepare(context, &args.sealing).await?;
-    let session = match store::lock(context, &target.stack, "import").await {
+    let session = match context.store.lock(&target.stack, "import").await {
         Ok(session) => session,
         Err(error) => return Err(target.give_up(error.into()).await),
     };
@@ -99,7 +98,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         warnings.extend(done.warning());
     }
     warnings.extend(target.warnings.iter().cloned());
-    Report::new(context, "import", &done, warnings, |page| done.print(page))
+    context.report("import", &done, warnings, |page| done.print(page))
 }
 
 /// Repairs what was read, once somebody has said yes to every step.
@@ -111,7 +110,9 @@ fn repair(context: &Context, source: &mut document::Source) -> Result<Repaired, 
         return Err(mending::beyond(object, &repaired.remaining));
     }
     if !repaired.steps.is_empty() {
-        confirm(context, object, "Repair it like this and import it?")?;
+        context
+            .prompt
+            .confirm(object, "Repair it like this and import it?")?;
         source.imported.snapshot = repaired.snapshot.clone();
     }
     Ok(repaired)

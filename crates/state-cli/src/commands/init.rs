@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::identities::NewStack;
 use crate::output::Report;
+use crate::settings;
 use crate::store::{self, FOLDER};
 use serde::Serialize;
 use state_core::ErrorKind;
@@ -25,25 +26,25 @@ struct Made {
 
 /// Makes the store.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let url = match &context.global.backend {
-        Some(backend) => store::url_of(backend),
+    let url = match &context.settings.backend {
+        Some(backend) => settings::url_of(backend),
         None => format!("file://{FOLDER}"),
     };
-    let created = match store::connect(context, &url, Opening::Existing).await {
+    let created = match context.store.connect(&url, Opening::Existing).await {
         Ok(_) => false,
         Err(error) if error.kind() == ErrorKind::NotFound => {
-            let made = store::connect(context, &url, Opening::Create).await;
+            let made = context.store.connect(&url, Opening::Create).await;
             made.map_err(store::not_opened)?;
             true
         }
         Err(error) => return Err(store::not_opened(error)),
     };
-    let (_, warnings) = args.sealing.prepare(context)?;
+    let (_, warnings) = args.sealing.policy.prepare(&context.store.keys)?;
     let made = Made {
-        backend: store::shown(&url),
+        backend: settings::shown(&url),
         created,
     };
-    Report::new(context, "init", &made, warnings, |page| {
+    context.report("init", &made, warnings, |page| {
         if created {
             page.line(format_args!("made the store {}", made.backend));
         } else {

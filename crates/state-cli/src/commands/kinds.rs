@@ -51,7 +51,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let all = builtin::kinds();
     let Some(wanted) = &args.kind else {
         let kinds: Vec<Kind> = all.iter().map(Kind::of).collect();
-        return Report::new(context, "kinds", &kinds, Vec::new(), |page| {
+        return context.report("kinds", &kinds, Vec::new(), |page| {
             let mut table = Table::new(["KIND", "WHAT"]);
             for kind in &kinds {
                 table.row([kind.kind.to_owned(), kind.description.to_owned()]);
@@ -61,7 +61,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     };
     let found = all.iter().find(|kind| kind.kind == wanted);
     let kind = Kind::of(found.ok_or_else(|| unknown(wanted, all))?);
-    Report::new(context, "kinds", &[&kind], Vec::new(), |page| kind.print(page))
+    context.report("kinds", &[&kind], Vec::new(), |page| kind.print(page))
 }
 
 fn unknown(wanted: &str, all: &[KindDescription]) -> CliError {

@@ -63,17 +63,17 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         entries: Lines {
             entries: entries.filter(is_wanted).collect(),
             pending: reading.state.pending().collect(),
-            show_secrets: context.global.show_secrets,
+            show_secrets: context.settings.show_secrets,
         },
         standing: &reading.standing,
     };
     let warnings = listed.standing.warnings();
-    if context.global.json {
+    if context.output.json {
         print_document("list", &listed, &warnings)?;
-        return Ok(Report::raw(Vec::new(), Vec::new()));
+        return Ok(Report::empty());
     }
-    let is_long = args.long || context.terminal.stdout;
-    Report::new(context, "list", &listed, warnings, |page| {
+    let is_long = args.long || context.output.terminal.stdout;
+    context.report("list", &listed, warnings, |page| {
         if !is_long {
             for entry in listed.entries.iter() {
                 page.line(entry.name());

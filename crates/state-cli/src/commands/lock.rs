@@ -6,7 +6,6 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::output::Report;
-use crate::prompt::confirm;
 use crate::store;
 use serde::Serialize;
 use state_core::Epoch;
@@ -51,7 +50,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
 }
 
 async fn status(context: &Context) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     let LockStatus {
         epoch,
         holder,
@@ -64,7 +63,7 @@ async fn status(context: &Context) -> Result<Report, CliError> {
         holder,
         client_lock,
     };
-    Report::new(context, "lock-status", &status, Vec::new(), |page| {
+    context.report("lock-status", &status, Vec::new(), |page| {
         let name = stack.name().short();
         match &status.holder {
             Some(holder) => page.line(format_args!("stack {name} is held by {holder}")),
@@ -90,7 +89,7 @@ struct Broken {
 }
 
 async fn break_lock(context: &Context, epoch: Option<u64>) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     let object = format!("stack {}", stack.name().short());
     let seen = stack.lock_status().await?;
     if let Some(epoch) = epoch.filter(|&epoch| epoch != seen.epoch.get()) {
@@ -105,7 +104,7 @@ async fn break_lock(context: &Context, epoch: Option<u64>) -> Result<Report, Cli
     if let Some(holder) = &seen.holder {
         let question =
             format!("{object} is held by {holder}. Its writes will be refused from now on. Break the lock?");
-        confirm(context, &object, &question)?;
+        context.prompt.confirm(&object, &question)?;
         let session = stack.break_lock("lock break", Epoch(seen.epoch.get())).await?;
         ((), warnings) = store::held(session, async |_| Ok(())).await?;
     }
@@ -122,12 +121,10 @@ async fn break_lock(context: &Context, epoch: Option<u64>) -> Result<Report, Cli
             lock.id
         ));
     }
-    Report::new(context, "lock-break", &broken, warnings, |page| {
-        match &broken.holder {
-            Some(holder) => page.line(format_args!(
-                "broke the lock of {object} that {holder} held; it is free now"
-            )),
-            None => page.line(format_args!("{object} isn't held: there is nothing to break")),
-        }
+    context.report("lock-break", &broken, warnings, |page| match &broken.holder {
+        Some(holder) => page.line(format_args!(
+            "broke the lock of {object} that {holder} held; it is free now"
+        )),
+        None => page.line(format_args!("{object} isn't held: there is nothing to break")),
     })
 }

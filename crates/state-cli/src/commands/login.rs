@@ -1,9 +1,10 @@
 //! `login`, `logout`, `whoami`: which store is remembered, and who works on it.
 
-use crate::config::{self, Remembered};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::output::Report;
+use crate::settings;
+use crate::settings::file::{self, Remembered};
 use crate::store;
 use serde::Serialize;
 use state_core::backend::Opening;
@@ -26,12 +27,12 @@ struct LoggedIn {
 
 /// Remembers a store.
 pub(crate) async fn login(context: &Context, args: &LoginArgs) -> Result<Report, CliError> {
-    let given = config::absolute_here(&args.url)?;
-    let stacks = store::connect(context, &given, Opening::Existing).await;
+    let given = file::absolute_here(&args.url)?;
+    let stacks = context.store.connect(&given, Opening::Existing).await;
     let stacks = stacks.map_err(|error| store::not_there(error, &given))?;
     stacks.names().await?;
-    let backend = store::shown(&given);
-    let file = config::remember(Some(&backend))?;
+    let backend = settings::shown(&given);
+    let file = file::remember(Some(&backend))?;
     let mut warnings = Vec::new();
     if backend != given {
         warnings.push(
@@ -43,7 +44,7 @@ pub(crate) async fn login(context: &Context, args: &LoginArgs) -> Result<Report,
         backend,
         file: file.path,
     };
-    Report::new(context, "login", &done, warnings, |page| {
+    context.report("login", &done, warnings, |page| {
         page.line(format_args!("{} is used from now on", done.backend));
         page.line(format_args!("remembered in {}", done.file));
     })
@@ -59,22 +60,22 @@ struct LoggedOut {
 
 /// Forgets the store that was remembered, and the credentials that it keeps for its user.
 pub(crate) async fn logout(context: &Context) -> Result<Report, CliError> {
-    let Remembered { backend, .. } = config::remembered()?;
+    let Remembered { backend, .. } = file::remembered()?;
     let mut warnings = Vec::new();
     if let Some(url) = &backend {
         // One that can't be opened any more keeps nothing here.
-        if let Ok(stacks) = store::reach(context, url, Opening::Existing)
+        if let Ok(stacks) = context.store.reach(url, Opening::Existing)
             && let Err(error) = stacks.logout().await
         {
             warnings.push(format!("the store could not forget its credentials: {error}"));
         }
-        config::remember(None)?;
+        file::remember(None)?;
     }
     let done = LoggedOut {
         changed: backend.is_some(),
         backend,
     };
-    Report::new(context, "logout", &done, warnings, |page| match &done.backend {
+    context.report("logout", &done, warnings, |page| match &done.backend {
         Some(backend) => page.line(format_args!("{backend} is forgotten")),
         None => page.line("nothing was remembered"),
     })
@@ -95,9 +96,9 @@ pub(crate) fn whoami(context: &Context) -> Result<Report, CliError> {
     let done = Who {
         who,
         host,
-        backend: store::shown(&store::place(context)?.url),
+        backend: settings::shown(&context.store.place()?.url),
     };
-    Report::new(context, "whoami", &done, Vec::new(), |page| {
+    context.report("whoami", &done, Vec::new(), |page| {
         page.line(format_args!("{}@{}", done.who, done.host));
         page.field("store", &done.backend);
     })

@@ -2,11 +2,11 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::output::{Report, stream_line, stream_page};
+use crate::glob;
+use crate::output::{Report, stream_line};
 use crate::render::page::{Page, Style};
 use crate::render::time::Since;
 use crate::revision::History;
-use crate::{glob, store};
 use serde::Serialize;
 use state_core::{LogLevel, Timestamp};
 use state_manager::{LogQuery, Stack, StoredLine};
@@ -59,7 +59,7 @@ impl<'a> From<&'a StoredLine> for Line<'a> {
 
 /// Prints them.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     let (query, pattern) = query(context, args, &stack).await?;
     let fits = |line: &&StoredLine| {
         let address = line.line.address.as_ref();
@@ -71,14 +71,16 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             break;
         }
     }
-    Ok(Report::raw(Vec::new(), Vec::new()))
+    Ok(Report::empty())
 }
 
 /// Prints the lines of one update. Returns whether anybody still reads.
 fn told<'a>(context: &Context, lines: impl Iterator<Item = &'a StoredLine>) -> Result<bool, CliError> {
     let lines = lines.map(Line::from);
-    if !context.global.json {
-        return stream_page(context, |page| lines.for_each(|line| print(page, &line)));
+    if !context.output.json {
+        return context
+            .output
+            .stream_page(|page| lines.for_each(|line| print(page, &line)));
     }
     for line in lines {
         if !stream_line("logs", &line)? {
@@ -115,7 +117,7 @@ async fn query<'a>(
         until: moment("--until", &args.until)?,
         update,
         limit: None,
-        reveal: context.global.show_secrets,
+        reveal: context.settings.show_secrets,
     };
     Ok((query, matched))
 }

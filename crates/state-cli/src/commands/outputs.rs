@@ -7,7 +7,6 @@ use crate::marks::Standing;
 use crate::mask;
 use crate::output::Report;
 use crate::reading::{At, Reading};
-use crate::store;
 use serde::Serialize;
 use state_core::nearest;
 use state_core::{Error, ErrorKind, Json, Snapshot};
@@ -46,7 +45,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         None => format!("stack {}", standing.stack),
         Some(revision) => format!("stack {} at revision {revision}", standing.stack),
     };
-    let mut outputs: BTreeMap<String, Output> = mask::outputs(&snapshot, context.global.show_secrets)
+    let mut outputs: BTreeMap<String, Output> = mask::outputs(&snapshot, context.settings.show_secrets)
         .into_iter()
         .map(|(name, (value, sensitive))| (name, Output { value, sensitive }))
         .collect();
@@ -58,7 +57,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     }
     let shown = Shown { standing, outputs };
     let warnings = shown.standing.warnings();
-    Report::new(context, "outputs", &shown, warnings, |page| {
+    context.report("outputs", &shown, warnings, |page| {
         for (name, output) in &shown.outputs {
             let text = output.value.view().as_str().filter(|_| args.raw);
             let value = text.map_or_else(|| output.value.pretty(), std::borrow::Cow::into_owned);
@@ -81,11 +80,11 @@ async fn read(context: &Context, at: &At) -> Result<(Standing, Snapshot), CliErr
         Err(refused) => refused,
     };
     let hidden = matches!(refused.code, ExitCode::Undecipherable | ExitCode::Unreachable);
-    if at.at.is_some() || !hidden || context.keys().is_none() {
+    if at.at.is_some() || !hidden || context.store.keys.get().is_none() {
         return Err(refused);
     }
-    let stacks = store::open(context).await?;
-    let Some(name) = store::choose(context, &stacks).await? else {
+    let stacks = context.store.open().await?;
+    let Some(name) = context.store.choose(&stacks).await? else {
         return Err(refused);
     };
     let doubted = match stacks.get(&name).await {

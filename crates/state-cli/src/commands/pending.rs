@@ -74,7 +74,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
 }
 
 async fn list(context: &Context) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     // Before the look: whoever ends meanwhile may have begun what it sees.
     let holder = stack.lock_status().await?.holder;
     let view = stack.tip().await?;
@@ -91,7 +91,7 @@ async fn list(context: &Context) -> Result<Report, CliError> {
             "a run is under way, of {holder}: what is begun and not ended belongs to it; don't settle it before that has ended"
         ));
     }
-    Report::new(context, "pending-list", &lines, warnings, |page| {
+    context.report("pending-list", &lines, warnings, |page| {
         if lines.is_empty() {
             page.line("nothing is pending");
             return;
@@ -138,7 +138,7 @@ async fn resolve(context: &Context, args: &Resolve) -> Result<Report, CliError> 
         return spool::resolve(context, file).await;
     }
     let wanted = args.operation.as_deref().unwrap_or_default();
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     // A first look without the lock: a mistake in the command line needs none.
     let state = stack.tip().await?.state;
     if let Some(found) = moves::find(&state, wanted)? {
@@ -161,7 +161,7 @@ async fn resolve(context: &Context, args: &Resolve) -> Result<Report, CliError> 
             session.state().pending().count(),
         ))
     };
-    let session = store::lock(context, &stack, "pending resolve").await?;
+    let session = context.store.lock(&stack, "pending resolve").await?;
     let ((operation, revision, still_pending), warnings) = store::held(session, work).await?;
     let resolved = Resolved {
         stack: stack.name().to_string(),
@@ -174,7 +174,7 @@ async fn resolve(context: &Context, args: &Resolve) -> Result<Report, CliError> 
 }
 
 fn resolved(context: &Context, resolved: &Resolved, warnings: Vec<String>) -> Result<Report, CliError> {
-    Report::new(context, "pending-resolve", resolved, warnings, |page| {
+    context.report("pending-resolve", resolved, warnings, |page| {
         let operation = &resolved.operation;
         let mut line = format!(
             "resolved the {} of {} as {}",
@@ -198,8 +198,8 @@ struct Trusted {
 }
 
 async fn trust(context: &Context) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
-    let session = store::lock(context, &stack, "pending trust").await?;
+    let stack = context.store.open_stack().await?;
+    let session = context.store.lock(&stack, "pending trust").await?;
     let work = async |session: &Session| {
         let state = session.state();
         let changed = state.invalidated().is_some();
@@ -219,7 +219,7 @@ async fn trust(context: &Context) -> Result<Report, CliError> {
         revision,
         changed,
     };
-    Report::new(context, "pending-trust", &trusted, warnings, |page| {
+    context.report("pending-trust", &trusted, warnings, |page| {
         if trusted.changed {
             page.line(format_args!(
                 "the state counts as reliable again: now revision {}",

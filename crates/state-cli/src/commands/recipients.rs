@@ -5,8 +5,6 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::output::Report;
-use crate::prompt::confirm;
-use crate::store;
 use serde::Serialize;
 use state_manager::{Rekey, Stack};
 
@@ -56,12 +54,12 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
 }
 
 async fn list(context: &Context) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     report(context, &stack).await
 }
 
 async fn add(context: &Context, more: &[String], outputs: bool) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     match outputs {
         true => stack.add_output_recipients("recipients add", more).await?,
         false => stack.add_recipients("recipients add", more).await?,
@@ -75,7 +73,7 @@ async fn report(context: &Context, stack: &Stack) -> Result<Report, CliError> {
         recipients: stack.recipients().await?,
         of_outputs: stack.output_recipients().await?,
     };
-    Report::new(context, "recipients", &listed, Vec::new(), |page| {
+    context.report("recipients", &listed, Vec::new(), |page| {
         for recipient in &listed.recipients {
             page.line(recipient);
         }
@@ -89,7 +87,7 @@ async fn report(context: &Context, stack: &Stack) -> Result<Report, CliError> {
 }
 
 async fn remove(context: &Context, gone: &[String], outputs: bool) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     let object = format!("stack {}", stack.name().short());
     let mut recipients = match outputs {
         true => stack.output_recipients().await?,
@@ -107,7 +105,7 @@ async fn remove(context: &Context, gone: &[String], outputs: bool) -> Result<Rep
             .with_hint("add another recipient first: `statectl recipients add`"));
     }
     let question = format!("Give {object} a new data key without {}?", gone.join(", "));
-    confirm(context, &object, &question)?;
+    context.prompt.confirm(&object, &question)?;
     let (of_all, of_outputs) = match outputs {
         true => (None, Some(recipients)),
         false => (Some(recipients), None),

@@ -4,8 +4,6 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::marks::count;
 use crate::output::Report;
-use crate::prompt::confirm;
-use crate::store;
 use serde::Serialize;
 use state_core::RevisionId;
 use state_manager::{Rekey, Rekeyed, Stack};
@@ -45,13 +43,13 @@ impl Changed {
 
 /// Gives it a new key.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     let object = format!("stack {}", stack.name().short());
     let question = match args.forget_history {
         true => format!("Give {object} a new data key, and delete its whole history before now?"),
         false => format!("Give {object} a new data key?"),
     };
-    confirm(context, &object, &question)?;
+    context.prompt.confirm(&object, &question)?;
     let request = Rekey {
         forget_history: args.forget_history,
         message: args.message.clone().unwrap_or_default(),
@@ -72,7 +70,7 @@ pub(super) fn report(context: &Context, kind: &'static str, changed: &Changed) -
             if older == 1 { "it" } else { "them" },
         ));
     }
-    Report::new(context, kind, changed, warnings, |page| {
+    context.report(kind, changed, warnings, |page| {
         page.line(format_args!(
             "the current state is sealed with a new key: revision {}, for {}",
             changed.revision,

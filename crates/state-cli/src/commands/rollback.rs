@@ -5,12 +5,10 @@ use crate::crossing::{self, CrossedView};
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
-use crate::output::{Report, to_stderr};
-use crate::prompt::confirm;
+use crate::output::Report;
 use crate::reading::opened;
 use crate::render::page::Page;
 use crate::revision::History;
-use crate::store;
 use serde::Serialize;
 use state_core::{Entry, EntryKey, RevisionId, Snapshot, State, UpdateKind};
 use state_manager::{Session, UpdateRequest};
@@ -56,7 +54,7 @@ struct Done {
 
 /// Rolls back.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     let target = History::of(&stack).await?.resolve(&args.revision)?;
     let view = stack.tip().await?;
     let object = format!("stack {}", stack.name().short());
@@ -76,15 +74,12 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     if view.state.current() == Some(&done.restored) {
         return report(context, &done, Vec::new());
     }
-    if !context.global.json {
-        let mut page = Page::new(false);
-        preview(&mut page, &done.changes);
-        to_stderr(&page.finish());
-    }
+    context.output.announce(|page| {
+        preview(page, &done.changes);
+    });
     done.crossed = crossing::look(context, &stack, &view.state, &done.restored).await?;
     crossing::refuse(&object, &done.crossed, args.force)?;
-    confirm(
-        context,
+    context.prompt.confirm(
         &object,
         &format!("Roll {object} back to revision {}?", done.restored),
     )?;
@@ -106,7 +101,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         };
         Ok(session.rollback(request, &done.restored).await?)
     };
-    let (revision, warnings) = store::held(store::lock(context, &stack, "rollback").await?, work).await?;
+    let (revision, warnings) = context.store.locked(&stack, "rollback", work).await?;
     done.revision = revision;
     done.changed = true;
     report(context, &done, warnings)
@@ -174,7 +169,7 @@ fn summary(changes: &Changes) -> String {
 }
 
 fn report(context: &Context, done: &Done, warnings: Vec<String>) -> Result<Report, CliError> {
-    Report::new(context, "rollback", done, warnings, |page| {
+    context.report("rollback", done, warnings, |page| {
         if done.changed {
             page.line(format_args!(
                 "rolled back to {}: now revision {}",

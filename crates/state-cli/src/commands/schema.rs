@@ -26,7 +26,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
         .map_err(|error| CliError::new(ExitCode::Failed, "the schemas of this build", &error.to_string()))?;
     let Some(kind) = &args.kind else {
         let kinds = kinds(&data);
-        return Report::new(context, "schema", &kinds, Vec::new(), |page| {
+        return context.report("schema", &kinds, Vec::new(), |page| {
             for kind in &kinds {
                 page.line(kind);
             }
@@ -39,7 +39,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
         };
         CliError::new(ExitCode::NotFound, format!("kind {kind}"), "no document is of it").with_hint(hint)
     })?;
-    Report::new(context, "schema", &schema, Vec::new(), |page| {
+    context.report("schema", &schema, Vec::new(), |page| {
         for line in format!("{schema:#}").lines() {
             page.line(line);
         }

@@ -4,7 +4,6 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::output::Report;
-use crate::store;
 use state_core::Crypter;
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -47,7 +46,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
         }
         Command::Decrypt(Args { name: Some(name), .. }) => {
             let opened = crypter.decrypt(name, text(&given)?.trim())?;
-            if context.global.json {
+            if context.output.json {
                 return printed(context, value(name, &opened)?);
             }
             Ok(Report::raw(opened, Vec::new()))
@@ -76,13 +75,13 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
 
 /// The stack's crypter. A stack that has no key yet gets its first, as with its first writer.
 async fn crypter(context: &Context) -> Result<Arc<dyn Crypter>, CliError> {
-    let stacks = store::open(context).await.map_err(|error| match error.code {
+    let stacks = context.store.open().await.map_err(|error| match error.code {
         ExitCode::NotFound => error.with_hint(NO_STORE),
         _ => error,
     })?;
-    let stack = store::chosen(context, &stacks).await?;
+    let stack = context.store.chosen(&stacks).await?;
     if stack.policy().await? != state_core::head::Policy::Plaintext && stack.recipients().await?.is_empty() {
-        store::lock(context, &stack, "secret").await?.close().await?;
+        context.store.lock(&stack, "secret").await?.close().await?;
     }
     Ok(stacks.crypter(stack.name()).await?)
 }
@@ -147,7 +146,7 @@ fn batch(bytes: &[u8]) -> Result<Values, CliError> {
 }
 
 fn printed(context: &Context, value: &str) -> Result<Report, CliError> {
-    Report::new(context, "secret", &value, Vec::new(), |page| page.line(value))
+    context.report("secret", &value, Vec::new(), |page| page.line(value))
 }
 
 fn printed_batch<'a>(
@@ -155,7 +154,7 @@ fn printed_batch<'a>(
     values: impl Iterator<Item = (&'a String, String)>,
 ) -> Result<Report, CliError> {
     let values: BTreeMap<&String, String> = values.collect();
-    Report::new(context, "secret-batch", &values, Vec::new(), |page| {
+    context.report("secret-batch", &values, Vec::new(), |page| {
         // Names and strings: it always has a JSON form.
         let text = serde_json::to_string_pretty(&values).unwrap_or_default();
         text.lines().for_each(|line| page.line(line));

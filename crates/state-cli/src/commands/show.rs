@@ -34,7 +34,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     let state = &reading.state;
     let entries: Vec<EntryView> = state
         .generations(&args.address)
-        .map(|entry| EntryView::new(state, entry, context.global.show_secrets))
+        .map(|entry| EntryView::new(state, entry, context.settings.show_secrets))
         .collect();
     if entries.is_empty() {
         return Err(reading.missing(&args.address));
@@ -44,7 +44,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         entries,
     };
     let warnings = shown.standing.warnings();
-    Report::new(context, "show", &shown, warnings, |page| {
+    context.report("show", &shown, warnings, |page| {
         for (index, entry) in shown.entries.iter().enumerate() {
             if index > 0 {
                 page.space("\n");

@@ -8,7 +8,6 @@ use crate::marks::{count, stack_marks};
 use crate::output::Report;
 use crate::render::table::Table;
 use crate::render::time::age;
-use crate::store;
 use serde::Serialize;
 use state_core::backend::{ClientLock, Holder};
 use state_core::{ErrorKind, Invalidation, Lineage, RevisionId, StackName, Timestamp};
@@ -91,10 +90,10 @@ impl From<StackSummary> for Line {
 }
 
 async fn list(context: &Context) -> Result<Report, CliError> {
-    let stacks = store::open(context).await?;
+    let stacks = context.store.open().await?;
     let lines: Vec<Line> = stacks.list().await?.into_iter().map(Line::from).collect();
     let now = context.now();
-    Report::new(context, "stack-list", &lines, Vec::new(), |page| {
+    context.report("stack-list", &lines, Vec::new(), |page| {
         if lines.is_empty() {
             page.line("no stacks yet: `statectl import FILE` or `statectl stack new NAME` makes one");
             return;
@@ -138,8 +137,10 @@ struct Made {
 }
 
 async fn new(context: &Context, name: &StackName, sealing: &NewStack) -> Result<Report, CliError> {
-    let (policy, warnings) = sealing.prepare(context)?;
-    let stack = store::open(context)
+    let (policy, warnings) = sealing.policy.prepare(&context.store.keys)?;
+    let stack = context
+        .store
+        .open()
         .await?
         .new_stack_with(name, policy)
         .await
@@ -156,7 +157,7 @@ async fn new(context: &Context, name: &StackName, sealing: &NewStack) -> Result<
         stack: stack.name().to_string(),
         lineage: stack.lineage(),
     };
-    Report::new(context, "stack-new", &made, warnings, |page| {
+    context.report("stack-new", &made, warnings, |page| {
         page.line(format_args!(
             "made stack {} (lineage {})",
             name.short(),
@@ -171,9 +172,9 @@ struct Removed {
 }
 
 async fn remove(context: &Context, name: &StackName, force: bool) -> Result<Report, CliError> {
-    let stacks = store::open(context).await?;
-    let stack = store::find(context, &stacks, name).await?;
-    let session = store::lock(context, &stack, "stack rm").await?;
+    let stacks = context.store.open().await?;
+    let stack = context.store.find(&stacks, name).await?;
+    let session = context.store.lock(&stack, "stack rm").await?;
     if let Removal::HasResources { count: entries } = stacks.remove_held(session, force).await? {
         let message = format!(
             "it still has {}; nothing was removed",
@@ -188,7 +189,7 @@ async fn remove(context: &Context, name: &StackName, force: bool) -> Result<Repo
     let removed = Removed {
         stack: name.to_string(),
     };
-    Report::new(context, "stack-remove", &removed, Vec::new(), |page| {
+    context.report("stack-remove", &removed, Vec::new(), |page| {
         page.line(format_args!("removed stack {}", name.short()));
     })
 }
@@ -200,15 +201,15 @@ struct Renamed {
 }
 
 async fn rename(context: &Context, old: &StackName, new: &StackName) -> Result<Report, CliError> {
-    let stacks = store::open(context).await?;
-    let stack = store::find(context, &stacks, old).await?;
-    let session = store::lock(context, &stack, "stack rename").await?;
+    let stacks = context.store.open().await?;
+    let stack = context.store.find(&stacks, old).await?;
+    let session = context.store.lock(&stack, "stack rename").await?;
     stacks.rename_held(session, new).await?;
     let renamed = Renamed {
         from: old.to_string(),
         to: new.to_string(),
     };
-    Report::new(context, "stack-rename", &renamed, Vec::new(), |page| {
+    context.report("stack-rename", &renamed, Vec::new(), |page| {
         page.line(format_args!("stack {} is now {}", old.short(), new.short()));
     })
 }

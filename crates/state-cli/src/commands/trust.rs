@@ -4,8 +4,8 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::output::Report;
-use crate::prompt::confirm;
-use crate::{store, witness};
+use crate::settings;
+use crate::store;
 use serde::Serialize;
 use state_core::{KeyId, Lineage, Serial, StackName};
 use state_manager::{Authenticity, Seen, Stacks, Witness};
@@ -46,14 +46,14 @@ struct Found {
 
 /// Runs it.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let place = store::place(context)?;
-    let stacks = store::open(context).await?;
-    let Some(name) = store::choose(context, &stacks).await? else {
-        let object = format!("store {}", store::shown(&place.url));
+    let place = context.store.place()?;
+    let stacks = context.store.open().await?;
+    let Some(name) = context.store.choose(&stacks).await? else {
+        let object = format!("store {}", settings::shown(&place.url));
         return Err(CliError::new(ExitCode::NotFound, object, "it has no stack yet"));
     };
     let object = format!("stack {}", name.short());
-    let Some(witness) = witness::of(context, &stacks.url(), &place.url) else {
+    let Some(witness) = context.store.known_stacks(&stacks.url(), &place.url) else {
         let message = "there is no home folder to remember anything in";
         return Err(CliError::new(ExitCode::Failed, object, message)
             .with_hint("set XDG_STATE_HOME to a folder of yours"));
@@ -63,16 +63,14 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         pin(&stacks, &*witness, &name, lineage, key).await?;
     }
     if args.accept {
-        confirm(
-            context,
-            &object,
-            &format!("Take for true what {object} holds now?"),
-        )?;
+        context
+            .prompt
+            .confirm(&object, &format!("Take for true what {object} holds now?"))?;
         stacks.trust(&name).await?;
     }
     let trusted = look(&stacks, &*witness, &name, lineage).await?;
     let warnings = trusted.distrusted.clone().into_iter().collect();
-    Report::new(context, "trust", &trusted, warnings, |page| {
+    context.report("trust", &trusted, warnings, |page| {
         let key = |key: Option<KeyId>| key.map_or_else(|| "no key".to_owned(), |key| format!("key {key}"));
         page.line(format_args!("{object}, lineage {lineage}"));
         match &trusted.seen {

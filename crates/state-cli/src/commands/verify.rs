@@ -7,7 +7,6 @@ use crate::marks::count;
 use crate::output::Report;
 use crate::reading::At;
 use crate::render::page::Style;
-use crate::store;
 use serde::Serialize;
 use state_core::verify::{Note, Violation};
 use state_core::{RevisionId, Snapshot};
@@ -41,7 +40,7 @@ struct Verified {
 
 /// Verifies.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     let at = args.at.resolve(&stack).await?;
     let found = match &at {
         None => stack.verify(args.deep).await?,
@@ -59,7 +58,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         violations: found.report.violations,
         notes: found.report.notes,
     };
-    let report = Report::new(context, "verify", &verified, Vec::new(), |page| {
+    let report = context.report("verify", &verified, Vec::new(), |page| {
         page.line(checked(&stack.name().short(), &verified));
         for violation in &verified.violations {
             page.styled(Style::Bad, "violation:");
@@ -75,11 +74,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         }
         page.space("\n");
     })?;
-    Ok(if verified.valid {
-        report
-    } else {
-        report.with_code(ExitCode::Integrity)
-    })
+    Ok(report.with_code_if(!verified.valid, ExitCode::Integrity))
 }
 
 /// What one revision holds, by every rule. That its bytes are the ones that were written is checked by reading it.

@@ -2,8 +2,7 @@
 //! command line calls its arguments, so that all shells ask alike and a new command is completed by itself.
 
 use super::Words;
-use crate::args::Cli;
-use clap::{Arg, ArgAction, Command, CommandFactory};
+use clap::{Arg, ArgAction, Command};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
@@ -15,12 +14,12 @@ const PLACES: [&str; 4] = ["backend", "backend_config", "profile", "stack"];
 
 /// Turns a script's question into the arguments that answer it: which kind of names, in which store. Other
 /// arguments stay as they are.
-pub(crate) fn understood(arguments: Vec<OsString>) -> Vec<OsString> {
+pub(crate) fn understood(command: &Command, arguments: Vec<OsString>) -> Vec<OsString> {
     let asks = |(argument, word): (&OsString, &str)| argument == word;
     if arguments.len() < 3 || !arguments[1..3].iter().zip(QUESTION).all(asks) {
         return arguments;
     }
-    let mut line = Line::new();
+    let mut line = Line::new(command.clone());
     for word in &arguments[3..] {
         line.take(&word.to_string_lossy());
     }
@@ -46,8 +45,7 @@ struct Line {
 }
 
 impl Line {
-    fn new() -> Self {
-        let mut command = Cli::command();
+    fn new(mut command: Command) -> Self {
         command.build();
         Self {
             command,
@@ -124,9 +122,9 @@ fn meaning(arg: &Arg) -> Option<Words> {
 }
 
 /// The long flags of all commands whose values are such names.
-pub(super) fn flags() -> BTreeSet<String> {
+pub(super) fn flags(command: &Command) -> BTreeSet<String> {
     let mut flags = BTreeSet::new();
-    let mut commands = vec![Cli::command()];
+    let mut commands = vec![command.clone()];
     while let Some(command) = commands.pop() {
         for arg in command.get_arguments().filter(|arg| meaning(arg).is_some()) {
             let aliases = arg.get_all_aliases().unwrap_or_default();
@@ -152,8 +150,13 @@ fn takes_many(arg: &Arg) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::understood;
+    use crate::commands::Cli;
+    use clap::CommandFactory;
     use std::ffi::OsString;
+
+    fn understood(arguments: Vec<OsString>) -> Vec<OsString> {
+        super::understood(&Cli::command(), arguments)
+    }
 
     fn asked(words: &[&str]) -> String {
         let question = ["statectl", "__words", "--"].iter().chain(words);

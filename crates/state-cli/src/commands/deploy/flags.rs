@@ -1,6 +1,6 @@
 //! How a run is done, as the command line says it.
 
-use crate::args::duration;
+use crate::duration;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::glob;
@@ -35,7 +35,7 @@ pub(super) struct Pace {
     #[arg(long)]
     continue_on_error: bool,
     /// How long one call of a provider may take: `30s`, `5m`.
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration)]
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration::friendly)]
     pub(super) timeout: Duration,
 }
 

@@ -34,17 +34,14 @@ impl Live {
             sender: None,
             thread: Mutex::default(),
         };
-        if context.global.json {
+        if context.output.json {
             return quiet;
         }
         let board = Board::new(
             context.environment.clock.clone(),
-            context.terminal.colors_stderr(),
+            context.output.terminal.colors_stderr(),
         );
-        let width = context
-            .terminal
-            .shows_progress()
-            .then_some(width as fn() -> usize);
+        let width = context.output.shows_progress().then_some(width as fn() -> usize);
         let (sender, receiver) = channel();
         let tell = move || tell(board, &receiver, width, &mut to_stderr);
         match std::thread::Builder::new().spawn(tell) {

@@ -175,7 +175,7 @@ pub(super) fn fence(done: &mut Result<Outcome, CliError>) {
 impl Outcome {
     /// What a run has to say.
     pub(super) fn of(context: &Context, stack: &StackName, mut report: Report, preview: bool) -> Self {
-        let show_secrets = context.global.show_secrets;
+        let show_secrets = context.settings.show_secrets;
         let changed = report.has_changes();
         let told = report.steps.iter().filter(|step| step.is_change());
         let steps = told.map(|step| StepView::of(step, show_secrets)).collect();

@@ -20,13 +20,13 @@ pub(super) struct Place {
 impl Place {
     /// Looks for it.
     pub(super) async fn find(context: &Context) -> Result<Self, CliError> {
-        let url = store::place(context)?.url;
-        let stacks = match store::connect(context, &url, Opening::Existing).await {
+        let url = context.store.place()?.url;
+        let stacks = match context.store.connect(&url, Opening::Existing).await {
             Ok(stacks) => stacks,
             Err(error) if error.kind() == ErrorKind::NotFound => return Self::nowhere(context, None).await,
             Err(error) => return Err(store::not_opened(error)),
         };
-        let name = store::choose(context, &stacks).await?;
+        let name = context.store.choose(&stacks).await?;
         match name {
             Some(name) if stacks.get(&name).await?.is_some() => Ok(Self {
                 name,
@@ -39,7 +39,7 @@ impl Place {
 
     /// An empty stack in memory: what the first `up` would find.
     async fn nowhere(context: &Context, name: Option<StackName>) -> Result<Self, CliError> {
-        let name = match name.or_else(|| context.global.stack.clone()) {
+        let name = match name.or_else(|| context.settings.stack.clone()) {
             Some(name) => name,
             None => StackName::new(StackName::DEFAULT_PROJECT, DEFAULT_STACK)?,
         };

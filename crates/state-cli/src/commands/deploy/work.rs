@@ -11,7 +11,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::origin;
 use crate::output::to_stderr;
-use crate::prompt::{confirm_unless, interrupted};
+use crate::prompt::interrupted;
 use crate::signals::Listener;
 use crate::store;
 use state_core::{Address, ErrorKind, StackName, State};
@@ -88,7 +88,7 @@ impl<'a> Work<'a> {
     }
 
     async fn foreseen(&self, name: &StackName) -> Result<Outcome, CliError> {
-        let stack = store::find(self.context, &self.stacks, name).await?;
+        let stack = self.context.store.find(&self.stacks, name).await?;
         // Before the look: whoever ends meanwhile may have begun what it sees.
         let holder = stack.lock_status().await?.holder;
         let view = stack.tip().await?;
@@ -108,7 +108,7 @@ impl<'a> Work<'a> {
 
     /// Does it under the lock of the stack, once it was shown and somebody said yes.
     pub(super) async fn hold(mut self, name: &StackName) -> Result<Outcome, CliError> {
-        let stack = store::find(self.context, &self.stacks, name).await?;
+        let stack = self.context.store.find(&self.stacks, name).await?;
         let live = Arc::new(Live::start(self.context));
         let teller = Arc::clone(&live);
         // Before the lock is taken: from then on a signal mustn't end us without giving it back.
@@ -123,7 +123,7 @@ impl<'a> Work<'a> {
 
     /// Takes the lock. A request to stop ends the wait for its holder; an attempt that is under way may get it, so it is let end.
     async fn lock(&self, stack: &Stack) -> Result<Session, CliError> {
-        let mut taking = pin!(store::lock(self.context, stack, self.flags.command));
+        let mut taking = pin!(self.context.store.lock(stack, self.flags.command));
         tokio::select! {
             biased;
             taken = &mut taking => return Ok(taken?),
@@ -265,19 +265,22 @@ impl<'a> Work<'a> {
 
     /// Whether somebody said yes, or can be asked.
     fn may_go_on(&self) -> bool {
-        self.context.global.yes || self.context.terminal.can_ask()
+        self.context.prompt.can_ask()
     }
 
     async fn confirm(&self, object: &str, seen: &Outcome, untouched: &str) -> Result<(), CliError> {
         self.show(seen);
         let question = self.question(object, seen);
-        confirm_unless(self.context, &self.interrupt, object, &question, untouched).await
+        self.context
+            .prompt
+            .confirm_unless(&self.interrupt, object, &question, untouched)
+            .await
     }
 
     /// Shows what will be done at once; nothing with `--json`, where it comes with the result.
     fn show(&self, seen: &Outcome) {
-        if !self.context.global.json {
-            let mut page = self.context.terminal.error_page();
+        if !self.context.output.json {
+            let mut page = self.context.output.terminal.error_page();
             tree::preview(&mut page, seen);
             to_stderr(&page.finish());
         }

@@ -4,8 +4,6 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::output::Report;
-use crate::prompt::confirm;
-use crate::store;
 use serde::Serialize;
 use state_core::backend::ClientLock;
 use state_manager::{Stack, client_lock};
@@ -48,12 +46,12 @@ impl Changed {
 }
 
 pub(super) async fn acquire(context: &Context, args: &AcquireArgs) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     let lock = stack
         .acquire_client_lock("lock acquire", &args.message, args.expires)
         .await?;
     let changed = Changed::new(&stack, lock);
-    Report::new(context, "lock-acquire", &changed, Vec::new(), |page| {
+    context.report("lock-acquire", &changed, Vec::new(), |page| {
         let lock = &changed.client_lock;
         page.line(format_args!("locked stack {}", stack.name().short()));
         page.field("id", &lock.id);
@@ -68,14 +66,14 @@ pub(super) async fn acquire(context: &Context, args: &AcquireArgs) -> Result<Rep
 }
 
 pub(super) async fn release(context: &Context, args: &ReleaseArgs) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
-    let id = match args.id.as_ref().or(context.global.lock_id.as_ref()) {
+    let stack = context.store.open_stack().await?;
+    let id = match args.id.as_ref().or(context.settings.lock_id.as_ref()) {
         Some(id) => id.clone(),
         None => own(context, &stack).await?,
     };
     let lock = free(&stack, "lock release", &id).await?;
     let changed = Changed::new(&stack, lock);
-    Report::new(context, "lock-release", &changed, Vec::new(), |page| {
+    context.report("lock-release", &changed, Vec::new(), |page| {
         page.line(format_args!(
             "released client lock {id} of stack {}",
             stack.name().short()
@@ -85,7 +83,7 @@ pub(super) async fn release(context: &Context, args: &ReleaseArgs) -> Result<Rep
 
 /// Frees the lock of somebody else.
 pub(super) async fn break_by_id(context: &Context, id: &str) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     let object = format!("stack {}", stack.name().short());
     if let Some(lock) = stack
         .lock_status()
@@ -94,11 +92,11 @@ pub(super) async fn break_by_id(context: &Context, id: &str) -> Result<Report, C
         .filter(|lock| lock.id == id)
     {
         let question = format!("{object} is kept locked by {}. Free it?", told(context, &lock));
-        confirm(context, &object, &question)?;
+        context.prompt.confirm(&object, &question)?;
     }
     let lock = free(&stack, "lock break", id).await?;
     let changed = Changed::new(&stack, lock);
-    Report::new(context, "lock-break-client", &changed, Vec::new(), |page| {
+    context.report("lock-break-client", &changed, Vec::new(), |page| {
         page.line(format_args!(
             "broke client lock {id} of {object} that {} held",
             changed.client_lock.holder

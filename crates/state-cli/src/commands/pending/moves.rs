@@ -98,7 +98,7 @@ pub(super) async fn resolve(
     }
     let id: MutationId = found.id.parse()?;
     let work = async |session: &Session| settle(session, id, &args.answer, &object).await;
-    let locked = store::lock(context, stack, "pending resolve").await?;
+    let locked = context.store.lock(stack, "pending resolve").await?;
     let ((resolution, state), mut warnings) = store::held(locked, work).await?;
     if resolution != answer(&args.answer) {
         warnings.push(format!("the other stack knows better: it is {resolution}"));

@@ -1,9 +1,9 @@
 //! `pending resolve --from FILE`: a result that waited in a file while its store was gone.
 
-use crate::args::quoted;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::output::Report;
+use crate::settings::quoted;
 use crate::store;
 use serde::Serialize;
 use state_core::{MutationId, RevisionId, UpdateKind};
@@ -54,9 +54,9 @@ pub(super) fn hint(file: &Path) -> String {
 /// Records the result.
 pub(super) async fn resolve(context: &Context, file: &Path) -> Result<Report, CliError> {
     let spooled = Spooled::read(file)?;
-    let stacks = store::open(context).await?;
-    let name = context.global.stack.as_ref().unwrap_or(&spooled.stack);
-    let stack = store::find(context, &stacks, name).await?;
+    let stacks = context.store.open().await?;
+    let name = context.settings.stack.as_ref().unwrap_or(&spooled.stack);
+    let stack = context.store.find(&stacks, name).await?;
     let id = spooled.end.id;
     let work = async |session: &Session| {
         let message = format!("pending operation {id}: its result from a file");
@@ -64,7 +64,7 @@ pub(super) async fn resolve(context: &Context, file: &Path) -> Result<Report, Cl
         let back = session.bring_back(request, &spooled).await?;
         Ok((back, session.state().pending().count()))
     };
-    let session = store::lock(context, &stack, "pending resolve").await?;
+    let session = context.store.lock(&stack, "pending resolve").await?;
     let ((back, still_pending), warnings) = store::held(session, work).await?;
     let brought = Brought {
         stack: stack.name().to_string(),
@@ -75,7 +75,7 @@ pub(super) async fn resolve(context: &Context, file: &Path) -> Result<Report, Cl
         },
         still_pending,
     };
-    Report::new(context, "pending-resolve-from", &brought, warnings, |page| {
+    context.report("pending-resolve-from", &brought, warnings, |page| {
         match &brought.revision {
             Some(revision) => page.line(format_args!(
                 "recorded the result of {id}: now revision {revision}"

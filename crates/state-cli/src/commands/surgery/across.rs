@@ -2,13 +2,11 @@
 
 use super::preview::{self, EntryChange};
 use super::refusal;
-use crate::args::quoted;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
-use crate::output::{Report, to_stderr};
-use crate::prompt::confirm;
-use crate::render::page::Page;
+use crate::output::Report;
+use crate::settings::quoted;
 use crate::store;
 use serde::Serialize;
 use state_core::surgery::{Dependent, MovePlan, MoveRequest, Refusal};
@@ -49,9 +47,9 @@ struct Side {
 
 /// Moves entries to another stack.
 pub(super) async fn run(context: &Context, request: &Request<'_>) -> Result<Report, CliError> {
-    let stacks = store::open(context).await?;
-    let source = store::chosen(context, &stacks).await?;
-    let there = store::find(context, &stacks, request.to).await?;
+    let stacks = context.store.open().await?;
+    let source = context.store.chosen(&stacks).await?;
+    let there = context.store.find(&stacks, request.to).await?;
     if source.lineage() == there.lineage() {
         return Err(told(Refusal::SameStack, &source.tip().await?.state));
     }
@@ -62,7 +60,7 @@ pub(super) async fn run(context: &Context, request: &Request<'_>) -> Result<Repo
         return report(context, &done, Vec::new());
     }
     let [source, there] = as_holder(context, [source, there]).await?;
-    let lock = async |stack: &Stack| store::lock(context, stack, "mv").await.map_err(CliError::from);
+    let lock = async |stack: &Stack| context.store.lock(stack, "mv").await.map_err(CliError::from);
     let (session, session_there) = Stacks::lock_both(&source, &there, lock).await?;
     let done = make(context, request, &session, &session_there).await;
     let warnings = [store::closed(session).await, store::closed(session_there).await];
@@ -72,7 +70,7 @@ pub(super) async fn run(context: &Context, request: &Request<'_>) -> Result<Repo
 
 /// The client lock of `--lock-id` stands at one of the two stacks: the other one is nobody's.
 async fn as_holder(context: &Context, stacks: [Stack; 2]) -> Result<[Stack; 2], CliError> {
-    let Some(id) = &context.global.lock_id else {
+    let Some(id) = &context.settings.lock_id else {
         return Ok(stacks);
     };
     let mut held = Vec::new();
@@ -109,7 +107,7 @@ async fn make(
         crate::marks::count(done.entries.len(), "entry", "entries"),
         there.stack().name().short()
     );
-    confirm(context, &object, &question)?;
+    context.prompt.confirm(&object, &question)?;
     let message = request.message.map_or_else(|| by_default(request), str::to_owned);
     let update = UpdateRequest::new(UpdateKind::Edit).with_message(message);
     let moved = source.move_to(there, update, &plan).await?;
@@ -146,13 +144,10 @@ fn prepared(stacks: [&Stack; 2], now: [&State; 2], plan: &MovePlan, request: &Re
 }
 
 fn show(context: &Context, done: &Done) {
-    if context.global.json {
-        return;
-    }
     for side in [&done.source, &done.destination] {
-        let mut page = Page::new(false);
-        page.line(format_args!("stack {}:", side.stack));
-        to_stderr(&page.finish());
+        context
+            .output
+            .announce(|page| page.line(format_args!("stack {}:", side.stack)));
         preview::show(context, &side.changes);
     }
 }
@@ -161,7 +156,7 @@ fn report(context: &Context, done: &Done, warnings: Vec<String>) -> Result<Repor
     if done.dry_run {
         show(context, done);
     }
-    Report::new(context, "mv-to-stack", done, warnings, |page| {
+    context.report("mv-to-stack", done, warnings, |page| {
         let moved = crate::marks::count(done.entries.len(), "entry", "entries");
         let (from, to) = (&done.source, &done.destination);
         match (&from.revision, &to.revision) {

@@ -6,9 +6,7 @@ use super::operate::{self, Done};
 use super::{Remember, deposed_key, preview, refusal};
 use crate::context::Context;
 use crate::error::CliError;
-use crate::output::{Report, to_stderr};
-use crate::prompt::confirm;
-use crate::store;
+use crate::output::Report;
 use state_core::surgery::Refusal;
 use state_core::{Address, DeposedKey, EntryKey, SharedEntry, Snapshot, State, UpdateKind};
 use state_manager::{Session, UpdateRequest};
@@ -30,7 +28,7 @@ pub(crate) struct Args {
 
 /// Edits.
 pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     let work = async |session: &Session| {
         let state = session.state();
         match edited(context, args, session, &state)? {
@@ -47,14 +45,12 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             }
             Edited::Unchanged => Ok(unchanged(session, &state)),
             Edited::GivenUp => {
-                if !context.global.json {
-                    to_stderr("the text was emptied\n");
-                }
+                context.output.announce(|page| page.line("the text was emptied"));
                 Ok(unchanged(session, &state))
             }
         }
     };
-    let (done, warnings) = store::held(store::lock(context, &stack, "edit").await?, work).await?;
+    let (done, warnings) = context.store.locked(&stack, "edit", work).await?;
     done.report(context, "edit", warnings)
 }
 
@@ -64,7 +60,7 @@ fn edited(
     session: &Session,
     state: &State,
 ) -> Result<Edited<Change>, CliError> {
-    let show_secrets = context.global.show_secrets;
+    let show_secrets = context.settings.show_secrets;
     let give_up = "Save an empty file to give up. Lines like this one on top are left out.";
     let Some(address) = &args.address else {
         let snapshot = state.snapshot(session.stack().name().to_string(), context.now());
@@ -111,11 +107,9 @@ async fn replace(
     let changes = preview::changes(state.entries(), snapshot.entries.iter());
     preview::show(context, &changes);
     let object = format!("stack {}", session.stack().name().short());
-    confirm(
-        context,
-        &object,
-        &format!("Change the record of {object} like this?"),
-    )?;
+    context
+        .prompt
+        .confirm(&object, &format!("Change the record of {object} like this?"))?;
     let message = args.remember.message.clone().unwrap_or_else(|| "edit".to_owned());
     let request = UpdateRequest::new(UpdateKind::Edit).with_message(message);
     Ok(Done {

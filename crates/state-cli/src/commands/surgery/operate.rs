@@ -5,8 +5,6 @@ use super::refusal;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::output::Report;
-use crate::prompt::confirm;
-use crate::store;
 use serde::Serialize;
 use state_core::surgery::{Operation, Surgery};
 use state_core::{RevisionId, State, UpdateKind};
@@ -38,7 +36,7 @@ impl Done {
         kind: &'static str,
         warnings: Vec<String>,
     ) -> Result<Report, CliError> {
-        Report::new(context, kind, self, warnings, |page| {
+        context.report(kind, self, warnings, |page| {
             match self.revision.as_ref().filter(|_| self.changed) {
                 Some(revision) => page.line(format_args!(
                     "{}: now revision {revision}",
@@ -52,13 +50,13 @@ impl Done {
 
 /// Performs them.
 pub(super) async fn run(context: &Context, request: &Request) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     let work = async |session: &Session| {
         let state = session.state();
         let surgery = perform(&state, &request.operations)?;
         commit(context, session, surgery, request).await
     };
-    let (done, warnings) = store::held(store::lock(context, &stack, request.kind).await?, work).await?;
+    let (done, warnings) = context.store.locked(&stack, request.kind, work).await?;
     done.report(context, request.kind, warnings)
 }
 
@@ -94,11 +92,9 @@ pub(super) async fn commit(
     }
     preview::show(context, &done.changes);
     let object = format!("stack {}", name.short());
-    confirm(
-        context,
-        &object,
-        &format!("Change the record of {object} like this?"),
-    )?;
+    context
+        .prompt
+        .confirm(&object, &format!("Change the record of {object} like this?"))?;
     let forced = request
         .operations
         .iter()

@@ -2,7 +2,6 @@
 
 use crate::context::Context;
 use crate::marks::count;
-use crate::output::to_stderr;
 use crate::render::page::Page;
 use serde::Serialize;
 use state_core::{Entry, EntryKey, Json, SharedEntry, Uid, codec};
@@ -122,18 +121,15 @@ fn fields(old: &Entry, new: &Entry) -> Vec<FieldChange> {
 
 /// Shows them at once, before somebody is asked; nothing with `--json`, where they come with the result.
 pub(super) fn show(context: &Context, changes: &[EntryChange]) {
-    if context.global.json {
-        return;
-    }
-    let mut page = Page::new(false);
-    for change in changes.iter().take(NAMED) {
-        print(&mut page, change);
-    }
-    if changes.len() > NAMED {
-        page.line(format_args!("  … and {} more", changes.len() - NAMED));
-    }
-    page.line(format_args!("{}; the world stays as it is", summary(changes)));
-    to_stderr(&page.finish());
+    context.output.announce(|page| {
+        for change in changes.iter().take(NAMED) {
+            print(page, change);
+        }
+        if changes.len() > NAMED {
+            page.line(format_args!("  … and {} more", changes.len() - NAMED));
+        }
+        page.line(format_args!("{}; the world stays as it is", summary(changes)));
+    });
 }
 
 fn print(page: &mut Page, change: &EntryChange) {

@@ -5,8 +5,6 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::mending;
 use crate::output::Report;
-use crate::prompt::confirm;
-use crate::store;
 use serde::Serialize;
 use state_core::repair::{Repaired, repair};
 use state_core::verify::Violation;
@@ -37,7 +35,7 @@ struct Done<'a> {
 
 /// Repairs.
 pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     let name = stack.name().clone();
     let of = |state: &State| repair(&state.snapshot(name.to_string(), context.now()));
     if args.dry_run {
@@ -64,7 +62,9 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         if repaired.steps.is_empty() {
             return Ok((repaired, state.current().cloned(), false));
         }
-        confirm(context, &object, &format!("Repair {object} like this?"))?;
+        context
+            .prompt
+            .confirm(&object, &format!("Repair {object} like this?"))?;
         let message = args.remember.message.clone();
         let request =
             UpdateRequest::new(UpdateKind::Edit).with_message(message.unwrap_or_else(|| "repair".to_owned()));
@@ -73,8 +73,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             .await?;
         Ok((repaired, Some(revision), true))
     };
-    let ((repaired, revision, changed), warnings) =
-        store::held(store::lock(context, &stack, "repair").await?, work).await?;
+    let ((repaired, revision, changed), warnings) = context.store.locked(&stack, "repair", work).await?;
     let made = (revision, changed);
     report(context, args, &name.to_string(), &repaired, made, warnings)
 }
@@ -95,7 +94,7 @@ fn report(
         steps: mending::steps(repaired),
         remaining: &repaired.remaining,
     };
-    Report::new(context, "repair", &done, warnings, |page| {
+    context.report("repair", &done, warnings, |page| {
         if let Some(revision) = done.revision.as_ref().filter(|_| done.changed) {
             page.line(format_args!("repaired: now revision {revision}"));
         } else if repaired.steps.is_empty() && repaired.is_valid() {

@@ -6,9 +6,7 @@ use super::preview;
 use crate::context::Context;
 use crate::crossing;
 use crate::error::CliError;
-use crate::output::{Report, to_stderr};
-use crate::prompt::confirm;
-use crate::store;
+use crate::output::Report;
 use state_core::UpdateKind;
 use state_manager::{Session, UpdateRequest};
 
@@ -25,21 +23,23 @@ pub(crate) struct Args {
 
 /// Undoes.
 pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let stack = store::open_stack(context).await?;
+    let stack = context.store.open_stack().await?;
     let work = async |session: &Session| {
         let state = session.state();
         let before = session.before_current().await?;
         let then = session.stack().get(&before).await?;
         let changes = preview::changes(state.entries(), then.entries.iter());
         preview::show(context, &changes);
-        if !context.global.json && then.outputs != state.outputs().values {
-            to_stderr("the stack's outputs change too\n");
+        if then.outputs != state.outputs().values {
+            context
+                .output
+                .announce(|page| page.line("the stack's outputs change too"));
         }
         let object = format!("stack {}", session.stack().name().short());
         let crossed = crossing::look(context, session.stack(), &state, &before).await?;
         crossing::refuse(&object, &crossed, args.force)?;
         let question = format!("Bring {object} back to what revision {before} held?");
-        confirm(context, &object, &question)?;
+        context.prompt.confirm(&object, &question)?;
         let undone = state.current().map(ToString::to_string).unwrap_or_default();
         let message = args
             .remember
@@ -58,6 +58,6 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             changes,
         })
     };
-    let (done, warnings) = store::held(store::lock(context, &stack, "undo").await?, work).await?;
+    let (done, warnings) = context.store.locked(&stack, "undo", work).await?;
     done.report(context, "undo", warnings)
 }

@@ -1,0 +1,260 @@
+//! The configuration files: `statectl.toml`, found upward from the working folder, and the user's own.
+//!
+//! ```toml
+//! profile = "dev"                      # what counts unless `--profile` says otherwise
+//! backend = "file://.state"            # a relative path is relative to this file
+//!
+//! [profiles.production]
+//! backend = "file:///srv/state"
+//! stack = "shop/production"
+//! ```
+
+use crate::error::CliError;
+use crate::exit::ExitCode;
+use serde::Deserialize;
+use state_manager::file_url;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The file of a project.
+pub(super) const PROJECT_FILE: &str = "statectl.toml";
+
+/// The file of a user, in the folder for such files.
+const USER_FILE: &str = "statectl/config.toml";
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct Document {
+    profile: Option<String>,
+    backend: Option<String>,
+    stack: Option<String>,
+    #[serde(default)]
+    profiles: BTreeMap<String, Profile>,
+}
+
+/// The settings of a profile, or those outside of profiles.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub(super) struct Profile {
+    pub(super) backend: Option<String>,
+    pub(super) stack: Option<String>,
+}
+
+/// A configuration file. The URLs of stores in it are absolute.
+pub(super) struct File {
+    pub(super) path: String,
+    /// The profile that is selected unless the command line selects one.
+    pub(super) profile: Option<String>,
+    pub(super) outside: Profile,
+    pub(super) profiles: BTreeMap<String, Profile>,
+}
+
+impl File {
+    fn read(path: &Path) -> Result<Self, CliError> {
+        let Document {
+            profile,
+            backend,
+            stack,
+            mut profiles,
+        } = read_document(path)?;
+        let mut outside = Profile { backend, stack };
+        let folder = path.parent().unwrap_or(Path::new(""));
+        for settings in profiles.values_mut().chain([&mut outside]) {
+            settings.backend = settings.backend.as_ref().map(|url| absolute(folder, url));
+        }
+        Ok(Self {
+            path: path.display().to_string(),
+            profile,
+            outside,
+            profiles,
+        })
+    }
+}
+
+/// The URL of a store: a bare path is a file.
+pub(crate) fn url_of(backend: &str) -> String {
+    if backend.contains("://") {
+        backend.to_owned()
+    } else {
+        file_url(backend)
+    }
+}
+
+/// A store's URL as it is meant in a file in this folder.
+fn absolute(folder: &Path, url: &str) -> String {
+    let url = url_of(url);
+    match url.strip_prefix("file://") {
+        Some(path) => format!("file://{}", folder.join(path).display()),
+        None => url,
+    }
+}
+
+/// The configuration files of a working folder, the nearest first.
+pub(super) fn read_all(here: &Path) -> Result<Vec<File>, CliError> {
+    let project = here.ancestors().map(|folder| folder.join(PROJECT_FILE));
+    let project = project.into_iter().find(|path| path.is_file());
+    let user = user_folder()
+        .map(|folder| folder.join(USER_FILE))
+        .filter(|path| path.is_file());
+    project
+        .into_iter()
+        .chain(user)
+        .map(|path| File::read(&path))
+        .collect()
+}
+
+/// The folder of a user's configuration, by the rules of freedesktop.org.
+pub(crate) fn user_folder() -> Option<PathBuf> {
+    let of = |name| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    of("XDG_CONFIG_HOME")
+        .filter(|folder| folder.is_absolute())
+        .or_else(|| of("HOME").map(|home| home.join(".config")))
+}
+
+fn read_document(path: &Path) -> Result<Document, CliError> {
+    let name = path.display().to_string();
+    let text = std::fs::read_to_string(path).map_err(|source| CliError::io(name.clone(), &source))?;
+    toml::from_str(&text).map_err(|error| {
+        let line = error.span().map_or(1, |span| {
+            text.get(..span.start).unwrap_or_default().matches('\n').count() + 1
+        });
+        misuse(format!("{name}:{line}"), error.message()).with_hint(
+            "it may hold `profile`, `backend`, `stack`, and a table [profiles.NAME] with the latter two",
+        )
+    })
+}
+
+/// What the user's own file remembers.
+#[derive(Debug)]
+pub(crate) struct Remembered {
+    pub(crate) path: String,
+    /// The store, outside of profiles.
+    pub(crate) backend: Option<String>,
+}
+
+/// The store that the user's own file names.
+pub(crate) fn remembered() -> Result<Remembered, CliError> {
+    let path = user_file()?;
+    let backend = if path.is_file() {
+        read_document(&path)?.backend
+    } else {
+        None
+    };
+    Ok(Remembered {
+        path: path.display().to_string(),
+        backend,
+    })
+}
+
+/// Writes a store into the user's own file, or takes it out. Everything else in there stays as it is.
+pub(crate) fn remember(backend: Option<&str>) -> Result<Remembered, CliError> {
+    let path = user_file()?;
+    let name = path.display().to_string();
+    let failed = |source: std::io::Error| CliError::io(name.clone(), &source);
+    let before = match std::fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(failed(error)),
+    };
+    let after = with_backend(&before, backend);
+    // What isn't understood afterwards is not written.
+    let understood: Result<Document, _> = toml::from_str(&after);
+    let document = understood
+        .map_err(|error| misuse(name.clone(), error.message()).with_hint("mend the file by hand first"))?;
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(failed)?;
+    }
+    let staged = path.with_extension("toml.new");
+    std::fs::write(&staged, after).map_err(failed)?;
+    std::fs::rename(&staged, &path).map_err(failed)?;
+    Ok(Remembered {
+        path: name,
+        backend: document.backend,
+    })
+}
+
+/// The text with this `backend` before its first table, and no other there.
+fn with_backend(text: &str, backend: Option<&str>) -> String {
+    let table = text.lines().position(|line| line.trim_start().starts_with('['));
+    let is_backend = |line: &str| {
+        let key = line.split_once('=').map(|(key, _)| key.trim());
+        key == Some("backend")
+    };
+    let mut lines: Vec<String> = text
+        .lines()
+        .enumerate()
+        .filter(|(at, line)| table.is_some_and(|table| *at >= table) || !is_backend(line))
+        .map(|(_, line)| line.to_owned())
+        .collect();
+    if let Some(backend) = backend {
+        lines.insert(0, format!("backend = {}", serde_json::Value::from(backend)));
+    }
+    let mut text = lines.join("\n");
+    if !text.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+fn user_file() -> Result<PathBuf, CliError> {
+    let folder = user_folder()
+        .ok_or_else(|| misuse("the user's settings", "neither HOME nor XDG_CONFIG_HOME is set"))?;
+    Ok(folder.join(USER_FILE))
+}
+
+/// A store's URL as it is meant here, from wherever it is read later.
+pub(crate) fn absolute_here(url: &str) -> Result<String, CliError> {
+    Ok(absolute(&here()?, url))
+}
+
+fn misuse(object: impl Into<String>, message: &str) -> CliError {
+    CliError::new(ExitCode::Usage, object, message)
+}
+
+/// Folder of the user's data that programs write, by the rules of freedesktop.org.
+pub(crate) fn state_folder() -> Option<PathBuf> {
+    let of = |name| {
+        std::env::var_os(name)
+            .map(PathBuf::from)
+            .filter(|path| path.is_absolute())
+    };
+    of("XDG_STATE_HOME").or_else(|| Some(of("HOME")?.join(".local/state")))
+}
+
+/// The working folder.
+pub(crate) fn here() -> Result<PathBuf, CliError> {
+    std::env::current_dir().map_err(|source| CliError::io("the working folder", &source))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{absolute, with_backend};
+    use std::path::Path;
+
+    #[test]
+    fn one_line_changes_and_the_rest_stays() {
+        let file = "# mine\nprofile = \"dev\"\nbackend = \"file:///old\"\n\n[profiles.dev]\nbackend = \"file:///dev\"\n";
+        let with = with_backend(file, Some("s3://b/c"));
+        assert_eq!(
+            with,
+            "backend = \"s3://b/c\"\n# mine\nprofile = \"dev\"\n\n[profiles.dev]\nbackend = \"file:///dev\"\n"
+        );
+        assert_eq!(with_backend(&with, Some("s3://b/c")), with);
+        assert!(!with_backend(&with, None).contains("s3://"));
+        assert!(with_backend(&with, None).contains("file:///dev"));
+        assert_eq!(with_backend("", None), "");
+    }
+
+    #[test]
+    fn a_relative_store_is_relative_to_the_file_that_names_it() {
+        let folder = Path::new("/srv/shop");
+        assert_eq!(absolute(folder, ".state"), "file:///srv/shop/.state");
+        assert_eq!(absolute(folder, "file://../x"), "file:///srv/shop/../x");
+        assert_eq!(absolute(folder, "file:///y"), "file:///y");
+        assert_eq!(absolute(folder, "s3://bucket"), "s3://bucket");
+    }
+}
