@@ -1,9 +1,8 @@
 //! Entries in JSON: what a machine may know of one without seeing its secrets.
 
-use crate::marks::entry_marks;
-use crate::mask;
 use serde::Serialize;
 use state_core::json::Json;
+use state_core::mask::Mask;
 use state_core::{Dependency, Entry, PendingOperation, State, Timestamp, Uid};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,16 +23,16 @@ pub(crate) struct EntryLine {
 
 impl EntryLine {
     /// What a list says of an entry.
-    pub(crate) fn new(entry: &Entry, pending: &[&PendingOperation], show_secrets: bool) -> Self {
+    pub(crate) fn new(entry: &Entry, pending: &[&PendingOperation], mask: Mask) -> Self {
         Self {
             address: entry.address.to_string(),
             deposed: entry.deposed.as_ref().map(ToString::to_string),
             entry_type: entry.entry_type.name(),
             kind: kind(entry),
-            id: mask::id(entry, show_secrets),
+            id: mask.id(entry),
             uid: entry.uid,
             parent: entry.parent.as_ref().map(ToString::to_string),
-            marks: entry_marks(entry, pending.iter().copied()),
+            marks: marks(entry, pending),
         }
     }
 }
@@ -46,6 +45,12 @@ impl EntryLine {
             Some(key) => format!("{} (deposed {key})", self.address),
         }
     }
+}
+
+/// The marks of an entry, `pending` among them when an operation on it was begun and not ended.
+pub(crate) fn marks(entry: &Entry, pending: &[&PendingOperation]) -> Vec<&'static str> {
+    let key = entry.key();
+    entry.marks(pending.iter().any(|operation| operation.target == key))
 }
 
 /// The resource's type, or the composite's.
@@ -80,15 +85,15 @@ pub(crate) struct EntryView {
 
 impl EntryView {
     /// All there is to say of an entry.
-    pub(crate) fn new(state: &State, entry: &Entry, show_secrets: bool) -> Self {
-        let (inputs, outputs) = mask::sides(entry, show_secrets);
+    pub(crate) fn new(state: &State, entry: &Entry, mask: Mask) -> Self {
+        let (inputs, outputs) = mask.sides(entry);
         let pending: Vec<_> = state
             .pending()
             .filter(|operation| operation.target == entry.key())
             .collect();
-        let extension = |value: &Json| show_secrets.then(|| value.clone());
+        let extension = |value: &Json| mask.reveals().then(|| value.clone());
         Self {
-            line: EntryLine::new(entry, &pending, show_secrets),
+            line: EntryLine::new(entry, &pending, mask),
             schema_version: entry.schema_version,
             library: entry.library.as_ref().cloned(),
             provider: entry

@@ -18,7 +18,6 @@ mod glob;
 mod graph;
 mod identities;
 mod marks;
-mod mask;
 mod mending;
 mod origin;
 mod output;

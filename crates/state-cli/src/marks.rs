@@ -1,9 +1,7 @@
 //! What is special about a stack or an entry right now, in a word each.
 
 use serde::Serialize;
-use state_core::{
-    Entry, FactoryInfo, Invalidation, PendingOperation, RevisionId, Serial, Snapshot, StackName, Timestamp,
-};
+use state_core::{FactoryInfo, Invalidation, RevisionId, Serial, Snapshot, StackName, Timestamp};
 use state_manager::{Authenticity, PublishedOutputs, View};
 
 /// Which stack a command looked at, and whether its state is known to say what the world is (seed 000).
@@ -166,28 +164,6 @@ pub(crate) fn stack_marks(update_open: bool, pending: usize, unreliable: bool) -
         marks.push("not reliable".to_owned());
     }
     marks.join(", ")
-}
-
-/// The marks of an entry, `pending` among them when an operation on it was begun and not ended.
-pub(crate) fn entry_marks<'a>(
-    entry: &Entry,
-    pending: impl IntoIterator<Item = &'a PendingOperation>,
-) -> Vec<&'static str> {
-    let key = entry.key();
-    let is_pending = pending.into_iter().any(|operation| operation.target == key);
-    [
-        (entry.tainted, "tainted"),
-        (entry.protect, "protected"),
-        (!entry.is_live(), "deposed"),
-        (is_pending, "pending"),
-        (entry.pending_replacement, "pending-replacement"),
-        (entry.external, "external"),
-        (entry.retain_on_delete, "retained-on-delete"),
-        (!entry.init_errors.is_empty(), "partly-failed"),
-    ]
-    .into_iter()
-    .filter_map(|(holds, mark)| holds.then_some(mark))
-    .collect()
 }
 
 /// A number with its noun.

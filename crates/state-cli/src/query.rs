@@ -1,8 +1,8 @@
 //! What `find` looks for, and where it finds it. Secrets are never looked at.
 
+use crate::entry::marks;
 use crate::glob;
-use crate::marks::entry_marks;
-use crate::mask;
+use crate::settings::HIDE;
 use state_core::diff::properties;
 use state_core::{Entry, PendingOperation};
 
@@ -108,8 +108,8 @@ pub(crate) fn matches(terms: &[Term], entry: &Entry, pending: &[&PendingOperatio
     let found = Found {
         entry,
         // A secret id isn't found, not even by the word that stands in its place.
-        id: mask::id(entry, false).filter(|shown| Some(shown) == entry.id.as_ref()),
-        marks: entry_marks(entry, pending.iter().copied()),
+        id: HIDE.id(entry).filter(|shown| Some(shown) == entry.id.as_ref()),
+        marks: marks(entry, pending),
     };
     let mut places = Vec::new();
     for term in terms {

@@ -1,6 +1,5 @@
 //! How things look to people.
 
-pub(crate) mod change;
 pub(crate) mod page;
 pub(crate) mod table;
 pub(crate) mod time;

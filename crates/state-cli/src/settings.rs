@@ -14,11 +14,21 @@ use clap::{ArgMatches, Args, ValueEnum};
 pub(crate) use file::url_of;
 use file::{File, PROJECT_FILE, Profile};
 use state_core::StackName;
+use state_core::mask::Mask;
 use state_manager::BackendRegistry;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// The text in the place of a secret.
+pub(crate) const HIDDEN: &str = "(sensitive)";
+
+/// The member that a masked document begins with.
+pub(crate) const MASKED: &str = "masked-by-statectl";
+
+/// Hides secrets.
+pub(crate) const HIDE: Mask = Mask::hide(HIDDEN);
 
 /// Flags that every command takes.
 #[derive(Clone, Debug, Args)]
@@ -188,6 +198,15 @@ impl Settings {
         }
         self.sources = sources;
         Ok(())
+    }
+
+    /// How values are shown: without secrets, unless `--show-secrets` is given.
+    pub(crate) const fn mask(&self) -> Mask {
+        if self.show_secrets {
+            Mask::reveal(HIDDEN)
+        } else {
+            HIDE
+        }
     }
 
     /// How the user calls this very store and stack: what a hint's command begins with.

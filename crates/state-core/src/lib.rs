@@ -28,7 +28,7 @@
 //! | [`state`], [`surgery`] | The state that a journal describes, and edits of it by hand |
 //! | `memory` | The reference implementation of [`Backend`] |
 //! | `contracts` | Traits that other crates implement: [`backend`], [`target`], [`sealing`], [`environment`], ... |
-//! | `logic` | Pure functions: [`dag`], [`verify`], [`repair`], [`merge`], [`diff`], [`sensitive`] |
+//! | `logic` | Pure functions: [`dag`], [`verify`], [`repair`], [`merge`], [`diff`], [`sensitive`], [`mask`] |
 //! | `format` | Stored forms: [`head`], [`journal`], [`envelope`], [`sealed`]; snapshots are in [`codec`] |
 //! | `model` | Data of a stack: [`entry`], [`snapshot`], [`mutation`], [`update`], ... |
 //! | `ids` | Names, addresses, counters, digests: [`address`], [`id`], [`revision`], ... |
@@ -59,7 +59,7 @@ pub mod testkit;
 pub use contracts::{backend, configuration, crypter, deployment, environment, persistent, sealing, target};
 pub use format::{envelope, head, journal, sealed};
 pub use ids::{address, counter, digest, id, name, revision};
-pub use logic::{dag, diff, merge, repair, sensitive, verify};
+pub use logic::{dag, diff, mask, merge, repair, sensitive, verify};
 pub use model::{entry, log, moves, mutation, pending, snapshot, update};
 
 pub use address::{Address, Dependency, DeposedKey, EntryKey};

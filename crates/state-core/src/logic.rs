@@ -2,6 +2,7 @@
 
 pub mod dag;
 pub mod diff;
+pub mod mask;
 pub mod merge;
 pub(crate) mod nearest;
 pub mod repair;

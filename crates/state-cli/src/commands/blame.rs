@@ -2,13 +2,13 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::mask;
 use crate::output::Report;
 use crate::reading::{At, Reading};
-use crate::render::change::short;
 use crate::render::table::Table;
 use crate::render::time::age;
 use serde::Serialize;
+use state_core::diff::short_text;
+use state_core::mask::Mask;
 use state_core::{Address, EntryKey, ErrorKind, Json, RevisionId, Timestamp, UpdateKind};
 use state_manager::{BlameLine, RevisionKind};
 
@@ -45,7 +45,7 @@ struct Line {
 }
 
 impl Line {
-    fn new(line: BlameLine, show_secrets: bool) -> Self {
+    fn new(line: BlameLine, mask: Mask) -> Self {
         let value = &line.property.value;
         let (id, update) = match line.revision {
             None => (None, None),
@@ -55,7 +55,7 @@ impl Line {
             },
         };
         Self {
-            value: mask::value(value, show_secrets),
+            value: mask.value(value),
             sensitive: value.is_sensitive(),
             pointer: line.property.pointer,
             revision: id,
@@ -78,7 +78,7 @@ impl Line {
             who.map(|(who, host)| format!("{who}@{host}")).unwrap_or_default(),
             self.when.as_ref().map(|when| age(now, when)).unwrap_or_default(),
             name.to_owned(),
-            short(&self.value),
+            short_text(&self.value),
         ]
     }
 }
@@ -91,14 +91,14 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         Err(error) if error.kind() == ErrorKind::NotFound => return Err(reading.missing(&args.address)),
         other => other?,
     };
-    let show_secrets = context.settings.show_secrets;
+    let mask = context.settings.mask();
     let blamed = Blamed {
         stack: reading.standing.stack.clone(),
         key: blame.entry.key(),
         properties: blame
             .lines
             .into_iter()
-            .map(|line| Line::new(line, show_secrets))
+            .map(|line| Line::new(line, mask))
             .collect(),
     };
     let now = context.now();

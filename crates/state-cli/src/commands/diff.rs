@@ -1,17 +1,15 @@
 //! `diff`: what differs between two revisions, entry by entry and property by property.
 
 use crate::context::Context;
-use crate::entry::kind;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::output::Report;
 use crate::reading::opened;
-use crate::render::change::ChangeView;
-use crate::render::page::{Page, Style};
+use crate::render::page::Page;
 use crate::revision::History;
 use serde::Serialize;
-use state_core::diff::{Change, EntryDiff, Move, SnapshotDiff, diff};
-use state_core::{Entry, EntryKey, RevisionId, Snapshot, Uid};
+use state_core::diff::{MaskedDiff, diff};
+use state_core::{RevisionId, Snapshot};
 use state_manager::{Stack, View};
 use std::collections::BTreeMap;
 
@@ -37,35 +35,8 @@ struct Compared {
     old: Option<RevisionId>,
     /// None: the latest state, which is in no revision yet.
     new: Option<RevisionId>,
-    identical: bool,
-    removed: Vec<Named>,
-    added: Vec<Named>,
-    moved: Vec<Moved>,
-    changed: Vec<Changed>,
-    outputs: Vec<ChangeView>,
-    header: Vec<ChangeView>,
-}
-
-#[derive(Serialize)]
-struct Named {
     #[serde(flatten)]
-    key: EntryKey,
-    kind: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Moved {
-    uid: Uid,
-    from: EntryKey,
-    to: EntryKey,
-}
-
-#[derive(Serialize)]
-struct Changed {
-    #[serde(flatten)]
-    entry: Named,
-    from: Option<EntryKey>,
-    changes: Vec<ChangeView>,
+    diff: MaskedDiff,
 }
 
 /// Compares.
@@ -99,15 +70,15 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             opened(&stack, new_snapshot).await?,
         )
     };
-    let told = diff(&old_snapshot, &new_snapshot);
-    let compared = Compared::new(&stack, (old, new), told, context.settings.show_secrets);
-    let report = context.report("diff", &compared, Vec::new(), |page| {
-        print(page, &compared);
-    })?;
-    Ok(report.with_code_if(
-        args.detailed_exitcode && !compared.identical,
-        ExitCode::Differences,
-    ))
+    let compared = Compared {
+        stack: stack.name().to_string(),
+        old,
+        new,
+        diff: diff(&old_snapshot, &new_snapshot).masked(context.settings.mask()),
+    };
+    let report = context.report("diff", &compared, Vec::new(), |page| print(page, &compared))?;
+    let differs = args.detailed_exitcode && !compared.diff.identical;
+    Ok(report.with_code_if(differs, ExitCode::Differences))
 }
 
 type Read = (Option<RevisionId>, Snapshot);
@@ -137,60 +108,6 @@ fn emptied(snapshot: &Snapshot) -> Snapshot {
     }
 }
 
-impl Compared {
-    fn new(
-        stack: &Stack,
-        (old, new): (Option<RevisionId>, Option<RevisionId>),
-        diff: SnapshotDiff,
-        show_secrets: bool,
-    ) -> Self {
-        let changes = |all: Vec<Change>| -> Vec<ChangeView> {
-            all.iter().map(|one| ChangeView::of(one, show_secrets)).collect()
-        };
-        Self {
-            stack: stack.name().to_string(),
-            old,
-            new,
-            identical: diff.is_empty(),
-            removed: diff.removed.iter().map(|entry| Named::of(entry)).collect(),
-            added: diff.added.iter().map(|entry| Named::of(entry)).collect(),
-            moved: diff.moved.into_iter().map(Moved::from).collect(),
-            changed: diff
-                .changed
-                .into_iter()
-                .map(
-                    |EntryDiff {
-                         entry,
-                         from,
-                         changes: all,
-                     }| Changed {
-                        entry: Named::of(&entry),
-                        from,
-                        changes: changes(all),
-                    },
-                )
-                .collect(),
-            outputs: changes(diff.outputs),
-            header: changes(diff.header),
-        }
-    }
-}
-
-impl Named {
-    fn of(entry: &Entry) -> Self {
-        Self {
-            key: entry.key(),
-            kind: kind(entry),
-        }
-    }
-}
-
-impl From<Move> for Moved {
-    fn from(Move { uid, from, to }: Move) -> Self {
-        Self { uid, from, to }
-    }
-}
-
 fn print(page: &mut Page, compared: &Compared) {
     let named =
         |id: &Option<RevisionId>, none: &str| id.as_ref().map_or(none.to_owned(), ToString::to_string);
@@ -199,50 +116,24 @@ fn print(page: &mut Page, compared: &Compared) {
         named(&compared.old, "nothing"),
         named(&compared.new, "latest state, in no revision yet")
     ));
-    for (entries, sign, style) in [
-        (&compared.removed, "-", Style::Bad),
-        (&compared.added, "+", Style::Good),
-    ] {
-        for entry in entries {
-            page.styled(style, sign);
-            page.line(format_args!(" {}", entry.key));
-        }
+    for line in compared.diff.lines() {
+        page.diff_line(&line);
     }
-    for moved in &compared.moved {
-        page.styled(Style::Warn, ">");
-        page.line(format_args!(" {} → {}", moved.from, moved.to));
-    }
-    for changed in &compared.changed {
-        page.styled(Style::Warn, "~");
-        page.line(format_args!(" {}", changed.entry.key));
-        for change in &changed.changes {
-            change.print(page);
-        }
-    }
-    for (name, changes) in [("outputs", &compared.outputs), ("stack", &compared.header)] {
-        if !changes.is_empty() {
-            page.styled(Style::Warn, "~");
-            page.line(format_args!(" {name}"));
-            for change in changes {
-                change.print(page);
-            }
-        }
-    }
-    page.line(summary(compared));
+    page.line(summary(&compared.diff));
 }
 
-fn summary(compared: &Compared) -> String {
-    if compared.identical {
+fn summary(diff: &MaskedDiff) -> String {
+    if diff.identical {
         return "no differences".to_owned();
     }
     let mut text = format!(
         "{} added, {} changed, {} moved, {} removed",
-        compared.added.len(),
-        compared.changed.len(),
-        compared.moved.len(),
-        compared.removed.len()
+        diff.added.len(),
+        diff.changed.len(),
+        diff.moved.len(),
+        diff.removed.len()
     );
-    if !compared.outputs.is_empty() {
+    if !diff.outputs.is_empty() {
         text.push_str("; outputs changed");
     }
     text

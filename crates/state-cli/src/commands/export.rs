@@ -4,12 +4,16 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::Standing;
-use crate::mask::{self, MASKED};
 use crate::output::Report;
 use crate::revision::History;
+use crate::settings::{HIDDEN, MASKED};
 use serde::Serialize;
+use state_core::mask::{OpaquePointers, mask_snapshot};
 use state_core::{RevisionId, Snapshot};
-use state_formats::{Format, PULUMI, TERRAFORM, UNOBIN};
+use state_formats::{
+    Format, OPAQUE_IN_ENTRY, OPAQUE_IN_SNAPSHOT, PULUMI, PULUMI_OPAQUE_IN_ENTRY, PULUMI_OPAQUE_IN_SNAPSHOT,
+    TERRAFORM, UNOBIN,
+};
 use state_manager::Stack;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -116,7 +120,11 @@ async fn document(
     is_masked: bool,
 ) -> Result<Vec<u8>, CliError> {
     let snapshot = if is_masked {
-        mask::snapshot(&snapshot)
+        let opaque = OpaquePointers {
+            in_entry: &[OPAQUE_IN_ENTRY, PULUMI_OPAQUE_IN_ENTRY].concat(),
+            in_snapshot: &[OPAQUE_IN_SNAPSHOT, PULUMI_OPAQUE_IN_SNAPSHOT].concat(),
+        };
+        mask_snapshot(&snapshot, HIDDEN, opaque)
     } else {
         stack.reveal(snapshot).await?
     };

@@ -57,7 +57,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     let matches = reading.state.entries().filter_map(|entry| {
         let found_in = query::matches(&terms, entry, &pending)?;
         Some(Match {
-            entry: EntryLine::new(entry, &pending, context.settings.show_secrets),
+            entry: EntryLine::new(entry, &pending, context.settings.mask()),
             found_in,
         })
     });

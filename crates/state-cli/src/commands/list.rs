@@ -9,6 +9,7 @@ use crate::output::{Report, print_document};
 use crate::reading::{At, Reading};
 use crate::render::table::Table;
 use serde::{Serialize, Serializer};
+use state_core::mask::Mask;
 use state_core::{Entry, PendingOperation};
 
 /// List the entries, in an order in which each stands after what it depends on.
@@ -35,13 +36,13 @@ struct Listed<'a> {
 struct Lines<'a> {
     entries: Vec<&'a Entry>,
     pending: Vec<&'a PendingOperation>,
-    show_secrets: bool,
+    mask: Mask,
 }
 
 impl Lines<'_> {
     fn iter(&self) -> impl Iterator<Item = EntryLine> {
         let entries = self.entries.iter();
-        entries.map(|entry| EntryLine::new(entry, &self.pending, self.show_secrets))
+        entries.map(|entry| EntryLine::new(entry, &self.pending, self.mask))
     }
 }
 
@@ -63,7 +64,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         entries: Lines {
             entries: entries.filter(is_wanted).collect(),
             pending: reading.state.pending().collect(),
-            show_secrets: context.settings.show_secrets,
+            mask: context.settings.mask(),
         },
         standing: &reading.standing,
     };

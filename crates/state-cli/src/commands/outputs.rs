@@ -4,7 +4,6 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::Standing;
-use crate::mask;
 use crate::output::Report;
 use crate::reading::{At, Reading};
 use serde::Serialize;
@@ -45,7 +44,10 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         None => format!("stack {}", standing.stack),
         Some(revision) => format!("stack {} at revision {revision}", standing.stack),
     };
-    let mut outputs: BTreeMap<String, Output> = mask::outputs(&snapshot, context.settings.show_secrets)
+    let mut outputs: BTreeMap<String, Output> = context
+        .settings
+        .mask()
+        .outputs(&snapshot)
         .into_iter()
         .map(|(name, (value, sensitive))| (name, Output { value, sensitive }))
         .collect();

@@ -34,7 +34,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     let state = &reading.state;
     let entries: Vec<EntryView> = state
         .generations(&args.address)
-        .map(|entry| EntryView::new(state, entry, context.settings.show_secrets))
+        .map(|entry| EntryView::new(state, entry, context.settings.mask()))
         .collect();
     if entries.is_empty() {
         return Err(reading.missing(&args.address));

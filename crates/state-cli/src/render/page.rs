@@ -1,6 +1,7 @@
 //! A page of text, with or without colours. What comes from a store can't play tricks on the terminal.
 
 use crate::error::CliError;
+use state_core::diff::{DiffLine, Sign};
 use std::borrow::Cow;
 use std::fmt::Display;
 
@@ -84,6 +85,20 @@ impl Page {
         } else {
             self.text.push_str(&text);
         }
+    }
+
+    /// A line of a difference.
+    pub(crate) fn diff_line(&mut self, line: &DiffLine) {
+        let style = match line.sign {
+            Sign::Removed => Style::Bad,
+            Sign::Added => Style::Good,
+            Sign::Moved | Sign::Changed => Style::Warn,
+        };
+        if line.is_property {
+            self.space("    ");
+        }
+        self.styled(style, line.sign.as_str());
+        self.line(format_args!(" {}", line.text));
     }
 
     /// Spaces, or the end of a line.

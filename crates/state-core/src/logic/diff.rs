@@ -6,7 +6,8 @@
 //! What isn't compared: when and as what a snapshot was made (lineage, serial, times, manifest, foreign serials), pending
 //! operations, the order of the entries, and when an entry was last modified.
 //!
-//! Secrets: a value that is marked in either version is secret in both. [`Value::masked`] shows a value without them;
+//! Secrets: a value that is marked in either version is secret in both. [`Value::masked`] shows a value without them, and
+//! [`SnapshotDiff::masked`] the whole difference, as text or as JSON;
 //! `Debug` shows none at all. What a foreign system keeps in `extensions`, and fields that this build doesn't know, may
 //! hold secrets that nobody marked: they count as secret.
 //!
@@ -24,11 +25,15 @@
 //! let change = &diff.changed[0].changes[0];
 //! assert_eq!(change.pointer, "/inputs/size");
 //! assert_eq!(change.new.as_ref().map(|new| new.masked("***").as_str().to_owned()), Some("2".to_owned()));
+//! // The text of a difference, without secrets.
+//! let text = diff.masked(state_core::mask::Mask::hide("***")).to_string();
+//! assert_eq!(text, "~ bucket\n    ~ inputs/size: 1 → 2\n");
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
 mod change;
 mod fields;
+mod masked;
 mod pairs;
 mod sides;
 
@@ -36,6 +41,7 @@ mod sides;
 mod tests;
 
 pub use change::{Change, Property, Value};
+pub use masked::{DiffLine, EntryName, MaskedChange, MaskedDiff, MaskedEntryDiff, Sign, short_text};
 
 use crate::address::EntryKey;
 use crate::entry::{Entry, SharedEntry};
@@ -44,6 +50,7 @@ use crate::json::{Json, ObjectWriter};
 use crate::sensitive::SecretStrings;
 use crate::snapshot::Snapshot;
 use pairs::Pairs;
+use serde::Serialize;
 use sides::Side;
 
 /// What differs between two snapshots. Taking the keys of `removed` and the origins of `moved` out of the old one's keys,
@@ -77,7 +84,7 @@ impl SnapshotDiff {
 }
 
 /// An object that has another key now.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Move {
     /// The object.
     pub uid: Uid,

@@ -169,6 +169,31 @@ impl Entry {
         self.deposed.is_none()
     }
 
+    /// What is special about the entry right now, a word each; `is_pending` says that an operation on it was begun and did not
+    /// end.
+    ///
+    /// ```
+    /// let mut entry = state_core::Entry::leaf("db".parse()?, "sql_database");
+    /// entry.protect = true;
+    /// assert_eq!(entry.marks(true), ["protected", "pending"]);
+    /// # Ok::<(), state_core::Error>(())
+    /// ```
+    pub fn marks(&self, is_pending: bool) -> Vec<&'static str> {
+        [
+            (self.tainted, "tainted"),
+            (self.protect, "protected"),
+            (!self.is_live(), "deposed"),
+            (is_pending, "pending"),
+            (self.pending_replacement, "pending-replacement"),
+            (self.external, "external"),
+            (self.retain_on_delete, "retained-on-delete"),
+            (!self.init_errors.is_empty(), "partly-failed"),
+        ]
+        .into_iter()
+        .filter_map(|(holds, mark)| holds.then_some(mark))
+        .collect()
+    }
+
     /// Whether recording `self` over `old` would say nothing new: all fields are equal but `modified`, and the
     /// uid where it isn't given.
     pub fn says_the_same_as(&self, old: &Self) -> bool {

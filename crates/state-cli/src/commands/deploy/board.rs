@@ -3,6 +3,7 @@
 use super::step::StepView;
 use super::tree;
 use crate::render::page::{Page, Style, visible};
+use crate::settings::HIDE;
 use state_core::{Clock, EntryKey, LogLevel, LogLine};
 use state_engine::{Event, Step};
 use std::sync::Arc;
@@ -134,7 +135,7 @@ impl Board {
 }
 
 fn done(page: &mut Page, step: &Step, took: Option<Duration>) {
-    let view = StepView::of(step, false);
+    let view = StepView::of(step, HIDE);
     page.styled(tree::style(&view), &format!("{:<2}", view.sign()));
     page.styled(Style::Plain, &format!(" {}", view.name()));
     page.styled(Style::Dim, &format!(" ({})", view.kind));

@@ -5,11 +5,11 @@ use crate::context::Context;
 use crate::entry::PendingView;
 use crate::error::CliError;
 use crate::exit::ExitCode;
-use crate::render::change::ChangeView;
 use crate::target::Target;
 use serde::Serialize;
 use state_core::backend::Holder;
-use state_core::diff::diff;
+use state_core::diff::{MaskedChange, diff};
+use state_core::mask::Mask;
 use state_core::mutation::StackOutputs;
 use state_core::{FactoryInfo, PendingOperation, RevisionId, Snapshot, StackName, Timestamp, UpdateResult};
 use state_engine::{Report, StepFailure};
@@ -35,7 +35,7 @@ pub(super) struct Outcome {
     /// How many steps of each kind, those that change nothing included.
     pub(super) counts: BTreeMap<&'static str, usize>,
     pub(super) renamed: Vec<Renamed>,
-    pub(super) outputs: Vec<ChangeView>,
+    pub(super) outputs: Vec<MaskedChange>,
     /// Outputs whose values nobody knows yet.
     pub(super) unknown_outputs: BTreeSet<String>,
     pub(super) failures: Vec<FailureView>,
@@ -175,10 +175,10 @@ pub(super) fn fence(done: &mut Result<Outcome, CliError>) {
 impl Outcome {
     /// What a run has to say.
     pub(super) fn of(context: &Context, stack: &StackName, mut report: Report, preview: bool) -> Self {
-        let show_secrets = context.settings.show_secrets;
+        let mask = context.settings.mask();
         let changed = report.has_changes();
         let told = report.steps.iter().filter(|step| step.is_change());
-        let steps = told.map(|step| StepView::of(step, show_secrets)).collect();
+        let steps = told.map(|step| StepView::of(step, mask)).collect();
         let counts = report.counts().into_iter();
         let (error, hint, stopped) = ended(&mut report);
         Self {
@@ -192,10 +192,7 @@ impl Outcome {
             steps,
             counts: counts.map(|(op, count)| (op.name(), count)).collect(),
             renamed: report.renamed.iter().map(renamed).collect(),
-            outputs: report
-                .outputs
-                .map(|both| outputs(both, show_secrets))
-                .unwrap_or_default(),
+            outputs: report.outputs.map(|both| outputs(both, mask)).unwrap_or_default(),
             unknown_outputs: report.unknown_outputs,
             failures: report.failures.iter().map(FailureView::of).collect(),
             skipped: report.skipped.iter().map(skipped).collect(),
@@ -342,14 +339,12 @@ fn parents(steps: &[state_engine::Step]) -> BTreeMap<String, String> {
     steps.iter().filter_map(parent).collect()
 }
 
-fn outputs((old, new): (StackOutputs, StackOutputs), show_secrets: bool) -> Vec<ChangeView> {
+fn outputs((old, new): (StackOutputs, StackOutputs), mask: Mask) -> Vec<MaskedChange> {
     let snapshot = |outputs: StackOutputs| Snapshot {
         outputs: outputs.values,
         sensitive_outputs: outputs.sensitive,
         ..Snapshot::new(FactoryInfo::default(), String::new(), Timestamp::new(""))
     };
     let told = diff(&snapshot(old), &snapshot(new)).outputs;
-    told.iter()
-        .map(|change| ChangeView::of(change, show_secrets))
-        .collect()
+    told.iter().map(|change| change.masked(mask)).collect()
 }

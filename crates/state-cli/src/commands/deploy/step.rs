@@ -1,9 +1,8 @@
 //! Steps in JSON, and what may be shown of them.
 
-use crate::mask;
-use crate::render::change::ChangeView;
 use serde::Serialize;
-use state_core::diff::Property;
+use state_core::diff::MaskedChange;
+use state_core::mask::Mask;
 use state_engine::{Step, StepOp};
 
 /// One step.
@@ -21,7 +20,7 @@ pub(super) struct StepView {
     /// Inputs whose values nobody knows before it is done.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) unknown: Vec<String>,
-    pub(super) changes: Vec<ChangeView>,
+    pub(super) changes: Vec<MaskedChange>,
     /// Of what was compared with the world: it isn't there any more, so its entry goes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub(super) gone: bool,
@@ -31,7 +30,7 @@ pub(super) struct StepView {
 
 impl StepView {
     /// What may be shown of a step.
-    pub(super) fn of(step: &Step, show_secrets: bool) -> Self {
+    pub(super) fn of(step: &Step, mask: Mask) -> Self {
         let entry = step.new.as_deref().or(step.old.as_deref());
         Self {
             op: step.op.name(),
@@ -46,7 +45,7 @@ impl StepView {
                 false => Vec::new(),
             },
             unknown: step.unknown.clone(),
-            changes: changes(step, show_secrets),
+            changes: changes(step, mask),
             gone: step.op == StepOp::Refresh && step.new.is_none(),
             does: step.op,
         }
@@ -81,7 +80,7 @@ const fn is_replacement(op: StepOp) -> bool {
 }
 
 /// What differs; of what is made, all that it is made from.
-fn changes(step: &Step, show_secrets: bool) -> Vec<ChangeView> {
+fn changes(step: &Step, mask: Mask) -> Vec<MaskedChange> {
     let is_input = |pointer: &str| pointer.starts_with("/inputs/");
     match (&step.old, &step.new) {
         (_, None) => Vec::new(),
@@ -90,22 +89,13 @@ fn changes(step: &Step, show_secrets: bool) -> Vec<ChangeView> {
                 .properties()
                 .into_iter()
                 .filter(|property| is_input(&property.pointer));
-            inputs.map(|property| made_of(property, show_secrets)).collect()
+            inputs.map(|property| property.masked(mask)).collect()
         }
         (Some(_), Some(_)) => {
             let changes = step.changes().into_iter();
             // Another object has another id and other outputs: that says nothing.
             let told = changes.filter(|change| !is_replacement(step.op) || is_input(&change.pointer));
-            told.map(|change| ChangeView::of(&change, show_secrets)).collect()
+            told.map(|change| change.masked(mask)).collect()
         }
-    }
-}
-
-fn made_of(property: Property, show_secrets: bool) -> ChangeView {
-    ChangeView {
-        sensitive: property.value.is_sensitive(),
-        old: None,
-        new: Some(mask::value(&property.value, show_secrets)),
-        pointer: property.pointer,
     }
 }

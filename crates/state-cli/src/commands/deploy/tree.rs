@@ -4,6 +4,7 @@ use super::outcome::{FailureView, Outcome, Skipped};
 use super::step::StepView;
 use crate::marks::count;
 use crate::render::page::{Page, Style};
+use state_core::diff::short_text;
 use state_engine::StepOp;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -118,12 +119,12 @@ fn step(page: &mut Page, step: &StepView, depth: usize) {
         page.space(&indent(depth));
         match (step.unknown.contains(&name), &change.old) {
             (true, Some(old)) => {
-                let old = crate::render::change::short(old);
+                let old = short_text(old);
                 page.space("    ");
                 page.styled(Style::Warn, "~");
                 page.line(format_args!(" {name}: {old} → {LATER}"));
             }
-            _ => change.print_as(page, &name),
+            _ => page.diff_line(&change.line_as(&name)),
         }
     }
     let is_told = |name: &String| {
@@ -168,7 +169,7 @@ fn outputs(page: &mut Page, told: &Outcome) {
     }
     page.line("outputs");
     for change in &told.outputs {
-        change.print(page);
+        page.diff_line(&change.line());
     }
     for name in unknown {
         page.space("    ");

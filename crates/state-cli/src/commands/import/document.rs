@@ -5,7 +5,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
-use crate::mask::MASKED;
+use crate::settings::MASKED;
 use state_core::{Clock, ErrorKind, verify};
 use state_formats::{Format, Imported, Packing, describe, detect, import_broken, import_owned, unpack};
 use std::io::Read;

@@ -3,11 +3,11 @@
 use super::Outcome;
 use super::document::Source;
 use crate::marks::count;
-use crate::mask;
 use crate::mending::{self, StepView};
 use crate::render::page::Page;
 use crate::target::Target;
 use serde::Serialize;
+use state_core::mask::count_sensitive;
 use state_core::repair::Repaired;
 use state_core::{RevisionId, Snapshot};
 
@@ -55,7 +55,7 @@ impl Content {
         Self {
             entries: snapshot.entries.len(),
             outputs: snapshot.outputs.len(),
-            sensitive_values: mask::count(snapshot),
+            sensitive_values: count_sensitive(snapshot),
             encrypted: state_formats::encrypted_secrets(snapshot),
         }
     }

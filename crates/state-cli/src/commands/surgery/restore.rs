@@ -2,16 +2,16 @@
 //!
 //! A hidden value must come back as the placeholder, in its place: then it is what it was.
 
-use crate::mask::{HIDDEN, sides};
+use crate::settings::{HIDDEN, HIDE};
 use state_core::json::{Json, JsonMap, ObjectWriter, View, write_string};
 use state_core::{Entry, Properties, Snapshot};
 use std::collections::BTreeMap;
 
 /// The entry as it may be shown: sensitive values hidden, and whatever may hold secrets that nobody marked.
 pub(super) fn hidden(entry: &Entry) -> Entry {
-    let (inputs, outputs) = sides(entry, false);
+    let (inputs, outputs) = HIDE.sides(entry);
     Entry {
-        id: crate::mask::id(entry, false),
+        id: HIDE.id(entry),
         inputs: inputs.and_then(Properties::new),
         outputs: outputs.and_then(Properties::new),
         extensions: opaque(&entry.extensions),
@@ -28,7 +28,7 @@ fn opaque(kept: &JsonMap) -> JsonMap {
 
 /// The snapshot as it may be shown.
 pub(super) fn hidden_snapshot(snapshot: &Snapshot) -> Snapshot {
-    let outputs = crate::mask::outputs(snapshot, false);
+    let outputs = HIDE.outputs(snapshot);
     Snapshot {
         entries: snapshot
             .entries
