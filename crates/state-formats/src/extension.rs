@@ -1,10 +1,12 @@
 //! Facts that a format knows and the model doesn't: JSON in `extensions[name]` of an entry or of a snapshot.
 
 use crate::error::{Error, Result};
+use crate::format::ForeignMeta;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
-use state_core::{Address, Entry, Json, Snapshot};
-use std::collections::{HashMap, HashSet};
+use state_core::snapshot::ForeignSerial;
+use state_core::{Address, Entry, Json, Serial, Snapshot};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// A format's part of the extensions.
@@ -58,6 +60,17 @@ impl Extension {
         Ok(())
     }
 
+    /// Records in a snapshot which state of the system it is read from.
+    pub(crate) fn identify(&self, snapshot: &mut Snapshot, lineage: String, serial: u64) -> ForeignMeta {
+        let known = ForeignSerial::after_import(None, serial, Serial::ZERO);
+        snapshot.foreign_serials.insert(self.name.to_owned(), known);
+        ForeignMeta {
+            system: self.name,
+            lineage,
+            serial,
+        }
+    }
+
     /// That the format can't express an object.
     pub(crate) fn not_exportable(&self, object: impl Into<String>, reason: impl Into<String>) -> Error {
         Error::not_exportable(self.name, object, reason)
@@ -67,6 +80,13 @@ impl Extension {
 /// Reads a field that may be `null`, and tells that from its absence.
 pub(crate) fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
     Json::deserialize(deserializer).map(Some)
+}
+
+/// The first of some names, for a note.
+pub(crate) fn some_of(names: &BTreeSet<&Address>) -> String {
+    let first: Vec<_> = names.iter().take(10).map(|name| name.as_str()).collect();
+    let rest = if names.len() > first.len() { ", …" } else { "" };
+    first.join(", ") + rest
 }
 
 /// Longer extensions are seldom alike, in bytes.

@@ -38,7 +38,7 @@ mod value;
 
 use crate::error::{Error, Result};
 use crate::format::{
-    Confidence, Content, Description, Detection, ForeignMeta, Identity, Imported, ReadOptions, StateFormat,
+    Confidence, Content, Description, Detection, Identity, Imported, ReadOptions, StateFormat,
 };
 #[cfg(feature = "pulumi-secrets")]
 use crate::format::{OpenedSecrets, PassphraseSource};
@@ -46,8 +46,7 @@ use crate::layout::{Kept, Original, Printer};
 use facts::{EXTENSION, StateFacts, not_exportable};
 use state_core::digest::Digester;
 use state_core::mask::OpaquePointers;
-use state_core::snapshot::ForeignSerial;
-use state_core::{FactoryInfo, Serial, Snapshot};
+use state_core::{FactoryInfo, Snapshot};
 
 /// Documents in errors.
 const OBJECT: &str = "Pulumi state";
@@ -171,13 +170,7 @@ fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
         notes.push("the state holds no resources".to_owned());
     }
     notes.extend(settle::notes(&snapshot));
-    let serial = ForeignSerial::after_import(None, 0, Serial::ZERO);
-    snapshot.foreign_serials.insert(EXTENSION.name.to_owned(), serial);
-    let foreign = ForeignMeta {
-        system: EXTENSION.name,
-        lineage: facts.identity.clone(),
-        serial: 0,
-    };
+    let foreign = EXTENSION.identify(&mut snapshot, facts.identity.clone(), 0);
     remember(&mut snapshot, facts, &kept, parsed.is_mended)?;
     Ok(Imported {
         snapshot,

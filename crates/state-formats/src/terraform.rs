@@ -18,8 +18,9 @@ mod sensitive;
 mod version;
 
 use crate::error::{Error, Result};
+use crate::extension::some_of;
 use crate::format::{
-    Content, Decrypted, Description, Detection, ForeignMeta, Identity, Imported, ReadOptions, StateFormat,
+    Content, Decrypted, Description, Detection, Identity, Imported, ReadOptions, StateFormat,
 };
 use crate::layout::{Kept, Original};
 use facts::{EXTENSION, StateFacts};
@@ -30,9 +31,8 @@ use state_core::dag::{self, Cycle};
 use state_core::digest::{Digest, Digester};
 use state_core::json::Document;
 use state_core::mask::OpaquePointers;
-use state_core::snapshot::ForeignSerial;
 use state_core::verify::Violation;
-use state_core::{Address, FactoryInfo, Serial, SharedEntry, Snapshot};
+use state_core::{Address, FactoryInfo, SharedEntry, Snapshot};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
@@ -139,14 +139,11 @@ fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
     let mut drafts = parse::drafts(text, &parsed)?;
     dependencies::settle(&mut drafts)?;
     let notes = notes(&parsed, &drafts);
-    let foreign = ForeignMeta {
-        system: EXTENSION.name,
-        lineage: parsed.facts.lineage.clone(),
-        serial: parsed.serial,
-    };
+    let serial = parsed.serial;
     let mut violations = std::mem::take(&mut parsed.twins);
     let (mut snapshot, facts, cycles) = assemble(parsed, drafts, options);
     violations.extend(cycles.into_iter().map(Violation::from));
+    let foreign = EXTENSION.identify(&mut snapshot, facts.lineage.clone(), serial);
     if !options.broken && !violations.is_empty() {
         return Err(Error::Core(state_core::Error::Integrity {
             object: OBJECT.to_owned(),
@@ -185,8 +182,6 @@ fn assemble(
     snapshot.entries = order.into_iter().map(|at| entries[at].clone()).collect();
     snapshot.outputs = parsed.outputs;
     snapshot.sensitive_outputs = parsed.sensitive_outputs;
-    let serial = ForeignSerial::after_import(None, parsed.serial, Serial::ZERO);
-    snapshot.foreign_serials.insert(EXTENSION.name.to_owned(), serial);
     (snapshot, parsed.facts, cycles)
 }
 
@@ -246,12 +241,10 @@ fn notes(parsed: &Parsed, drafts: &[Draft]) -> Vec<String> {
         .filter(|to| !groups.contains(to))
         .collect();
     if !dangling.is_empty() {
-        let names: Vec<_> = dangling.iter().take(10).map(|group| group.as_str()).collect();
         notes.push(format!(
-            "{} dependencies name resources that are not in the state (kept): {}{}",
+            "{} dependencies name resources that are not in the state (kept): {}",
             dangling.len(),
-            names.join(", "),
-            if dangling.len() > names.len() { ", …" } else { "" }
+            some_of(&dangling)
         ));
     }
     notes

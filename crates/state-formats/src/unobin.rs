@@ -12,16 +12,16 @@ mod envelope;
 mod newer;
 
 use crate::error::{Error, Result};
+use crate::extension::some_of;
 use crate::fields::scan_unlimited;
 use crate::format::{
-    Confidence, Content, Description, Detection, ForeignMeta, Identity, Imported, ReadOptions, StateFormat,
+    Confidence, Content, Description, Detection, Identity, Imported, ReadOptions, StateFormat,
 };
 use crate::verdict::is_untouched;
 use newer::EXTENSION;
 use serde::{Deserialize, Serialize};
 use state_core::json::{Document, View};
-use state_core::snapshot::ForeignSerial;
-use state_core::{Address, Dependency, Entry, Serial, SharedEntry, Snapshot, Timestamp, codec, dag};
+use state_core::{Address, Dependency, Entry, SharedEntry, Snapshot, Timestamp, codec, dag};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The keys at the top that only our own snapshots have.
@@ -223,13 +223,8 @@ fn imported(
         notes.push("the state holds neither entries nor outputs".to_owned());
     }
     EXTENSION.store(&mut snapshot, &facts)?;
-    let serial = ForeignSerial::after_import(None, 0, Serial::ZERO);
-    snapshot.foreign_serials.insert(EXTENSION.name.to_owned(), serial);
-    let foreign = ForeignMeta {
-        system: EXTENSION.name,
-        lineage: lineage(&snapshot.factory.name, &facts.deployment_id),
-        serial: 0,
-    };
+    let lineage = lineage(&snapshot.factory.name, &facts.deployment_id);
+    let foreign = EXTENSION.identify(&mut snapshot, lineage, 0);
     Ok(Imported {
         snapshot,
         foreign: Some(foreign),
@@ -280,12 +275,10 @@ fn dangling(entries: &[SharedEntry]) -> Vec<String> {
     if gone.is_empty() {
         return Vec::new();
     }
-    let names: Vec<_> = gone.iter().take(10).map(|name| name.as_str()).collect();
     vec![format!(
-        "{} dependencies name entries that are not in the state: {}{}",
+        "{} dependencies name entries that are not in the state: {}",
         gone.len(),
-        names.join(", "),
-        if gone.len() > names.len() { ", …" } else { "" }
+        some_of(&gone)
     )]
 }
 
