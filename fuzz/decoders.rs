@@ -8,7 +8,7 @@ use state_core::journal::{Fence, FrameKind, Parsed, decode_records, encode_recor
 use state_core::{Clock, Digest, Enveloped, Epoch, Frame, Head, Nonce, Slot, Snapshot, Timestamp};
 use state_core::{codec, repair, verify};
 use state_engine::program::{Configured, Program};
-use state_formats::Format;
+use state_formats::{Formats, Pulumi, ReadOptions, StateFormat, Terraform, Unobin};
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -30,9 +30,9 @@ impl Clock for Still {
 /// Terraform's states of all versions, and OpenTofu's envelope.
 pub(crate) fn terraform(bytes: &[u8]) {
     if !claims_much_work(bytes) {
-        drop(state_formats::open_encrypted(bytes, "a passphrase"));
+        drop(Terraform.decrypt(bytes, "a passphrase"));
     }
-    foreign(bytes, Format::Terraform);
+    foreign(bytes, &Terraform);
 }
 
 /// Deriving a key takes as long as the file says, up to a cap that is too long for a fuzzer.
@@ -42,18 +42,27 @@ fn claims_much_work(bytes: &[u8]) -> bool {
 
 /// unobin's snapshots, in both words, with and without envelope.
 pub(crate) fn unobin(bytes: &[u8]) {
-    foreign(bytes, Format::Unobin);
+    foreign(bytes, &Unobin);
 }
 
 /// Pulumi's checkpoints and deployments.
 pub(crate) fn pulumi(bytes: &[u8]) {
-    foreign(bytes, Format::Pulumi);
+    foreign(bytes, &Pulumi);
 }
 
-fn foreign(bytes: &[u8], format: Format) {
-    drop(state_formats::detect(bytes).map(|found| state_formats::describe(bytes, found)));
-    let strict = state_formats::import(bytes, format, &Still);
-    let broken = state_formats::import_broken(bytes, format, &Still);
+fn foreign(bytes: &[u8], format: &dyn StateFormat) {
+    let formats = Formats::standard();
+    drop(formats.detect(bytes));
+    let sound = ReadOptions::new(&Still);
+    let strict = formats.import(bytes, format, &sound);
+    let broken = formats.import(
+        bytes,
+        format,
+        &ReadOptions {
+            broken: true,
+            ..sound
+        },
+    );
     if let Ok(imported) = &strict {
         let broken = broken
             .as_ref()
@@ -70,10 +79,9 @@ fn foreign(bytes: &[u8], format: Format) {
         if broken.notes == imported.notes {
             assert!(broken.snapshot == imported.snapshot, "and as the same");
         } else {
-            assert!(format == Format::Pulumi, "nothing else is mended");
+            assert!(format.name() == Pulumi.name(), "nothing else is mended");
         }
-        let again =
-            written(&imported.snapshot, format).map(|bytes| state_formats::import(&bytes, format, &Still));
+        let again = written(&imported.snapshot, format).map(|bytes| formats.import(bytes, format, &sound));
         if let Some(again) = again {
             let again = again.expect("what we write is read");
             assert!(
@@ -100,11 +108,11 @@ fn foreign(bytes: &[u8], format: Format) {
 
 /// As the store keeps it in between; none if the format can't say it. A Pulumi state isn't verified yet when it is read:
 /// two resources may have one name.
-fn written(snapshot: &Snapshot, format: Format) -> Option<Vec<u8>> {
+fn written(snapshot: &Snapshot, format: &dyn StateFormat) -> Option<Vec<u8>> {
     let stored = codec::encode_stored(snapshot);
     let stored = codec::decode_broken("snapshot", &stored).expect("our own form is read");
     assert!(stored == *snapshot, "a store loses nothing");
-    state_formats::export(&stored, format).ok()
+    Formats::standard().export(&stored, format).ok()
 }
 
 /// Our own snapshots, in both forms.

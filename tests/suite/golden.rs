@@ -5,7 +5,7 @@
 use state_core::head::Policy;
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
 use state_core::{Address, Dependency, Entry, Json, Properties, StackName, UpdateKind, UpdateResult};
-use state_formats::Format;
+use state_formats::{ReadOptions, StateFormat, Terraform};
 use state_manager::{Actor, Environment, Intent, Stack, Stacks, UpdateRequest};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -57,7 +57,7 @@ async fn a_store_of_layout_1_opens_for_ever() {
     );
     let imported = stack.get(&revisions[0]).await.unwrap();
     let shop = fs::read(here(SHOP)).unwrap();
-    assert_eq!(state_formats::export(&imported, Format::Terraform).unwrap(), shop);
+    assert_eq!(Terraform.write(&imported).unwrap(), shop);
     assert_eq!(stack.tip().await.unwrap().state.pending().count(), 1);
 
     let session = stack.lock("go on").await.unwrap();
@@ -109,7 +109,8 @@ async fn the_golden_store_can_be_written() {
 async fn import(stack: &Stack) {
     let shop = fs::read(here(SHOP)).unwrap();
     let world = environment(1);
-    let imported = state_formats::import(&shop, Format::Terraform, &*world.clock).unwrap();
+    let options = ReadOptions::new(&*world.clock);
+    let imported = Terraform.read(shop, &options).unwrap();
     let foreign = imported
         .foreign
         .map(|foreign| (foreign.system.to_string(), foreign.serial));

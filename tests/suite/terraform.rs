@@ -5,7 +5,7 @@ mod cli;
 use crate::store::{block_on, environment, stack};
 use state_core::testkit::run::skip;
 use state_core::{ErrorKind, RevisionId, Snapshot, UpdateKind, codec};
-use state_formats::{Format, Imported, TERRAFORM};
+use state_formats::{Imported, ReadOptions, StateFormat, Terraform};
 use state_manager::{Session, Stack, UpdateRequest};
 use std::path::PathBuf;
 
@@ -214,14 +214,17 @@ fn fixture(name: &str) -> Vec<u8> {
 }
 
 fn read(state: &[u8]) -> Imported {
-    state_formats::import(state, Format::Terraform, &*environment().clock).expect("Terraform wrote it")
+    let clock = environment().clock;
+    Terraform
+        .read(state.to_vec(), &ReadOptions::new(&*clock))
+        .expect("Terraform wrote it")
 }
 
 async fn import(session: &Session, state: &[u8]) -> RevisionId {
     let Imported {
         snapshot, foreign, ..
     } = read(state);
-    let foreign = foreign.map(|meta| (TERRAFORM.to_owned(), meta.serial));
+    let foreign = foreign.map(|meta| (meta.system.to_owned(), meta.serial));
     session
         .import(UpdateRequest::new(UpdateKind::Import), snapshot, foreign)
         .await
@@ -230,9 +233,9 @@ async fn import(session: &Session, state: &[u8]) -> RevisionId {
 
 /// Exports what a store holds; the stored form says the same.
 fn export(snapshot: &Snapshot) -> Vec<u8> {
-    let exported = state_formats::export(snapshot, Format::Terraform).expect("it came from Terraform");
+    let exported = Terraform.write(snapshot).expect("it came from Terraform");
     let stored = codec::decode("snapshot", &codec::encode_stored(snapshot)).expect("our own form");
-    let again = state_formats::export(&stored, Format::Terraform).expect("it came from Terraform");
+    let again = Terraform.write(&stored).expect("it came from Terraform");
     assert!(again == exported, "the stored form loses nothing");
     exported
 }

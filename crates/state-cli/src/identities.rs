@@ -2,15 +2,13 @@
 
 use crate::error::CliError;
 use crate::exit::ExitCode;
+use crate::formats;
 use crate::settings::Settings;
 use crate::settings::file::user_folder;
 use clap::ValueEnum;
 use state_core::Entropy;
 use state_core::head::Policy;
 use state_encrypt::{AgeKeys, Identities, Passphrase, Recipients, generate_identity};
-use state_formats::{
-    OPAQUE_IN_ENTRY, OPAQUE_IN_SNAPSHOT, PULUMI, PULUMI_OPAQUE_IN_ENTRY, PULUMI_OPAQUE_IN_SNAPSHOT, TERRAFORM,
-};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
@@ -155,9 +153,10 @@ impl Keys {
             identities.add_passphrase(passphrase.clone());
             recipients.add_passphrase(passphrase);
         }
-        let keys = AgeKeys::new(identities, recipients, Arc::clone(&self.entropy))
-            .with_opaque(TERRAFORM, &OPAQUE_IN_ENTRY, &OPAQUE_IN_SNAPSHOT)
-            .with_opaque(PULUMI, &PULUMI_OPAQUE_IN_ENTRY, &PULUMI_OPAQUE_IN_SNAPSHOT);
+        let mut keys = AgeKeys::new(identities, recipients, Arc::clone(&self.entropy));
+        for (format, opaque) in formats::all().opaque() {
+            keys = keys.with_opaque(format, opaque.in_entry, opaque.in_snapshot);
+        }
         *self.found.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(keys));
         Ok(())
     }

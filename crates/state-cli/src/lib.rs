@@ -14,6 +14,7 @@ mod duration;
 mod entry;
 mod error;
 mod exit;
+mod formats;
 mod glob;
 mod graph;
 mod identities;
@@ -40,6 +41,7 @@ use commands::Cli;
 use context::Context;
 use error::CliError;
 use output::Output;
+use state_formats::Formats;
 use std::ffi::OsString;
 
 /// Runs `statectl` with these arguments, the first of which is the program's name. Prints to stdout and stderr,
@@ -47,6 +49,13 @@ use std::ffi::OsString;
 ///
 /// Returns the code to exit with. Never panics on what comes from outside.
 pub fn run(arguments: Vec<OsString>) -> ExitCode {
+    run_with(arguments, Formats::standard())
+}
+
+/// As [`run`], with formats of your own: `run_with(arguments, Formats::standard().with(Mine))`. A process keeps the
+/// formats of its first run.
+pub fn run_with(arguments: Vec<OsString>, formats: Formats) -> ExitCode {
+    formats::set(formats);
     let mut command = Cli::command();
     let arguments = commands::understood(&command, arguments);
     let wants_json = settings::wants_json(&arguments);

@@ -66,8 +66,8 @@ pub enum Error {
     NotExportable {
         /// The entry, or the snapshot.
         object: String,
-        /// The format.
-        format: crate::Format,
+        /// The name of the format.
+        format: &'static str,
         /// What is missing or doesn't fit.
         reason: String,
     },
@@ -99,19 +99,19 @@ impl Error {
         }
     }
 
-    /// A value of a Terraform state that isn't what it should be. `message` names no values.
+    /// A value of a state that isn't what it should be. `message` names no values.
     pub(crate) fn at(document: &Document<'_>, view: &View<'_>, message: impl Into<String>) -> Self {
         Self::malformed(document.error_at(view, message))
     }
 
     pub(crate) fn malformed(source: JsonError) -> Self {
         Self::Core(state_core::Error::Malformed {
-            object: "Terraform state".to_owned(),
+            object: "state".to_owned(),
             source,
         })
     }
 
-    /// The same about a document of another kind.
+    /// The same about a document of this name.
     pub(crate) fn about(self, document: &str) -> Self {
         match self {
             Self::Core(state_core::Error::Malformed { source, .. }) => {
@@ -120,17 +120,18 @@ impl Error {
                     source,
                 })
             }
-            Self::NoState => Self::NotAState {
-                what: "the file has 0 bytes; restore its .bak file or a backup".to_owned(),
-            },
             other => other,
         }
     }
 
-    pub(crate) fn not_exportable(object: impl Into<String>, reason: impl Into<String>) -> Self {
+    pub(crate) fn not_exportable(
+        format: &'static str,
+        object: impl Into<String>,
+        reason: impl Into<String>,
+    ) -> Self {
         Self::NotExportable {
             object: object.into(),
-            format: crate::Format::Terraform,
+            format,
             reason: reason.into(),
         }
     }

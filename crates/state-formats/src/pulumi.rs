@@ -26,7 +26,6 @@ mod envelope;
 mod facts;
 mod field;
 mod frame;
-mod layout;
 mod parse;
 mod pending;
 mod render;
@@ -36,65 +35,120 @@ mod secrets;
 mod settle;
 mod urn;
 mod value;
-mod wrap;
 
-pub(crate) use envelope::is_it;
-#[cfg(feature = "pulumi-secrets")]
-pub use secrets::{OpenedSecrets, open_secrets};
-
-use crate::PULUMI;
 use crate::error::{Error, Result};
-use crate::imported::{ForeignMeta, Imported};
-use crate::terraform::{Kept, Original, choose, pieces};
-use facts::StateFacts;
-use layout::Printer;
-use state_core::digest::{Digest, Digester};
-use state_core::json::{Document, Limits};
-use state_core::snapshot::ForeignSerial;
-use state_core::{Clock, FactoryInfo, Serial, Snapshot};
+use crate::format::{
+    Confidence, Content, Description, Detection, Identity, Imported, ReadOptions, StateFormat,
+};
+#[cfg(feature = "pulumi-secrets")]
+use crate::format::{OpenedSecrets, PassphraseSource};
+use crate::layout::{Kept, Original, Printer};
+use facts::{EXTENSION, StateFacts, not_exportable};
+use state_core::digest::Digester;
+use state_core::mask::OpaquePointers;
+use state_core::{FactoryInfo, Snapshot};
 
-/// JSON pointers, within an entry's `extensions["pulumi"]`, to text that may hold undeclared secrets.
-pub const OPAQUE_IN_ENTRY: [&str; 3] = ["/rest", "/texts", "/opened"];
+/// Documents in errors.
+const OBJECT: &str = "Pulumi state";
 
-/// JSON pointers, within a snapshot's `extensions["pulumi"]`, to text that may hold undeclared secrets, or helps to guess
-/// them, as a digest and a salt do.
-pub const OPAQUE_IN_SNAPSHOT: [&str; 4] = ["/original", "/frame", "/operations", "/secrets"];
+/// Pulumi's checkpoint or deployment, versions 0 to 4.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Pulumi;
 
-/// How deep a state may nest: what is kept of it still fits the 64 levels of a snapshot of ours.
-const MAX_DEPTH: usize = 60;
-
-/// Scans the text strictly.
-fn document(bytes: &[u8]) -> Result<Document<'_>> {
-    if bytes.is_empty() {
-        return Err(Error::NoState);
+impl StateFormat for Pulumi {
+    fn name(&self) -> &'static str {
+        EXTENSION.name
     }
-    let limits = Limits {
-        max_depth: MAX_DEPTH,
-        ..Limits::default()
-    };
-    Document::parse(bytes, &limits).map_err(Error::malformed)
+
+    fn description(&self) -> Description {
+        Description {
+            system: EXTENSION.system,
+            reads: "checkpoints of versions 0 (bare) to 4 and `stack export` deployments, plain, gzip or zstd; secrets \
+                    under a passphrase on request (feature `pulumi-secrets`)",
+            writes: "what came from Pulumi: byte for byte until it changes, then as Pulumi writes it; unpacked",
+            refuses: "features of version 4 that it doesn't know; later versions",
+        }
+    }
+
+    fn detect(&self, content: &Content<'_>) -> Detection {
+        let description = content.root().filter(envelope::is_it).map(|root| {
+            let version = root.get("version").and_then(|view| view.as_u64());
+            format!("a state of Pulumi, version {}", version.unwrap_or_default())
+        });
+        Detection::of(Confidence::Likely, description)
+    }
+
+    fn read(&self, bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
+        read(bytes, options).map_err(|error| error.about(OBJECT))
+    }
+
+    /// As a deployment, or as the checkpoint that it was.
+    fn write(&self, snapshot: &Snapshot) -> Result<Vec<u8>> {
+        let facts = of_snapshot(snapshot)?.ok_or_else(|| never(snapshot))?;
+        let mut text = String::new();
+        write(snapshot, &facts, &mut |piece| text.push_str(piece))?;
+        Ok(Original::choose(facts.original.as_ref(), text).into_bytes())
+    }
+
+    fn confined(&self) -> Option<&'static str> {
+        Some(
+            "it is a Pulumi state, whose components, providers, inputs and secrets mean nothing there: `native` holds \
+             all of it",
+        )
+    }
+
+    fn opaque(&self) -> Option<OpaquePointers<'static>> {
+        Some(OpaquePointers {
+            in_entry: &["/rest", "/texts", "/opened"],
+            // A digest and a salt help to guess secrets.
+            in_snapshot: &["/original", "/frame", "/operations", "/secrets"],
+        })
+    }
+
+    /// Project and stack.
+    fn identity(&self, snapshot: &Snapshot) -> Result<Option<Identity>> {
+        Ok(of_snapshot(snapshot)?.map(|facts| Identity {
+            lineage: facts.identity,
+            serial: None,
+        }))
+    }
+
+    #[cfg(feature = "pulumi-secrets")]
+    fn secrets_passphrase(&self) -> Option<PassphraseSource> {
+        Some(PassphraseSource {
+            variable: "PULUMI_CONFIG_PASSPHRASE",
+            file_variable: "PULUMI_CONFIG_PASSPHRASE_FILE",
+        })
+    }
+
+    fn encrypted_secrets(&self, snapshot: &Snapshot) -> usize {
+        let outputs = settle::lowered_outputs(snapshot);
+        let sides = snapshot
+            .entries
+            .iter()
+            .flat_map(|entry| [entry.inputs.as_ref(), entry.outputs.as_ref()]);
+        sides
+            .chain([Some(&outputs)])
+            .map(|side| value::ciphertexts(side))
+            .sum()
+    }
+
+    /// Those of a passphrase. Secrets that changed are exported in plain envelopes, which `pulumi stack import`
+    /// encrypts; pending operations keep their envelopes.
+    #[cfg(feature = "pulumi-secrets")]
+    fn open_secrets(&self, snapshot: &mut Snapshot, passphrase: &str) -> Result<OpenedSecrets> {
+        secrets::open(snapshot, passphrase)
+    }
+}
+
+fn of_snapshot(snapshot: &Snapshot) -> Result<Option<StateFacts>> {
+    EXTENSION.of_snapshot(snapshot)
 }
 
 /// Reads a state, and uses its text up on the way.
-pub(crate) fn import(bytes: Vec<u8>, clock: &dyn Clock) -> Result<Imported> {
-    import_as(bytes, clock, Mode::Strict).map_err(|error| error.about("Pulumi state"))
-}
-
-/// Reads a state that is to be repaired: a magic that doesn't fit is made to.
-pub(crate) fn import_broken(bytes: Vec<u8>, clock: &dyn Clock) -> Result<Imported> {
-    import_as(bytes, clock, Mode::Mending).map_err(|error| error.about("Pulumi state"))
-}
-
-/// What becomes of a header that doesn't fit.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Mode {
-    Strict,
-    Mending,
-}
-
-fn import_as(bytes: Vec<u8>, clock: &dyn Clock, mode: Mode) -> Result<Imported> {
-    let document = document(&bytes)?;
-    let parsed = parse::read(document, mode)?;
+fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
+    let document = parse::document(&bytes)?;
+    let parsed = parse::read(document, options.broken)?;
     let kept = Kept::of(document.text())?;
     // It was read as a document just now.
     let text = String::from_utf8(bytes).unwrap_or_default();
@@ -102,11 +156,11 @@ fn import_as(bytes: Vec<u8>, clock: &dyn Clock, mode: Mode) -> Result<Imported> 
     let mut notes = parsed.notes;
     let mut facts = parsed.facts;
     let factory = FactoryInfo {
-        name: PULUMI.to_owned(),
+        name: EXTENSION.name.to_owned(),
         version: parsed.engine,
         content_revision: String::new(),
     };
-    let mut snapshot = Snapshot::new(factory, "", clock.now());
+    let mut snapshot = Snapshot::new(factory, "", options.clock.now());
     snapshot.entries = entries;
     snapshot.pending_operations = parsed.pending;
     settle::settle(&mut snapshot)?;
@@ -116,13 +170,7 @@ fn import_as(bytes: Vec<u8>, clock: &dyn Clock, mode: Mode) -> Result<Imported> 
         notes.push("the state holds no resources".to_owned());
     }
     notes.extend(settle::notes(&snapshot));
-    let serial = ForeignSerial::after_import(None, 0, Serial::ZERO);
-    snapshot.foreign_serials.insert(PULUMI.to_owned(), serial);
-    let foreign = ForeignMeta {
-        system: PULUMI,
-        lineage: facts.identity.clone(),
-        serial: 0,
-    };
+    let foreign = EXTENSION.identify(&mut snapshot, facts.identity.clone(), 0);
     remember(&mut snapshot, facts, &kept, parsed.is_mended)?;
     Ok(Imported {
         snapshot,
@@ -134,18 +182,15 @@ fn import_as(bytes: Vec<u8>, clock: &dyn Clock, mode: Mode) -> Result<Imported> 
 /// Puts into a snapshot's extension whatever makes its export give the text again; of a header that was mended, the text
 /// doesn't hold any more.
 fn remember(snapshot: &mut Snapshot, mut facts: StateFacts, text: &Kept, is_mended: bool) -> Result<()> {
-    facts.store(snapshot)?;
+    EXTENSION.store(snapshot, &facts)?;
     let mut digester = Digester::default();
     write(snapshot, &facts, &mut |piece| digester.add(piece.as_bytes()))?;
     let rendering = digester.finish();
     if rendering == text.digest || is_mended {
         return Ok(());
     }
-    facts.original = Some(Original {
-        text: pieces(&text.text()?),
-        rendering,
-    });
-    facts.store(snapshot)
+    facts.original = Some(text.original(rendering)?);
+    EXTENSION.store(snapshot, &facts)
 }
 
 /// Writes a snapshot's state in the layout that it came in.
@@ -156,41 +201,14 @@ fn write(snapshot: &Snapshot, facts: &StateFacts, out: &mut dyn FnMut(&str)) -> 
     Ok(())
 }
 
-/// Writes a snapshot as a deployment, or as the checkpoint that it was.
-pub(crate) fn export(snapshot: &Snapshot) -> Result<String> {
-    let facts = facts::of_snapshot(snapshot)?.ok_or_else(never)?;
-    let mut text = String::new();
-    write(snapshot, &facts, &mut |piece| text.push_str(piece))?;
-    Ok(choose(text, facts.original.as_ref()))
-}
-
-fn never() -> Error {
-    facts::not_exportable(
-        "the snapshot",
-        "it never was a Pulumi state: its entries have no URNs; `pulumi import` takes their objects over one by one",
-    )
-}
-
-/// How many values are in envelopes that hold ciphertext.
-pub(crate) fn encrypted_secrets(snapshot: &Snapshot) -> usize {
-    let outputs = settle::lowered_outputs(snapshot);
-    let sides = snapshot
-        .entries
-        .iter()
-        .flat_map(|entry| [entry.inputs.as_ref(), entry.outputs.as_ref()]);
-    sides
-        .chain([Some(&outputs)])
-        .map(|side| value::ciphertexts(side))
-        .sum()
-}
-
-/// What tells one Pulumi state from another: project and stack. None for a snapshot that never was Pulumi's.
-pub(crate) fn identity_of(snapshot: &Snapshot) -> Result<Option<String>> {
-    Ok(facts::of_snapshot(snapshot)?.map(|facts| facts.identity))
-}
-
-/// Names what a state says, for those who must not show it.
-fn digest_id(parts: &[&str]) -> Digest {
-    let bytes: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
-    Digest::of_parts(&bytes)
+/// That a snapshot has no part that came from Pulumi.
+fn never(snapshot: &Snapshot) -> Error {
+    let is_terraform = snapshot.extensions.contains_key("terraform");
+    let reason = if is_terraform {
+        "it is a Terraform state, whose resources have no URNs, no providers among them and no inputs: \
+         `pulumi import --from terraform` reads it, and `native` holds all of it"
+    } else {
+        "it never was a Pulumi state: its entries have no URNs; `pulumi import` takes their objects over one by one"
+    };
+    not_exportable("the snapshot", reason)
 }

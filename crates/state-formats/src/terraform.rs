@@ -1,61 +1,136 @@
 //! Terraform's and OpenTofu's state file: version 4, and versions 1 to 3 as far as reading goes.
 //!
 //! Reading: `version` says what the document is, `legacy` brings it to version 4 where it is older, `parse` takes it
-//! apart, `dependencies` settles what stands after what.
-//! Writing: `render` builds the text, `original` lays it out.
+//! apart, `dependencies` settles what stands after what. Writing: `render` builds the text and lays it out.
 
 mod address;
 mod attributes;
 mod cty;
 mod dependencies;
-mod draft;
-mod extension;
-mod fields;
+mod facts;
 mod instance;
 mod legacy;
-mod order;
-mod original;
+mod opentofu;
 mod parse;
 mod provider;
 mod render;
 mod sensitive;
 mod version;
 
-pub(crate) use attributes::push_token;
-pub(crate) use extension::Original;
-pub(crate) use original::{Kept, choose, pieces};
-pub(crate) use version::{check_neighbours, check_version, document, is_version};
-
-use crate::TERRAFORM;
 use crate::error::{Error, Result};
-use crate::imported::{ForeignMeta, Imported};
-use draft::Draft;
-use extension::StateFacts;
+use crate::extension::some_of;
+use crate::format::{
+    Content, Decrypted, Description, Detection, Identity, Imported, ReadOptions, StateFormat,
+};
+use crate::layout::{Kept, Original};
+use facts::{EXTENSION, StateFacts};
+use instance::Draft;
 use parse::Parsed;
 use render::Header;
-use state_core::dag::Cycle;
+use state_core::dag::{self, Cycle};
 use state_core::digest::{Digest, Digester};
-use state_core::json::{Document, Style};
-use state_core::snapshot::ForeignSerial;
+use state_core::json::Document;
+use state_core::mask::OpaquePointers;
 use state_core::verify::Violation;
-use state_core::{Clock, FactoryInfo, Serial, Snapshot};
-use std::collections::BTreeSet;
+use state_core::{Address, FactoryInfo, SharedEntry, Snapshot};
+use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
-/// Whether a state that breaks rules of integrity is read: one that is to be repaired.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Integrity {
-    /// It isn't.
-    Kept,
-    /// Instances may be there twice, or depend on each other in a circle.
-    Broken,
+/// Documents in errors.
+const OBJECT: &str = "Terraform state";
+
+/// Terraform's and OpenTofu's state file, versions 1 to 4.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Terraform;
+
+impl StateFormat for Terraform {
+    fn name(&self) -> &'static str {
+        EXTENSION.name
+    }
+
+    fn description(&self) -> Description {
+        Description {
+            system: EXTENSION.system,
+            reads: "Terraform's and OpenTofu's states of version 4; versions 1 to 3, brought to version 4; OpenTofu's \
+                    encrypted states with a passphrase (`pbkdf2`, `aes_gcm`; feature `opentofu-encryption`)",
+            writes: "what came from Terraform: byte for byte until it changes, then as Terraform 1.11 writes version 4",
+            refuses: "version 0; the backend pointer of a working directory; encrypted states whose key is elsewhere; \
+                      keys that stand twice",
+        }
+    }
+
+    fn detect(&self, content: &Content<'_>) -> Detection {
+        version::detect(content)
+    }
+
+    fn read(&self, bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
+        read(bytes, options).map_err(|error| error.about(OBJECT))
+    }
+
+    /// A second look at a large state would cost memory.
+    fn checks_integrity(&self) -> bool {
+        true
+    }
+
+    fn write(&self, snapshot: &Snapshot) -> Result<Vec<u8>> {
+        let facts = of_snapshot(snapshot)?;
+        let mut text = String::new();
+        render::lay_out(snapshot, &facts, facts.layout, &mut |piece| text.push_str(piece))
+            .map_err(|error| error.about(OBJECT))?;
+        Ok(Original::choose(facts.original.as_ref(), text).into_bytes())
+    }
+
+    fn opaque(&self) -> Option<OpaquePointers<'static>> {
+        Some(OpaquePointers {
+            in_entry: &["/private", "/instance", "/resource"],
+            // The digest of a text says something of the text.
+            in_snapshot: &["/original", "/check-results", "/rest", "/unknown"],
+        })
+    }
+
+    fn identity(&self, snapshot: &Snapshot) -> Result<Option<Identity>> {
+        let facts: Option<StateFacts> = EXTENSION.of_snapshot(snapshot)?;
+        let both = facts.zip(render::serial_of(snapshot));
+        Ok(both.map(|(facts, serial)| Identity {
+            lineage: facts.lineage,
+            serial: Some(serial),
+        }))
+    }
+
+    fn same_content(&self, one: &Snapshot, other: &Snapshot) -> Result<bool> {
+        Ok(content(one)? == content(other)?)
+    }
+
+    fn decrypt(&self, bytes: &[u8], passphrase: &str) -> Result<Option<Decrypted>> {
+        opentofu::decrypt(bytes, passphrase)
+    }
+}
+
+fn of_snapshot(snapshot: &Snapshot) -> Result<StateFacts> {
+    EXTENSION.of_snapshot(snapshot)?.ok_or_else(render::never)
+}
+
+/// The digest of a state without serial, lineage and version.
+fn content(snapshot: &Snapshot) -> Result<Digest> {
+    let facts = of_snapshot(snapshot)?;
+    let header = Header {
+        terraform_version: "",
+        serial: 0,
+        lineage: "",
+    };
+    let mut digester = Digester::default();
+    render::write(snapshot, &facts, &header, &mut |piece| {
+        digester.add(piece.as_bytes());
+    })?;
+    Ok(digester.finish())
 }
 
 /// Reads a state, and uses its text up on the way.
-pub(crate) fn import(bytes: Vec<u8>, integrity: Integrity, clock: &dyn Clock) -> Result<Imported> {
-    let document = document(&bytes)?;
-    let version = check_version(&document)?;
+fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
+    let document = version::document(&bytes)?;
+    let version = version::check_version(&document)?;
     if version < 4 {
-        return import_upgraded(document, version, integrity, clock);
+        return read_upgraded(document, version, options);
     }
     let mut parsed = parse::read(document)?;
     let kept = Kept::of(document.text())?;
@@ -64,21 +139,18 @@ pub(crate) fn import(bytes: Vec<u8>, integrity: Integrity, clock: &dyn Clock) ->
     let mut drafts = parse::drafts(text, &parsed)?;
     dependencies::settle(&mut drafts)?;
     let notes = notes(&parsed, &drafts);
-    let foreign = ForeignMeta {
-        system: TERRAFORM,
-        lineage: parsed.facts.lineage.clone(),
-        serial: parsed.serial,
-    };
+    let serial = parsed.serial;
     let mut violations = std::mem::take(&mut parsed.twins);
-    let (mut snapshot, facts, cycles) = assemble(parsed, drafts, clock);
+    let (mut snapshot, facts, cycles) = assemble(parsed, drafts, options);
     violations.extend(cycles.into_iter().map(Violation::from));
-    if integrity == Integrity::Kept && !violations.is_empty() {
+    let foreign = EXTENSION.identify(&mut snapshot, facts.lineage.clone(), serial);
+    if !options.broken && !violations.is_empty() {
         return Err(Error::Core(state_core::Error::Integrity {
-            object: "Terraform state".to_owned(),
+            object: OBJECT.to_owned(),
             violations,
         }));
     }
-    original::remember(&mut snapshot, facts, &kept)?;
+    render::remember(&mut snapshot, facts, &kept)?;
     Ok(Imported {
         snapshot,
         foreign: Some(foreign),
@@ -87,33 +159,67 @@ pub(crate) fn import(bytes: Vec<u8>, integrity: Integrity, clock: &dyn Clock) ->
 }
 
 /// Reads a state of an older version.
-fn import_upgraded(
-    document: Document<'_>,
-    version: u64,
-    integrity: Integrity,
-    clock: &dyn Clock,
-) -> Result<Imported> {
+fn read_upgraded(document: Document<'_>, version: u64, options: &ReadOptions<'_>) -> Result<Imported> {
     let upgraded = legacy::upgrade(document, version)?;
-    let mut imported = import(upgraded.text.into_bytes(), integrity, clock)?;
+    let mut imported = read(upgraded.text.into_bytes(), options)?;
     imported.notes.splice(0..0, upgraded.notes);
     Ok(imported)
 }
 
-fn assemble(parsed: Parsed, drafts: Vec<Draft>, clock: &dyn Clock) -> (Snapshot, StateFacts, Vec<Cycle>) {
+fn assemble(
+    parsed: Parsed,
+    drafts: Vec<Draft>,
+    options: &ReadOptions<'_>,
+) -> (Snapshot, StateFacts, Vec<Cycle>) {
     let factory = FactoryInfo {
-        name: TERRAFORM.to_owned(),
+        name: EXTENSION.name.to_owned(),
         version: parsed.facts.terraform_version.clone(),
         content_revision: String::new(),
     };
-    let mut snapshot = Snapshot::new(factory, "", clock.now());
+    let mut snapshot = Snapshot::new(factory, "", options.clock.now());
     let entries: Vec<_> = drafts.into_iter().map(|draft| draft.entry).collect();
-    let (order, cycles) = order::topological(&entries);
+    let (order, cycles) = topological(&entries);
     snapshot.entries = order.into_iter().map(|at| entries[at].clone()).collect();
     snapshot.outputs = parsed.outputs;
     snapshot.sensitive_outputs = parsed.sensitive_outputs;
-    let serial = ForeignSerial::after_import(None, parsed.serial, Serial::ZERO);
-    snapshot.foreign_serials.insert(TERRAFORM.to_owned(), serial);
     (snapshot, parsed.facts, cycles)
+}
+
+/// So many circles are told; what else goes round stays in the order in which it was given.
+const MAX_CYCLES: usize = 100;
+
+/// The positions of entries, each after what it depends on, and the circles in which they depend on each other. Members
+/// of a circle stand as if they didn't depend on each other, so that breaking it moves little.
+fn topological(entries: &[SharedEntry]) -> (Vec<usize>, Vec<Cycle>) {
+    let mut cycles = Vec::new();
+    let mut work: Option<Vec<SharedEntry>> = None;
+    loop {
+        match dag::topological_order(work.as_deref().unwrap_or(entries)) {
+            Ok(order) => return (order, cycles),
+            Err(_) if cycles.len() == MAX_CYCLES => return ((0..entries.len()).collect(), cycles),
+            Err(cycle) => {
+                let work = work.get_or_insert_with(|| entries.to_vec());
+                cut(work, &cycle);
+                cycles.push(cycle);
+            }
+        }
+    }
+}
+
+/// Takes the references by which the members of a circle lead to each other, and all like them in their groups.
+fn cut(entries: &mut [SharedEntry], cycle: &Cycle) {
+    let members: HashSet<_> = cycle.witness.iter().collect();
+    let groups: HashSet<Address> = entries
+        .iter()
+        .filter(|entry| members.contains(&entry.key()))
+        .filter_map(|entry| entry.group.clone())
+        .collect();
+    let is_in = |entry: &SharedEntry| entry.group.as_ref().is_some_and(|group| groups.contains(group));
+    for entry in entries.iter_mut().filter(|entry| is_in(entry)) {
+        Arc::make_mut(entry)
+            .depends_on
+            .retain(|to| !groups.contains(to.address()));
+    }
 }
 
 /// What a person should know.
@@ -135,68 +241,11 @@ fn notes(parsed: &Parsed, drafts: &[Draft]) -> Vec<String> {
         .filter(|to| !groups.contains(to))
         .collect();
     if !dangling.is_empty() {
-        let names: Vec<_> = dangling.iter().take(10).map(|group| group.as_str()).collect();
         notes.push(format!(
-            "{} dependencies name resources that are not in the state (kept): {}{}",
+            "{} dependencies name resources that are not in the state (kept): {}",
             dangling.len(),
-            names.join(", "),
-            if dangling.len() > names.len() { ", …" } else { "" }
+            some_of(&dangling)
         ));
     }
     notes
-}
-
-/// Writes a snapshot as a state.
-pub(crate) fn export(snapshot: &Snapshot) -> Result<String> {
-    let facts = extension::of_snapshot(snapshot)?.ok_or_else(never)?;
-    let mut text = String::new();
-    original::lay_out(snapshot, &facts, facts.layout, &mut |piece| text.push_str(piece))?;
-    Ok(original::choose(text, facts.original.as_ref()))
-}
-
-/// What stands at the top of a snapshot's state.
-fn header<'a>(snapshot: &Snapshot, facts: &'a StateFacts) -> Result<Header<'a>> {
-    Ok(Header {
-        terraform_version: &facts.terraform_version,
-        serial: serial_of(snapshot).ok_or_else(never)?,
-        lineage: &facts.lineage,
-    })
-}
-
-fn never() -> Error {
-    Error::not_exportable(
-        "the snapshot",
-        "it never was a Terraform state: it has no Terraform lineage and serial; import one first",
-    )
-}
-
-/// The serial under which a snapshot goes out.
-pub(crate) fn serial_of(snapshot: &Snapshot) -> Option<u64> {
-    let known = snapshot.foreign_serials.get(TERRAFORM)?;
-    // A snapshot that nobody stored yet is the import itself.
-    Some(known.export(snapshot.serial.unwrap_or(known.at)))
-}
-
-/// The lineage of a snapshot that came from Terraform.
-pub(crate) fn lineage_of(snapshot: &Snapshot) -> Result<Option<String>> {
-    Ok(extension::of_snapshot(snapshot)?.map(|facts| facts.lineage))
-}
-
-/// Whether two snapshots are the same but for serial, lineage and version.
-pub(crate) fn same_state(one: &Snapshot, other: &Snapshot) -> Result<bool> {
-    Ok(state_parts(one)? == state_parts(other)?)
-}
-
-fn state_parts(snapshot: &Snapshot) -> Result<Digest> {
-    let facts = extension::of_snapshot(snapshot)?.ok_or_else(never)?;
-    let header = Header {
-        terraform_version: "",
-        serial: 0,
-        lineage: "",
-    };
-    let mut digester = Digester::default();
-    render::write(snapshot, &facts, &header, &Style::COMPACT, &mut |piece| {
-        digester.add(piece.as_bytes());
-    })?;
-    Ok(digester.finish())
 }

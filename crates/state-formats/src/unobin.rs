@@ -11,13 +11,17 @@
 mod envelope;
 mod newer;
 
-use crate::UNOBIN;
 use crate::error::{Error, Result};
-use crate::imported::{ForeignMeta, Imported};
+use crate::extension::some_of;
+use crate::fields::scan_unlimited;
+use crate::format::{
+    Confidence, Content, Description, Detection, Identity, Imported, ReadOptions, StateFormat,
+};
+use crate::verdict::is_untouched;
+use newer::EXTENSION;
 use serde::{Deserialize, Serialize};
-use state_core::json::{Document, Limits};
-use state_core::snapshot::ForeignSerial;
-use state_core::{Address, Dependency, Entry, Json, Serial, SharedEntry, Snapshot, Timestamp, codec, dag};
+use state_core::json::{Document, View};
+use state_core::{Address, Dependency, Entry, SharedEntry, Snapshot, Timestamp, codec, dag};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The keys at the top that only our own snapshots have.
@@ -66,32 +70,85 @@ struct Later {
     in_old_words: bool,
 }
 
-/// Whether a document is unobin's and not ours.
-pub(crate) fn is_it(document: &Document<'_>) -> bool {
-    let root = document.root();
-    if envelope::is_it(&root) || newer::is_it(&root) {
-        return true;
+/// unobin's snapshot, as its release 0.4.0 writes it and as later ones do, if they don't encrypt it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unobin;
+
+impl StateFormat for Unobin {
+    fn name(&self) -> &'static str {
+        EXTENSION.name
     }
-    root.get("deployment-id").is_some() && OURS.iter().all(|key| root.get(key).is_none())
+
+    fn description(&self) -> Description {
+        Description {
+            system: EXTENSION.system,
+            reads: "snapshots of release 0.4.0 and of later ones to 0.11, these also in their envelope, unless it is \
+                    encrypted",
+            writes: "as the release that wrote it, its envelope included; any stack that 0.4.0 can say",
+            refuses: "plans; what `env-key`, `kms` or `gcp-kms` encrypted",
+        }
+    }
+
+    fn detect(&self, content: &Content<'_>) -> Detection {
+        let description = content.root().filter(is_it).map(|root| {
+            let version = root.get("format-version").and_then(|view| view.as_u64());
+            let version = version.unwrap_or_default();
+            format!("a snapshot of unobin, format version {version}")
+        });
+        Detection::of(Confidence::Certain, description)
+    }
+
+    fn read(&self, bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
+        read(&bytes, options).map_err(|error| error.about(OBJECT))
+    }
+
+    fn write(&self, snapshot: &Snapshot) -> Result<Vec<u8>> {
+        let text = write(snapshot).map_err(|error| error.about(OBJECT));
+        text.map(String::into_bytes)
+    }
+
+    /// Factory and deployment.
+    fn identity(&self, snapshot: &Snapshot) -> Result<Option<Identity>> {
+        let facts: Option<Facts> = EXTENSION.of_snapshot(snapshot)?;
+        Ok(facts.map(|facts| Identity {
+            lineage: lineage(&snapshot.factory.name, &facts.deployment_id),
+            serial: None,
+        }))
+    }
+}
+
+/// Whether a document is unobin's and not ours.
+fn is_it(root: &View<'_>) -> bool {
+    envelope::is_it(root)
+        || newer::is_it(root)
+        || (root.get("deployment-id").is_some() && OURS.iter().all(|key| root.get(key).is_none()))
+}
+
+fn lineage(factory: &str, deployment_id: &str) -> String {
+    format!("{factory}/{deployment_id}")
 }
 
 /// Reads a snapshot.
-pub(crate) fn import(bytes: &[u8]) -> Result<Imported> {
+fn read(bytes: &[u8], options: &ReadOptions<'_>) -> Result<Imported> {
     let source = Source::of(bytes)?;
-    let snapshot = codec::decode(OBJECT, source.bytes(bytes))?;
-    let order = order_of(&snapshot.entries).map_err(|cycle| state_core::Error::Integrity {
-        object: OBJECT.to_owned(),
-        violations: vec![cycle.into()],
-    })?;
-    imported(source.bytes(bytes), snapshot, order, source.later.clone())
-}
-
-/// Reads a snapshot that is to be repaired: entries may have one key, or refer to each other in a circle.
-pub(crate) fn import_broken(bytes: &[u8]) -> Result<Imported> {
-    let source = Source::of(bytes)?;
-    let snapshot = codec::decode_broken(OBJECT, source.bytes(bytes))?;
-    let order = order_of(&snapshot.entries).unwrap_or_default();
-    imported(source.bytes(bytes), snapshot, order, source.later.clone())
+    let bytes = source.bytes(bytes);
+    let decode = if options.broken {
+        codec::decode_broken
+    } else {
+        codec::decode
+    };
+    let snapshot = decode(OBJECT, bytes)?;
+    let order = match order_of(&snapshot.entries) {
+        Ok(order) => order,
+        Err(_) if options.broken => None,
+        Err(cycle) => {
+            return Err(Error::Core(state_core::Error::Integrity {
+                object: OBJECT.to_owned(),
+                violations: vec![cycle.into()],
+            }));
+        }
+    };
+    imported(bytes, snapshot, order, source.later.clone())
 }
 
 /// A document on its way to what our decoder reads.
@@ -140,17 +197,7 @@ impl Source {
 }
 
 fn document(bytes: &[u8]) -> Result<Document<'_>> {
-    let limits = Limits {
-        max_bytes: usize::MAX,
-        max_string_bytes: usize::MAX,
-        ..Limits::default()
-    };
-    Document::parse(bytes, &limits).map_err(|source| {
-        Error::Core(state_core::Error::Malformed {
-            object: OBJECT.to_owned(),
-            source,
-        })
-    })
+    scan_unlimited(bytes).map_err(Error::malformed)
 }
 
 fn imported(
@@ -175,14 +222,9 @@ fn imported(
     if snapshot.entries.is_empty() && snapshot.outputs.is_empty() {
         notes.push("the state holds neither entries nor outputs".to_owned());
     }
-    snapshot.extensions.insert(UNOBIN.to_owned(), to_json(&facts)?);
-    let serial = ForeignSerial::after_import(None, 0, Serial::ZERO);
-    snapshot.foreign_serials.insert(UNOBIN.to_owned(), serial);
-    let foreign = ForeignMeta {
-        system: UNOBIN,
-        lineage: identity(&snapshot.factory.name, &facts.deployment_id),
-        serial: 0,
-    };
+    EXTENSION.store(&mut snapshot, &facts)?;
+    let lineage = lineage(&snapshot.factory.name, &facts.deployment_id);
+    let foreign = EXTENSION.identify(&mut snapshot, lineage, 0);
     Ok(Imported {
         snapshot,
         foreign: Some(foreign),
@@ -233,29 +275,16 @@ fn dangling(entries: &[SharedEntry]) -> Vec<String> {
     if gone.is_empty() {
         return Vec::new();
     }
-    let names: Vec<_> = gone.iter().take(10).map(|name| name.as_str()).collect();
     vec![format!(
-        "{} dependencies name entries that are not in the state: {}{}",
+        "{} dependencies name entries that are not in the state: {}",
         gone.len(),
-        names.join(", "),
-        if gone.len() > names.len() { ", …" } else { "" }
+        some_of(&gone)
     )]
 }
 
-/// What tells one unobin state from another.
-pub(crate) fn identity(factory: &str, deployment_id: &str) -> String {
-    format!("{factory}/{deployment_id}")
-}
-
-/// The identity of a snapshot that came from unobin; none for another.
-pub(crate) fn identity_of(snapshot: &Snapshot) -> Result<Option<String>> {
-    let facts = facts(snapshot)?;
-    Ok(facts.map(|facts| identity(&snapshot.factory.name, &facts.deployment_id)))
-}
-
 /// Writes a snapshot as unobin does.
-pub(crate) fn export(snapshot: &Snapshot) -> Result<String> {
-    let facts = facts(snapshot)?;
+fn write(snapshot: &Snapshot) -> Result<String> {
+    let facts: Option<Facts> = EXTENSION.of_snapshot(snapshot)?;
     let mut out = Snapshot::new(
         snapshot.factory.clone(),
         snapshot.stack.clone(),
@@ -276,7 +305,7 @@ pub(crate) fn export(snapshot: &Snapshot) -> Result<String> {
         return Ok(codec::encode_pretty(&out));
     };
     out.stack = facts.deployment_id;
-    if crate::verdict::is_untouched(snapshot, UNOBIN) {
+    if is_untouched(snapshot, EXTENSION.name) {
         out.generated_at = facts.generated_at;
     }
     let places: BTreeMap<&Address, usize> = facts.order.iter().zip(0..).collect();
@@ -311,13 +340,7 @@ impl Later {
 ///
 /// Later releases know data sources, which are external here, and what we keep of their bindings.
 fn told(entry: &Entry, in_new_words: bool) -> Result<SharedEntry> {
-    let refuse = |reason: &str| {
-        Err(Error::NotExportable {
-            object: entry.key().to_string(),
-            format: crate::Format::Unobin,
-            reason: reason.to_owned(),
-        })
-    };
+    let refuse = |reason: &str| Err(EXTENSION.not_exportable(entry.key().to_string(), reason));
     if !entry.is_live() || entry.pending_replacement {
         return refuse(
             "unobin knows neither deposed objects nor replacements under way: finish the update first",
@@ -344,8 +367,8 @@ fn told(entry: &Entry, in_new_words: bool) -> Result<SharedEntry> {
     told.unknown.clone_from(&entry.unknown);
     if in_new_words {
         told.external = entry.external;
-        if let Some(kept) = entry.extensions.get(UNOBIN) {
-            told.extensions.insert(UNOBIN, kept.clone());
+        if let Some(kept) = entry.extensions.get(EXTENSION.name) {
+            told.extensions.insert(EXTENSION.name, kept.clone());
         }
     }
     Ok(told.into())
@@ -367,28 +390,4 @@ fn top_level(marked: &[String]) -> Vec<String> {
         }
     }
     names
-}
-
-/// What the snapshot keeps; none if it never was unobin's.
-fn facts(snapshot: &Snapshot) -> Result<Option<Facts>> {
-    let Some(json) = snapshot.extensions.get(UNOBIN) else {
-        return Ok(None);
-    };
-    // The cause may quote values: it is dropped.
-    serde_json::from_str(json.as_str())
-        .map(Some)
-        .map_err(|_| broken("its unobin extension isn't what this build writes"))
-}
-
-fn to_json(facts: &Facts) -> Result<Json> {
-    let text = serde_json::to_string(facts).map_err(|_| broken("its extension can't be written as JSON"))?;
-    Json::parse(&text).map_err(|_| broken("its extension can't be read back"))
-}
-
-fn broken(reason: &str) -> Error {
-    Error::NotExportable {
-        object: "the snapshot".to_owned(),
-        format: crate::Format::Unobin,
-        reason: reason.to_owned(),
-    }
 }

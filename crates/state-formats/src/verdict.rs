@@ -1,13 +1,12 @@
-//! May an imported state replace the one that a stack has? Terraform's rules, with one hole closed, and those of systems
-//! that count no serial.
+//! Whether an imported state may replace the one that a stack has: Terraform's rules, with one hole closed, and rules
+//! for systems that count no serial.
 
 use crate::error::Result;
-use crate::imported::Imported;
-use crate::{PULUMI, UNOBIN, pulumi, terraform, unobin};
-use state_core::{Serial, Snapshot};
+use crate::format::{Imported, StateFormat};
+use state_core::Snapshot;
 use std::fmt;
 
-/// The answer of [`check_import`].
+/// The answer of [`Formats::check_import`](crate::Formats::check_import).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ImportVerdict {
@@ -83,121 +82,59 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// What identifies a state, by its own system.
-struct Meta {
-    lineage: String,
-    serial: u64,
-}
-
-/// Compares a state with the one that a stack has.
-///
-/// A stack without entries and outputs takes anything. Otherwise the lineages must agree, and the serial must be
-/// higher, or equal with equal content. A state without lineage may follow another one without, but doesn't replace
-/// a lineage that is known (Terraform lets it). Those of Pulumi and unobin have neither: there project and stack, or
-/// factory and deployment, must agree, and the stack must be as it was imported. Whoever forces an import doesn't ask.
-///
-/// # Errors
-/// [`Error`](crate::Error) when a snapshot's extension can't be read, or its content not be compared.
-pub fn check_import(existing: Option<&Snapshot>, new: &Imported) -> Result<ImportVerdict> {
-    let Some(existing) = existing.filter(|old| !old.entries.is_empty() || !old.outputs.is_empty()) else {
-        return Ok(ImportVerdict::Accepted);
+/// Why a stack that isn't empty doesn't take a state of a format, if so.
+pub(crate) fn refusal(
+    format: &dyn StateFormat,
+    existing: &Snapshot,
+    new: &Imported,
+) -> Result<Option<Refusal>> {
+    let Some(known) = format.identity(existing)? else {
+        return Ok(Some(Refusal::OtherSystem));
     };
-    if let Some(meta) = &new.foreign
-        && let Some(known) = uncounted(existing, meta.system)?
-    {
-        let refusal = refuse_uncounted(existing, meta.system, known, &meta.lineage);
-        return Ok(refusal.map_or(ImportVerdict::Accepted, ImportVerdict::Refused));
+    let own = match &new.foreign {
+        Some(_) => None,
+        None => format.identity(&new.snapshot)?,
+    };
+    let (lineage, serial) = match (&new.foreign, &own) {
+        (Some(meta), _) => (&*meta.lineage, meta.serial),
+        (None, Some(own)) => (&*own.lineage, own.serial.unwrap_or_default()),
+        (None, None) => ("", 0),
+    };
+    if let Some(refusal) = refuse_lineage(&known.lineage, lineage) {
+        return Ok(Some(refusal));
     }
-    let is_foreign = new.foreign.is_some();
-    let (old_meta, new_meta) = match &new.foreign {
-        Some(meta) => {
-            let meta = Meta {
-                lineage: meta.lineage.clone(),
-                serial: meta.serial,
-            };
-            (foreign_meta(existing)?, meta)
-        }
-        None => (Some(own_meta(existing)), own_meta(&new.snapshot)),
+    let Some(existing_serial) = known.serial else {
+        return Ok((!is_untouched(existing, format.name())).then_some(Refusal::ChangedHere));
     };
-    let Some(old_meta) = old_meta else {
-        return Ok(ImportVerdict::Refused(Refusal::OtherSystem));
-    };
-    let refusal = refuse(&old_meta, &new_meta, || {
-        if is_foreign {
-            terraform::same_state(existing, &new.snapshot)
-        } else {
-            Ok(existing.entries == new.snapshot.entries && existing.outputs == new.snapshot.outputs)
-        }
-    })?;
-    Ok(refusal.map_or(ImportVerdict::Accepted, ImportVerdict::Refused))
-}
-
-/// What identifies the existing state in a system that counts no serial, if it is of that system; none for a system that
-/// does.
-fn uncounted(existing: &Snapshot, system: &str) -> Result<Option<Option<String>>> {
-    match system {
-        PULUMI => pulumi::identity_of(existing).map(Some),
-        UNOBIN => unobin::identity_of(existing).map(Some),
-        _ => Ok(None),
+    if known.lineage.is_empty() || serial > existing_serial {
+        return Ok(None);
     }
+    if serial < existing_serial {
+        return Ok(Some(Refusal::Older {
+            existing: existing_serial,
+            new: serial,
+        }));
+    }
+    let is_same = format.same_content(existing, &new.snapshot)?;
+    Ok((!is_same).then_some(Refusal::SameSerial { serial }))
 }
 
-fn refuse_uncounted(existing: &Snapshot, system: &str, known: Option<String>, new: &str) -> Option<Refusal> {
-    let Some(known) = known else {
-        return Some(Refusal::OtherSystem);
-    };
-    if known != new && !known.is_empty() {
-        if new.is_empty() {
-            return Some(Refusal::LineageLost { existing: known });
-        }
+/// A state without lineage may follow another one without, but doesn't replace one that is known.
+fn refuse_lineage(known: &str, new: &str) -> Option<Refusal> {
+    if known.is_empty() || known == new {
+        return None;
+    }
+    let existing = known.to_owned();
+    Some(if new.is_empty() {
+        Refusal::LineageLost { existing }
+    } else {
         let new = new.to_owned();
-        return Some(Refusal::Unrelated { existing: known, new });
-    }
-    (!is_untouched(existing, system)).then_some(Refusal::ChangedHere)
+        Refusal::Unrelated { existing, new }
+    })
 }
 
 /// Whether nothing happened to a snapshot since it was imported.
 pub(crate) fn is_untouched(snapshot: &Snapshot, system: &str) -> bool {
     let known = snapshot.foreign_serials.get(system);
     known.is_some_and(|known| snapshot.serial.is_none_or(|serial| serial <= known.at))
-}
-
-fn foreign_meta(snapshot: &Snapshot) -> Result<Option<Meta>> {
-    let lineage = terraform::lineage_of(snapshot)?;
-    let both = lineage.zip(terraform::serial_of(snapshot));
-    Ok(both.map(|(lineage, serial)| Meta { lineage, serial }))
-}
-
-fn own_meta(snapshot: &Snapshot) -> Meta {
-    Meta {
-        lineage: snapshot
-            .lineage
-            .map(|lineage| lineage.to_string())
-            .unwrap_or_default(),
-        serial: snapshot.serial.unwrap_or(Serial::ZERO).get(),
-    }
-}
-
-fn refuse(old: &Meta, new: &Meta, same: impl FnOnce() -> Result<bool>) -> Result<Option<Refusal>> {
-    if old.lineage.is_empty() {
-        return Ok(None);
-    }
-    let existing = old.lineage.clone();
-    if new.lineage.is_empty() {
-        return Ok(Some(Refusal::LineageLost { existing }));
-    }
-    if new.lineage != existing {
-        let new = new.lineage.clone();
-        return Ok(Some(Refusal::Unrelated { existing, new }));
-    }
-    if new.serial < old.serial {
-        return Ok(Some(Refusal::Older {
-            existing: old.serial,
-            new: new.serial,
-        }));
-    }
-    if new.serial > old.serial || same()? {
-        return Ok(None);
-    }
-    Ok(Some(Refusal::SameSerial { serial: new.serial }))
 }

@@ -5,7 +5,7 @@
 
 use state_core::testkit::run::skip;
 use state_core::{Clock, Timestamp};
-use state_formats::{Format, import_owned};
+use state_formats::{Formats, Pulumi, ReadOptions};
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -58,7 +58,10 @@ fn deployment() -> Vec<u8> {
 fn the_import_of_a_large_deployment_needs_at_most_twice_its_size() {
     let bytes = deployment();
     let size = bytes.len() as u64;
-    let imported = import_owned(bytes, Format::Pulumi, &Still).expect("a deployment");
+    let options = ReadOptions::new(&Still);
+    let imported = Formats::standard()
+        .import(bytes, &Pulumi, &options)
+        .expect("a deployment");
     assert_eq!(imported.snapshot.entries.len(), RESOURCES);
     let told = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let Some(line) = told.lines().find_map(|line| line.strip_prefix("VmHWM:")) else {

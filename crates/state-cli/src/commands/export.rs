@@ -3,6 +3,7 @@
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
+use crate::formats::{self, Format};
 use crate::marks::Standing;
 use crate::output::Report;
 use crate::revision::History;
@@ -10,10 +11,6 @@ use crate::settings::{HIDDEN, MASKED};
 use serde::Serialize;
 use state_core::mask::{OpaquePointers, mask_snapshot};
 use state_core::{RevisionId, Snapshot};
-use state_formats::{
-    Format, OPAQUE_IN_ENTRY, OPAQUE_IN_SNAPSHOT, PULUMI, PULUMI_OPAQUE_IN_ENTRY, PULUMI_OPAQUE_IN_SNAPSHOT,
-    TERRAFORM, UNOBIN,
-};
 use state_manager::Stack;
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -24,8 +21,10 @@ use std::path::{Path, PathBuf};
 /// one they are masked, unless `--show-secrets` is said: then the document can be imported again.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The format: `terraform`, `pulumi`, `unobin` or `native`. Default: the one that it came in.
-    #[arg(long)]
+    #[arg(long, value_parser = formats::named, help = format!(
+        "The format: {}. Default: the one that it came in",
+        formats::listed("")
+    ))]
     format: Option<Format>,
     /// The revision: an id, the beginning of one, a serial, `@` or `@-`. Default: the latest state.
     #[arg(long, visible_alias = "at", value_name = "REV")]
@@ -68,7 +67,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         None => (view.snapshot(), Standing::of(&view)),
     };
     let mut warnings = standing.warnings();
-    let format = args.format.unwrap_or_else(|| native_format(&snapshot));
+    let format = args.format.unwrap_or_else(|| formats::all().origin(&snapshot));
     let is_masked = view.head.key_id.is_some() && !context.settings.show_secrets;
     let bytes = document(&stack, snapshot, format, is_masked).await?;
     if is_masked {
@@ -120,15 +119,19 @@ async fn document(
     is_masked: bool,
 ) -> Result<Vec<u8>, CliError> {
     let snapshot = if is_masked {
-        let opaque = OpaquePointers {
-            in_entry: &[OPAQUE_IN_ENTRY, PULUMI_OPAQUE_IN_ENTRY].concat(),
-            in_snapshot: &[OPAQUE_IN_SNAPSHOT, PULUMI_OPAQUE_IN_SNAPSHOT].concat(),
+        let opaque = || formats::all().opaque().map(|(_, opaque)| opaque);
+        let all = OpaquePointers {
+            in_entry: &opaque().flat_map(|of| of.in_entry).copied().collect::<Vec<_>>(),
+            in_snapshot: &opaque()
+                .flat_map(|of| of.in_snapshot)
+                .copied()
+                .collect::<Vec<_>>(),
         };
-        mask_snapshot(&snapshot, HIDDEN, opaque)
+        mask_snapshot(&snapshot, HIDDEN, all)
     } else {
         stack.reveal(snapshot).await?
     };
-    let exported = state_formats::export(&snapshot, format);
+    let exported = formats::all().export(&snapshot, format);
     let mut bytes = exported.map_err(|error| failed(&stack.name().short(), error))?;
     if is_masked {
         mark_as_masked(&mut bytes);
@@ -141,19 +144,6 @@ fn mark_as_masked(bytes: &mut Vec<u8>) {
     if bytes.first() == Some(&b'{') {
         let mark = format!("\n  \"{MASKED}\": true,");
         bytes.splice(1..1, mark.into_bytes());
-    }
-}
-
-/// The format that the state came in.
-fn native_format(snapshot: &Snapshot) -> Format {
-    if snapshot.extensions.contains_key(TERRAFORM) {
-        Format::Terraform
-    } else if snapshot.extensions.contains_key(PULUMI) {
-        Format::Pulumi
-    } else if snapshot.extensions.contains_key(UNOBIN) {
-        Format::Unobin
-    } else {
-        Format::Native
     }
 }
 

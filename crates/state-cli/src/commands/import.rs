@@ -1,27 +1,27 @@
 //! `import`: take over a state from a file.
 
 mod document;
-mod opening;
-mod secrets;
+mod passphrases;
 mod summary;
 
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
+use crate::formats::{self, REPAIR, failed};
 use crate::identities::NewStack;
 use crate::marks::count;
 use crate::output::Report;
 use crate::target::Target;
 use crate::{mending, store};
-use document::Wanted;
-use opening::Opening;
+use document::{Request, Wanted};
+use passphrases::{FilePassphrase, Secrets};
 use state_core::head::Policy;
 use state_core::repair::{self, Repaired};
-use state_core::{Error, FactoryInfo, RevisionId, Snapshot, State, UpdateKind};
-use state_formats::{ImportVerdict, Imported, check_import};
+use state_core::{Error, FactoryInfo, Snapshot, State, UpdateKind};
+use state_formats::{ImportVerdict, Imported};
 use state_manager::{Session, UpdateRequest};
 use std::path::PathBuf;
-use summary::{Content, Summary};
+use summary::{Content, Outcome, Summary};
 
 /// Take over a state from a file. Makes the store, and the stack `default`, where there is none.
 ///
@@ -31,11 +31,13 @@ use summary::{Content, Summary};
 pub(crate) struct Args {
     /// The file; `-` reads from stdin.
     file: PathBuf,
-    /// The file's format: `terraform`, `pulumi`, `unobin`, `native`, or `auto`: told from the content.
-    #[arg(long, default_value = "auto")]
+    #[arg(long, default_value = "auto", help = format!(
+        "The file's format: `{}`, or `auto`: told from the content",
+        formats::all().names().join("`, `")
+    ))]
     format: Wanted,
     #[command(flatten)]
-    opening: Opening,
+    passphrase: FilePassphrase,
     /// Take it even if lineage or serial don't fit, or operations are pending. The history says that it was forced.
     #[arg(long)]
     force: bool,
@@ -51,30 +53,16 @@ pub(crate) struct Args {
     message: Option<String>,
 }
 
-/// What to do about a document that is well formed and breaks rules.
-const REPAIR: &str = "nothing was written; `statectl import --repair` shows how it would be mended, and asks";
-
-/// What becomes of secrets that another system encrypted.
-#[derive(Clone, Debug, clap::Args)]
-struct Secrets {
-    /// Open the secrets that Pulumi encrypted with a passphrase: the stack's own policy seals them from then on. They go
-    /// out as they came in, until they change. The passphrase is in PULUMI_CONFIG_PASSPHRASE, or in a file.
-    #[arg(long)]
-    open_secrets: bool,
-    /// With `--open-secrets`: the file that holds the passphrase. Default: PULUMI_CONFIG_PASSPHRASE_FILE.
-    #[arg(long, value_name = "FILE", requires = "open_secrets")]
-    secrets_passphrase_file: Option<PathBuf>,
-}
-
-/// What became of it.
-enum Outcome {
-    Unchanged(Option<RevisionId>),
-    Made { revision: RevisionId, forced: bool },
-}
-
 /// Imports.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let mut source = document::read(context, args).await?;
+    let request = Request {
+        file: args.file.clone(),
+        format: args.format,
+        passphrase: args.passphrase.clone(),
+        secrets: args.secrets.clone(),
+        repair: args.repair,
+    };
+    let mut source = document::read(context, request).await?;
     let repaired = if args.repair {
         Some(repair(context, &mut source)?)
     } else {
@@ -167,8 +155,9 @@ fn refusal(
     stack: &str,
 ) -> Result<Option<CliError>, CliError> {
     let object = format!("stack {stack}");
-    if let ImportVerdict::Refused(refusal) =
-        check_import(Some(existing), new).map_err(|e| document::failed(&object, e))?
+    if let ImportVerdict::Refused(refusal) = formats::all()
+        .check_import(Some(existing), new)
+        .map_err(|error| failed(&object, error))?
     {
         let error = CliError::new(ExitCode::Conflict, &*object, &format!("{refusal}; nothing was imported"))
             .with_hint("compare with `statectl export`; if it is right after all, import with `--force`, which the history records");

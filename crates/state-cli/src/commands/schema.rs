@@ -5,6 +5,7 @@
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
+use crate::formats;
 use crate::output::{FORMAT_VERSION, Report};
 use serde_json::{Map, Value, json};
 use state_core::nearest;
@@ -22,8 +23,10 @@ pub(crate) struct Args {
 
 /// Prints.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let data: Map<String, Value> = serde_json::from_str(DATA)
+    let mut data: Map<String, Value> = serde_json::from_str(DATA)
         .map_err(|error| CliError::new(ExitCode::Failed, "the schemas of this build", &error.to_string()))?;
+    let names: Vec<_> = formats::all().iter().map(|format| format.name()).collect();
+    data["$defs"]["format"]["enum"] = json!(names);
     let Some(kind) = &args.kind else {
         let kinds = kinds(&data);
         return context.report("schema", &kinds, Vec::new(), |page| {

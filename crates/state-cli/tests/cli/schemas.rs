@@ -2,10 +2,14 @@
 
 use crate::sandbox::Sandbox;
 use serde_json::{Map, Value};
+use state_formats::Formats;
 
-/// The schemas as they are written, in the source.
+/// The schemas as they are written, in the source, with the names of the formats.
 fn written() -> Value {
-    serde_json::from_str(include_str!("../../schemas/data.json")).unwrap()
+    let mut all: Value = serde_json::from_str(include_str!("../../schemas/data.json")).unwrap();
+    let names: Vec<_> = Formats::standard().iter().map(|format| format.name()).collect();
+    all["$defs"]["format"]["enum"] = names.into();
+    all
 }
 
 /// What doesn't fit its schema in a document that `--json` printed. A kind that has none is an objection.

@@ -1,7 +1,8 @@
 //! The document around a deployment: which of the forms it has, its version, the features that it needs.
 
-use super::facts::StateFacts;
+use super::facts::{StateFacts, not_exportable};
 use crate::error::{Error, Result};
+use crate::fields::shown;
 use state_core::json::{Document, Kind, View};
 use state_core::{Entry, Snapshot};
 
@@ -24,8 +25,7 @@ const KNOWN: [&str; 8] = [
 ];
 
 /// Whether a document is Pulumi's.
-pub(crate) fn is_it(document: &Document<'_>) -> bool {
-    let root = document.root();
+pub(super) fn is_it(root: &View<'_>) -> bool {
     let has = |key| root.get(key).is_some();
     let is_bare = has("latest") && (has("stack") || has("target")) && !has("version");
     has("checkpoint") || has("deployment") || is_bare
@@ -143,8 +143,7 @@ fn features(document: &Document<'_>) -> Result<Vec<String>> {
             return Err(Error::at(document, &element, message));
         };
         if !KNOWN.contains(&&*name) {
-            let shown: String = name.chars().take(60).collect();
-            unknown.push(format!("`{}`", shown.escape_debug()));
+            unknown.push(format!("`{}`", shown(&name)));
         }
         features.push(name.into_owned());
     }
@@ -206,7 +205,7 @@ pub(super) fn declared(snapshot: &Snapshot, facts: &StateFacts) -> Result<Declar
             version: Some(FEATURES_SINCE),
             more,
         }),
-        _ => Err(super::facts::not_exportable(
+        _ => Err(not_exportable(
             "the snapshot",
             format!(
                 "it uses {}, which a state of version {} can't say: let Pulumi import and export it once",

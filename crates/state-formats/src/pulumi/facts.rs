@@ -1,14 +1,18 @@
 //! What the model has no field for: `extensions["pulumi"]` of an entry and of a snapshot.
 
-use super::layout::Layout;
-use crate::PULUMI;
-use crate::error::{Error, Result};
-use crate::terraform::Original;
-use serde::de::DeserializeOwned;
+use crate::error::Error;
+use crate::extension::{Extension, present};
+use crate::layout::{Layout, Original};
 use serde::{Deserialize, Serialize};
-use state_core::{Entry, Json, MutationId, Snapshot};
+use state_core::{Json, MutationId};
 use std::collections::BTreeMap;
 use std::fmt;
+
+/// Pulumi's part of the extensions.
+pub(super) const EXTENSION: Extension = Extension {
+    name: "pulumi",
+    system: "Pulumi",
+};
 
 /// What Pulumi says of a resource and the model doesn't.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,15 +132,6 @@ pub(super) struct StateFacts {
     pub(super) original: Option<Original>,
 }
 
-impl StateFacts {
-    /// Puts them into the snapshot.
-    pub(super) fn store(&self, snapshot: &mut Snapshot) -> Result<()> {
-        let json = to_json(self)?;
-        snapshot.extensions.insert(PULUMI.to_owned(), json);
-        Ok(())
-    }
-}
-
 /// What a pending operation says beyond the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
@@ -149,47 +144,9 @@ pub(super) struct OperationFacts {
     pub(super) rest: BTreeMap<String, Json>,
 }
 
-fn present<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
-    Json::deserialize(deserializer).map(Some)
-}
-
-/// An entry's facts.
-pub(super) fn of_entry(entry: &Entry) -> Result<EntryFacts> {
-    match entry.extensions.get(PULUMI) {
-        Some(json) => read(json, || entry.key().to_string()),
-        None => Ok(EntryFacts::default()),
-    }
-}
-
-/// A snapshot's facts; None if it never was Pulumi's.
-pub(super) fn of_snapshot(snapshot: &Snapshot) -> Result<Option<StateFacts>> {
-    snapshot
-        .extensions
-        .get(PULUMI)
-        .map(|json| read(json, || "the snapshot".to_owned()))
-        .transpose()
-}
-
-fn read<T: DeserializeOwned>(json: &Json, object: impl Fn() -> String) -> Result<T> {
-    // The cause may quote values: it is dropped.
-    serde_json::from_str(json.as_str())
-        .map_err(|_| not_exportable(object(), "its Pulumi extension isn't what this build writes"))
-}
-
-/// Facts as an extension.
-pub(super) fn to_json(facts: &impl Serialize) -> Result<Json> {
-    let text = serde_json::to_string(facts)
-        .map_err(|_| not_exportable("the extension", "it can't be written as JSON"))?;
-    Json::parse(&text).map_err(Error::malformed)
-}
-
-/// That the snapshot holds what Pulumi can't say.
+/// That Pulumi's format can't express an object.
 pub(super) fn not_exportable(object: impl Into<String>, reason: impl Into<String>) -> Error {
-    Error::NotExportable {
-        object: object.into(),
-        format: crate::Format::Pulumi,
-        reason: reason.into(),
-    }
+    EXTENSION.not_exportable(object, reason)
 }
 
 #[cfg(test)]

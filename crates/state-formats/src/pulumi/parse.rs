@@ -2,10 +2,12 @@
 
 use super::envelope::{self, Envelope};
 use super::facts::StateFacts;
-use super::layout::Layout;
-use super::resource::{self, Shared};
-use super::{Mode, document, frame, pending, urn};
+use super::resource;
+use super::{frame, pending, urn};
 use crate::error::{Error, Result};
+use crate::extension::Shared;
+use crate::fields::scan;
+use crate::layout::Layout;
 use sha2::{Digest as _, Sha256};
 use state_core::json::{Document, Json, Kind, View};
 use state_core::{PendingOperation, SharedEntry};
@@ -24,8 +26,18 @@ pub(super) struct Parsed {
     pub(super) is_mended: bool,
 }
 
-/// Reads a document, and checks all of it.
-pub(super) fn read(document: Document<'_>, mode: Mode) -> Result<Parsed> {
+/// Scans a text.
+pub(super) fn document(bytes: &[u8]) -> Result<Document<'_>> {
+    if bytes.is_empty() {
+        return Err(Error::NotAState {
+            what: "the file has 0 bytes; restore its .bak file or a backup".to_owned(),
+        });
+    }
+    scan(bytes).map_err(Error::malformed)
+}
+
+/// Reads a document, and checks all of it. With `mend`, a magic that doesn't fit is made to.
+pub(super) fn read(document: Document<'_>, mend: bool) -> Result<Parsed> {
     let envelope = Envelope::of(&document)?;
     let mut parsed = Parsed {
         facts: StateFacts {
@@ -41,7 +53,7 @@ pub(super) fn read(document: Document<'_>, mode: Mode) -> Result<Parsed> {
     };
     let mut magic = None;
     if let Some(deployment) = envelope.deployment {
-        magic = read_manifest(&document, deployment, mode, &mut parsed)?;
+        magic = read_manifest(&document, deployment, mend, &mut parsed)?;
         read_secrets(&document, deployment, &mut parsed)?;
         read_resources(document, deployment, &mut parsed)?;
         read_operations(document, deployment, &mut parsed)?;
@@ -82,7 +94,7 @@ fn elements<'a>(
 fn read_manifest<'a>(
     document: &Document<'a>,
     deployment: View<'a>,
-    mode: Mode,
+    mend: bool,
     parsed: &mut Parsed,
 ) -> Result<Option<String>> {
     let Some(manifest) = deployment.get("manifest").filter(|view| !view.is_null()) else {
@@ -102,7 +114,7 @@ fn read_manifest<'a>(
     if found == magic {
         return Ok(None);
     }
-    if mode == Mode::Mending && manifest.get("magic").is_some() {
+    if mend && manifest.get("magic").is_some() {
         parsed
             .notes
             .push("the magic in its manifest didn't fit its version: it does now".to_owned());

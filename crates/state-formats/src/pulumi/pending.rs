@@ -1,9 +1,10 @@
 //! Operations that were begun and not ended.
 
-use super::facts::OperationFacts;
-use super::resource::{self, Shared, compact};
-use super::{digest_id, facts, render};
+use super::facts::{OperationFacts, not_exportable};
+use super::render;
+use super::resource::{self, compact, digest_id};
 use crate::error::{Error, Result};
+use crate::extension::Shared;
 use state_core::json::{Document, Json, ObjectWriter, View};
 use state_core::{MutationId, Op, PendingOperation, Snapshot};
 use std::sync::Arc;
@@ -114,5 +115,5 @@ pub(super) fn write(
 
 fn refuse(operation: &PendingOperation, reason: &str) -> Error {
     let object = format!("pending {} of {}", operation.op, operation.target);
-    facts::not_exportable(object, reason)
+    not_exportable(object, reason)
 }

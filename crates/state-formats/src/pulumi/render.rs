@@ -1,10 +1,10 @@
 //! Writes a snapshot as the compact text of its document, piece by piece.
 
 use super::envelope::{self, Declared};
-use super::facts::{self, EntryFacts, Side, StateFacts};
+use super::facts::{EXTENSION, EntryFacts, Side, StateFacts, not_exportable};
 use super::field::{self, FIELDS, Home};
 use super::frame::{self, Mark, Piece};
-use super::{pending, settle, urn, wrap};
+use super::{pending, settle, urn, value};
 use crate::error::Result;
 use state_core::json::write_string;
 use state_core::{Dependency, Entry, EntryType, Json, Properties, Snapshot};
@@ -111,7 +111,7 @@ impl Writer<'_> {
         let root = settle::root(&self.snapshot.entries).filter(|_| has_outputs);
         if root.is_none() && !self.snapshot.outputs.is_empty() {
             let reason = "the stack has outputs, and no root resource that would carry them there";
-            return Err(facts::not_exportable("the snapshot", reason));
+            return Err(not_exportable("the snapshot", reason));
         }
         let mut text = String::from("[");
         for (index, entry) in self.snapshot.entries.iter().enumerate() {
@@ -146,7 +146,7 @@ impl Writer<'_> {
 /// Writes an entry as a resource; `outputs` take the place of its own.
 pub(super) fn resource(entry: &Entry, outputs: Option<Properties>, out: &mut String) -> Result<()> {
     check(entry)?;
-    let facts = facts::of_entry(entry)?;
+    let facts: EntryFacts = EXTENSION.of_entry(entry)?.unwrap_or_default();
     let outputs = outputs
         .map(Cow::Owned)
         .or(entry.outputs.as_ref().map(Cow::Borrowed));
@@ -173,7 +173,7 @@ pub(super) fn resource(entry: &Entry, outputs: Option<Properties>, out: &mut Str
 
 /// Refuses what Pulumi has no words for.
 fn check(entry: &Entry) -> Result<()> {
-    let refuse = |reason: &str| Err(facts::not_exportable(entry.key().to_string(), reason));
+    let refuse = |reason: &str| Err(not_exportable(entry.key().to_string(), reason));
     if !urn::is_urn(entry.address.as_str()) {
         return refuse("its address isn't a URN");
     }
@@ -228,7 +228,7 @@ impl<'a> Members<'a> {
             _ => None,
         };
         if let Some((side, Some(properties))) = side {
-            let wrapped = wrap::wrapped(properties, &facts.opened, side)?;
+            let wrapped = value::wrapped(properties, &facts.opened, side)?;
             self.member(key).push_str(&wrapped);
             return Ok(());
         }

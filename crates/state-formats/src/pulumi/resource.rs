@@ -1,48 +1,16 @@
 //! Reads one resource into an entry.
 
-use super::facts::{self, EntryFacts, Kept};
+use super::facts::{EXTENSION, EntryFacts, Kept};
 use super::field::{self, Home};
-use super::{digest_id, urn, value};
-use crate::PULUMI;
+use super::{urn, value};
 use crate::error::{Error, Result};
+use crate::extension::Shared;
+use crate::fields::{of_kind, push_token};
 use state_core::entry::Provider;
 use state_core::json::{Document, Json, Kind, Properties, Style, View, write};
-use state_core::{Address, Dependency, DeposedKey, Entry, EntryType, Timestamp};
+use state_core::{Address, Dependency, DeposedKey, Digest, Entry, EntryType, Timestamp};
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
-
-/// Longer extensions are seldom alike, in bytes.
-const MAX_SHARED: usize = 512;
-
-/// What many resources say alike, stored once.
-#[derive(Debug, Default)]
-pub(super) struct Shared {
-    names: HashMap<String, Address>,
-    facts: HashSet<Json>,
-}
-
-impl Shared {
-    fn address(&mut self, name: &str) -> state_core::Result<Address> {
-        if let Some(address) = self.names.get(name) {
-            return Ok(address.clone());
-        }
-        let address = Address::new(name)?;
-        self.names.insert(name.to_owned(), address.clone());
-        Ok(address)
-    }
-
-    fn facts(&mut self, facts: &EntryFacts) -> Result<Json> {
-        let json = facts::to_json(facts)?;
-        if json.as_str().len() > MAX_SHARED {
-            return Ok(json);
-        }
-        if let Some(known) = self.facts.get(&json) {
-            return Ok(known.clone());
-        }
-        self.facts.insert(json.clone());
-        Ok(json)
-    }
-}
+use std::collections::{BTreeMap, HashSet};
 
 /// Reads one.
 pub(super) fn read<'a>(document: Document<'a>, view: View<'a>, shared: &mut Shared) -> Result<Entry> {
@@ -74,7 +42,8 @@ pub(super) fn read<'a>(document: Document<'a>, view: View<'a>, shared: &mut Shar
     mark_secrets(&mut entry, &members);
     facts.order = order(&members);
     if !facts.is_empty() {
-        entry.extensions.insert(PULUMI, reader.shared.facts(&facts)?);
+        let json = reader.shared.facts(&EXTENSION, &facts)?;
+        entry.extensions.insert(EXTENSION.name, json);
     }
     Ok(entry)
 }
@@ -107,7 +76,10 @@ impl<'a> Reader<'a, '_> {
                 let message = "`urn` isn't a URN: `urn:pulumi:<stack>::<project>::<type>::<name>`";
                 return Err(self.error(name, message));
             }
-            None => return Err(self.wrong_kind("urn", Kind::String, name)),
+            None => {
+                let message = format!("`urn` must be of kind string, found {}", name.kind());
+                return Err(self.error(name, message));
+            }
         }
         let address = self.address(name)?;
         let custom = match member(members, "custom") {
@@ -181,35 +153,20 @@ impl<'a> Reader<'a, '_> {
         }
     }
 
-    fn wrong_kind(&self, key: &str, kind: Kind, view: View<'a>) -> Error {
-        self.error(
-            view,
-            format!("`{key}` must be of kind {kind}, found {}", view.kind()),
-        )
-    }
-
     /// As in Go, `null` counts as absent, and so does an empty text.
     fn text(&self, key: &str, view: View<'a>) -> Result<Option<Cow<'a, str>>> {
-        match view.as_str() {
-            Some(text) => Ok(Some(text).filter(|text| !text.is_empty())),
-            None if view.is_null() => Ok(None),
-            None => Err(self.wrong_kind(key, Kind::String, view)),
-        }
+        let text = of_kind(&self.document, key, view, Kind::String)?.and_then(|view| view.as_str());
+        Ok(text.filter(|text| !text.is_empty()))
     }
 
     fn flag(&self, key: &str, view: View<'a>) -> Result<bool> {
-        match view.as_bool() {
-            Some(flag) => Ok(flag),
-            None if view.is_null() => Ok(false),
-            None => Err(self.wrong_kind(key, Kind::Bool, view)),
-        }
+        let flag = of_kind(&self.document, key, view, Kind::Bool)?.and_then(|view| view.as_bool());
+        Ok(flag.unwrap_or_default())
     }
 
     fn elements(&self, key: &str, view: View<'a>) -> Result<impl Iterator<Item = View<'a>> + use<'a>> {
-        if !matches!(view.kind(), Kind::Array | Kind::Null) {
-            return Err(self.wrong_kind(key, Kind::Array, view));
-        }
-        Ok(view.elements().into_iter().flatten())
+        let array = of_kind(&self.document, key, view, Kind::Array)?;
+        Ok(array.and_then(|array| array.elements()).into_iter().flatten())
     }
 
     fn address(&mut self, view: View<'a>) -> Result<Address> {
@@ -259,9 +216,7 @@ impl<'a> Reader<'a, '_> {
 
     /// The lists by property, and whether an empty one is `null`.
     fn property_dependencies(&mut self, view: View<'a>) -> Result<(BTreeMap<String, Vec<Dependency>>, bool)> {
-        if !matches!(view.kind(), Kind::Object | Kind::Null) {
-            return Err(self.wrong_kind("propertyDependencies", Kind::Object, view));
-        }
+        of_kind(&self.document, "propertyDependencies", view, Kind::Object)?;
         let mut lists = BTreeMap::new();
         let mut null_lists = false;
         for (property, view) in view.members().into_iter().flatten() {
@@ -276,20 +231,23 @@ impl<'a> Reader<'a, '_> {
     }
 
     fn properties(&self, key: &str, view: View<'a>) -> Result<Option<Properties>> {
-        match view.kind() {
-            Kind::Null => Ok(None),
-            Kind::Object => {
-                self.check_value(view)?;
-                Ok(Properties::new(Json::from_view(view)))
-            }
-            _ => Err(self.wrong_kind(key, Kind::Object, view)),
-        }
+        let Some(view) = of_kind(&self.document, key, view, Kind::Object)? else {
+            return Ok(None);
+        };
+        self.check_value(view)?;
+        Ok(Properties::new(Json::from_view(view)))
     }
 
     fn check_value(&self, view: View<'a>) -> Result<()> {
         value::check(view, &mut String::new(), &mut |_, _| {})
             .map_err(|(at, message)| self.error(at, message))
     }
+}
+
+/// A digest that identifies an object without showing what the state says of it.
+pub(super) fn digest_id(parts: &[&str]) -> Digest {
+    let bytes: Vec<&[u8]> = parts.iter().map(|part| part.as_bytes()).collect();
+    Digest::of_parts(&bytes)
 }
 
 /// The deposed key of what has this id.
@@ -357,7 +315,7 @@ fn mark_secrets(entry: &mut Entry, members: &Members<'_>) {
     let known: HashSet<String> = entry.sensitive_outputs.iter().cloned().collect();
     for (name, _) in outputs.view().members().into_iter().flatten() {
         let mut pointer = String::new();
-        crate::terraform::push_token(&mut pointer, &name);
+        push_token(&mut pointer, &name);
         if named.contains(&name) && !known.contains(&pointer) {
             entry.sensitive_outputs.push(pointer);
         }

@@ -4,12 +4,12 @@
 //! key is PBKDF2-HMAC-SHA256 of the passphrase with 1,000,000 rounds, the cipher AES-256-GCM without further data. The check
 //! holds a known word.
 
-use super::facts::{self, EntryFacts, Opened, Side, StateFacts};
+use super::facts::{EXTENSION, EntryFacts, Opened, Side, StateFacts};
 use super::settle;
-use super::value;
-use super::wrap::replaced;
-use crate::PULUMI;
+use super::value::{self, replaced};
 use crate::error::{Error, Result};
+use crate::fields::shown;
+use crate::format::OpenedSecrets;
 use aes_gcm::aead::Aead;
 use aes_gcm::{Aes256Gcm, Key, KeyInit, Nonce};
 use base64::Engine as _;
@@ -29,28 +29,14 @@ const CHECK: &[u8] = b"pulumi";
 /// The only provider whose secrets a passphrase opens.
 const PROVIDER: &str = "passphrase";
 
-/// What was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct OpenedSecrets {
-    /// Secrets that were encrypted.
-    pub decrypted: usize,
-    /// Secrets that lay plain in their envelopes.
-    pub plain: usize,
-}
-
-/// Opens all secrets of a Pulumi state: from then on they are plain values whose paths are sensitive, to be sealed by
-/// whoever stores the snapshot. Going out, those that didn't change go back into the envelopes that they came in, and all
-/// others into plain ones, which `pulumi stack import` encrypts.
-///
-/// Pending operations keep their envelopes.
+/// Opens all secrets of a state whose secrets provider is a passphrase.
 ///
 /// # Errors
 /// [`Error::Secrets`] when the snapshot isn't Pulumi's, its secrets are another provider's, the passphrase is wrong, or a
 /// secret was changed or can't be read. The snapshot isn't changed then.
-pub fn open_secrets(snapshot: &mut Snapshot, passphrase: &str) -> Result<OpenedSecrets> {
-    let facts =
-        facts::of_snapshot(snapshot)?.ok_or_else(|| refuse_any("it never was a Pulumi state".to_owned()))?;
+pub(super) fn open(snapshot: &mut Snapshot, passphrase: &str) -> Result<OpenedSecrets> {
+    let facts: Option<StateFacts> = EXTENSION.of_snapshot(snapshot)?;
+    let facts = facts.ok_or_else(|| refuse_any("it never was a Pulumi state".to_owned()))?;
     let opener = Opener::new(&facts, passphrase)?;
     let mut opened = OpenedSecrets::default();
     let mut entries = snapshot.entries.clone();
@@ -105,11 +91,10 @@ impl Opener {
         };
         let kind = text("/type").unwrap_or_default();
         if kind != PROVIDER {
-            let shown: String = kind.chars().take(60).collect();
             return Err(refuse_any(format!(
                 "its secrets provider is `{}`: only those of `{PROVIDER}` can be opened here; export the state with \
                  `pulumi stack export --show-secrets` instead",
-                shown.escape_debug()
+                shown(&kind)
             )));
         }
         let state = text("/state/salt").unwrap_or_default();
@@ -240,11 +225,9 @@ impl Side {
     }
 }
 
-/// Writes down in the entry's extension which values belong into envelopes.
+/// Records in the entry's extension which values belong into envelopes.
 fn remember(entry: &mut SharedEntry, list: Vec<Opened>) -> Result<()> {
-    let mut known: EntryFacts = facts::of_entry(entry)?;
+    let mut known: EntryFacts = EXTENSION.of_entry(entry)?.unwrap_or_default();
     known.opened.extend(list);
-    let json = facts::to_json(&known)?;
-    Arc::make_mut(entry).extensions.insert(PULUMI, json);
-    Ok(())
+    EXTENSION.store_in_entry(Arc::make_mut(entry), &known)
 }

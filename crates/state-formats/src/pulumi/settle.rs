@@ -1,9 +1,8 @@
 //! What can be said only when all resources are read: keys of tombstones, providers of those that await their
 //! replacement, the outputs of the stack.
 
-use super::facts::{self, Kept};
+use super::facts::{EXTENSION, EntryFacts, Kept};
 use super::{field, urn};
-use crate::PULUMI;
 use crate::error::Result;
 use state_core::json::{Json, ObjectWriter, Properties};
 use state_core::{DeposedKey, Entry, EntryKey, SharedEntry, Snapshot};
@@ -38,7 +37,7 @@ pub(super) fn settle(snapshot: &mut Snapshot) -> Result<()> {
 
 /// Whether an external resource awaits its replacement: a mark that the model doesn't have there.
 fn awaits_replacement(entry: &Entry) -> Result<bool> {
-    let known = facts::of_entry(entry)?;
+    let known: EntryFacts = EXTENSION.of_entry(entry)?.unwrap_or_default();
     let mark = known
         .kept
         .get("pendingReplacement")
@@ -48,14 +47,12 @@ fn awaits_replacement(entry: &Entry) -> Result<bool> {
 
 /// What awaits its replacement may name a provider that is gone: legal there, so it is kept and not judged.
 fn forget_provider(entry: &mut SharedEntry) -> Result<()> {
-    let mut known = facts::of_entry(entry)?;
+    let mut known: EntryFacts = EXTENSION.of_entry(entry)?.unwrap_or_default();
     let was = field::value(entry, &known, "provider");
     known.kept.insert("provider".to_owned(), Kept { was, ours: None });
-    let json = facts::to_json(&known)?;
     let entry = Arc::make_mut(entry);
     entry.provider = None.into();
-    entry.extensions.insert(PULUMI, json);
-    Ok(())
+    EXTENSION.store_in_entry(entry, &known)
 }
 
 /// The one resource that stands for the stack.

@@ -1,13 +1,17 @@
-//! Special values: objects that carry a signature.
+//! Special values: objects that carry a signature. Secrets are such objects, envelopes around their value.
 
+use super::facts::{Opened, Side, not_exportable};
 use super::urn;
-use crate::terraform::push_token;
-use state_core::json::{Json, Kind, Properties, View};
+use crate::error::Result;
+use crate::fields::{is_base64, push_token};
+use state_core::json::{Json, Kind, ObjectWriter, Properties, View};
+use std::borrow::Cow;
+use std::ops::Range;
 
 /// The key that makes an object special; its value is the signature.
 pub(super) const SIGNATURE: &str = "4dabf18193072939515e22adb298388d";
 /// A secret, with its value encrypted or plain.
-pub(super) const SECRET: &str = "1b47061264138c4ac30d75fd1eb44270";
+const SECRET: &str = "1b47061264138c4ac30d75fd1eb44270";
 const ASSET: &str = "c44067f5952c0a294b673a41bacd8c17";
 const ARCHIVE: &str = "0def7320c3a5731c473e5ecbe6d01bc7";
 const RESOURCE: &str = "5cf8f73096256a8f31e491e813e4eb8e";
@@ -80,12 +84,6 @@ fn is_f64(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-fn is_base64(text: &str) -> bool {
-    let digits = text.trim_end_matches('=');
-    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-    text.len().is_multiple_of(4) && text.len() - digits.len() <= 2 && digits.bytes().all(is_digit)
-}
-
 /// A secret has exactly one of the two: the ciphertext, or the JSON text of its value.
 fn check_envelope(view: View<'_>) -> Result<(), Refused<'_>> {
     let refuse = |at, message: &str| Err((at, message.to_owned()));
@@ -116,4 +114,53 @@ pub(super) fn ciphertexts(side: Option<&Properties>) -> usize {
     // What isn't as Pulumi writes it isn't counted.
     drop(checked);
     count
+}
+
+/// One side's text with all secrets that were opened in envelopes: those that didn't change in the ones that they came
+/// in.
+pub(super) fn wrapped<'p>(properties: &'p Properties, opened: &[Opened], side: Side) -> Result<Cow<'p, str>> {
+    let text = properties.json().as_str();
+    let mut stretches = Vec::new();
+    for one in opened.iter().filter(|one| one.side == side) {
+        if let Some(view) = properties.view().pointer(&one.pointer) {
+            stretches.push((
+                view.offset()..view.offset() + view.text().len(),
+                envelope(one, view)?,
+            ));
+        }
+    }
+    if stretches.is_empty() {
+        return Ok(Cow::Borrowed(text));
+    }
+    Ok(Cow::Owned(replaced(text, stretches)))
+}
+
+/// A text with other text in the place of these stretches, none of which touches another.
+pub(super) fn replaced(text: &str, mut stretches: Vec<(Range<usize>, String)>) -> String {
+    stretches.sort_by_key(|(range, _)| range.start);
+    let mut out = String::with_capacity(text.len());
+    let mut end = 0;
+    for (range, new) in stretches {
+        out.push_str(&text[end..range.start]);
+        out.push_str(&new);
+        end = range.end;
+    }
+    out.push_str(&text[end..]);
+    out
+}
+
+fn envelope(opened: &Opened, now: View<'_>) -> Result<String> {
+    let was = Json::parse(&opened.plaintext)
+        .map_err(|_| not_exportable("a secret", "what its envelope held can't be read"))?;
+    let is_same = was.as_str() == now.text();
+    let mut text = String::new();
+    let mut object = ObjectWriter::new(&mut text);
+    object.string(SIGNATURE, SECRET);
+    match &opened.ciphertext {
+        Some(ciphertext) if is_same => object.string("ciphertext", ciphertext),
+        None if is_same => object.string("plaintext", &opened.plaintext),
+        _ => object.string("plaintext", now.text()),
+    };
+    object.finish();
+    Ok(text)
 }

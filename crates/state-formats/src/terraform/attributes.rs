@@ -5,6 +5,7 @@
 //! first; where that guess is wrong (a real object that has just these two fields), its pointer is kept.
 
 use super::cty;
+use crate::fields::push_token;
 use state_core::json::View;
 
 /// The pointers to what looks like a wrapper and was written type first.
@@ -82,17 +83,5 @@ fn write_at(view: View<'_>, pointer: &mut String, sorted: &[String], out: &mut S
         out.push(']');
     } else {
         out.push_str(view.text());
-    }
-}
-
-/// Appends one step to a JSON pointer (RFC 6901).
-pub(crate) fn push_token(pointer: &mut String, token: &str) {
-    pointer.push('/');
-    for character in token.chars() {
-        match character {
-            '~' => pointer.push_str("~0"),
-            '/' => pointer.push_str("~1"),
-            _ => pointer.push(character),
-        }
     }
 }

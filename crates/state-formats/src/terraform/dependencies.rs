@@ -4,8 +4,8 @@
 //! a list go the members that others of it reach; [`Expansion`] puts them back. Where that would give another list (it
 //! isn't sorted, misses an ancestor, names its own group), the list is kept beside ours.
 
-use super::draft::Draft;
-use super::extension::KeptDependencies;
+use super::facts::KeptDependencies;
+use super::instance::Draft;
 use crate::error::Result;
 use state_core::{Address, Dependency, Entry, SharedEntry};
 use std::collections::{BTreeSet, HashMap};

@@ -2,19 +2,15 @@
 
 use super::address::{InstanceAddress, Key, ResourceAddress};
 use super::attributes;
-use super::draft::Draft;
-use super::extension::{self, EntryFacts, Shape};
-use super::fields::Fields;
+use super::facts::{EXTENSION, EntryFacts, KeptDependencies, Shape};
 use super::sensitive;
-use crate::TERRAFORM;
 use crate::error::Result;
+use crate::extension;
+use crate::fields::{Fields, is_base64};
 use state_core::json::{Document, Json, Kind, Properties, View};
-use state_core::{Address, DeposedKey, Entry, EntryType};
-use std::collections::{HashMap, HashSet};
+use state_core::{Address, DeposedKey, Entry, EntryType, SharedEntry};
+use std::collections::HashSet;
 use std::sync::Arc;
-
-/// Longer extensions are seldom alike, in bytes.
-const MAX_SHARED: usize = 512;
 
 /// What all instances of a resource share.
 pub(super) struct Resource {
@@ -24,29 +20,38 @@ pub(super) struct Resource {
     pub(super) rest: Option<Json>,
 }
 
+/// An entry in the making. Small: there are as many as the state has instances.
+#[derive(Debug)]
+pub(super) struct Draft {
+    /// With its extension. Nobody else holds it.
+    pub(super) entry: SharedEntry,
+    /// The dependencies as they were given; None if they weren't. Many drafts have the same.
+    pub(super) listed: Option<Arc<[Address]>>,
+}
+
+impl Draft {
+    /// The entry, to be changed.
+    pub(super) fn entry_mut(&mut self) -> &mut Entry {
+        Arc::make_mut(&mut self.entry)
+    }
+
+    /// Keeps the list of dependencies, where expanding ours would give another one.
+    pub(super) fn keep(&mut self, dependencies: KeptDependencies) -> Result<()> {
+        let mut facts: EntryFacts = EXTENSION.of_entry(&self.entry)?.unwrap_or_default();
+        facts.dependencies = Some(dependencies);
+        EXTENSION.store_in_entry(self.entry_mut(), &facts)
+    }
+}
+
 /// What many instances say alike, stored once.
 #[derive(Debug, Default)]
 pub(super) struct Shared {
-    /// Addresses of groups: many lists hold them.
-    names: HashMap<Arc<str>, Address>,
+    pub(super) common: extension::Shared,
     /// Lists of dependencies.
     lists: HashSet<Arc<[Address]>>,
-    /// Extensions.
-    facts: HashSet<Json>,
 }
 
 impl Shared {
-    /// The address of a name.
-    pub(super) fn address(&mut self, name: &str) -> state_core::Result<Address> {
-        if let Some(address) = self.names.get(name) {
-            return Ok(address.clone());
-        }
-        let text: Arc<str> = name.into();
-        let address = Address::new(Arc::clone(&text))?;
-        self.names.insert(text, address.clone());
-        Ok(address)
-    }
-
     fn list(&mut self, listed: Vec<Address>) -> Arc<[Address]> {
         if let Some(known) = self.lists.get(&*listed) {
             return Arc::clone(known);
@@ -54,18 +59,6 @@ impl Shared {
         let listed: Arc<[Address]> = listed.into();
         self.lists.insert(Arc::clone(&listed));
         listed
-    }
-
-    fn facts(&mut self, facts: &EntryFacts) -> Result<Json> {
-        let json = extension::to_json(facts)?;
-        if json.as_str().len() > MAX_SHARED {
-            return Ok(json);
-        }
-        if let Some(known) = self.facts.get(&json) {
-            return Ok(known.clone());
-        }
-        self.facts.insert(json.clone());
-        Ok(json)
     }
 }
 
@@ -106,7 +99,9 @@ pub(super) fn read<'a>(
     }
     let listed = read_dependencies(&mut fields, shared)?;
     facts.instance = fields.rest()?;
-    entry.extensions.insert(TERRAFORM, shared.facts(&facts)?);
+    entry
+        .extensions
+        .insert(EXTENSION.name, shared.common.facts(&EXTENSION, &facts)?);
     let entry = entry.into();
     Ok(Draft { entry, listed })
 }
@@ -154,12 +149,6 @@ fn read_private(fields: &mut Fields<'_>) -> Result<Option<String>> {
     }
 }
 
-fn is_base64(text: &str) -> bool {
-    let digits = text.trim_end_matches('=');
-    let is_digit = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-    text.len().is_multiple_of(4) && text.len() - digits.len() <= 2 && digits.bytes().all(is_digit)
-}
-
 fn read_attributes(fields: &mut Fields<'_>, entry: &mut Entry, facts: &mut EntryFacts) -> Result<()> {
     let plain = fields.take_kind("attributes", Kind::Object)?;
     let flat = fields.take_kind("attributes_flat", Kind::Object)?;
@@ -204,7 +193,7 @@ fn read_dependencies(fields: &mut Fields<'_>, shared: &mut Shared) -> Result<Opt
             let message = format!("a dependency is a string, found {}", view.kind());
             return Err(fields.error_at(&view, message));
         };
-        let address = shared.address(&name);
+        let address = shared.common.address(&name);
         listed.push(address.map_err(|error| fields.error_at(&view, error.to_string()))?);
     }
     Ok(Some(shared.list(listed)))

@@ -12,17 +12,15 @@
 //! becomes deposed. Terraform itself drops what version 4 has no place for, `depends_on` above all; so is it here, and the notes say
 //! what was dropped.
 
-mod attributes;
 mod instance;
-mod output;
-mod provider;
 
 use super::address::{Key, Mode, ResourceAddress, is_identifier};
-use super::fields::Fields;
-use super::original;
 use super::version::is_version;
+use super::{cty, provider};
 use crate::error::{Error, Result};
-use state_core::json::{self, Document, Kind, Limits, ObjectWriter, View};
+use crate::fields::Fields;
+use crate::layout::laid_out;
+use state_core::json::{Document, Json, Kind, ObjectWriter, View};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The terraform that wrote a state that doesn't say.
@@ -99,18 +97,6 @@ fn read_version(fields: &mut Fields<'_>) -> Result<String> {
     }
 }
 
-fn laid_out(compact: &str) -> Result<String> {
-    let limits = Limits {
-        max_bytes: usize::MAX,
-        ..Limits::default()
-    };
-    let document = Document::parse(compact.as_bytes(), &limits).map_err(Error::malformed)?;
-    let mut text = String::with_capacity(compact.len() * 2);
-    json::write(document.root(), &original::INDENTED, &mut text);
-    text.push('\n');
-    Ok(text)
-}
-
 impl<'a> Old<'a> {
     fn module(&mut self, view: View<'a>) -> Result<()> {
         let mut fields = Fields::of(self.document, view, "a module")?;
@@ -118,7 +104,7 @@ impl<'a> Old<'a> {
         let outputs = fields.take_kind("outputs", Kind::Object)?;
         for (name, view) in outputs.and_then(|all| all.members()).into_iter().flatten() {
             if path.is_empty() {
-                let output = output::read(self.document, view, self.version)?;
+                let output = read_output(self.document, view, self.version)?;
                 self.outputs.insert(name.into_owned(), output);
             } else {
                 self.dropped.insert("the outputs of modules".to_owned());
@@ -243,6 +229,32 @@ impl<'a> Old<'a> {
         }
         notes
     }
+}
+
+/// An output of version 4 as JSON. The type comes from the value: what was stored beside it says too little.
+fn read_output(document: Document<'_>, view: View<'_>, version: u64) -> Result<String> {
+    let (value, is_sensitive) = if version == 1 {
+        if view.kind() != Kind::String {
+            let message = format!("an output of version 1 is a string, found {}", view.kind());
+            return Err(Error::at(&document, &view, message));
+        }
+        (Json::from_view(view), false)
+    } else {
+        let mut fields = Fields::of(document, view, "an output")?;
+        fields.take_kind("type", Kind::String)?;
+        let value = fields.take("value").map_or_else(Json::null, Json::from_view);
+        (value, fields.bool("sensitive")? == Some(true))
+    };
+    let mut text = String::new();
+    let mut output = ObjectWriter::new(&mut text);
+    output
+        .raw("value", value.as_str())
+        .raw("type", &cty::collection_type_of(&value.view()));
+    if is_sensitive {
+        output.bool("sensitive", true);
+    }
+    output.finish();
+    Ok(text)
 }
 
 /// `type.name` or `data.type.name`, with the number of the instance after it perhaps.

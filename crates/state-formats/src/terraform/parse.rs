@@ -5,13 +5,13 @@
 
 use super::address::{Mode, ModulePath, ResourceAddress, is_identifier};
 use super::cty;
-use super::draft::Draft;
-use super::extension::{OutputFacts, ResourceFacts, StateFacts};
-use super::fields::Fields;
-use super::instance::{self, Resource, Shared};
+use super::facts::{OutputFacts, ResourceFacts, StateFacts};
+use super::instance::{self, Draft, Resource, Shared};
 use super::provider;
-use super::version::{self, is_version};
-use crate::error::Result;
+use super::sensitive::sensitive_name;
+use super::version::is_version;
+use crate::error::{Error, Result};
+use crate::fields::{Fields, scan};
 use state_core::Address;
 use state_core::json::{Document, Json, Kind, View};
 use state_core::verify::{Rule, Violation};
@@ -132,16 +132,6 @@ fn read_output(document: Document<'_>, name: &str, view: View<'_>, parsed: &mut 
     Ok(())
 }
 
-/// How a snapshot's sensitive outputs name one: plainly, unless that would read as a pointer.
-pub(super) fn sensitive_name(name: &str) -> String {
-    if !name.starts_with('/') {
-        return name.to_owned();
-    }
-    let mut pointer = String::new();
-    super::attributes::push_token(&mut pointer, name);
-    pointer
-}
-
 /// A resource, and its instances that are still to be read.
 fn read_resource<'a>(
     document: Document<'a>,
@@ -174,9 +164,9 @@ pub(super) fn drafts(mut text: String, parsed: &Parsed) -> Result<Vec<Draft>> {
     let mut shared = Shared::default();
     let mut drafts = Vec::with_capacity(parsed.instances);
     for place in parsed.resources.iter().rev() {
-        let document = version::document(text[place.clone()].as_bytes())?;
+        let document = scan(text[place.clone()].as_bytes()).map_err(Error::malformed)?;
         let (mut resource, instances) = read_resource(document, document.root())?;
-        resource.group = shared.address(resource.group.as_str())?;
+        resource.group = shared.common.address(resource.group.as_str())?;
         let first = drafts.len();
         for view in instances {
             drafts.push(instance::read(document, view, &resource, &mut shared)?);

@@ -3,8 +3,8 @@
 //! A step names an attribute, or an index that is a number or a string. A pointer doesn't tell these apart, so a path
 //! with an index is kept as it was.
 
-use super::attributes::push_token;
 use crate::error::{Error, Result};
+use crate::fields::push_token;
 use state_core::json::{ArrayWriter, Document, Json, Kind, ObjectWriter, View};
 
 /// What one state says about the secrets of an instance.
@@ -138,4 +138,14 @@ fn write_index(index: &View<'_>, mut object: ObjectWriter<'_>) {
         object.raw(&key, member.text());
     }
     object.finish();
+}
+
+/// How a snapshot's sensitive outputs name one: plainly, unless that would read as a pointer.
+pub(super) fn sensitive_name(name: &str) -> String {
+    if !name.starts_with('/') {
+        return name.to_owned();
+    }
+    let mut pointer = String::new();
+    push_token(&mut pointer, name);
+    pointer
 }

@@ -1,34 +1,81 @@
 //! What a document is, before anything of it is read: every form that is no state has its own sentence.
 
+use super::opentofu;
 use crate::error::{Error, Result};
-use crate::opentofu;
-use state_core::json::{Document, Limits, View};
+use crate::fields::scan;
+use crate::format::{Confidence, Content, Detection};
+use state_core::json::{Document, View};
 
 /// What Terraform 0.1 and 0.2 wrote begins with these bytes.
 const BINARY_MAGIC: &[u8] = b"tfstate";
 
-/// How deep a state may nest: what is kept of it still fits the 64 levels of a snapshot of ours.
-const MAX_DEPTH: usize = 60;
+/// Whether a file is a state. A `version` alone proves little: other formats count versions too.
+pub(super) fn detect(content: &Content<'_>) -> Detection {
+    let refused = |confidence, error| Detection::Refused { confidence, error };
+    if let Err(error) = refuse_binary(content.bytes()) {
+        return refused(Confidence::Certain, error);
+    }
+    let Ok(document) = content.document() else {
+        return Detection::No;
+    };
+    let root = document.root();
+    if let Err(error) = check_neighbours(&root) {
+        return refused(Confidence::Certain, error);
+    }
+    if root.get("version").is_none() {
+        return Detection::No;
+    }
+    match recognised(&document) {
+        Ok(description) => Detection::of(Confidence::Possible, Some(description)),
+        Err(error) => refused(Confidence::Possible, error),
+    }
+}
+
+/// What a document says of itself, if it is a state.
+fn recognised(document: &Document<'_>) -> Result<String> {
+    let root = document.root();
+    let version = check_version(document)?;
+    // Terraform up to 0.11 wrote modules; Pulumi's checkpoints have the same versions and none.
+    let missing = match version {
+        4 if root.get("terraform_version").is_some() || root.get("lineage").is_some() => None,
+        4 => Some("there is neither `terraform_version` nor `lineage`"),
+        _ if root.get("modules").is_some() => None,
+        _ => Some("there are no `modules`, as Terraform's states of that version have"),
+    };
+    if let Some(missing) = missing {
+        let reason = format!("`version` is {version}, but {missing}");
+        return Err(Error::Unrecognised { reason });
+    }
+    let writer = root.get("terraform_version").and_then(|view| view.as_str());
+    let writer = writer
+        .filter(|text| is_version(text))
+        .map(|version| format!(", written by {version}"));
+    Ok(format!(
+        "a state of Terraform or OpenTofu, format version {version}{}",
+        writer.unwrap_or_default()
+    ))
+}
 
 /// Scans the text strictly.
-pub(crate) fn document(bytes: &[u8]) -> Result<Document<'_>> {
+pub(super) fn document(bytes: &[u8]) -> Result<Document<'_>> {
     if bytes.is_empty() {
         return Err(Error::NoState);
     }
+    refuse_binary(bytes)?;
+    scan(bytes).map_err(Error::malformed)
+}
+
+fn refuse_binary(bytes: &[u8]) -> Result<()> {
     if bytes.starts_with(BINARY_MAGIC) {
         return not_a_state(
             "this is the binary format of Terraform 0.1 and 0.2 (version 0), which no living tool reads",
         );
     }
-    let limits = Limits {
-        max_depth: MAX_DEPTH,
-        ..Limits::default()
-    };
-    Document::parse(bytes, &limits).map_err(Error::malformed)
+    Ok(())
 }
 
 /// The version of a state that can be read: 1 to 4. Refuses whatever is none.
-pub(crate) fn check_version(document: &Document<'_>) -> Result<u64> {
+pub(super) fn check_version(document: &Document<'_>) -> Result<u64> {
     let root = document.root();
     if root.members().is_none() {
         let message = format!("a state is an object, found {}", root.kind());
@@ -72,7 +119,7 @@ pub(crate) fn check_version(document: &Document<'_>) -> Result<u64> {
 }
 
 /// Documents of other kinds that people mistake for a state.
-pub(crate) fn check_neighbours(root: &View<'_>) -> Result<()> {
+fn check_neighbours(root: &View<'_>) -> Result<()> {
     if opentofu::is_envelope(root) {
         return Err(opentofu::refusal(root));
     }
@@ -96,7 +143,7 @@ fn reason(number: u64, root: &View<'_>) -> String {
 }
 
 /// Whether a text is a version as Terraform understands it: numbers with dots, perhaps `-pre` and `+build`.
-pub(crate) fn is_version(text: &str) -> bool {
+pub(super) fn is_version(text: &str) -> bool {
     let text = text.strip_prefix('v').unwrap_or(text);
     let end = text.find(['-', '+', '~']).unwrap_or(text.len());
     let (numbers, suffix) = text.split_at(end);

@@ -2,9 +2,9 @@
 //!
 //! Of the encrypters we open the one that doesn't encrypt, `noop`: its ciphertext is the snapshot.
 
-use super::OBJECT;
-use super::newer::laid_out;
 use crate::error::{Error, Result};
+use crate::fields::shown;
+use crate::layout::laid_out;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
@@ -60,12 +60,11 @@ pub(super) fn open(document: &Document<'_>) -> Result<(Vec<u8>, Envelope)> {
     let encrypter = root.get("encrypter").filter(|view| !view.is_null());
     let name = encrypter.and_then(|view| view.get("name")?.as_str().map(std::borrow::Cow::into_owned));
     if let Some(name) = name.filter(|name| name != "noop") {
-        let name: String = name.chars().take(60).collect();
         return Err(Error::Core(state_core::Error::Sealed {
-            object: OBJECT.to_owned(),
+            object: "unobin snapshot".to_owned(),
             reason: format!(
                 "it is encrypted by unobin's `{}`, which this build can't open: `state pull` of its own program prints it",
-                name.escape_debug()
+                shown(&name)
             ),
         }));
     }
@@ -80,10 +79,7 @@ pub(super) fn open(document: &Document<'_>) -> Result<(Vec<u8>, Envelope)> {
 
 fn error(document: &Document<'_>, key: &str, message: &str) -> Error {
     let view = document.root().get(key).unwrap_or(document.root());
-    Error::Core(state_core::Error::Malformed {
-        object: OBJECT.to_owned(),
-        source: document.error_at(&view, message),
-    })
+    Error::at(document, &view, message)
 }
 
 impl Envelope {

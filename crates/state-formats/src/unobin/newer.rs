@@ -9,10 +9,17 @@
 //! Category and binding are kept in the entry's `extensions["unobin"]` as they were; an entry that was made here gets
 //! them from its kind, `alias.kind`.
 
-use super::{OBJECT, document};
-use crate::UNOBIN;
 use crate::error::{Error, Result};
-use state_core::json::{self, ArrayWriter, Document, Json, Kind, ObjectWriter, Style, View};
+use crate::extension::Extension;
+use crate::fields::scan_unlimited;
+use crate::layout::laid_out;
+use state_core::json::{ArrayWriter, Document, Json, Kind, ObjectWriter, View};
+
+/// unobin's part of the extensions.
+pub(super) const EXTENSION: Extension = Extension {
+    name: "unobin",
+    system: "unobin",
+};
 
 /// The categories of a composite.
 const CATEGORIES: [&str; 3] = ["resource", "data-source", "action"];
@@ -67,7 +74,7 @@ struct Kinds {
 
 impl Kinds {
     fn of(document: &Document<'_>, view: View<'_>) -> Result<Self> {
-        let error = |view: &View<'_>, message: &str| Error::Core(malformed(document, view, message));
+        let error = |view: &View<'_>, message: &str| Error::at(document, view, message);
         let text = |key: &str| {
             let value = view.get(key);
             let text = value.and_then(|value| Some(value.as_str()?.into_owned()));
@@ -110,11 +117,7 @@ impl Kinds {
 
 fn old_entry(document: &Document<'_>, view: View<'_>, out: &mut ArrayWriter<'_>) -> Result<()> {
     let Some(members) = view.members() else {
-        return Err(Error::Core(malformed(
-            document,
-            &view,
-            "an entry must be an object",
-        )));
+        return Err(Error::at(document, &view, "an entry must be an object"));
     };
     let Kinds {
         kind,
@@ -133,7 +136,7 @@ fn old_entry(document: &Document<'_>, view: View<'_>, out: &mut ArrayWriter<'_>)
         object.bool("external", true);
     }
     let mut extensions = object.object("extensions");
-    let mut kept = extensions.object(UNOBIN);
+    let mut kept = extensions.object(EXTENSION.name);
     let binding = view.get("binding").map_or("{}", |binding| binding.text());
     kept.raw("binding", binding).string("category", &category);
     kept.finish();
@@ -150,23 +153,16 @@ fn old_entry(document: &Document<'_>, view: View<'_>, out: &mut ArrayWriter<'_>)
 }
 
 fn unknown(document: &Document<'_>, view: &View<'_>) -> Error {
-    Error::Core(malformed(
+    Error::at(
         document,
         view,
         "a field of another release of unobin than the rest",
-    ))
-}
-
-fn malformed(document: &Document<'_>, view: &View<'_>, message: &str) -> state_core::Error {
-    state_core::Error::Malformed {
-        object: OBJECT.to_owned(),
-        source: document.error_at(view, message),
-    }
+    )
 }
 
 /// What 0.4.0 would write, as later releases write it.
 pub(super) fn to_new(old: &str) -> Result<String> {
-    let document = document(old.as_bytes())?;
+    let document = scan_unlimited(old.as_bytes()).map_err(Error::malformed)?;
     let mut compact = String::new();
     let mut object = ObjectWriter::new(&mut compact);
     for (key, value) in document.root().members().into_iter().flatten() {
@@ -187,30 +183,11 @@ pub(super) fn to_new(old: &str) -> Result<String> {
     laid_out(&compact)
 }
 
-/// As Go lays out.
-pub(super) fn laid_out(compact: &str) -> Result<String> {
-    const STYLE: Style = Style {
-        indent: Some("  "),
-        escape_html: true,
-    };
-    let document = document(compact.as_bytes())?;
-    let mut text = String::with_capacity(compact.len() * 2);
-    json::write(document.root(), &STYLE, &mut text);
-    text.push('\n');
-    Ok(text)
-}
-
 fn new_entry(view: View<'_>, mut object: ObjectWriter<'_>) -> Result<()> {
     let text = |key: &str| view.get(key).and_then(|value| value.as_str());
     let address = text("address").unwrap_or_default();
     let entry_type = text("type").unwrap_or_default();
-    let refuse = |reason: &str| {
-        Err(Error::NotExportable {
-            object: address.to_string(),
-            format: crate::Format::Unobin,
-            reason: reason.to_owned(),
-        })
-    };
+    let refuse = |reason: &str| Err(EXTENSION.not_exportable(&*address, reason));
     let (alias, bound) = match (text("library"), text("library-type"), text("kind")) {
         (Some(library), Some(name), _) => (library.into_owned(), name.into_owned()),
         (_, _, Some(kind)) => match kind.split_once('.') {

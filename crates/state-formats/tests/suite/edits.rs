@@ -1,10 +1,9 @@
 //! A state that was changed here is written as Terraform would write it, and nothing that wasn't changed is lost.
 
 use crate::given::{
-    assert_topological, entry, export, extension, import, stored, with_instance, with_resources,
+    assert_topological, entry, export, export_as, extension, import, stored, with_instance, with_resources,
 };
 use state_core::{Dependency, Entry, Json, Properties, Serial, SharedEntry, Snapshot};
-use state_formats::{Format, OPAQUE_IN_SNAPSHOT};
 
 /// Changes one entry.
 fn edit(snapshot: &mut Snapshot, address: &str, change: impl FnOnce(&mut Entry)) {
@@ -33,12 +32,7 @@ fn an_odd_layout_is_kept_until_the_state_changes() {
     let text =
         with_instance("{\"x_unknown\": [1.0, {\"b\": 1, \"a\": 2}], \"attributes\": {\"b\": 1, \"a\": 2}}");
     let mut snapshot = stored(&import(&text).snapshot);
-    assert!(
-        extension(&snapshot)
-            .view()
-            .pointer(OPAQUE_IN_SNAPSHOT[0])
-            .is_some()
-    );
+    assert!(extension(&snapshot).view().pointer("/original").is_some());
     assert_eq!(export(&snapshot), text);
     edit(&mut snapshot, "terraform_data.a", |entry| entry.tainted = true);
     let changed = export(&snapshot);
@@ -160,19 +154,17 @@ fn an_entry_that_terraform_never_knew_cannot_be_exported() {
         broken
             .entries
             .push(Entry::leaf(address.parse().expect("an address"), "k").into());
-        let error = state_formats::export(&broken, Format::Terraform)
-            .expect_err(address)
-            .to_string();
+        let error = export_as(&broken, "terraform").expect_err(address).to_string();
         assert!(error.contains(address) && error.contains(reason), "{error}");
     }
     snapshot.extensions.clear();
-    let error = state_formats::export(&snapshot, Format::Terraform)
+    let error = export_as(&snapshot, "terraform")
         .expect_err("no lineage")
         .to_string();
     assert!(error.contains("never was a Terraform state"), "{error}");
     snapshot = import(&with_instance("{}")).snapshot;
     snapshot.foreign_serials.clear();
-    assert!(state_formats::export(&snapshot, Format::Terraform).is_err());
+    assert!(export_as(&snapshot, "terraform").is_err());
 }
 
 #[test]

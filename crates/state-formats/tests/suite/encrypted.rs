@@ -3,9 +3,9 @@
 //! The files were made after the description of the format by an implementation that isn't ours (Python's `hashlib` and
 //! its package `cryptography`); no sample that OpenTofu itself wrote was at hand.
 
-use crate::given::try_import;
+use crate::given::{detect, open_encrypted, try_import};
 use state_core::ErrorKind;
-use state_formats::{Error, detect, open_encrypted};
+use state_formats::Error;
 
 const PASSPHRASE: &str = "correct horse battery staple";
 const FAST: &str = include_str!("../fixtures/opentofu/sha256-16.tfstate");
@@ -86,8 +86,8 @@ fn a_build_that_cannot_open_it_names_the_feature() {
 #[cfg(feature = "opentofu-encryption")]
 mod opened {
     use super::{FAST, PASSPHRASE};
+    use crate::given::open_encrypted;
     use state_core::ErrorKind;
-    use state_formats::open_encrypted;
 
     const PLAIN: &[u8] = include_bytes!("../fixtures/opentofu/plain.tfstate");
 

@@ -3,7 +3,7 @@
 
 use crate::given::{export, extension, import, stored};
 use state_core::{Json, Serial, Snapshot};
-use state_formats::{OPAQUE_IN_ENTRY, OPAQUE_IN_SNAPSHOT, TERRAFORM};
+use state_formats::{StateFormat, Terraform};
 
 const PROVIDER: &str = r#""provider": "provider[\"registry.terraform.io/hashicorp/aws\"]""#;
 
@@ -77,9 +77,10 @@ fn open_parts(snapshot: &Snapshot) -> String {
         }
         extension.to_string()
     };
+    let opaque = Terraform.opaque().expect("parts of it are open");
     let entries = snapshot.entries.iter();
-    let entries = entries.map(|entry| open(&entry.extensions[TERRAFORM], &OPAQUE_IN_ENTRY));
-    let own = open(extension(snapshot), &OPAQUE_IN_SNAPSHOT);
+    let entries = entries.map(|entry| open(&entry.extensions["terraform"], opaque.in_entry));
+    let own = open(extension(snapshot), opaque.in_snapshot);
     entries.chain([own]).collect()
 }
 

@@ -2,12 +2,12 @@
 
 use state_core::testkit::run::skip;
 use state_core::{Clock, Json, Snapshot, Timestamp};
-use state_formats::{Error, Format, Imported, TERRAFORM};
+use state_formats::{Error, Formats, ImportVerdict, Imported, ReadOptions};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Debug)]
-struct Still;
+pub(crate) struct Still;
 
 impl Clock for Still {
     fn now(&self) -> Timestamp {
@@ -20,21 +20,50 @@ impl Clock for Still {
 }
 
 pub(crate) fn try_import(text: &str) -> Result<Imported, Error> {
-    try_import_as(text.as_bytes(), Format::Terraform)
+    try_import_as(text.as_bytes(), "terraform")
 }
 
-pub(crate) fn try_import_as(bytes: &[u8], format: Format) -> Result<Imported, Error> {
-    state_formats::import(bytes, format, &Still)
+pub(crate) fn try_import_as(bytes: &[u8], format: &str) -> Result<Imported, Error> {
+    let formats = Formats::standard();
+    formats.import(bytes, formats.named(format)?, &ReadOptions::new(&Still))
 }
 
 /// Reads a state that breaks rules.
 pub(crate) fn import_broken(text: &str) -> Imported {
-    state_formats::import_broken(text.as_bytes(), Format::Terraform, &Still)
-        .unwrap_or_else(|error| panic!("{error}\n{text}"))
+    try_import_broken(text.as_bytes(), "terraform").unwrap_or_else(|error| panic!("{error}\n{text}"))
 }
 
-pub(crate) fn try_import_broken(bytes: &[u8], format: Format) -> Result<Imported, Error> {
-    state_formats::import_broken(bytes, format, &Still)
+pub(crate) fn try_import_broken(bytes: &[u8], format: &str) -> Result<Imported, Error> {
+    let formats = Formats::standard();
+    let options = ReadOptions {
+        broken: true,
+        ..ReadOptions::new(&Still)
+    };
+    formats.import(bytes, formats.named(format)?, &options)
+}
+
+/// The name of the format that a file has.
+pub(crate) fn detect(bytes: &[u8]) -> Result<&'static str, Error> {
+    let formats = Formats::standard();
+    formats.detect(bytes).map(|detected| detected.format.name())
+}
+
+pub(crate) fn export_as(snapshot: &Snapshot, format: &str) -> Result<Vec<u8>, Error> {
+    let formats = Formats::standard();
+    formats.export(snapshot, formats.named(format)?)
+}
+
+pub(crate) fn check_import(existing: Option<&Snapshot>, new: &Imported) -> Result<ImportVerdict, Error> {
+    Formats::standard().check_import(existing, new)
+}
+
+pub(crate) fn encrypted_secrets(snapshot: &Snapshot) -> usize {
+    Formats::standard().encrypted_secrets(snapshot)
+}
+
+pub(crate) fn open_encrypted(bytes: &[u8], passphrase: &str) -> Result<Option<Vec<u8>>, Error> {
+    let decrypted = Formats::standard().decrypt(bytes, passphrase)?;
+    Ok(decrypted.map(|decrypted| decrypted.bytes))
 }
 
 pub(crate) fn import(text: &str) -> Imported {
@@ -42,13 +71,13 @@ pub(crate) fn import(text: &str) -> Imported {
 }
 
 pub(crate) fn export(snapshot: &Snapshot) -> String {
-    let bytes = state_formats::export(snapshot, Format::Terraform).unwrap_or_else(|error| panic!("{error}"));
+    let bytes = export_as(snapshot, "terraform").unwrap_or_else(|error| panic!("{error}"));
     String::from_utf8(bytes).expect("a state is UTF-8")
 }
 
 /// What a snapshot keeps of its state.
 pub(crate) fn extension(snapshot: &Snapshot) -> &Json {
-    &snapshot.extensions[TERRAFORM]
+    &snapshot.extensions["terraform"]
 }
 
 /// The snapshot after a store wrote and read it.

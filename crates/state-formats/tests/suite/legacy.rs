@@ -3,9 +3,8 @@
 //! The files are ours; `NAME.upgraded.tfstate` is what `terraform state pull` of 1.11.4 printed of them, with the
 //! `terraform_version` of the old state.
 
-use crate::given::{assert_topological, entry, export, extension, import, stored, try_import};
+use crate::given::{assert_topological, detect, entry, export, extension, import, stored, try_import};
 use state_core::Json;
-use state_formats::{Format, detect};
 
 const PAIRS: [(&str, &str); 3] = [
     (
@@ -25,7 +24,7 @@ const PAIRS: [(&str, &str); 3] = [
 #[test]
 fn versions_1_to_3_are_upgraded_as_terraform_does_it_byte_for_byte() {
     for (old, upgraded) in PAIRS {
-        assert_eq!(detect(old.as_bytes()).expect("a state"), Format::Terraform);
+        assert_eq!(detect(old.as_bytes()).expect("a state"), "terraform");
         let snapshot = import(old).snapshot;
         assert_eq!(export(&stored(&snapshot)), upgraded);
         assert!(extension(&snapshot).view().get("original").is_none());

@@ -1,5 +1,6 @@
 //! The laws of foreign states, seen from outside.
 
+mod added;
 mod differential;
 mod edits;
 mod encrypted;
@@ -13,6 +14,7 @@ mod pulumi;
 mod readme;
 mod refusals;
 mod repairs;
+mod toy;
 mod unobin;
 mod unobin_later;
 mod verdicts;

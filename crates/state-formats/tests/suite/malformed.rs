@@ -1,7 +1,6 @@
 //! Every state that is cut or changed somewhere is read or refused, and never more than that.
 
-use crate::given::{shared_states, try_import, try_import_as, with_instance};
-use state_formats::{Format, detect};
+use crate::given::{detect, export_as, shared_states, try_import, try_import_as, with_instance};
 
 /// One of everything.
 fn rich() -> String {
@@ -39,11 +38,10 @@ fn a_changed_byte_never_panics_and_whatever_is_read_comes_back() {
                 let mut bytes = text.clone().into_bytes();
                 bytes[at] = byte;
                 let found = detect(&bytes);
-                let Ok(imported) = try_import_as(&bytes, Format::Terraform) else {
+                let Ok(imported) = try_import_as(&bytes, "terraform") else {
                     continue;
                 };
-                let exported =
-                    state_formats::export(&imported.snapshot, Format::Terraform).expect("it was read");
+                let exported = export_as(&imported.snapshot, "terraform").expect("it was read");
                 if found.is_ok() && text.contains("\"version\": 4") {
                     assert!(exported == bytes, "{}", String::from_utf8_lossy(&bytes));
                 }
@@ -61,7 +59,7 @@ fn white_space_alone_and_other_encodings_are_refused() {
         (b"{\"version\": 4, \"lineage\": \"\xff\"}", "not UTF-8"),
         (b"\x1f\x8b\x08", "gzip stream: it is damaged or cut short"),
     ] {
-        let error = try_import_as(bytes, Format::Terraform)
+        let error = try_import_as(bytes, "terraform")
             .expect_err("no state")
             .to_string();
         assert!(error.contains(part), "{error}");
@@ -86,9 +84,9 @@ fn no_real_state_is_taken_for_another_kind() {
     for folder in ["terraform", "opentofu"] {
         for (path, text) in shared_states(folder).unwrap_or_default() {
             if let Ok(format) = detect(text.as_bytes()) {
-                assert_eq!(format, Format::Terraform, "{}", path.display());
+                assert_eq!(format, "terraform", "{}", path.display());
             }
-            for other in [Format::Native, Format::Unobin] {
+            for other in ["native", "unobin"] {
                 assert!(
                     try_import_as(text.as_bytes(), other).is_err(),
                     "{}",

@@ -3,9 +3,9 @@
 //! The documents are written by hand after the description of release 0.4.0's format; no sample that the program itself
 //! wrote was at hand.
 
-use crate::given::{stored, try_import_as};
+use crate::given::{check_import, detect, export_as, stored, try_import_as};
 use state_core::{Serial, Snapshot};
-use state_formats::{Error, Format, ImportVerdict, Imported, Refusal, UNOBIN, check_import, detect};
+use state_formats::{Error, ImportVerdict, Imported, Refusal};
 
 const EMPTY: &str = r#"{
   "format-version": 1,
@@ -84,11 +84,11 @@ const FULL: &str = r#"{
 "#;
 
 fn import(text: &str) -> Imported {
-    try_import_as(text.as_bytes(), Format::Unobin).unwrap_or_else(|error| panic!("{error}"))
+    try_import_as(text.as_bytes(), "unobin").unwrap_or_else(|error| panic!("{error}"))
 }
 
 fn export(snapshot: &Snapshot) -> String {
-    let bytes = state_formats::export(snapshot, Format::Unobin).unwrap_or_else(|error| panic!("{error}"));
+    let bytes = export_as(snapshot, "unobin").unwrap_or_else(|error| panic!("{error}"));
     String::from_utf8(bytes).expect("a snapshot is UTF-8")
 }
 
@@ -97,7 +97,7 @@ fn kept(imported: &Imported, revisions: u64) -> Snapshot {
     let mut snapshot = stored(&imported.snapshot);
     snapshot.stack = "default/elsewhere".to_owned();
     snapshot.generated_at = state_core::Timestamp::new("2027-01-01T00:00:00Z");
-    let at = snapshot.foreign_serials[UNOBIN].at;
+    let at = snapshot.foreign_serials["unobin"].at;
     snapshot.serial = Some(Serial(at.get() + revisions));
     snapshot.lineage = Some(state_core::Lineage::from_bits([7; 16]));
     for (entry, bits) in snapshot.entries.iter_mut().zip(1..) {
@@ -108,13 +108,13 @@ fn kept(imported: &Imported, revisions: u64) -> Snapshot {
 
 #[test]
 fn a_snapshot_is_told_from_ours_by_what_only_ours_have() {
-    assert_eq!(detect(FULL.as_bytes()).expect("known"), Format::Unobin);
-    assert_eq!(detect(EMPTY.as_bytes()).expect("known"), Format::Unobin);
-    let native = state_formats::export(&import(FULL).snapshot, Format::Native).expect("always possible");
-    assert_eq!(detect(&native).expect("known"), Format::Native);
+    assert_eq!(detect(FULL.as_bytes()).expect("known"), "unobin");
+    assert_eq!(detect(EMPTY.as_bytes()).expect("known"), "unobin");
+    let native = export_as(&import(FULL).snapshot, "native").expect("always possible");
+    assert_eq!(detect(&native).expect("known"), "native");
     let ours = EMPTY.replace("\"entries\"", "\"serial\": 1,\n  \"entries\"");
-    assert_eq!(detect(ours.as_bytes()).expect("known"), Format::Native);
-    let error = try_import_as(ours.as_bytes(), Format::Unobin).expect_err("ours");
+    assert_eq!(detect(ours.as_bytes()).expect("known"), "native");
+    let error = try_import_as(ours.as_bytes(), "unobin").expect_err("ours");
     assert!(matches!(error, Error::NotAState { .. }), "{error}");
 }
 
@@ -181,15 +181,15 @@ fn decoding_does_not_verify() {
     let report = state_core::verify::verify(&imported.snapshot);
     assert!(!report.violations.is_empty(), "the store will say so");
     let twice = FULL.replace("\"action.migrate\"", "\"resource.web\"");
-    assert!(try_import_as(twice.as_bytes(), Format::Unobin).is_err());
+    assert!(try_import_as(twice.as_bytes(), "unobin").is_err());
     let cycle = FULL.replace(
         "\"type\": \"leaf\",",
         "\"type\": \"leaf\",\n      \"depends-on\": [\"action.migrate\"],",
     );
-    assert!(try_import_as(cycle.as_bytes(), Format::Unobin).is_err());
-    assert!(try_import_as(b"", Format::Unobin).is_err());
+    assert!(try_import_as(cycle.as_bytes(), "unobin").is_err());
+    assert!(try_import_as(b"", "unobin").is_err());
     let newer = EMPTY.replace("\"format-version\": 1", "\"format-version\": 2");
-    let error = try_import_as(newer.as_bytes(), Format::Unobin).expect_err("newer");
+    let error = try_import_as(newer.as_bytes(), "unobin").expect_err("newer");
     assert_eq!(error.kind(), state_core::ErrorKind::Format);
 }
 
@@ -200,7 +200,7 @@ fn what_unobin_cannot_say_is_refused_or_marked_as_a_whole() {
     let mut entry = state_core::Entry::clone(&deposed.entries[0]);
     entry.deposed = Some(state_core::DeposedKey::new("0a1b2c3d").expect("legal"));
     deposed.entries.push(entry.into());
-    let error = state_formats::export(&deposed, Format::Unobin).expect_err("deposed");
+    let error = export_as(&deposed, "unobin").expect_err("deposed");
     assert!(matches!(error, Error::NotExportable { .. }), "{error}");
     assert!(error.to_string().contains("unobin"), "{error}");
     let mut inside = kept(&imported, 1);

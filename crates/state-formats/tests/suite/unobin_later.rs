@@ -2,9 +2,9 @@
 //!
 //! Written by hand after the description of the format; no sample that the program itself wrote was at hand.
 
-use crate::given::{assert_topological, entry, stored, try_import_as};
+use crate::given::{assert_topological, detect, entry, export_as, stored, try_import_as};
 use state_core::{Entry, EntryType, ErrorKind, Serial, Snapshot};
-use state_formats::{Error, Format, detect};
+use state_formats::Error;
 
 const FULL: &str = r#"{
   "format-version": 1,
@@ -108,13 +108,13 @@ fn enveloped(inside: &str) -> String {
 }
 
 fn import(text: &str) -> Snapshot {
-    try_import_as(text.as_bytes(), Format::Unobin)
+    try_import_as(text.as_bytes(), "unobin")
         .unwrap_or_else(|error| panic!("{error}"))
         .snapshot
 }
 
 fn export(snapshot: &Snapshot) -> String {
-    let bytes = state_formats::export(snapshot, Format::Unobin).unwrap_or_else(|error| panic!("{error}"));
+    let bytes = export_as(snapshot, "unobin").unwrap_or_else(|error| panic!("{error}"));
     String::from_utf8(bytes).expect("UTF-8")
 }
 
@@ -125,7 +125,7 @@ fn what_went_in_comes_out_byte_for_byte() {
         .replace("\"factory\"", "\"stack\"");
     let old = format!("{}null\n}}\n", &old[..old.find("[\n").expect("entries")]);
     for text in [FULL.to_owned(), enveloped(FULL), enveloped(&old)] {
-        assert_eq!(detect(text.as_bytes()).expect("known"), Format::Unobin);
+        assert_eq!(detect(text.as_bytes()).expect("known"), "unobin");
         assert_eq!(export(&stored(&import(&text))), text);
     }
 }
@@ -162,13 +162,13 @@ fn an_entry_that_was_made_here_gets_its_binding_from_its_kind() {
     snapshot
         .entries
         .push(Entry::leaf("resource.odd".parse().expect("legal"), "vpc").into());
-    let error = state_formats::export(&snapshot, Format::Unobin).expect_err("no alias");
+    let error = export_as(&snapshot, "unobin").expect_err("no alias");
     assert!(matches!(error, Error::NotExportable { .. }), "{error}");
 }
 
 #[track_caller]
 fn refused(text: &str, part: &str) -> Error {
-    let error = try_import_as(text.as_bytes(), Format::Unobin).expect_err("refused");
+    let error = try_import_as(text.as_bytes(), "unobin").expect_err("refused");
     assert!(error.to_string().contains(part), "{error}");
     assert!(!error.to_string().contains("s3cr3t"), "{error}");
     error

@@ -1,8 +1,8 @@
 //! What may replace what.
 
-use crate::given::{import, with_instance};
+use crate::given::{check_import, import, with_instance};
 use state_core::{Snapshot, Timestamp};
-use state_formats::{ImportVerdict, Imported, Refusal, check_import};
+use state_formats::{ImportVerdict, Imported, Refusal};
 
 fn state(lineage: &str, serial: u64, status: &str) -> Imported {
     let text = with_instance(&format!("{{\"status\": \"{status}\"}}"));

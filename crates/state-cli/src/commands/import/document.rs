@@ -1,20 +1,21 @@
 //! The document that is imported.
 
-use super::{Args, REPAIR, secrets};
+use super::passphrases::{FilePassphrase, Secrets};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
+use crate::formats::{self, Format, REPAIR, failed};
 use crate::marks::count;
 use crate::settings::MASKED;
-use state_core::{Clock, ErrorKind, verify};
-use state_formats::{Format, Imported, Packing, describe, detect, import_broken, import_owned, unpack};
+use state_core::{Clock, verify};
+use state_formats::{Imported, Packing, ReadOptions, unpack};
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 
 /// Which format is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub(super) enum Wanted {
     /// Whichever the content has.
     Auto,
@@ -28,9 +29,19 @@ impl FromStr for Wanted {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "auto" => Ok(Self::Auto),
-            other => other.parse().map(Self::Named),
+            other => formats::named(other).map(Self::Named),
         }
     }
+}
+
+/// Which document is read, and how.
+pub(super) struct Request {
+    pub(super) file: PathBuf,
+    pub(super) format: Wanted,
+    pub(super) passphrase: FilePassphrase,
+    pub(super) secrets: Secrets,
+    /// Whether the document is repaired next.
+    pub(super) repair: bool,
 }
 
 /// A document that was understood.
@@ -49,10 +60,9 @@ const BEYOND_REPAIR: &str =
 ///
 /// On a thread of its own, which the runtime takes again to judge and store the snapshot: allocators keep what a thread
 /// frees for that thread, and a large state needs it there.
-pub(super) async fn read(context: &Context, args: &Args) -> Result<Source, CliError> {
+pub(super) async fn read(context: &Context, request: Request) -> Result<Source, CliError> {
     let clock = Arc::clone(&context.environment.clock);
-    let asked = args.clone();
-    let reading = tokio::task::spawn_blocking(move || understand(&*clock, &asked));
+    let reading = tokio::task::spawn_blocking(move || understand(&*clock, &request));
     match reading.await {
         Ok(read) => read,
         // Nobody cancels it.
@@ -60,31 +70,33 @@ pub(super) async fn read(context: &Context, args: &Args) -> Result<Source, CliEr
     }
 }
 
-fn understand(clock: &dyn Clock, args: &Args) -> Result<Source, CliError> {
-    let Unwrapped { name, bytes, notes } = unwrapped(args)?;
-    let (wanted, repair) = (args.format, args.repair);
-    let format = match wanted {
-        Wanted::Named(format) => format,
-        Wanted::Auto => detect(&bytes).map_err(|error| failed(&name, error))?,
+fn understand(clock: &dyn Clock, request: &Request) -> Result<Source, CliError> {
+    let Unwrapped { name, bytes, notes } = unwrapped(request)?;
+    let formats = formats::all();
+    let (format, found) = match request.format {
+        Wanted::Named(format) => (format, None),
+        Wanted::Auto => {
+            let detected = formats.detect(&bytes).map_err(|error| failed(&name, error))?;
+            (detected.format, Some(detected.description))
+        }
     };
-    let found = (wanted == Wanted::Auto).then(|| describe(&bytes, format));
-    let imported = if repair {
-        import_broken(&bytes, format, clock)
-    } else {
-        import_owned(bytes, format, clock)
+    let options = ReadOptions {
+        broken: request.repair,
+        ..ReadOptions::new(clock)
     };
+    let imported = formats.import(bytes, format, &options);
     let mut imported = imported.map_err(|error| match failed(&name, error) {
         // That is what was asked for.
-        told if repair && told.hint.as_deref() == Some(REPAIR) => told.with_hint(BEYOND_REPAIR),
+        told if request.repair && told.hint.as_deref() == Some(REPAIR) => told.with_hint(BEYOND_REPAIR),
         told => told,
     })?;
-    // Terraform's reader refuses by itself what would break a rule; another look at a large state costs memory.
-    if !repair && format != Format::Terraform {
+    // Another look at a large state costs memory.
+    if !request.repair && !format.checks_integrity() {
         let checked = verify::check(&*name, &imported.snapshot);
         checked.map_err(|error| CliError::from(error).with_hint(REPAIR))?;
     }
-    if args.secrets.open_secrets {
-        secrets::open(&name, &args.secrets, &mut imported)?;
+    if request.secrets.open_secrets {
+        request.secrets.open(&name, &mut imported)?;
     }
     imported.notes.extend(notes);
     imported.notes.extend(about_pending(&imported));
@@ -108,8 +120,8 @@ struct Unwrapped {
     notes: Vec<String>,
 }
 
-fn unwrapped(args: &Args) -> Result<Unwrapped, CliError> {
-    let file = &*args.file;
+fn unwrapped(request: &Request) -> Result<Unwrapped, CliError> {
+    let file = &*request.file;
     let name = if file == Path::new("-") {
         "stdin".to_owned()
     } else {
@@ -125,13 +137,12 @@ fn unwrapped(args: &Args) -> Result<Unwrapped, CliError> {
         ));
     }
     let mut bytes = unpack(packed).map_err(|error| failed(&name, error))?;
-    if let Some(opened) = args.opening.open(&name, &bytes)? {
-        bytes = opened;
-        notes.push(
-            "OpenTofu encrypted the file; here its values are stored by the policy of the stack, and an export \
-             isn't encrypted"
-                .to_owned(),
-        );
+    if let Some(decrypted) = request.passphrase.decrypt(&name, &bytes)? {
+        bytes = decrypted.bytes;
+        notes.push(format!(
+            "{} encrypted the file; here its values are stored by the policy of the stack, and an export isn't encrypted",
+            decrypted.encrypted_by
+        ));
     }
     refuse_masked(&name, &bytes)?;
     Ok(Unwrapped { name, bytes, notes })
@@ -176,53 +187,4 @@ fn bytes(file: &Path) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     std::io::stdin().lock().read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-/// An error of the formats, told about a file.
-pub(super) fn failed(object: &str, error: state_formats::Error) -> CliError {
-    let hint = match &error {
-        state_formats::Error::Unrecognised { .. } => Some(
-            "name the format: `--format terraform`, `--format pulumi`, `--format unobin` or `--format native`",
-        ),
-        state_formats::Error::NotAState { .. } => {
-            Some("nothing was written; import the state itself, or leave `--format` out")
-        }
-        state_formats::Error::Secrets {
-            needs_passphrase: false,
-            ..
-        } => Some("nothing was written; leave `--open-secrets` out: the secrets stay encrypted as they are"),
-        state_formats::Error::Encrypted {
-            needs_passphrase: false,
-            ..
-        } => Some("nothing was written; decrypt it with its own tool first: `tofu state pull`"),
-        state_formats::Error::Encrypted { .. } => {
-            Some("give the passphrase in STATECTL_IMPORT_PASSPHRASE or with `--passphrase-file FILE`")
-        }
-        other if other.kind() == ErrorKind::Sealed => {
-            Some("nothing was written; check the passphrase, or decrypt the file first")
-        }
-        other if other.kind() == ErrorKind::Integrity => Some(REPAIR),
-        other if other.kind() == ErrorKind::Invalid => {
-            Some("nothing was written; mend the file and import it again")
-        }
-        _ => None,
-    };
-    let mut told = match error {
-        state_formats::Error::Core(core) => CliError::from(core),
-        other => {
-            let code = other.kind().into();
-            CliError::new(code, object, &other.to_string())
-        }
-    };
-    if told.code == ExitCode::Unsupported {
-        told.code = ExitCode::Failed;
-    }
-    if !told.message.contains(object) {
-        told.message = format!("{object}: {}", told.message);
-    }
-    told.object = object.to_owned();
-    match hint {
-        Some(hint) => told.with_hint(hint),
-        None => told,
-    }
 }

@@ -1,7 +1,7 @@
 //! What an import did.
 
-use super::Outcome;
 use super::document::Source;
+use crate::formats;
 use crate::marks::count;
 use crate::mending::{self, StepView};
 use crate::render::page::Page;
@@ -10,6 +10,12 @@ use serde::Serialize;
 use state_core::mask::count_sensitive;
 use state_core::repair::Repaired;
 use state_core::{RevisionId, Snapshot};
+
+/// What became of the document.
+pub(super) enum Outcome {
+    Unchanged(Option<RevisionId>),
+    Made { revision: RevisionId, forced: bool },
+}
 
 /// What an import did.
 #[derive(Serialize)]
@@ -25,11 +31,8 @@ pub(super) struct Summary<'a> {
     /// What the content was found to be; none if the format was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     found: Option<&'a str>,
-    entries: usize,
-    outputs: usize,
-    sensitive_values: usize,
-    #[serde(skip)]
-    encrypted: usize,
+    #[serde(flatten)]
+    content: Content,
     foreign_lineage: Option<&'a str>,
     foreign_serial: Option<u64>,
     created_store: bool,
@@ -40,12 +43,14 @@ pub(super) struct Summary<'a> {
 }
 
 /// How much there is in a snapshot that is about to be used up.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) struct Content {
     entries: usize,
     outputs: usize,
     sensitive_values: usize,
     /// Of these, what its own system encrypted.
+    #[serde(skip)]
     encrypted: usize,
 }
 
@@ -56,7 +61,7 @@ impl Content {
             entries: snapshot.entries.len(),
             outputs: snapshot.outputs.len(),
             sensitive_values: count_sensitive(snapshot),
-            encrypted: state_formats::encrypted_secrets(snapshot),
+            encrypted: formats::all().encrypted_secrets(snapshot),
         }
     }
 }
@@ -83,10 +88,7 @@ impl<'a> Summary<'a> {
             revision,
             format: source.format.name(),
             found: source.found.as_deref(),
-            entries: content.entries,
-            outputs: content.outputs,
-            sensitive_values: content.sensitive_values,
-            encrypted: content.encrypted,
+            content,
             foreign_lineage: foreign.map(|foreign| &*foreign.lineage),
             foreign_serial: foreign.map(|foreign| foreign.serial),
             created_store: target.created_store,
@@ -98,7 +100,8 @@ impl<'a> Summary<'a> {
 
     /// That secrets were stored as they are, if so.
     pub(super) fn warning(&self) -> Option<String> {
-        let plain = self.sensitive_values.saturating_sub(self.encrypted);
+        let content = self.content;
+        let plain = content.sensitive_values.saturating_sub(content.encrypted);
         let what = count(plain, "sensitive value is", "sensitive values are");
         (self.changed && plain > 0).then(|| {
             format!(
@@ -129,8 +132,8 @@ impl<'a> Summary<'a> {
         }
         page.line(format_args!(
             "imported {} and {} into stack {name}",
-            count(self.entries, "entry", "entries"),
-            count(self.outputs, "output", "outputs")
+            count(self.content.entries, "entry", "entries"),
+            count(self.content.outputs, "output", "outputs")
         ));
         page.field("revision", revision);
         if self.forced {

@@ -3,11 +3,10 @@
 
 use super::given::{AWS, SECRET, SIGNATURE, STACK, import, repaired, shop, text_of, try_import, urn};
 use super::text::compact;
-use crate::given::try_import_as;
+use crate::given::{detect, try_import_as};
 use serde_json::{Value, json};
 use state_core::ErrorKind;
 use state_core::verify::{Rule, verify};
-use state_formats::{Format, detect};
 use std::io::Write;
 
 /// The message of the refusal, which must hold `part`.
@@ -319,8 +318,7 @@ fn a_magic_that_does_not_fit_is_told_and_a_repair_mends_it() {
         imported.notes
     );
     assert_eq!(super::given::export(&imported.snapshot), wrong);
-    let mended =
-        crate::given::try_import_broken(wrong.as_bytes(), Format::Pulumi).expect("it is well formed");
+    let mended = crate::given::try_import_broken(wrong.as_bytes(), "pulumi").expect("it is well formed");
     // The text that came in doesn't hold any more: what is mended goes out.
     assert_eq!(super::given::export(&mended.snapshot), right);
 }
@@ -333,10 +331,10 @@ fn packed_states_are_unpacked_and_bombs_refused() {
     let gzip = gzip.finish().expect("in memory");
     let zstd = zstd::bulk::compress(text.as_bytes(), 1).expect("in memory");
     for packed in [gzip, zstd] {
-        assert_eq!(detect(&packed).expect("a state"), Format::Pulumi);
-        let imported = try_import_as(&packed, Format::Pulumi).expect("a state");
+        assert_eq!(detect(&packed).expect("a state"), "pulumi");
+        let imported = try_import_as(&packed, "pulumi").expect("a state");
         assert_eq!(super::given::export(&imported.snapshot), text);
-        let cut = try_import_as(&packed[..packed.len() - 3], Format::Pulumi).expect_err("cut short");
+        let cut = try_import_as(&packed[..packed.len() - 3], "pulumi").expect_err("cut short");
         assert_eq!(cut.kind(), ErrorKind::Invalid, "{cut}");
     }
     let bomb = zstd::bulk::compress(&vec![b' '; 80 << 20], 1).expect("in memory");

@@ -2,11 +2,11 @@
 
 use super::given::{AWS, AWS_ID, SECRET, SIGNATURE, STACK, export, import, shop, text_of, urn, value};
 use super::text::{compact, exported};
-use crate::given::{entry, stored, try_import_as, with_resources};
+use crate::given::{check_import, entry, export_as, stored, try_import_as, with_resources};
 use serde_json::json;
 use state_core::entry::Provider;
 use state_core::{Dependency, EntryType, Json, Snapshot};
-use state_formats::{Error, Format, ImportVerdict, Refusal, check_import};
+use state_formats::{Error, ImportVerdict, Refusal};
 use std::sync::Arc;
 
 fn database() -> String {
@@ -175,7 +175,7 @@ fn a_feature_that_comes_about_is_declared_as_pulumi_would() {
     assert_eq!(value(&export(&old))["version"], 1, "it was declared already");
     let mut plain = import(&text_of(&shop()).replace("\"version\": 3", "\"version\": 1")).snapshot;
     Arc::make_mut(&mut plain.entries[3]).tainted = true;
-    let error = state_formats::export(&plain, Format::Pulumi).expect_err("version 1 has no features");
+    let error = export_as(&plain, "pulumi").expect_err("version 1 has no features");
     assert!(error.to_string().contains("taint"), "{error}");
 }
 
@@ -201,24 +201,24 @@ fn a_stack_that_was_never_updated_takes_entries() {
 #[test]
 fn a_state_is_refused_as_one_of_another_system() {
     let pulumi = import(&text_of(&shop())).snapshot;
-    for format in [Format::Terraform, Format::Unobin] {
-        let error = state_formats::export(&pulumi, format)
+    for format in ["terraform", "unobin"] {
+        let error = export_as(&pulumi, format)
             .expect_err("another system")
             .to_string();
         assert!(error.contains("it is a Pulumi state"), "{error}");
     }
     let terraform = crate::given::import(&with_resources("[]")).snapshot;
-    let error = state_formats::export(&terraform, Format::Pulumi).expect_err("another system");
+    let error = export_as(&terraform, "pulumi").expect_err("another system");
     assert!(error.to_string().contains("it is a Terraform state"), "{error}");
-    let native = state_formats::export(&pulumi, Format::Native).expect("always possible");
-    let again = try_import_as(&native, Format::Native).expect("ours").snapshot;
+    let native = export_as(&pulumi, "native").expect("always possible");
+    let again = try_import_as(&native, "native").expect("ours").snapshot;
     assert_eq!(export(&again), text_of(&shop()));
     let none = Snapshot::new(
         state_core::FactoryInfo::default(),
         "s",
         state_core::Timestamp::new(""),
     );
-    let error = state_formats::export(&none, Format::Pulumi).expect_err("never was Pulumi's");
+    let error = export_as(&none, "pulumi").expect_err("never was Pulumi's");
     assert!(matches!(error, Error::NotExportable { .. }));
 }
 
@@ -227,9 +227,7 @@ fn what_pulumi_has_no_words_for_is_refused_with_the_entry() {
     let refused = |change: fn(&mut state_core::Entry), part: &str| {
         let mut snapshot = import(&text_of(&shop())).snapshot;
         change(Arc::make_mut(&mut snapshot.entries[3]));
-        let error = state_formats::export(&snapshot, Format::Pulumi)
-            .expect_err(part)
-            .to_string();
+        let error = export_as(&snapshot, "pulumi").expect_err(part).to_string();
         assert!(error.contains(part), "{error}");
     };
     refused(
@@ -247,9 +245,7 @@ fn what_pulumi_has_no_words_for_is_refused_with_the_entry() {
     );
     let mut snapshot = import(&text_of(&shop())).snapshot;
     snapshot.entries.remove(0);
-    let error = state_formats::export(&snapshot, Format::Pulumi)
-        .expect_err("no root")
-        .to_string();
+    let error = export_as(&snapshot, "pulumi").expect_err("no root").to_string();
     assert!(error.contains("no root resource"), "{error}");
 }
 

@@ -1,11 +1,11 @@
 //! Deployments to start from.
 
 use super::text::exported;
-use crate::given::try_import_as;
+use crate::given::{export_as, try_import_as};
 use serde_json::{Value, json};
 use state_core::testkit::run::skip;
 use state_core::{Snapshot, repair};
-use state_formats::{Error, Format, Imported};
+use state_formats::{Error, Imported};
 use std::path::Path;
 
 pub(crate) const STACK: &str = "urn:pulumi:dev::shop::pulumi:pulumi:Stack::shop-dev";
@@ -65,7 +65,7 @@ pub(crate) fn deployment(resources: &[Value]) -> Value {
 }
 
 pub(crate) fn try_import(text: &str) -> Result<Imported, Error> {
-    try_import_as(text.as_bytes(), Format::Pulumi)
+    try_import_as(text.as_bytes(), "pulumi")
 }
 
 pub(crate) fn import(text: &str) -> Imported {
@@ -73,7 +73,7 @@ pub(crate) fn import(text: &str) -> Imported {
 }
 
 pub(crate) fn export(snapshot: &Snapshot) -> String {
-    let bytes = state_formats::export(snapshot, Format::Pulumi).unwrap_or_else(|error| panic!("{error}"));
+    let bytes = export_as(snapshot, "pulumi").unwrap_or_else(|error| panic!("{error}"));
     String::from_utf8(bytes).expect("a state is UTF-8")
 }
 

@@ -4,7 +4,7 @@
 use super::generate::document;
 use super::given::{export, import, value};
 use super::text::{compact, exported, indented, numbered};
-use crate::given::stored;
+use crate::given::{detect, encrypted_secrets, stored};
 use crate::properties::generate::Choices;
 use proptest::prelude::*;
 use state_core::testkit::run::scaled;
@@ -73,7 +73,7 @@ proptest! {
         let shown = format!("{:?}", snapshot.entries);
         prop_assert!(!shown.contains("AAAA") && !shown.contains("DDDD"));
         let secrets: usize = snapshot.entries.iter().map(|entry| entry.sensitive_inputs.len()).sum();
-        prop_assert!(state_formats::encrypted_secrets(&snapshot) >= secrets);
+        prop_assert!(encrypted_secrets(&snapshot) >= secrets);
     }
 
     #[test]
@@ -86,6 +86,6 @@ proptest! {
             // What is accepted comes back.
             prop_assert_eq!(export(&imported.snapshot), text);
         }
-        prop_assert!(state_formats::detect(&bytes[..at]).is_err(), "a part of an object is no state");
+        prop_assert!(detect(&bytes[..at]).is_err(), "a part of an object is no state");
     }
 }

@@ -3,10 +3,10 @@
 
 use super::given::{SECRET, SIGNATURE, deployment, export, import, secret, shop, value};
 use super::text::compact;
-use crate::given::{entry, stored};
+use crate::given::{encrypted_secrets, entry, stored};
 use serde_json::{Value, json};
 use state_core::{ErrorKind, Json, Properties, Snapshot};
-use state_formats::{Error, encrypted_secrets, open_secrets};
+use state_formats::{Error, Pulumi, StateFormat};
 use std::sync::Arc;
 
 const SALT: &str = "v1:fozI5u6B030=:v1:F+6ZduKKd8G0/V7L:PGMFeIzwobWRKmEAzUdaQHqC5mMRIQ==";
@@ -32,7 +32,9 @@ fn document() -> Value {
 fn opened() -> Snapshot {
     let mut snapshot = import(&compact(&document())).snapshot;
     assert_eq!(encrypted_secrets(&snapshot), 5);
-    let opened = open_secrets(&mut snapshot, PASSPHRASE).unwrap_or_else(|error| panic!("{error}"));
+    let opened = Pulumi
+        .open_secrets(&mut snapshot, PASSPHRASE)
+        .unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((opened.decrypted, opened.plain), (5, 1));
     snapshot
 }
@@ -85,7 +87,7 @@ fn a_wrong_passphrase_or_another_provider_opens_nothing_and_changes_nothing() {
     let refused = |document: &Value, passphrase: &str, part: &str| {
         let mut snapshot = import(&compact(document)).snapshot;
         let before = snapshot.clone();
-        let error = open_secrets(&mut snapshot, passphrase).expect_err(part);
+        let error = Pulumi.open_secrets(&mut snapshot, passphrase).expect_err(part);
         assert!(matches!(error, Error::Secrets { .. }), "{error:?}");
         assert_eq!(error.kind(), ErrorKind::Sealed);
         assert!(error.to_string().contains(part), "{error}");

@@ -13,9 +13,11 @@
 mod passphrase;
 
 use crate::error::{Error, Result};
+use crate::fields::{scan_unlimited, shown};
+use crate::format::Decrypted;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use state_core::json::{Document, Json, Limits, View};
+use state_core::json::{Json, View};
 
 /// The version of envelopes that is known.
 const VERSION: &str = "v0";
@@ -27,12 +29,12 @@ const OBJECT: &str = "OpenTofu's encrypted state";
 const PBKDF2: &str = "pbkdf2";
 
 /// Whether a document is an envelope.
-pub(crate) fn is_envelope(root: &View<'_>) -> bool {
+pub(super) fn is_envelope(root: &View<'_>) -> bool {
     root.get("encrypted_data").is_some() && root.get("encryption_version").is_some()
 }
 
 /// The refusal of an envelope that nobody opened.
-pub(crate) fn refusal(root: &View<'_>) -> Error {
+pub(super) fn refusal(root: &View<'_>) -> Error {
     let names: Vec<String> = root
         .get("meta")
         .and_then(|meta| meta.members())
@@ -58,11 +60,6 @@ fn type_of(provider: &str) -> &str {
     provider.split('.').next().unwrap_or_default()
 }
 
-fn shown(name: &str) -> String {
-    let cut: String = name.chars().take(60).collect();
-    cut.escape_debug().to_string()
-}
-
 /// An encrypted state, taken apart.
 #[derive(Debug)]
 #[cfg_attr(
@@ -80,12 +77,8 @@ struct Envelope {
 impl Envelope {
     /// Reads one; none if the bytes are something else.
     fn read(bytes: &[u8]) -> Result<Option<Self>> {
-        let limits = Limits {
-            max_string_bytes: usize::MAX,
-            ..Limits::default()
-        };
         // What is no JSON is something else, and told by who reads that.
-        let Ok(document) = Document::parse(bytes, &limits) else {
+        let Ok(document) = scan_unlimited(bytes) else {
             return Ok(None);
         };
         let root = document.root();
@@ -130,7 +123,7 @@ impl Envelope {
 
     /// Refuses a state that isn't the one which the envelope says it holds.
     fn check(&self, opened: &[u8]) -> Result<()> {
-        let document = Document::parse(opened, &Limits::default()).map_err(malformed)?;
+        let document = scan_unlimited(opened).map_err(malformed)?;
         let root = document.root();
         let serial = root.get("serial").and_then(|view| view.as_u64());
         let lineage = root.get("lineage").and_then(|view| view.as_str());
@@ -177,13 +170,16 @@ fn sealed(reason: &str) -> Error {
 /// # Errors
 /// [`Error::Encrypted`] if its key comes from elsewhere, or this build lacks the feature `opentofu-encryption`;
 /// [`Error::Core`] for a broken envelope and for a passphrase that isn't the one: neither says what it is.
-pub fn open_encrypted(bytes: &[u8], passphrase: &str) -> Result<Option<Vec<u8>>> {
+pub(super) fn decrypt(bytes: &[u8], passphrase: &str) -> Result<Option<Decrypted>> {
     let Some(envelope) = Envelope::read(bytes)? else {
         return Ok(None);
     };
     let opened = open(&envelope, passphrase)?;
     envelope.check(&opened)?;
-    Ok(Some(opened))
+    Ok(Some(Decrypted {
+        bytes: opened,
+        encrypted_by: "OpenTofu",
+    }))
 }
 
 #[cfg(feature = "opentofu-encryption")]

@@ -1,11 +1,22 @@
 //! What the model has no field for: `extensions["terraform"]` of an entry and of a snapshot.
 
-use crate::TERRAFORM;
-use crate::error::{Error, Result};
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize};
-use state_core::{Digest, Entry, Json, Snapshot};
+use crate::error::Error;
+use crate::extension::{Extension, present};
+use crate::layout::Original;
+use serde::{Deserialize, Serialize};
+use state_core::Json;
 use std::collections::BTreeMap;
+
+/// Terraform's part of the extensions.
+pub(super) const EXTENSION: Extension = Extension {
+    name: "terraform",
+    system: "Terraform",
+};
+
+/// That Terraform's format can't express an object.
+pub(super) fn not_exportable(object: impl Into<String>, reason: impl Into<String>) -> Error {
+    EXTENSION.not_exportable(object, reason)
+}
 
 /// What Terraform says of an instance and the model doesn't.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -154,48 +165,4 @@ pub(super) enum Layout {
     Compact,
     /// On one line, with a newline: OpenTofu's remote states.
     CompactLine,
-}
-
-/// A state as it was written, valid as long as we would render what we rendered then.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Original {
-    /// In pieces, so that no string gets longer than a reader takes.
-    pub(crate) text: Vec<String>,
-    pub(crate) rendering: Digest,
-}
-
-fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Json>, D::Error> {
-    Json::deserialize(deserializer).map(Some)
-}
-
-/// An entry's facts; None if it has none.
-pub(super) fn of_entry(entry: &Entry) -> Result<Option<EntryFacts>> {
-    entry
-        .extensions
-        .get(TERRAFORM)
-        .map(|json| read(json, || entry.key().to_string()))
-        .transpose()
-}
-
-/// A snapshot's facts; None if it has none.
-pub(super) fn of_snapshot(snapshot: &Snapshot) -> Result<Option<StateFacts>> {
-    snapshot
-        .extensions
-        .get(TERRAFORM)
-        .map(|json| read(json, || "the snapshot".to_owned()))
-        .transpose()
-}
-
-fn read<T: DeserializeOwned>(json: &Json, object: impl Fn() -> String) -> Result<T> {
-    // The cause may quote values: it is dropped.
-    serde_json::from_str(json.as_str())
-        .map_err(|_| Error::not_exportable(object(), "its Terraform extension isn't what this build writes"))
-}
-
-/// Facts as an extension.
-pub(super) fn to_json(facts: &impl Serialize) -> Result<Json> {
-    let text = serde_json::to_string(facts)
-        .map_err(|_| Error::not_exportable("the extension", "it can't be written as JSON"))?;
-    Json::parse(&text).map_err(Error::malformed)
 }

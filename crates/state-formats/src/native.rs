@@ -1,0 +1,63 @@
+//! Our own snapshots, as they are stored and as they are exported.
+
+use crate::error::{Error, Result};
+use crate::format::{
+    Confidence, Content, Description, Detection, Identity, Imported, ReadOptions, StateFormat,
+};
+use state_core::{Serial, Snapshot, codec};
+
+/// Our own snapshot, stored or pretty.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Native;
+
+impl StateFormat for Native {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    fn description(&self) -> Description {
+        Description {
+            system: "statectl",
+            reads: "our own snapshots, as they are stored and as they are exported",
+            writes: "any stack, indented",
+            refuses: "other format versions",
+        }
+    }
+
+    fn detect(&self, content: &Content<'_>) -> Detection {
+        let version = content.root().and_then(|root| root.get("format-version"));
+        let description = version.map(|version| {
+            let version = version.as_u64().unwrap_or_default();
+            format!("a snapshot of statectl, format version {version}")
+        });
+        Detection::of(Confidence::Likely, description)
+    }
+
+    fn read(&self, bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
+        if bytes.is_empty() {
+            return Err(Error::NoState);
+        }
+        let decode = if options.broken {
+            codec::decode_broken
+        } else {
+            codec::decode
+        };
+        Ok(Imported {
+            snapshot: decode("snapshot", &bytes)?,
+            foreign: None,
+            notes: Vec::new(),
+        })
+    }
+
+    fn write(&self, snapshot: &Snapshot) -> Result<Vec<u8>> {
+        Ok(codec::encode_pretty(snapshot).into_bytes())
+    }
+
+    fn identity(&self, snapshot: &Snapshot) -> Result<Option<Identity>> {
+        let lineage = snapshot.lineage.map(|lineage| lineage.to_string());
+        Ok(Some(Identity {
+            lineage: lineage.unwrap_or_default(),
+            serial: Some(snapshot.serial.unwrap_or(Serial::ZERO).get()),
+        }))
+    }
+}

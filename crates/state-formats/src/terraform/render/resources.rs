@@ -1,0 +1,302 @@
+//! Writes resources and their instances, field by field in the order that Terraform writes.
+
+use crate::error::Result;
+use crate::terraform::address::{InstanceAddress, Key, Mode, ResourceAddress};
+use crate::terraform::dependencies::Expansion;
+use crate::terraform::facts::{EXTENSION, EntryFacts, ResourceFacts, Shape, StateFacts, not_exportable};
+use crate::terraform::{attributes, sensitive};
+use state_core::json::{Json, ObjectWriter};
+use state_core::{Address, Entry, EntryType, Snapshot};
+
+/// Takes the text, piece by piece.
+pub(super) type Sink<'s> = dyn FnMut(&str) + 's;
+
+/// Adds the members of an object that was kept.
+pub(super) fn write_rest(rest: Option<&Json>, object: &mut ObjectWriter<'_>) {
+    for (key, value) in rest.and_then(|rest| rest.view().members()).into_iter().flatten() {
+        object.raw(&key, value.text());
+    }
+}
+
+/// One instance on its way out.
+struct Member<'a> {
+    key: Option<Key>,
+    entry: &'a Entry,
+    facts: Option<EntryFacts>,
+}
+
+/// A resource on its way out.
+struct Resource<'a> {
+    address: ResourceAddress,
+    members: Vec<&'a Entry>,
+    /// What was kept of it when it had none.
+    empty: Option<&'a ResourceFacts>,
+}
+
+/// Writes the elements of the list of resources. No more than one of them is held.
+pub(super) fn write_resources(snapshot: &Snapshot, facts: &StateFacts, out: &mut Sink<'_>) -> Result<()> {
+    let mut expansion = Expansion::over(&snapshot.entries);
+    let parts = sorted_parts(snapshot, facts)?;
+    let mut text = String::new();
+    for parts in parts.chunk_by(Part::is_of_one_resource) {
+        let resource = Resource::of(parts)?;
+        let unknown = match &facts.unknown.resources {
+            none if none.is_empty() => None,
+            some => some.get(&resource.address.to_string()),
+        };
+        write_resource(resource, unknown, &mut expansion, &mut text)?;
+        out(&text);
+        text.clear();
+        text.push(',');
+    }
+    Ok(())
+}
+
+/// Writes one; `unknown` is what was kept of it when it had no instances.
+fn write_resource<'a>(
+    resource: Resource<'a>,
+    unknown: Option<&Json>,
+    expansion: &mut Expansion<'a>,
+    out: &mut String,
+) -> Result<()> {
+    let Resource {
+        address,
+        members,
+        empty,
+    } = resource;
+    let members = members.into_iter().map(|entry| {
+        let key = address_of(entry)?.key;
+        let facts = EXTENSION.of_entry(entry)?;
+        Ok(Member { key, entry, facts })
+    });
+    let mut members = members.collect::<Result<Vec<_>>>()?;
+    members.sort_by(|a, b| (&a.key, &a.entry.deposed).cmp(&(&b.key, &b.entry.deposed)));
+    let known = || members.iter().filter_map(|member| member.facts.as_ref());
+    if let (Some(first), None, None) = (members.first(), known().next(), empty) {
+        return Err(not_exportable(
+            first.entry.key().to_string(),
+            "it has no provider in it: Terraform never knew this resource",
+        ));
+    }
+    let provider = known().find_map(|facts| facts.provider.clone());
+    let provider = provider.or_else(|| empty?.provider.clone());
+    let rest = known().find_map(|facts| facts.resource.clone());
+    let rest = rest.or_else(|| unknown.cloned());
+    let mut object = ObjectWriter::new(out);
+    if !address.module.is_empty() {
+        object.string("module", &address.module);
+    }
+    object
+        .string("mode", address.mode.name())
+        .string("type", &address.kind)
+        .string("name", &address.name);
+    if let Some(provider) = &provider {
+        object.string("provider", provider);
+    }
+    let mut instances = object.array("instances");
+    for member in &members {
+        let dependencies = expansion.of(member.entry);
+        write_instance(member, dependencies, instances.object());
+    }
+    instances.finish();
+    write_rest(rest.as_ref(), &mut object);
+    object.finish();
+    Ok(())
+}
+
+/// An entry, or what was kept of a resource without any, with what Terraform sorts resources by. Small: there are as many
+/// as entries.
+struct Part<'a> {
+    module: &'a str,
+    mode: Mode,
+    kind: &'a str,
+    name: &'a str,
+    item: Item<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Item<'a> {
+    Entry(&'a Entry),
+    Empty(&'a ResourceFacts),
+}
+
+impl<'a> Part<'a> {
+    fn key(&self) -> (&'a str, Mode, &'a str, &'a str) {
+        (self.module, self.mode, self.kind, self.name)
+    }
+
+    fn is_of_one_resource(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+/// All of them in Terraform's order; those of one resource in any.
+fn sorted_parts<'a>(snapshot: &'a Snapshot, facts: &'a StateFacts) -> Result<Vec<Part<'a>>> {
+    let mut parts = Vec::with_capacity(snapshot.entries.len() + facts.resources.len());
+    for entry in &snapshot.entries {
+        let address = address_of(entry)?;
+        let text = entry.address.as_str();
+        // The address is canonical: what it was read from is what its parts are written as.
+        let (module, rest) = match address.resource.module.len() {
+            0 => ("", text),
+            end => (&text[..end], &text[end + 1..]),
+        };
+        let rest = match address.resource.mode {
+            Mode::Data => rest.strip_prefix("data.").unwrap_or(rest),
+            Mode::Managed => rest,
+        };
+        let (kind, rest) = rest.split_once('.').unwrap_or((rest, ""));
+        parts.push(Part {
+            module,
+            mode: address.resource.mode,
+            kind,
+            name: rest.split('[').next().unwrap_or_default(),
+            item: Item::Entry(entry),
+        });
+    }
+    for empty in &facts.resources {
+        parts.push(Part {
+            module: &empty.module,
+            mode: mode_of(empty)?,
+            kind: &empty.kind,
+            name: &empty.name,
+            item: Item::Empty(empty),
+        });
+    }
+    parts.sort_unstable_by_key(Part::key);
+    Ok(parts)
+}
+
+impl<'a> Resource<'a> {
+    /// Of its parts.
+    fn of(parts: &[Part<'a>]) -> Result<Self> {
+        let (mut members, mut empty, mut address) = (Vec::with_capacity(parts.len()), None, None);
+        for part in parts {
+            match part.item {
+                Item::Entry(entry) => members.push(entry),
+                Item::Empty(facts) => empty = Some(facts),
+            }
+            if address.is_none() {
+                address = Some(ResourceAddress {
+                    module: part.module.to_owned(),
+                    mode: part.mode,
+                    kind: part.kind.to_owned(),
+                    name: part.name.to_owned(),
+                });
+            }
+        }
+        let address = address.ok_or_else(|| not_exportable("the snapshot", "a resource is empty"))?;
+        Ok(Self {
+            address,
+            members,
+            empty,
+        })
+    }
+}
+
+fn address_of(entry: &Entry) -> Result<InstanceAddress> {
+    let refuse = |reason: &str| Err(not_exportable(entry.key().to_string(), reason));
+    if entry.entry_type != EntryType::Leaf {
+        return refuse("Terraform knows resources only, neither library calls nor actions");
+    }
+    if entry.deposed.as_ref().is_some_and(|key| key.as_str().len() != 8) {
+        return refuse("Terraform's deposed keys have exactly 8 characters");
+    }
+    match InstanceAddress::parse(entry.address.as_str()) {
+        Some(address) => Ok(address),
+        None => refuse("its address isn't one of Terraform's"),
+    }
+}
+
+/// Fields that the model doesn't know and Terraform writes in the middle.
+const IDENTITY: [&str; 2] = ["identity_schema_version", "identity"];
+
+/// Writes an instance and closes its object.
+fn write_instance(member: &Member<'_>, expanded: &[&Address], mut object: ObjectWriter<'_>) {
+    let none = EntryFacts::default();
+    let (entry, facts) = (member.entry, member.facts.as_ref().unwrap_or(&none));
+    match &member.key {
+        Some(Key::Number(number)) => _ = object.raw("index_key", &number.to_string()),
+        Some(Key::Text(text)) => _ = object.string("index_key", text),
+        None => {}
+    }
+    if entry.tainted {
+        object.string("status", "tainted");
+    }
+    if let Some(key) = &entry.deposed {
+        object.string("deposed", key.as_str());
+    }
+    object.u64("schema_version", entry.schema_version);
+    write_attributes(entry, facts, &mut object);
+    if !(facts.no_sensitive_attributes && entry.sensitive_outputs.is_empty()) {
+        let mut paths = String::new();
+        sensitive::write(&entry.sensitive_outputs, &facts.sensitive_attributes, &mut paths);
+        object.raw("sensitive_attributes", &paths);
+    }
+    let rest = facts.instance.as_ref();
+    for key in IDENTITY {
+        if let Some(value) = rest.and_then(|rest| rest.view().get(key)) {
+            object.raw(key, value.text());
+        }
+    }
+    if let Some(private) = &facts.private {
+        object.string("private", private);
+    }
+    write_dependencies(entry, facts, expanded, &mut object);
+    if let Some(first) = facts.create_before_destroy {
+        object.bool("create_before_destroy", first);
+    }
+    write_others(rest, &mut object);
+    object.finish();
+}
+
+fn write_others(rest: Option<&Json>, object: &mut ObjectWriter<'_>) {
+    let others = rest.and_then(|rest| rest.view().members()).into_iter().flatten();
+    for (key, value) in others.filter(|(key, _)| !IDENTITY.contains(&&**key)) {
+        object.raw(&key, value.text());
+    }
+}
+
+fn write_attributes(entry: &Entry, facts: &EntryFacts, object: &mut ObjectWriter<'_>) {
+    let outputs = entry.outputs.clone().unwrap_or_default();
+    let is_empty = outputs.json().as_str() == "{}";
+    let is_flat = || {
+        let mut members = outputs.view().members().into_iter().flatten();
+        members.all(|(_, value)| value.as_str().is_some())
+    };
+    match facts.attributes {
+        Shape::Absent if is_empty => {}
+        Shape::Flat if is_flat() => _ = object.raw("attributes_flat", outputs.json().as_str()),
+        _ => {
+            let mut text = String::with_capacity(outputs.len_bytes());
+            attributes::write(outputs.view(), &facts.sorted, &mut text);
+            object.raw("attributes", &text);
+        }
+    }
+}
+
+fn write_dependencies(
+    entry: &Entry,
+    facts: &EntryFacts,
+    expanded: &[&Address],
+    object: &mut ObjectWriter<'_>,
+) {
+    let kept = facts.dependencies.as_ref().filter(|kept| {
+        let now = entry.depends_on.iter().map(|to| to.address().as_str());
+        now.eq(kept.reduced.iter().map(String::as_str))
+    });
+    if kept.is_none() && expanded.is_empty() {
+        return;
+    }
+    let mut list = object.array("dependencies");
+    match kept {
+        Some(kept) => kept.listed.iter().for_each(|name| _ = list.string(name)),
+        None => expanded.iter().for_each(|name| _ = list.string(name.as_str())),
+    }
+    list.finish();
+}
+
+fn mode_of(facts: &ResourceFacts) -> Result<Mode> {
+    Mode::named(&facts.mode)
+        .ok_or_else(|| not_exportable("the snapshot", "its Terraform extension names an unknown mode"))
+}

@@ -1,0 +1,88 @@
+//! A format from outside, in one file: the tests of `statectl` use it as well.
+
+use state_core::mask::OpaquePointers;
+use state_core::snapshot::ForeignSerial;
+use state_core::{Entry, FactoryInfo, Json, Serial, Snapshot};
+use state_formats::{
+    Confidence, Content, Description, Detection, Error, ForeignMeta, Identity, Imported, ReadOptions, Result,
+    StateFormat,
+};
+
+const MAGIC: &str = "toy 1\n";
+
+/// Not even JSON: the first line names the format, each other line a resource.
+#[derive(Debug)]
+pub(crate) struct Toy;
+
+impl Toy {
+    fn text(bytes: &[u8]) -> Option<&str> {
+        std::str::from_utf8(bytes).ok()?.strip_prefix(MAGIC)
+    }
+}
+
+impl StateFormat for Toy {
+    fn name(&self) -> &'static str {
+        "toy"
+    }
+
+    fn aliases(&self) -> &'static [&'static str] {
+        &["toys"]
+    }
+
+    fn description(&self) -> Description {
+        Description {
+            system: "Toy",
+            reads: "names, one a line",
+            writes: "the same",
+            refuses: "nothing",
+        }
+    }
+
+    fn detect(&self, content: &Content<'_>) -> Detection {
+        let description = Self::text(content.bytes()).map(|_| "a state of Toy".to_owned());
+        Detection::of(Confidence::Certain, description)
+    }
+
+    fn read(&self, bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
+        let names = Self::text(&bytes).ok_or(Error::NoState)?;
+        let mut snapshot = Snapshot::new(FactoryInfo::default(), "", options.clock.now());
+        for name in names.lines() {
+            let entry = Entry::leaf(name.parse()?, "toy");
+            snapshot.entries.push(entry.into());
+        }
+        snapshot.extensions.insert("toy", Json::null());
+        let serial = ForeignSerial::after_import(None, 0, Serial::ZERO);
+        snapshot.foreign_serials.insert("toy".to_owned(), serial);
+        Ok(Imported {
+            snapshot,
+            foreign: Some(ForeignMeta {
+                system: "toy",
+                lineage: "the only one".to_owned(),
+                serial: 0,
+            }),
+            notes: Vec::new(),
+        })
+    }
+
+    fn write(&self, snapshot: &Snapshot) -> Result<Vec<u8>> {
+        let names = snapshot
+            .entries
+            .iter()
+            .map(|entry| format!("{}\n", entry.address));
+        Ok((MAGIC.to_owned() + &names.collect::<String>()).into_bytes())
+    }
+
+    fn opaque(&self) -> Option<OpaquePointers<'static>> {
+        Some(OpaquePointers {
+            in_entry: &["/hidden"],
+            in_snapshot: &[],
+        })
+    }
+
+    fn identity(&self, snapshot: &Snapshot) -> Result<Option<Identity>> {
+        Ok(self.came_from(snapshot).then(|| Identity {
+            lineage: "the only one".to_owned(),
+            serial: None,
+        }))
+    }
+}
