@@ -3,14 +3,13 @@
 
 use crate::store::{block_on, environment};
 use state_backend_fs::testkit::{HostileFs, SimulatedFs};
+use state_backend_object_store::object_store::ObjectStore;
 use state_backend_object_store::object_store::memory::InMemory;
 use state_backend_object_store::object_store::path::Path;
-use state_backend_object_store::object_store::{ObjectStore, ObjectStoreExt};
 use state_backend_object_store::testkit::HostileStore;
 use state_backend_object_store::{ObjectBackend, Options};
 use state_core::backend::{NamePointer, NameTarget, Opening};
 use state_core::head::Policy;
-use state_core::testkit::clock::SeededEntropy;
 use state_core::testkit::hostile::{Action, Attacker, Forgery, Intervention, Request, Verb};
 use state_core::{
     Address, Backend, Enveloped, Error, Head, Result, Snapshot, StackName, UpdateKind, UpdateResult,
@@ -101,12 +100,11 @@ struct World {
 impl World {
     /// A stack with two updates, the second one with a checkpoint.
     async fn build(kind: Kind, policy: Policy) -> Result<Self> {
-        let entropy = SeededEntropy::new(15);
         let world = Self {
             kind,
             policy,
             disk: Disk::new(kind),
-            identity: generate_identity(&entropy),
+            identity: generate_identity(),
         };
         let stacks = world.stacks(world.disk.under(&Attacker::default()).await?);
         let stack = stacks.new_stack_with(&name(), policy).await?;
@@ -167,7 +165,7 @@ struct Outcome {
 #[derive(Clone, Debug, PartialEq)]
 struct Stack {
     tip: Snapshot,
-    policy: Policy,
+    policy: Option<Policy>,
     revisions: usize,
 }
 
@@ -194,7 +192,7 @@ async fn observe(stacks: &Stacks) -> Result<Observed> {
     let policy = stacks.bound_head(&name()).await?.map(|head| head.policy);
     Ok(Some(Stack {
         tip,
-        policy: policy.unwrap_or_default(),
+        policy,
         revisions: stack.history().await?.len(),
     }))
 }
@@ -369,7 +367,7 @@ fn reads_as_absent(outcome: &Outcome) -> bool {
 }
 
 /// Forges a document, whose public digest is computed anew.
-fn forge<T: Enveloped>(name: &'static str, change: fn(&mut T)) -> Action {
+fn forge<T: Enveloped + 'static>(name: &'static str, change: fn(&mut T)) -> Action {
     Action::Forge(Forgery::new(name, move |bytes| {
         let Ok(mut document) = T::decode("forged", bytes) else {
             return bytes.to_vec();
@@ -417,7 +415,7 @@ const KNOWN_GAPS: [Gap; 5] = [
         aims_at: is_head,
         action: || forge::<Head>("plaintext", |head| head.policy = Policy::Plaintext),
         passes: |outcome| {
-            let is_plain = |stack: &Stack| stack.policy == Policy::Plaintext;
+            let is_plain = |stack: &Stack| stack.policy == Some(Policy::Plaintext);
             outcome.shown.is_ok() && matches!(&outcome.left, Ok(Some(stack)) if is_plain(stack))
         },
     },

@@ -4,7 +4,8 @@
 use super::*;
 use model::{Actor, Oracle, new_stack};
 use state_backend_object_store::testkit::StoreFault;
-use state_core::{Backend, Lineage, Result};
+use state_core::backend::RemoteStore;
+use state_core::{Lineage, Result};
 
 /// Two writers, of which the second takes over; up to the first error.
 async fn run(anna: &mut Actor, bert: &mut Actor) -> Result<()> {
