@@ -166,3 +166,30 @@ fn deposed_key(entropy: &dyn Entropy) -> Result<DeposedKey> {
     entropy.fill(&mut bytes);
     DeposedKey::new(format!("{:08x}", u32::from_be_bytes(bytes)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Intent;
+    use state_core::testkit::clock::SeededEntropy;
+    use state_core::{Entry, Lineage, State, Uid};
+
+    #[test]
+    fn begin_keeps_the_uid_of_an_entry_that_has_one() {
+        let entropy = SeededEntropy::new(1);
+        let state = State::new(Lineage::random(&entropy));
+        let known = Uid::random(&entropy);
+        let entry = Entry {
+            uid: Some(known),
+            ..Entry::leaf("a".parse().unwrap(), "thing")
+        };
+        for intent in [Intent::create(entry.clone()), Intent::import(entry.clone())] {
+            let (begin, uid) = intent.begin(&state, &entropy, None).unwrap();
+            assert_eq!(uid, known);
+            assert_eq!(begin.entry.unwrap().uid, Some(known));
+        }
+        let unknown = Entry { uid: None, ..entry };
+        let (begin, uid) = Intent::create(unknown).begin(&state, &entropy, None).unwrap();
+        assert_eq!(begin.entry.unwrap().uid, Some(uid));
+        assert_ne!(uid, known);
+    }
+}
