@@ -1,8 +1,11 @@
 //! What callers ask for: an update, a step.
 
-use state_core::mutation::Op;
-use state_core::{Entry, EntryKey, UpdateKind};
+use state_core::mutation::{Begin, Op};
+use state_core::{
+    DeposedKey, Entropy, Entry, EntryKey, MutationId, Result, State, Timestamp, Uid, UpdateKind,
+};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// What an update is for, as history tells.
 #[derive(Clone, Debug)]
@@ -114,6 +117,39 @@ impl Intent {
         }
     }
 
+    /// The record with which the step begins on a state, and the uid of its entry: that of the entry whose object it
+    /// changes or reads, else the one that the entry comes with, else a new one.
+    ///
+    /// # Errors
+    /// None but those of a damaged source of random bits.
+    pub fn begin(self, state: &State, entropy: &dyn Entropy, at: Option<Timestamp>) -> Result<(Begin, Uid)> {
+        let known = match self.op {
+            Op::Update | Op::Read => state.entry(&self.target).and_then(|old| old.uid),
+            _ => None,
+        };
+        let uid = known
+            .or_else(|| self.entry.as_ref()?.uid)
+            .unwrap_or_else(|| Uid::random(entropy));
+        let id = MutationId::random(entropy);
+        let deposes = self.replaces.then(|| deposed_key(entropy)).transpose()?;
+        let identified = |entry| {
+            Arc::new(Entry {
+                uid: Some(uid),
+                ..entry
+            })
+        };
+        let begin = Begin {
+            id,
+            op: self.op,
+            target: self.target,
+            entry: self.entry.map(identified),
+            deposes,
+            tombstone: self.tombstone,
+            at,
+        };
+        Ok((begin, uid))
+    }
+
     fn with_entry(op: Op, entry: Entry) -> Self {
         Self {
             op,
@@ -122,5 +158,38 @@ impl Intent {
             replaces: false,
             tombstone: false,
         }
+    }
+}
+
+fn deposed_key(entropy: &dyn Entropy) -> Result<DeposedKey> {
+    let mut bytes = [0; 4];
+    entropy.fill(&mut bytes);
+    Ok(DeposedKey::new(format!("{:08x}", u32::from_be_bytes(bytes)))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Intent;
+    use state_core::testkit::clock::SeededEntropy;
+    use state_core::{Entry, Lineage, State, Uid};
+
+    #[test]
+    fn begin_keeps_the_uid_of_an_entry_that_has_one() {
+        let entropy = SeededEntropy::new(1);
+        let state = State::new(Lineage::random(&entropy));
+        let known = Uid::random(&entropy);
+        let entry = Entry {
+            uid: Some(known),
+            ..Entry::leaf("a".parse().unwrap(), "thing")
+        };
+        for intent in [Intent::create(entry.clone()), Intent::import(entry.clone())] {
+            let (begin, uid) = intent.begin(&state, &entropy, None).unwrap();
+            assert_eq!(uid, known);
+            assert_eq!(begin.entry.unwrap().uid, Some(known));
+        }
+        let unknown = Entry { uid: None, ..entry };
+        let (begin, uid) = Intent::create(unknown).begin(&state, &entropy, None).unwrap();
+        assert_eq!(begin.entry.unwrap().uid, Some(uid));
+        assert_ne!(uid, known);
     }
 }

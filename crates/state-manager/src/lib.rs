@@ -2,12 +2,29 @@
 //! rollback.
 //!
 //! ```text
-//!  callers ──prepare──► queue ──apply──► batch ──frame──► Backend   one append, one sync
-//!     ▲                   │                                  │
-//!     └──── acknowledge ◄─┴── publish State (shared) ◄───────┘
-//!                                   │
-//!                              scribe: update documents, checkpoints (never in the way)
+//!  Update::begin ──► write/steps ──seal, encode──► queue ──apply──► batch ──frame──► Backend   one append, one sync
+//!       ▲                                            │                                  │
+//!       └──────────────── acknowledge ◄──────────────┴── publish State (shared) ◄───────┘
+//!                                                                   │
+//!                                                     checkpointer: update documents, checkpoints
+//!
+//!  Stack::tip ──► read/tip: journal ──authenticate (keys/trust)──► read/replay ──► State
 //! ```
+//!
+//! # Map of the crate
+//! Imports go down this table and never up.
+//!
+//! | module | job |
+//! |---|---|
+//! | `testkit`, `contracts::{targets, persistent}` | adapters of foreign interfaces over the façades |
+//! | `stacks`, `stack`, `session`, `update` | façades: all public methods, each a short call into a room |
+//! | `keys::{rotation, recipients}`, `gc`, `transfer` | new keys, collection of history, moves and copies |
+//! | `lock` | taking and freeing the writer lock and client locks |
+//! | `write` | a locked stack: queue, checkpoints, steps, edits, whole snapshots, names |
+//! | `read` | replay, tip, history and the questions about them |
+//! | `keys::{trust, wrapped, sealing}` | which head and journal are accepted; opening and sealing values |
+//! | `objects` | stored objects beside the journal: snapshots, update documents, size limits |
+//! | `context`, `known_stacks`, `environment`, `intent`, `client_lock` | what every room takes |
 //!
 //! - [`Stacks`]: the stacks of a store by name: make, find, list, rename, remove.
 //! - [`BackendRegistry`]: the kinds of stores, ours and yours, each with what can be configured.
@@ -55,68 +72,54 @@
 //! # Cancellation
 //! A future that is dropped before its work is in the queue does nothing; afterwards the work is done anyway.
 
-mod blame;
-mod came_back;
 pub mod client_lock;
-mod collect;
-mod copy;
-mod crossing;
-mod deployments;
-mod document;
+mod context;
+mod contracts;
 mod environment;
-mod history;
-mod horizon;
+mod gc;
 mod intent;
 mod keys;
-mod load;
-mod logs;
-mod open;
-mod outputs;
-mod pair;
-mod persistent;
-mod queue;
-mod recovery;
-mod registry;
-mod revisions;
-mod rotation;
-mod scribe;
-mod sealing;
+mod known_stacks;
+mod lock;
+mod objects;
+mod read;
 mod session;
-mod snapshots;
-mod spool;
 mod stack;
 mod stacks;
-mod store_url;
 #[cfg(feature = "testkit")]
 pub mod testkit;
+mod transfer;
 mod update;
-mod verify;
-mod waiting;
-mod whole;
-mod witness;
+mod write;
 
-pub use blame::{Blame, BlameLine};
-pub use collect::{Amount, CollectionReport, Retention, Waiting};
-pub use copy::Copied;
-pub use crossing::CrossedMove;
+pub use contracts::persistent::StateManager;
+pub use contracts::registry::{BackendRegistry, StoreRequest};
+pub use contracts::store_url::file_url;
 pub use environment::{Actor, Environment};
-pub use history::{Revision, RevisionKind};
+pub use gc::collect::{Amount, CollectionReport, Waiting};
+pub use gc::retention::Retention;
 pub use intent::{Intent, UpdateRequest};
-pub use logs::{LogQuery, Logs, StoredLine};
-pub use outputs::PublishedOutputs;
-pub use persistent::StateManager;
-pub use registry::{BackendRegistry, StoreRequest};
-pub use revisions::Revisions;
-pub use rotation::{Rekey, Rekeyed};
-pub use session::{MoveDone, MoveSettled, Session};
-pub use spool::{BroughtBack, Spooled};
-pub use stack::{Authenticity, Stack, View};
-pub use stacks::{Removal, StackSummary, Stacks};
+pub use keys::rotation::{Rekey, Rekeyed};
+pub use known_stacks::{ProcessWitness, Seen, SeenOutputs, Witness};
+pub use objects::document::{Revision, RevisionKind};
+pub use read::blame::{Blame, BlameLine};
+pub use read::history::Revisions;
+pub use read::logs::{LogQuery, Logs, StoredLine};
+pub use read::names::StackSummary;
+pub use read::outputs::PublishedOutputs;
+pub use read::rollback_guard::CrossedMove;
+pub use read::verify::VerifyReport;
+pub use read::view::{Authenticity, View};
+pub use session::Session;
+pub use stack::Stack;
+pub use stacks::Stacks;
 pub use state_core::{Error, ErrorKind, Result};
-pub use store_url::file_url;
+pub use transfer::copy::Copied;
+pub use transfer::moves::MoveDone;
+pub use transfer::settling::MoveSettled;
 pub use update::{Mutation, Update};
-pub use verify::VerifyReport;
-pub use witness::{ProcessWitness, Seen, SeenOutputs, Witness};
+pub use write::naming::Removal;
+pub use write::spool::{BroughtBack, Spooled};
 
 #[cfg(feature = "fs")]
 pub use state_backend_fs;

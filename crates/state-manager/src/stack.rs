@@ -1,116 +1,64 @@
-//! One stack, read without a lock.
+//! One stack, read without a lock: façade over the rooms that read, lock, collect and rekey it.
+//!
+//! | methods | room |
+//! |---|---|
+//! | `tip`, `current`, `get`, `list`, `history`, `blame`, `logs`, `verify`, … | [`read`](crate::read) |
+//! | `lock`, `lock_within`, `break_lock`, `force_unlock`, client locks | [`lock`](crate::lock) |
+//! | `reveal`, `policy`, `recipients`, `rekey` | [`keys`](crate::keys) |
+//! | `plan_collection` | [`gc`](crate::gc) |
 
-use crate::blame::{self, Blame};
-use crate::client_lock;
-use crate::document::Made;
-use crate::environment::Environment;
-use crate::history::{self, Revision};
-use crate::horizon::reading;
-use crate::keys;
-use crate::keys::Keyring;
-use crate::load::Replayed;
-use crate::persistent::Known;
-use crate::revisions::Revisions;
+use crate::context::StackContext;
+use crate::gc::collect::{self, CollectionReport};
+use crate::gc::retention::Retention;
+use crate::keys::rotation::{self, Rekey, Rekeyed};
+use crate::keys::{recipients, wrapped};
+use crate::lock;
+use crate::objects::document::Revision;
+use crate::read::blame::{self, Blame};
+use crate::read::history::Revisions;
+use crate::read::logs::{self, LogQuery, Logs, StoredLine};
+use crate::read::rollback_guard::{self, CrossedMove};
+use crate::read::tip;
+use crate::read::verify::{self, VerifyReport};
+use crate::read::view::{self, View};
 use crate::session::Session;
-use crate::verify::{self, VerifyReport};
-use crate::witness::Witness;
-use state_core::backend::{Acquire, Acquired, LockStatus};
+use state_core::backend::{ClientLock, LockStatus};
+use state_core::head::Policy;
 use state_core::mutation::StackOutputs;
 use state_core::{
-    Address, Backend, Epoch, Error, Head, Lineage, Nonce, Result, RevisionId, Snapshot, SnapshotMeta,
-    StackName, State, Timestamp, sealing::StackKey,
+    Address, Epoch, Lineage, Result, RevisionId, Serial, Snapshot, SnapshotMeta, StackName, State,
 };
-use std::path::Path;
-use std::sync::Arc;
+use std::time::Duration;
 
 /// A stack of a store. Cheap to clone. Reading takes no lock and never waits for a writer.
 #[derive(Clone, Debug)]
 pub struct Stack {
-    backend: Arc<dyn Backend>,
-    environment: Environment,
-    name: StackName,
-    lineage: Lineage,
-    client_lock: Option<Arc<str>>,
-    keyring: Keyring,
-    witness: Option<Arc<dyn Witness>>,
-    spool: Option<Arc<Path>>,
+    context: StackContext,
 }
 
 impl Stack {
-    pub(crate) fn new(
-        backend: Arc<dyn Backend>,
-        environment: Environment,
-        name: StackName,
-        lineage: Lineage,
-    ) -> Self {
-        Self {
-            backend,
-            environment,
-            name,
-            lineage,
-            client_lock: None,
-            keyring: Keyring::default(),
-            witness: None,
-            spool: None,
-        }
+    /// The name by which it was found.
+    pub const fn name(&self) -> &StackName {
+        self.context.name()
     }
 
-    pub(crate) fn set_spool(&mut self, folder: Option<Arc<Path>>) {
-        self.spool = folder;
+    /// Its identity.
+    pub const fn lineage(&self) -> Lineage {
+        self.context.lineage()
     }
 
-    /// Where results go that can't be recorded.
-    pub(crate) fn spool(&self) -> Option<Arc<Path>> {
-        self.spool.clone()
-    }
-
-    pub(crate) fn set_keyring(&mut self, keyring: Keyring) {
-        self.keyring = keyring;
-    }
-
-    pub(crate) const fn keyring(&self) -> &Keyring {
-        &self.keyring
-    }
-
-    pub(crate) fn set_witness(&mut self, witness: Option<Arc<dyn Witness>>) {
-        self.witness = witness;
-    }
-
-    pub(crate) fn witness(&self) -> Option<&dyn Witness> {
-        self.witness.as_deref()
-    }
-
-    pub(crate) fn set_client_lock_id(&mut self, id: Option<String>) {
-        self.client_lock = id.map(Arc::from);
+    /// Works from now on as the holder of the client lock with this id: [`Stack::lock`] then requires that it holds.
+    #[must_use]
+    pub fn with_client_lock(mut self, id: impl Into<String>) -> Self {
+        self.context.set_client_lock_id(Some(id.into()));
+        self
     }
 
     /// Works from now on as the holder of no client lock.
     #[must_use]
     pub fn without_client_lock(mut self) -> Self {
-        self.client_lock = None;
+        self.context.set_client_lock_id(None);
         self
-    }
-
-    pub(crate) fn client_lock_id(&self) -> Option<&str> {
-        self.client_lock.as_deref()
-    }
-
-    /// The name by which it was found.
-    pub const fn name(&self) -> &StackName {
-        &self.name
-    }
-
-    /// Its identity.
-    pub const fn lineage(&self) -> Lineage {
-        self.lineage
-    }
-
-    pub(crate) fn backend(&self) -> &dyn Backend {
-        &*self.backend
-    }
-
-    pub(crate) const fn environment(&self) -> &Environment {
-        &self.environment
     }
 
     /// The state after the last acknowledged mutation, whether or not an update is open.
@@ -118,16 +66,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn tip(&self) -> Result<View> {
-        let tip = self.read_tip().await?;
-        let Replayed { state, moment, .. } = tip.replayed;
-        Ok(View {
-            authenticity: Authenticity::of(&tip.head, tip.key.as_deref()),
-            state: Arc::new(state),
-            head: tip.head,
-            name: self.name.clone(),
-            regression: tip.regression,
-            moment,
-        })
+        view::tip(&self.context).await
     }
 
     /// The current revision's content.
@@ -135,11 +74,7 @@ impl Stack {
     /// # Errors
     /// `NoCurrent` when nothing was committed yet; `Corrupt` when it can't be read.
     pub async fn current(&self) -> Result<Snapshot> {
-        reading!(self, tip => {
-            let revision = self.require_current(&tip)?;
-            let snapshot = history::snapshot(self, &tip, &revision).await;
-            snapshot.map_err(missing_of_current)
-        })
+        view::current(&self.context).await
     }
 
     /// The id of the current revision.
@@ -147,8 +82,7 @@ impl Stack {
     /// # Errors
     /// `NoCurrent` when nothing was committed yet.
     pub async fn current_rev(&self) -> Result<RevisionId> {
-        let tip = self.replay_tip().await?;
-        self.require_current(&tip)
+        view::current_id(&self.context).await
     }
 
     /// The outputs of the current revision (seed 002).
@@ -156,11 +90,7 @@ impl Stack {
     /// # Errors
     /// As [`Stack::current`].
     pub async fn root_outputs(&self) -> Result<StackOutputs> {
-        let snapshot = self.current().await?;
-        Ok(StackOutputs {
-            values: snapshot.outputs,
-            sensitive: snapshot.sensitive_outputs,
-        })
+        view::root_outputs(&self.context).await
     }
 
     /// Which snapshot is current, without its content (seed 002).
@@ -168,38 +98,7 @@ impl Stack {
     /// # Errors
     /// As [`Stack::current`].
     pub async fn snapshot_meta(&self) -> Result<SnapshotMeta> {
-        reading!(self, tip => {
-            let revision = self.require_current(&tip)?;
-            self.meta(&tip, &revision).await
-        })
-    }
-
-    /// The current revision with all that is known of it; none when nothing was committed yet.
-    pub(crate) async fn known(&self) -> Result<Option<Known>> {
-        reading!(self, tip => {
-            let Some(revision) = tip.state.current().cloned() else {
-                return Ok(None);
-            };
-            let snapshot = history::snapshot(self, &tip, &revision).await;
-            Ok(Some(Known {
-                meta: self.meta(&tip, &revision).await?,
-                snapshot: snapshot.map_err(missing_of_current)?,
-                revision,
-            }))
-        })
-    }
-
-    async fn meta(&self, tip: &Replayed, revision: &RevisionId) -> Result<SnapshotMeta> {
-        let document = history::document(self, tip, revision).await;
-        let version = match document.map_err(missing_of_current)?.made {
-            Made::Mark(mark) => mark.update.version,
-            Made::Stored(_) => String::new(),
-        };
-        Ok(SnapshotMeta {
-            lineage: self.lineage.to_string(),
-            serial: revision.serial().get(),
-            version,
-        })
+        view::snapshot_meta(&self.context).await
     }
 
     /// A copy of a snapshot of this stack with all that is sealed in it open. What comes from [`Stack::get`] and the
@@ -208,7 +107,7 @@ impl Stack {
     /// # Errors
     /// `Sealed` when there is no identity at hand that opens its key, or a value was changed or stood elsewhere.
     pub async fn reveal(&self, snapshot: Snapshot) -> Result<Snapshot> {
-        keys::reveal(self, snapshot).await
+        wrapped::reveal(&self.context, snapshot).await
     }
 
     /// A revision's content.
@@ -217,7 +116,7 @@ impl Stack {
     /// `NotFound` when there is no such revision, or it was deleted; `Collected`, of the same kind, when history begins
     /// later.
     pub async fn get(&self, revision: &RevisionId) -> Result<Snapshot> {
-        reading!(self, tip => history::snapshot(self, &tip, revision).await)
+        view::snapshot(&self.context, revision).await
     }
 
     /// The revisions, oldest first.
@@ -225,8 +124,8 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn list(&self) -> Result<Vec<RevisionId>> {
-        let documents: Result<_> = reading!(self, tip => history::documents(self, &tip).await);
-        Ok(documents?.into_iter().map(|document| document.revision).collect())
+        let newest_first = view::revisions(&self.context).await?.into_iter();
+        Ok(newest_first.rev().map(|revision| revision.id).collect())
     }
 
     /// The revisions with what made them, newest first.
@@ -234,31 +133,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn history(&self) -> Result<Vec<Revision>> {
-        reading!(self, tip => {
-            let documents = history::documents(self, &tip).await?;
-            Ok(documents
-                .into_iter()
-                .rev()
-                .map(|document| document.into_revision(tip.state.current()))
-                .collect())
-        })
-    }
-
-    /// The revisions with what made them, newest first, read one at a time.
-    ///
-    /// # Errors
-    /// `Corrupt` when stored bytes are damaged.
-    pub async fn revisions(&self) -> Result<Revisions> {
-        Revisions::of(self, self.replay_tip().await?).await
-    }
-
-    /// Which revision each property of an entry is from, in the tip or in a revision. Follows the object through
-    /// moves. Reads as many revisions as it takes to settle all properties.
-    ///
-    /// # Errors
-    /// `NotFound` when there is no such revision, or no such entry in it.
-    pub async fn blame(&self, address: &Address, at: Option<&RevisionId>) -> Result<Blame> {
-        reading!(self, tip => blame::blame(self, tip, address, at).await)
+        view::revisions(&self.context).await
     }
 
     /// A page of the history: at most so many revisions, newest first, that are older than `before` (none: from the
@@ -267,7 +142,60 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
     pub async fn history_page(&self, before: Option<&RevisionId>, limit: usize) -> Result<Vec<Revision>> {
-        reading!(self, tip => history::page(self, &tip, before, limit).await)
+        view::page(&self.context, before, limit).await
+    }
+
+    /// The revisions with what made them, newest first, read one at a time.
+    ///
+    /// # Errors
+    /// `Corrupt` when stored bytes are damaged.
+    pub async fn revisions(&self) -> Result<Revisions> {
+        let (tip, _) = tip::read(&self.context).await?;
+        Revisions::of(&self.context, &tip).await
+    }
+
+    /// The serial with which history begins since the last collection; none while it is whole. Revisions with a lower
+    /// serial were collected.
+    ///
+    /// # Errors
+    /// `Corrupt` when the head is damaged.
+    pub async fn collected_before(&self) -> Result<Option<Serial>> {
+        let head = self.context.head().await?;
+        Ok(head.collection.map(|collection| collection.serial))
+    }
+
+    /// Which revision each property of an entry is from, in the tip or in a revision. Follows the object through
+    /// moves. Reads as many revisions as it takes to settle all properties.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such revision, or no such entry in it.
+    pub async fn blame(&self, address: &Address, at: Option<&RevisionId>) -> Result<Blame> {
+        blame::blame(&self.context, address, at).await
+    }
+
+    /// The moves that bringing back a revision would take back on this side only, newest first.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such revision.
+    pub async fn crossed_moves(&self, now: &State, to: &RevisionId) -> Result<Vec<CrossedMove>> {
+        rollback_guard::crossed_moves(&self.context, now, to).await
+    }
+
+    /// The lines of ended updates that fit a query, oldest update first, each update's in the order in which they
+    /// came.
+    ///
+    /// # Errors
+    /// `Invalid` when `since` or `until` is no moment; `Corrupt` when a stored log is damaged.
+    pub async fn logs(&self, query: &LogQuery) -> Result<Vec<StoredLine>> {
+        logs::lines(&self.context, query).await
+    }
+
+    /// As [`Stack::logs`], one update at a time: all of them are never held at once. The query's limit doesn't count.
+    ///
+    /// # Errors
+    /// `Invalid` when `since` or `until` is no moment.
+    pub async fn log_walk(&self, query: &LogQuery) -> Result<Logs> {
+        Logs::of(&self.context, query).await
     }
 
     /// Reads everything and checks every rule. `deep` reads the whole history too, and compares each checkpoint
@@ -276,7 +204,15 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when stored bytes are damaged. Violations of integrity rules are in the report.
     pub async fn verify(&self, deep: bool) -> Result<VerifyReport> {
-        verify::verify(self, deep).await
+        verify::verify(&self.context, deep).await
+    }
+
+    /// What [`Session::collect`] would do now. Takes no lock and changes nothing. Reads the whole history.
+    ///
+    /// # Errors
+    /// `Unsupported` by a store that can't delete; `Corrupt` when stored bytes are damaged.
+    pub async fn plan_collection(&self, retention: &Retention) -> Result<CollectionReport> {
+        collect::plan(&self.context, retention).await
     }
 
     /// Who holds the writer lock.
@@ -284,7 +220,8 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when the head is damaged.
     pub async fn lock_status(&self) -> Result<LockStatus> {
-        self.backend.lock_status(self.lineage).await
+        let lineage = self.context.lineage();
+        self.context.backend().lock_status(lineage).await
     }
 
     /// Takes the writer lock. Doesn't wait. Whatever the writer before left open is ended first; moves from and to
@@ -293,7 +230,20 @@ impl Stack {
     /// # Errors
     /// `Locked` names the holder, of a client lock too; `Conflict` when the own client lock is gone.
     pub async fn lock(&self, operation: &str) -> Result<Session> {
-        self.acquire(operation, None).await
+        lock::lock(&self.context, operation, None).await.map(Session::of)
+    }
+
+    /// Takes the writer lock, and waits for its holder as long as `limit` allows. Asks seldom: after 50 ms, then
+    /// after twice as long, up to once a second. With a limit of zero it is [`Stack::lock`].
+    ///
+    /// # Errors
+    /// `Locked` names the holder who was there at the last attempt. Everything else is told at once.
+    ///
+    /// # Cancellation
+    /// A future that is dropped leaves nothing: neither a place in a queue nor a lock.
+    pub async fn lock_within(&self, operation: &str, limit: Duration) -> Result<Session> {
+        let locked = lock::lock_within(&self.context, operation, limit).await;
+        locked.map(Session::of)
     }
 
     /// Takes the writer lock from a holder that has it at the epoch that was seen, and fences that holder.
@@ -301,131 +251,113 @@ impl Stack {
     /// # Errors
     /// `Conflict` when the epoch moved on: another holder is there now; `Locked` by a client lock of somebody else.
     pub async fn break_lock(&self, operation: &str, seen: Epoch) -> Result<Session> {
-        self.acquire(operation, Some(seen)).await
+        let locked = lock::lock(&self.context, operation, Some(seen)).await;
+        locked.map(Session::of)
     }
 
-    /// Takes the writer lock whatever client lock stands there. The head at that moment comes with it.
-    pub(crate) async fn lock_ungated(&self, operation: &str) -> Result<(Session, Head)> {
-        let acquired = self.acquire_writer(operation, None).await?;
-        let head = acquired.head.clone();
-        Ok((Session::open(self.clone(), acquired).await?, head))
+    /// Frees the writer lock that somebody holds at the epoch that was seen, and fences that holder. A lock that
+    /// is free at that epoch is fine.
+    ///
+    /// # Errors
+    /// `Conflict` when the epoch moved on: another holder is there now, or was.
+    pub async fn force_unlock(&self, seen: Epoch) -> Result<()> {
+        lock::force_unlock(&self.context, seen).await
     }
 
-    /// Takes the writer lock and leaves moves as they are: for who settles one with the other side held.
-    pub(crate) async fn lock_unsettled(&self, operation: &str) -> Result<Session> {
-        self.acquire_unsettled(operation, None).await
+    /// Takes the client lock, for as long as it isn't freed, or for a while. Doesn't wait. Its id comes back in it:
+    /// what [`Stack::with_client_lock`] and [`Stack::free_client_lock`] want.
+    ///
+    /// # Errors
+    /// `Locked` when somebody writes, or another client lock holds; `Invalid` when the end is beyond the calendar.
+    ///
+    /// # Cancellation
+    /// A future that is dropped leaves the lock taken or not taken: [`Stack::lock_status`] tells.
+    pub async fn acquire_client_lock(
+        &self,
+        operation: &str,
+        message: &str,
+        expires_in: Option<Duration>,
+    ) -> Result<ClientLock> {
+        lock::acquire_client_lock(&self.context, operation, message, expires_in).await
     }
 
-    /// Another stack of the same store, by its identity; nobody's client lock.
-    pub(crate) async fn sibling(&self, lineage: Lineage) -> Result<(Self, Head)> {
-        let head = self.backend.read_head(lineage).await?;
-        let (backend, environment) = (Arc::clone(&self.backend), self.environment.clone());
-        let mut sibling = Self::new(backend, environment, head.name.clone(), lineage);
-        sibling.set_keyring(self.keyring.for_another());
-        sibling.set_witness(self.witness.clone());
-        Ok((sibling, head))
+    /// Frees the client lock with this id, expired or not, and returns it. Whoever knows the id may: this is also
+    /// how a lock is broken whose holder is gone.
+    ///
+    /// # Errors
+    /// `Conflict` when another client lock stands there, or none; `Locked` when somebody writes.
+    ///
+    /// # Cancellation
+    /// A future that is dropped leaves the lock freed or not freed: [`Stack::lock_status`] tells.
+    pub async fn free_client_lock(&self, operation: &str, id: &str) -> Result<ClientLock> {
+        lock::free_client_lock(&self.context, operation, id).await
     }
 
-    async fn acquire(&self, operation: &str, break_epoch: Option<Epoch>) -> Result<Session> {
-        let session = self.acquire_unsettled(operation, break_epoch).await?;
-        session.settle_moves().await?;
-        Ok(session)
+    /// How the stack's values are stored.
+    ///
+    /// # Errors
+    /// `Corrupt` when the head is damaged.
+    pub async fn policy(&self) -> Result<Policy> {
+        Ok(self.context.head().await?.policy)
     }
 
-    async fn acquire_unsettled(&self, operation: &str, break_epoch: Option<Epoch>) -> Result<Session> {
-        // Asked before, so that who may not write doesn't take a new epoch, let alone break a lock.
-        client_lock::gate(self, &self.backend.read_head(self.lineage).await?)?;
-        let acquired = self.acquire_writer(operation, break_epoch).await?;
-        if let Err(refused) = client_lock::gate(self, &acquired.head) {
-            acquired.writer.release().await?;
-            return Err(refused);
-        }
-        Session::open(self.clone(), acquired).await
+    /// To whom the stack's data key is wrapped; empty for a stack without one.
+    ///
+    /// # Errors
+    /// `Corrupt` when the head is damaged; `Sealed` when it is forged.
+    pub async fn recipients(&self) -> Result<Vec<String>> {
+        let keys = recipients::keys(&self.context).await?;
+        Ok(keys.map(|keys| keys.recipients).unwrap_or_default())
     }
 
-    async fn acquire_writer(&self, operation: &str, break_epoch: Option<Epoch>) -> Result<Acquired> {
-        let entropy = &*self.environment.entropy;
-        let request = Acquire {
-            holder: self.environment.holder(operation),
-            break_epoch,
-            head_nonce: Nonce::random(entropy),
-            fence_nonce: Nonce::random(entropy),
-        };
-        self.backend.acquire(self.lineage, &request).await
+    /// Wraps the stack's data key to more recipients. What is sealed stays as it is.
+    ///
+    /// # Errors
+    /// `Sealed` when the key can't be had, or the stack has none; `Invalid` for what isn't a recipient; `Locked`.
+    pub async fn add_recipients(&self, operation: &str, more: &[String]) -> Result<Vec<String>> {
+        recipients::add(&self.context, operation, more).await
     }
 
-    fn require_current(&self, tip: &Replayed) -> Result<RevisionId> {
-        let object = || format!("stack {}", self.name.short());
-        tip.state
-            .current()
-            .cloned()
-            .ok_or_else(|| Error::NoCurrent { object: object() })
+    /// To whom the stack's outputs are wrapped apart.
+    ///
+    /// # Errors
+    /// As [`Stack::recipients`].
+    pub async fn output_recipients(&self) -> Result<Vec<String>> {
+        let keys = recipients::keys(&self.context).await?;
+        Ok(keys.map(|keys| keys.outputs).unwrap_or_default())
     }
-}
 
-/// The journal names it as current, so something of it must be there.
-fn missing_of_current(error: Error) -> Error {
-    match error {
-        Error::NotFound { object } => Error::corrupt(object, 0, "it is current and its document is missing"),
-        other => other,
+    /// Lets more people read the stack's outputs, and nothing else of it: see [`Stacks::published_outputs`]. A revision
+    /// is made, whose outputs they get.
+    ///
+    /// [`Stacks::published_outputs`]: crate::Stacks::published_outputs
+    ///
+    /// # Errors
+    /// As [`Stack::add_recipients`].
+    pub async fn add_output_recipients(&self, operation: &str, more: &[String]) -> Result<Vec<String>> {
+        recipients::add_for_outputs(&self.context, operation, more).await
     }
-}
 
-/// A stack at one moment.
-#[derive(Clone, Debug)]
-pub struct View {
-    /// The state.
-    pub state: Arc<State>,
-    /// The head.
-    pub head: Head,
-    /// The stack's name.
-    pub name: StackName,
-    /// Whether it is known to be from those who have the stack's key.
-    pub authenticity: Authenticity,
-    /// How the store went back in time since this client [saw](crate::Witness) the stack last. Writing to it is refused.
-    pub regression: Option<String>,
-    moment: Timestamp,
-}
-
-/// Whether what was read is from those who have the stack's key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Authenticity {
-    /// The stack has no key: whoever can write to the store can write anything.
-    None,
-    /// There was no identity at hand to check it with. Damage would still have been seen.
-    Unchecked,
-    /// Head and journal were made with the key.
-    Checked,
-}
-
-impl Authenticity {
-    fn of(head: &Head, key: Option<&dyn StackKey>) -> Self {
-        match (head.key_id, key) {
-            (None, _) => Self::None,
-            (Some(_), None) => Self::Unchecked,
-            (Some(_), Some(_)) => Self::Checked,
-        }
+    /// Gives the stack a new data key, and seals its current state with it. The first key of a stack that was plain, too.
+    ///
+    /// Earlier revisions stay as they are: who could open them still can. [`Rekeyed::older`] names them.
+    ///
+    /// # Errors
+    /// `Sealed` when the old key can't be had or there is nobody to wrap the new one to; `Locked`. Nothing changed then.
+    ///
+    /// # Cancellation
+    /// A future that is dropped leaves the stack with the old key or the new one.
+    pub async fn rekey(&self, operation: &str, request: Rekey) -> Result<Rekeyed> {
+        rotation::rekey(&self.context, operation, request).await
     }
 }
 
-impl View {
-    /// The state as a snapshot, dated when the last thing in it was recorded.
-    pub fn snapshot(&self) -> Snapshot {
-        self.state.snapshot(self.name.to_string(), self.moment.clone())
+impl Stack {
+    pub(crate) const fn of(context: StackContext) -> Self {
+        Self { context }
     }
 
-    /// When the last thing in it was recorded; none for a stack that was never written to.
-    pub fn moment(&self) -> Option<&Timestamp> {
-        Some(&self.moment).filter(|moment| !moment.as_str().is_empty())
-    }
-
-    /// Whether somebody is in the middle of an update, or died there.
-    pub fn update_open(&self) -> bool {
-        self.state.update().is_some()
-    }
-
-    /// Whether the state is known to say what the world is.
-    pub fn is_reliable(&self) -> bool {
-        self.state.is_reliable()
+    pub(crate) const fn context(&self) -> &StackContext {
+        &self.context
     }
 }

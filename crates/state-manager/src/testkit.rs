@@ -19,8 +19,8 @@
 pub mod full;
 pub mod sharing;
 
+use crate::contracts::persistent::StateManager;
 use crate::environment::Environment;
-use crate::persistent::StateManager;
 use crate::stacks::Stacks;
 use state_core::head::Policy;
 use state_core::json::Properties;

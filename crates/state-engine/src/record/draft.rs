@@ -1,12 +1,11 @@
 //! A copy of a state that changes by the same rules, and that nobody sees: what a preview is made on.
 
 use state_core::journal::Record;
-use state_core::mutation::{Begin, Edit, EditChange, End, StackOutputs, Step, StepChange};
+use state_core::mutation::{Edit, EditChange, End, StackOutputs, Step, StepChange};
 use state_core::state::{Applied, Loaded};
 use state_core::verify::Violation;
 use state_core::{
-    DeposedKey, Entropy, Entry, Error, MutationId, Op, Outcome, Result, State, Uid, UpdateId, UpdateInfo,
-    UpdateKind,
+    Entropy, Entry, Error, MutationId, Outcome, Result, State, UpdateId, UpdateInfo, UpdateKind, UpdateResult,
 };
 use state_manager::{Environment, Intent};
 use std::fmt;
@@ -21,9 +20,21 @@ pub(crate) struct Draft {
 impl Draft {
     pub(super) fn new(mut state: State, environment: &Environment) -> Result<Self> {
         let entropy = Arc::clone(&environment.entropy);
-        let id = UpdateId::random(&*entropy);
-        let info = UpdateInfo::new(id, UpdateKind::Update, environment.clock.now());
-        apply(&mut state, &Record::UpdateStart(info))?;
+        let info = |kind| UpdateInfo::new(UpdateId::random(&*entropy), kind, environment.clock.now());
+        if let Some(open) = state.update().cloned() {
+            // Whoever writes right now: the preview goes on from what is there.
+            let mark = state_core::journal::Mark {
+                serial: state.serial().next(),
+                update: UpdateInfo {
+                    result: Some(UpdateResult::Interrupted),
+                    ..open
+                },
+                base: state_core::Base::empty(state.lineage()),
+                entries: state.len() as u64,
+            };
+            apply(&mut state, &Record::Mark(mark))?;
+        }
+        apply(&mut state, &Record::UpdateStart(info(UpdateKind::Update)))?;
         Ok(Self {
             state: Mutex::new(Arc::new(state)),
             entropy,
@@ -35,35 +46,9 @@ impl Draft {
     }
 
     pub(super) fn begin(&self, intent: Intent) -> Result<MutationId> {
-        let Intent {
-            op,
-            target,
-            entry,
-            replaces,
-            tombstone,
-        } = intent;
-        let id = MutationId::random(&*self.entropy);
-        let uid = match op {
-            Op::Update | Op::Read => self.state().entry(&target).and_then(|old| old.uid),
-            _ => None,
-        };
-        let uid = uid.unwrap_or_else(|| Uid::random(&*self.entropy));
-        let deposes = replaces.then(|| self.deposed_key()).transpose()?;
-        let entry = entry.map(|entry| {
-            Arc::new(Entry {
-                uid: Some(uid),
-                ..entry
-            })
-        });
-        self.apply(&Record::Begin(Begin {
-            id,
-            op,
-            target,
-            entry,
-            deposes,
-            tombstone,
-            at: None,
-        }))?;
+        let (begin, _) = intent.begin(&self.state(), &*self.entropy, None)?;
+        let id = begin.id;
+        self.apply(&Record::Begin(begin))?;
         Ok(id)
     }
 
@@ -112,14 +97,6 @@ impl Draft {
         apply(Arc::make_mut(&mut state), record)
     }
 
-    fn deposed_key(&self) -> Result<DeposedKey> {
-        let [a, b, c, d, ..] = self.entropy.bits();
-        Ok(DeposedKey::new(format!(
-            "{:08x}",
-            u32::from_be_bytes([a, b, c, d])
-        ))?)
-    }
-
     fn lock(&self) -> MutexGuard<'_, Arc<State>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -137,5 +114,51 @@ fn apply(state: &mut State, record: &Record) -> Result<Applied> {
 impl fmt::Debug for Draft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Draft").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Draft;
+    use state_core::testkit::clock::{ManualClock, SeededEntropy};
+    use state_core::{Entry, Lineage, MemoryBackend, State, Uid, UpdateKind};
+    use state_manager::{Actor, Environment, Intent, Stacks, UpdateRequest};
+    use std::sync::Arc;
+
+    fn environment() -> Environment {
+        Environment {
+            clock: Arc::new(ManualClock::default()),
+            entropy: Arc::new(SeededEntropy::new(1)),
+            actor: Actor::default(),
+            writer_version: "0".to_owned(),
+        }
+    }
+
+    fn begun(state: &State) -> Option<Uid> {
+        let operation = state.pending().next().unwrap();
+        operation.entry.as_ref().unwrap().uid
+    }
+
+    #[tokio::test]
+    async fn preview_and_update_begin_an_import_under_the_same_uid() {
+        let environment = environment();
+        let uid = Some(Uid::random(&*environment.entropy));
+        let entry = Entry {
+            uid,
+            ..Entry::leaf("a".parse().unwrap(), "thing")
+        };
+
+        let lineage = Lineage::random(&*environment.entropy);
+        let draft = Draft::new(State::new(lineage), &environment).unwrap();
+        draft.begin(Intent::import(entry.clone())).unwrap();
+        assert_eq!(begun(&draft.state()), uid);
+
+        let stacks = Stacks::new(Arc::new(MemoryBackend::default()), environment);
+        let stack = stacks.new_stack(&"shop".parse().unwrap()).await.unwrap();
+        let session = stack.lock("test").await.unwrap();
+        let request = UpdateRequest::new(UpdateKind::Update);
+        let update = session.start_update(request).await.unwrap();
+        let _pending = update.begin(Intent::import(entry)).await.unwrap();
+        assert_eq!(begun(&session.state()), uid);
     }
 }

@@ -1,7 +1,7 @@
 //! Several managers of one stack: nobody destroys what another persisted.
 
 use super::{Bench, Broken, change, ensure, ensure_conflict, held, initial, meta, same};
-use crate::persistent::StateManager;
+use crate::contracts::persistent::StateManager;
 use state_core::persistent::{Persister, Refresher, Transient};
 use state_core::testkit::conformance::Verdict;
 use state_core::{Error, ErrorKind, Lineage, RevisionId, Snapshot};

@@ -1,0 +1,168 @@
+//! What code that reads or writes a stack needs: the backend, the stack's identity, the environment, keys and known
+//! stacks. The rooms below take a context; the façades ([`Stacks`](crate::Stacks), [`Stack`](crate::Stack)) wrap one.
+
+use crate::environment::Environment;
+use crate::known_stacks::Witness;
+use state_core::crypter::CrypterProvider;
+use state_core::sealing::{KeyProvider, StackKey};
+use state_core::{Backend, Head, KeyId, Lineage, Nonce, Result, StackName, Timestamp};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// A store as this client uses it: its backend, and what every stack of it is opened with.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreContext {
+    pub(crate) backend: Arc<dyn Backend>,
+    pub(crate) environment: Environment,
+    /// Id of the client lock that this client holds.
+    pub(crate) client_lock: Option<Arc<str>>,
+    pub(crate) keys: Option<Arc<dyn KeyProvider>>,
+    pub(crate) known_stacks: Option<Arc<dyn Witness>>,
+    /// Folder for results that can't be recorded.
+    pub(crate) spool: Option<Arc<Path>>,
+    pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,
+}
+
+impl StoreContext {
+    pub(crate) const fn new(backend: Arc<dyn Backend>, environment: Environment) -> Self {
+        Self {
+            backend,
+            environment,
+            client_lock: None,
+            keys: None,
+            known_stacks: None,
+            spool: None,
+            crypters: None,
+        }
+    }
+
+    /// The context of one of the store's stacks.
+    pub(crate) fn stack(&self, name: StackName, lineage: Lineage) -> StackContext {
+        StackContext {
+            keyring: Keyring::new(self.keys.clone()),
+            client_lock: self.client_lock.clone(),
+            store: Arc::new(self.clone()),
+            name,
+            lineage,
+        }
+    }
+
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        &*self.backend
+    }
+
+    pub(crate) fn known_stacks(&self) -> Option<&dyn Witness> {
+        self.known_stacks.as_deref()
+    }
+
+    pub(crate) fn nonce(&self) -> Nonce {
+        Nonce::random(&*self.environment.entropy)
+    }
+}
+
+/// One stack as this client uses it. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct StackContext {
+    store: Arc<StoreContext>,
+    name: StackName,
+    lineage: Lineage,
+    client_lock: Option<Arc<str>>,
+    keyring: Keyring,
+}
+
+impl StackContext {
+    /// Name by which the stack was found.
+    pub(crate) const fn name(&self) -> &StackName {
+        &self.name
+    }
+
+    pub(crate) const fn lineage(&self) -> Lineage {
+        self.lineage
+    }
+
+    pub(crate) fn backend(&self) -> &dyn Backend {
+        self.store.backend()
+    }
+
+    pub(crate) fn environment(&self) -> &Environment {
+        &self.store.environment
+    }
+
+    pub(crate) const fn keyring(&self) -> &Keyring {
+        &self.keyring
+    }
+
+    pub(crate) fn known_stacks(&self) -> Option<&dyn Witness> {
+        self.store.known_stacks()
+    }
+
+    /// Folder for results that can't be recorded.
+    pub(crate) fn spool(&self) -> Option<Arc<Path>> {
+        self.store.spool.clone()
+    }
+
+    /// Id of the client lock that this client holds.
+    pub(crate) fn client_lock_id(&self) -> Option<&str> {
+        self.client_lock.as_deref()
+    }
+
+    pub(crate) fn set_client_lock_id(&mut self, id: Option<String>) {
+        self.client_lock = id.map(Arc::from);
+    }
+
+    /// Name of the stack in errors.
+    pub(crate) fn object(&self) -> String {
+        format!("stack {}", self.name.short())
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.store.environment.clock.now()
+    }
+
+    pub(crate) fn nonce(&self) -> Nonce {
+        self.store.nonce()
+    }
+
+    pub(crate) async fn head(&self) -> Result<Head> {
+        self.backend().read_head(self.lineage).await
+    }
+
+    /// Another stack of the same store, without the client lock and the opened keys of this one.
+    pub(crate) async fn sibling(&self, lineage: Lineage) -> Result<(Self, Head)> {
+        let head = self.backend().read_head(lineage).await?;
+        let mut sibling = self.store.stack(head.name.clone(), lineage);
+        sibling.client_lock = None;
+        Ok((sibling, head))
+    }
+}
+
+/// Source of a stack's data keys, and the keys that were unwrapped already.
+#[derive(Clone, Debug)]
+pub(crate) struct Keyring {
+    provider: Option<Arc<dyn KeyProvider>>,
+    opened: Arc<Mutex<BTreeMap<KeyId, Arc<dyn StackKey>>>>,
+}
+
+impl Keyring {
+    fn new(provider: Option<Arc<dyn KeyProvider>>) -> Self {
+        Self {
+            provider,
+            opened: Arc::default(),
+        }
+    }
+
+    pub(crate) fn provider(&self) -> Option<&dyn KeyProvider> {
+        self.provider.as_deref()
+    }
+
+    pub(crate) fn known(&self, id: KeyId) -> Option<Arc<dyn StackKey>> {
+        let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.get(&id).cloned()
+    }
+
+    pub(crate) fn keep(&self, key: &Arc<dyn StackKey>) {
+        let mut opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
+        opened.insert(key.id(), Arc::clone(key));
+    }
+}

@@ -1,0 +1,234 @@
+//! Seed 002 over a stack: a snapshot in memory, refreshed from the store and persisted to it.
+
+use crate::intent::UpdateRequest;
+use crate::read::view::{self, CurrentRevision};
+use crate::session::Session;
+use crate::stack::Stack;
+use async_trait::async_trait;
+use state_core::mutation::StackOutputs;
+use state_core::persistent::{OutputReader, PersistentMeta, Persister, Refresher, SnapshotMeta, Transient};
+use state_core::{Epoch, Error, Result, Snapshot, UpdateKind};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Manages the snapshots of one stack as seed 002 has it: for tools that work on whole snapshots, and write them
+/// back when they are done. (Tools that record each step use [`Session`] instead.)
+///
+/// Persisting needs the writer lock: the one that [`StateManager::lock`] took, else it is taken and given back on
+/// the way. Whether anybody else persisted is decided by lineage and serial, under that lock.
+///
+/// ```
+/// use state_core::persistent::{Persister, Refresher, Transient};
+/// use state_core::{FactoryInfo, MemoryBackend, Snapshot, Timestamp};
+/// use state_manager::{Actor, Environment, StateManager, Stacks};
+/// use std::sync::Arc;
+///
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// let stacks = Stacks::new(Arc::new(MemoryBackend::default()), Environment::system(Actor::default()));
+/// let manager = StateManager::new(stacks.new_stack(&"shop".parse()?).await?);
+/// manager.refresh().await?;
+/// assert!(manager.read().is_none());
+/// manager.write(Snapshot::new(FactoryInfo::default(), "shop", Timestamp::new("2026-05-30T12:00:00Z")));
+/// manager.persist().await?;
+/// assert_eq!(manager.stack().snapshot_meta().await?.serial, 1);
+/// # Ok::<(), state_core::Error>(()) }).unwrap();
+/// ```
+#[derive(Debug)]
+pub struct StateManager {
+    stack: Stack,
+    request: UpdateRequest,
+    memory: Mutex<Memory>,
+    held: tokio::sync::Mutex<Option<Session>>,
+}
+
+#[derive(Debug, Default)]
+struct Memory {
+    transient: Option<Snapshot>,
+    /// What the store held when it was last read or written.
+    known: Option<CurrentRevision>,
+}
+
+impl StateManager {
+    /// Manages this stack. Nothing is read yet.
+    pub fn new(stack: Stack) -> Self {
+        Self {
+            stack,
+            request: UpdateRequest::new(UpdateKind::Update),
+            memory: Mutex::default(),
+            held: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// What history is told of what is persisted; an update without a message otherwise.
+    #[must_use]
+    pub fn with_request(self, request: UpdateRequest) -> Self {
+        Self { request, ..self }
+    }
+
+    /// The stack.
+    pub const fn stack(&self) -> &Stack {
+        &self.stack
+    }
+
+    /// Takes the stack's writer lock and keeps it. Doesn't wait. Its epoch is what gives it back.
+    ///
+    /// # Errors
+    /// `Locked` names the holder, who may be this manager.
+    pub async fn lock(&self, operation: &str) -> Result<Epoch> {
+        let mut held = self.held.lock().await;
+        let session = self.stack.lock(operation).await?;
+        let epoch = session.epoch();
+        *held = Some(session);
+        Ok(epoch)
+    }
+
+    /// Gives the writer lock back.
+    ///
+    /// # Errors
+    /// `Conflict` when it isn't held, or was taken at another epoch: then nothing changes.
+    pub async fn unlock(&self, epoch: Epoch) -> Result<()> {
+        let mut held = self.held.lock().await;
+        match held.take_if(|session| session.epoch() == epoch) {
+            Some(session) => session.close().await,
+            None => Err(Error::conflict(
+                self.object(),
+                format!("its lock isn't held here at epoch {epoch}"),
+            )),
+        }
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn object(&self) -> String {
+        format!("stack {}", self.stack.name().short())
+    }
+
+    /// Persists under a lock that is held.
+    async fn persist_with(
+        &self,
+        session: &Session,
+        snapshot: Snapshot,
+        known: Option<CurrentRevision>,
+    ) -> Result<()> {
+        let expected = known.as_ref().map(|known| known.revision.clone());
+        if session.state().current() != expected.as_ref() {
+            return self.adopt(&snapshot, known.as_ref()).await;
+        }
+        let request = self.request.clone();
+        session
+            .import_onto(request, snapshot.clone(), expected.as_ref())
+            .await?;
+        // Without this look the manager would not know its own revision; a failure here loses nothing.
+        let stored = view::current_revision(self.stack.context()).await?;
+        self.memory().known = stored;
+        Ok(())
+    }
+
+    /// Somebody else persisted. When it says the same, it is what we wanted, perhaps by ourselves: an answer that
+    /// got lost.
+    async fn adopt(&self, snapshot: &Snapshot, known: Option<&CurrentRevision>) -> Result<()> {
+        let theirs = view::current_revision(self.stack.context()).await?;
+        if let Some(theirs) = theirs
+            .as_ref()
+            .filter(|theirs| is_same(snapshot, &theirs.snapshot))
+        {
+            self.memory().known = Some(theirs.clone());
+            return Ok(());
+        }
+        let meta = |known: Option<&CurrentRevision>| match known {
+            Some(known) => format!("serial {}", known.meta.serial),
+            None => "nothing".to_owned(),
+        };
+        let reason = format!(
+            "others persisted since it was read: {} was known, {} is there now; refresh, then decide anew",
+            meta(known),
+            meta(theirs.as_ref())
+        );
+        Err(Error::conflict(self.object(), reason))
+    }
+}
+
+impl Transient for StateManager {
+    fn read(&self) -> Option<Snapshot> {
+        self.memory().transient.clone()
+    }
+
+    fn write(&self, snapshot: Snapshot) {
+        self.memory().transient = Some(snapshot);
+    }
+}
+
+#[async_trait]
+impl Refresher for StateManager {
+    async fn refresh(&self) -> Result<()> {
+        let known = view::current_revision(self.stack.context()).await?;
+        *self.memory() = Memory {
+            transient: known.as_ref().map(|known| known.snapshot.clone()),
+            known,
+        };
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Persister for StateManager {
+    async fn persist(&self) -> Result<()> {
+        let (snapshot, known) = {
+            let memory = self.memory();
+            let Some(snapshot) = memory.transient.clone() else {
+                return Ok(());
+            };
+            (snapshot, memory.known.clone())
+        };
+        if let Some(lineage) = snapshot
+            .lineage
+            .filter(|lineage| *lineage != self.stack.lineage())
+        {
+            let reason = format!("the snapshot is of lineage {lineage}: the two are unrelated");
+            return Err(Error::conflict(self.object(), reason));
+        }
+        if known
+            .as_ref()
+            .is_some_and(|known| is_same(&snapshot, &known.snapshot))
+        {
+            return Ok(());
+        }
+        let held = self.held.lock().await;
+        if let Some(session) = &*held {
+            return self.persist_with(session, snapshot, known).await;
+        }
+        let session = self.stack.lock("persist").await?;
+        let persisted = self.persist_with(&session, snapshot, known).await;
+        let closed = session.close().await;
+        persisted.and(closed)
+    }
+}
+
+#[async_trait]
+impl OutputReader for StateManager {
+    async fn root_outputs(&self) -> Result<StackOutputs> {
+        self.stack.root_outputs().await
+    }
+}
+
+impl PersistentMeta for StateManager {
+    fn snapshot_meta(&self) -> Option<SnapshotMeta> {
+        Some(self.memory().known.as_ref()?.meta.clone())
+    }
+}
+
+/// Whether a snapshot says what is stored. Entries that come without a uid get the one that is there.
+fn is_same(snapshot: &Snapshot, stored: &Snapshot) -> bool {
+    let mut content = snapshot.content();
+    let known: BTreeMap<_, _> = stored.entries.iter().map(|entry| (entry.key(), entry)).collect();
+    for entry in &mut content.entries {
+        if entry.uid.is_none()
+            && let Some(old) = known.get(&entry.key()).filter(|old| old.id == entry.id)
+        {
+            Arc::make_mut(entry).uid = old.uid;
+        }
+    }
+    content == stored.content()
+}

@@ -1,0 +1,232 @@
+//! History collection: what retention no longer asks for is dropped, and deleted a grace later.
+//!
+//! ```text
+//!  revisions   1    2    3 │  4    5    6 ◄ current      retention keeps 4 and later
+//!  journal    ├────┼────┼──┴─┼────┼────┤
+//!                       └ floor: a full snapshot stands here, written now if there is none
+//! ```
+//!
+//! One run does two things. It deletes what an earlier run dropped, if that is a grace ago. Then it swaps a head whose
+//! floor is higher: from that moment on no reader sees what is below, and whoever began before has the grace to finish.
+//! So a deletion may end anywhere: nothing that is left leads to what is gone, and the next run finds the rest.
+//!
+//! While something waits for its grace nothing more is dropped: a run an hour can't put the deletion off for ever.
+
+use crate::context::StackContext;
+use crate::gc::retention::{Retention, after, has_passed};
+use crate::gc::survey::{Cut, Survey};
+use crate::read::history_floor::HistoryFloor;
+use crate::write::locked_stack::LockedStack;
+use state_core::backend::{Piece, PieceName};
+use state_core::head::Collection;
+use state_core::{ErrorKind, Head, Result, RevisionId, Timestamp, Writer};
+
+/// How many pieces are deleted with one call.
+const CHUNK: usize = 64;
+
+/// What a collection did, or would do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct CollectionReport {
+    /// Revisions that are gone from the history from now on, oldest first.
+    pub dropped: Vec<RevisionId>,
+    /// Revisions that were deleted by hand before, and whose bytes go with this collection.
+    pub forgotten: Vec<RevisionId>,
+    /// The oldest revision that is left.
+    pub oldest: Option<RevisionId>,
+    /// How many revisions are left.
+    pub kept: usize,
+    /// How many of them retention doesn't ask for: the journal can be cut only where a writer took the lock, or where a
+    /// checkpoint was made.
+    pub held_back: usize,
+    /// What was deleted.
+    pub deleted: Amount,
+    /// What was dropped and waits for its grace.
+    pub waiting: Option<Waiting>,
+}
+
+impl CollectionReport {
+    /// Whether there was nothing to do.
+    pub fn is_idle(&self) -> bool {
+        self.dropped.is_empty() && self.forgotten.is_empty() && self.deleted.files == 0
+    }
+}
+
+/// Stored things.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// How many: files, objects, or slots of the journal, as the store keeps them.
+    pub files: u64,
+    /// How many bytes they take.
+    pub bytes: u64,
+}
+
+impl Amount {
+    fn of(pieces: &[Piece]) -> Self {
+        Self {
+            files: pieces.len() as u64,
+            bytes: pieces.iter().map(|piece| piece.bytes).sum(),
+        }
+    }
+
+    fn add(&mut self, pieces: &[Piece]) {
+        let more = Self::of(pieces);
+        self.files += more.files;
+        self.bytes += more.bytes;
+    }
+}
+
+/// What waits for its grace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// How much it is.
+    pub amount: Amount,
+    /// A collection after this moment deletes it.
+    pub until: Timestamp,
+}
+
+/// What there is to do.
+#[derive(Default)]
+struct Plan {
+    report: CollectionReport,
+    /// What an earlier collection dropped, its grace ago.
+    earlier: Vec<Piece>,
+    cut: Option<Cut>,
+    /// What the cut drops, if it has no grace.
+    at_once: Vec<Piece>,
+}
+
+/// What [`collect`] would do now. Takes no lock and changes nothing.
+pub(crate) async fn plan(stack: &StackContext, retention: &Retention) -> Result<CollectionReport> {
+    let survey = Survey::of(stack).await?;
+    // A client that may only read can't ask a store what time it is.
+    let now = match store_time(stack).await {
+        Err(error) if error.kind() == ErrorKind::Denied => stack.now(),
+        other => other?,
+    };
+    Ok(Plan::new(stack, &survey, retention, &now).await?.report)
+}
+
+/// Drops the revisions that retention doesn't ask for, and deletes what was dropped a grace ago.
+pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Result<CollectionReport> {
+    // A snapshot that was stored and that no record names yet would look like one that is not needed.
+    let _alone = locked.storing.write().await;
+    let (stack, writer) = (&locked.stack, &*locked.writer);
+    let survey = Survey::of(stack).await?;
+    let now = store_time(stack).await?;
+    let plan = Plan::new(stack, &survey, retention, &now).await?;
+    delete(writer, &plan.earlier).await?;
+    if let Some(cut) = plan.cut {
+        let base = survey.base_of(stack, writer, &cut).await?;
+        let collection = Collection {
+            base,
+            serial: cut.serial,
+            since: now,
+            forgotten: cut.forgotten,
+        };
+        locked.swap_head(&|head| raise(head, &collection)).await?;
+        delete(writer, &plan.at_once).await?;
+    }
+    Ok(plan.report)
+}
+
+/// The time by which a grace is measured: the store's, if it has one.
+async fn store_time(stack: &StackContext) -> Result<Timestamp> {
+    if let Some(store) = stack.backend().extensions().remote
+        && let Ok(time) = jiff::Timestamp::from_millisecond(store.time(stack.lineage()).await?)
+    {
+        return Ok(Timestamp::new(time.to_string()));
+    }
+    Ok(stack.now())
+}
+
+/// The swap that drops. A base below the floor would lead readers to what is gone, so it moves up: the state there is
+/// on the way from it to the tip, and to the current revision, which is never below the floor.
+fn raise(head: &mut Head, collection: &Collection) {
+    for base in std::iter::once(&mut head.base).chain(&mut head.rev_base) {
+        if base.start < collection.base.start {
+            *base = collection.base.clone();
+        }
+    }
+    head.floor = collection.base.start;
+    head.collection = Some(collection.clone());
+}
+
+async fn delete(writer: &dyn Writer, pieces: &[Piece]) -> Result<()> {
+    let names: Vec<PieceName> = pieces.iter().map(|piece| piece.name.clone()).collect();
+    for chunk in names.chunks(CHUNK) {
+        writer.delete(chunk).await?;
+    }
+    Ok(())
+}
+
+impl Plan {
+    async fn new(
+        stack: &StackContext,
+        survey: &Survey,
+        retention: &Retention,
+        now: &Timestamp,
+    ) -> Result<Self> {
+        let store = stack.backend().collectable()?;
+        let mut plan = Self::default();
+        plan.keep(survey, &survey.tip.floor);
+        if let Some(earlier) = &survey.tip.floor.0 {
+            let pieces = store.pieces(stack.lineage(), earlier.base.start).await?;
+            let pieces = survey.doomed(pieces, &Cut::again(earlier));
+            if !pieces.is_empty() && !has_passed(&earlier.since, retention.grace, now)? {
+                plan.wait(&pieces, after(&earlier.since, retention.grace)?);
+                return Ok(plan);
+            }
+            plan.report.deleted = Amount::of(&pieces);
+            plan.earlier = pieces;
+        }
+        plan.add_cut(stack, survey, retention, now).await?;
+        Ok(plan)
+    }
+
+    /// Which revisions stay.
+    fn keep(&mut self, survey: &Survey, floor: &HistoryFloor) {
+        let mut left = survey.documents.iter().map(|document| &document.revision);
+        let mut left = left.by_ref().filter(|revision| !floor.hides(revision.serial()));
+        self.report.oldest = left.next().cloned();
+        self.report.kept = left.count() + usize::from(self.report.oldest.is_some());
+    }
+
+    async fn add_cut(
+        &mut self,
+        stack: &StackContext,
+        survey: &Survey,
+        retention: &Retention,
+        now: &Timestamp,
+    ) -> Result<()> {
+        let mut cut = survey.cut(retention, now)?;
+        let store = stack.backend().collectable()?;
+        let pieces = store.pieces(stack.lineage(), cut.start).await?;
+        survey.add_forgotten(&mut cut, &pieces);
+        self.report.held_back = cut.held_back;
+        if cut.dropped.is_empty() && cut.forgotten.is_empty() {
+            return Ok(());
+        }
+        let mut pieces = survey.doomed(pieces, &cut);
+        pieces.retain(|piece| !self.earlier.contains(piece));
+        self.report.dropped.clone_from(&cut.dropped);
+        self.report.forgotten = cut.forgotten.iter().cloned().collect();
+        self.report.kept -= cut.dropped.len();
+        self.report.oldest = survey.first_from(cut.serial);
+        if retention.grace.is_zero() {
+            self.report.deleted.add(&pieces);
+            self.at_once = pieces;
+        } else {
+            self.wait(&pieces, after(now, retention.grace)?);
+        }
+        self.cut = Some(cut);
+        Ok(())
+    }
+
+    fn wait(&mut self, pieces: &[Piece], until: Timestamp) {
+        self.report.waiting = Some(Waiting {
+            amount: Amount::of(pieces),
+            until,
+        });
+    }
+}

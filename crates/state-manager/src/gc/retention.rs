@@ -1,0 +1,146 @@
+//! Which revisions are kept, and when a grace has passed: arithmetic with moments.
+
+use state_core::{Error, Result, Timestamp};
+use std::time::Duration;
+
+/// What of the history is kept, and how long what is dropped can still be read by who began before. A revision is kept
+/// if it is young enough *or* among the last ones; the current one always is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Retention {
+    /// Revisions that are younger than this are kept. Default: 30 days.
+    pub keep_for: Duration,
+    /// So many of the last revisions are kept. Default: 100.
+    pub keep_last: usize,
+    /// How long after it was dropped something is deleted. With none, who reads at the moment may fail with
+    /// `Collected`. Default: 24 hours.
+    pub grace: Duration,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        let day = Duration::from_secs(24 * 60 * 60);
+        Self {
+            keep_for: 30 * day,
+            keep_last: 100,
+            grace: day,
+        }
+    }
+}
+
+/// The index of the oldest revision that is kept. `made` says when each was made, oldest first; none where nobody
+/// knows. `current` is the index of the current one.
+///
+/// Whatever comes after one that is kept is kept too. A revision of an unknown age is as young as the next one whose
+/// age is known: rather too much is kept than too little.
+pub(super) fn oldest_kept(
+    made: &[Option<&Timestamp>],
+    current: Option<usize>,
+    retention: &Retention,
+    now: &Timestamp,
+) -> Result<usize> {
+    let last = made.len().saturating_sub(retention.keep_last);
+    // Before the beginning of time everything is young.
+    let cutoff = moment(now)?.checked_sub(retention.keep_for).ok();
+    let is_young = |time: &jiff::Timestamp| cutoff.is_none_or(|cutoff| *time > cutoff);
+    let mut young = made.len();
+    let mut unknown_from = 0;
+    for (index, made) in made.iter().enumerate() {
+        let Some(time) = made.and_then(|made| moment(made).ok()) else {
+            continue;
+        };
+        if is_young(&time) {
+            young = unknown_from;
+            break;
+        }
+        unknown_from = index + 1;
+    }
+    let young = young.min(unknown_from);
+    Ok(last.min(young).min(current.unwrap_or(made.len())))
+}
+
+/// The moment that ends a grace.
+pub(super) fn after(since: &Timestamp, grace: Duration) -> Result<Timestamp> {
+    let end = moment(since)?.checked_add(grace).unwrap_or(jiff::Timestamp::MAX);
+    Ok(Timestamp::new(end.to_string()))
+}
+
+/// Whether a grace has passed.
+pub(super) fn has_passed(since: &Timestamp, grace: Duration, now: &Timestamp) -> Result<bool> {
+    let end = moment(since)?.checked_add(grace);
+    Ok(end.is_ok_and(|end| end <= moment(now).unwrap_or(jiff::Timestamp::MIN)))
+}
+
+fn moment(of: &Timestamp) -> Result<jiff::Timestamp> {
+    of.as_str()
+        .parse()
+        .map_err(|_| Error::invalid("the moment of a collection", "it is no RFC 3339 moment"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Duration, Retention, Timestamp, after, has_passed, oldest_kept};
+
+    fn at(hour: u32) -> Timestamp {
+        Timestamp::new(format!("2026-01-01T{hour:02}:00:00Z"))
+    }
+
+    fn kept(hours: &[Option<u32>], current: Option<usize>, keep_for: u64, keep_last: usize) -> usize {
+        let made: Vec<_> = hours.iter().map(|hour| hour.map(at)).collect();
+        let made: Vec<_> = made.iter().map(Option::as_ref).collect();
+        let retention = Retention {
+            keep_for: Duration::from_secs(keep_for * 3600),
+            keep_last,
+            ..Retention::default()
+        };
+        oldest_kept(&made, current, &retention, &at(10)).unwrap()
+    }
+
+    #[test]
+    fn a_revision_is_kept_if_it_is_young_or_among_the_last() {
+        let hours = [Some(1), Some(3), Some(8), Some(9)];
+        assert_eq!(kept(&hours, Some(3), 3, 1), 2, "young ones count");
+        assert_eq!(kept(&hours, Some(3), 2, 1), 3, "exactly so old isn't younger");
+        assert_eq!(kept(&hours, Some(3), 0, 3), 1, "the last ones count");
+        assert_eq!(kept(&hours, Some(3), 0, 9), 0);
+        assert_eq!(
+            kept(&hours, Some(3), u64::MAX / 7200, 0),
+            0,
+            "no cutoff is that early"
+        );
+        assert_eq!(kept(&[], None, 1, 1), 0);
+    }
+
+    #[test]
+    fn the_current_revision_and_what_comes_after_it_are_kept() {
+        let hours = [Some(1), Some(2), Some(3)];
+        assert_eq!(kept(&hours, Some(1), 0, 0), 1);
+        assert_eq!(kept(&hours, Some(2), 0, 0), 2);
+    }
+
+    #[test]
+    fn a_revision_of_unknown_age_is_as_young_as_the_next() {
+        assert_eq!(kept(&[Some(1), None, Some(9)], Some(2), 2, 0), 1);
+        assert_eq!(kept(&[Some(1), None, Some(2), Some(9)], Some(3), 2, 0), 3);
+        assert_eq!(kept(&[Some(9), None, None], Some(0), 0, 0), 0);
+        assert_eq!(
+            kept(&[Some(1), Some(2), None, None], None, 0, 0),
+            2,
+            "of no known age at all"
+        );
+    }
+
+    #[test]
+    fn a_grace_ends_on_the_moment_and_not_before() {
+        let hour = Duration::from_secs(3600);
+        assert_eq!(after(&at(1), hour).unwrap(), at(2));
+        assert!(!has_passed(&at(2), hour, &at(2)).unwrap());
+        assert!(has_passed(&at(2), hour, &at(3)).unwrap());
+        assert!(has_passed(&at(2), Duration::ZERO, &at(2)).unwrap());
+        assert!(
+            !has_passed(&at(2), Duration::ZERO, &at(1)).unwrap(),
+            "a clock that went back"
+        );
+        assert!(!has_passed(&at(2), Duration::MAX, &at(3)).unwrap());
+    }
+}

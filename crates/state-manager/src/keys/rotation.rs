@@ -1,0 +1,220 @@
+//! Another data key, policy or set of recipients for a stack.
+//!
+//! A new key takes over in one head swap: before it, its files and a snapshot that is sealed with it are durable;
+//! after it, every frame is under it. So a crash at any moment leaves a stack that opens with one key or the other.
+
+use crate::context::StackContext;
+use crate::gc::collect::collect;
+use crate::gc::retention::Retention;
+use crate::intent::UpdateRequest;
+use crate::keys::wrapped;
+use crate::lock;
+use crate::objects::snapshots;
+use crate::read::view;
+use crate::write::locked_stack::LockedStack;
+use crate::write::steps;
+use state_core::head::{Keys, Policy, Succession, Watermark};
+use state_core::journal::{CheckpointNote, Record};
+use state_core::sealing::{KeyProvider, StackKey};
+use state_core::{Base, Error, Head, Result, RevisionId, Slot, Snapshot, State, UpdateKind, UpdateResult};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// What shall change when a stack gets a new data key.
+#[derive(Clone, Debug, Default)]
+pub struct Rekey {
+    /// To whom the new key is wrapped; none: as the old one, or for the first key to those that the provider knows.
+    pub recipients: Option<Vec<String>>,
+    /// To whom the outputs are wrapped apart; none: as before.
+    pub outputs: Option<Vec<String>>,
+    /// How values are stored from now on; none: as before.
+    pub policy: Option<Policy>,
+    /// Drops and deletes all revisions that open with an earlier key, or are plain. Who reads one of them at that moment
+    /// fails.
+    pub forget_history: bool,
+    /// Why, for the history.
+    pub message: String,
+}
+
+/// What a new data key leaves behind.
+#[derive(Clone, Debug)]
+pub struct Rekeyed {
+    /// The revision that holds the current state, sealed with the new key.
+    pub revision: RevisionId,
+    /// To whom the new key is wrapped.
+    pub recipients: Vec<String>,
+    /// Revisions that still open with an earlier key, or hold plain values: oldest first.
+    pub older: Vec<RevisionId>,
+}
+
+/// Gives the stack a new data key, and seals its current state with it. The first key of a stack that was plain, too.
+pub(crate) async fn rekey(stack: &StackContext, operation: &str, request: Rekey) -> Result<Rekeyed> {
+    let provider = require_provider(stack)?;
+    let locked = lock::lock(stack, operation, None).await?;
+    let policy = request.policy.unwrap_or_else(|| locked.seal.policy());
+    if let Err(refused) = require_possible(stack, policy, &request) {
+        locked.close().await?;
+        return Err(refused);
+    }
+    let (message, forget_history) = (request.message.clone(), request.forget_history);
+    let (base, recipients) = rotate(locked, provider, policy, request).await?;
+    // The current revision becomes one under the new key.
+    let revision = mark_rekeyed(stack, operation, message, Some(base)).await?;
+    if forget_history {
+        forget_all_but_the_current(stack, operation).await?;
+    }
+    let older = view::revisions(stack).await?.into_iter().rev();
+    Ok(Rekeyed {
+        older: older.map(|older| older.id).filter(|id| *id != revision).collect(),
+        revision,
+        recipients,
+    })
+}
+
+fn require_possible(stack: &StackContext, policy: Policy, request: &Rekey) -> Result<()> {
+    if request.forget_history && stack.backend().extensions().collectable.is_none() {
+        return Err(Error::Unsupported {
+            object: stack.backend().url(),
+            missing: "deletion, and with it the forgetting of history,".to_owned(),
+        });
+    }
+    if policy == Policy::Plaintext {
+        let reason = "a plaintext stack has no data key: choose the policy `sensitive` or `all`";
+        return Err(Error::conflict(stack.object(), reason));
+    }
+    Ok(())
+}
+
+async fn forget_all_but_the_current(stack: &StackContext, operation: &str) -> Result<()> {
+    let locked = lock::lock(stack, operation, None).await?;
+    let retention = Retention {
+        keep_for: Duration::ZERO,
+        keep_last: 1,
+        grace: Duration::ZERO,
+    };
+    let collected = collect(&locked, &retention).await;
+    locked.close_after(collected).await.map(drop)
+}
+
+/// A revision of what is there, under the keys and for the recipients that the stack has now.
+pub(super) async fn mark_rekeyed(
+    stack: &StackContext,
+    operation: &str,
+    message: String,
+    base: Option<Base>,
+) -> Result<RevisionId> {
+    let locked = lock::lock(stack, operation, None).await?;
+    let request = UpdateRequest::new(UpdateKind::Rekey).with_message(message);
+    steps::start(&locked, request, false).await?;
+    if let Some(base) = base {
+        let note = Record::Checkpoint(CheckpointNote { base });
+        locked.submit(vec![note.into()], false).await?;
+    }
+    let revision = locked.end_update(UpdateResult::Succeeded).await?;
+    locked.close().await?;
+    Ok(revision)
+}
+
+/// The swap itself. The lock is free afterwards: its key isn't the stack's any more.
+async fn rotate(
+    locked: LockedStack,
+    provider: &dyn KeyProvider,
+    policy: Policy,
+    request: Rekey,
+) -> Result<(Base, Vec<String>)> {
+    let tail = locked.end_queue().await?;
+    let (stack, writer) = (&locked.stack, &*locked.untagged);
+    let old = locked.seal.shared_key();
+    let head = stack.head().await?;
+    let known = head.keys.as_ref().map(|keys| keys.recipients.clone());
+    let key = provider.generate(stack.lineage())?;
+    let wrapped = provider.wrap(key.id(), request.recipients.or(known).as_deref())?;
+    let files = wrapped::store(stack, writer, key.id(), &wrapped).await?;
+    let after = writer.rotate(tail, stack.nonce()).await?;
+    let snapshot = resealed(stack, &locked.state(), old.clone(), &key, policy).await?;
+    let base = Base {
+        snapshot: Some(snapshots::store(writer, Arc::new(snapshot), tail.next).await?),
+        start: tail.next,
+        chain: tail.chain,
+    };
+    let mut keys = successor(
+        &head,
+        old.as_deref(),
+        &*key,
+        after.next,
+        files,
+        &wrapped.recipients,
+    );
+    if let Some(outputs) = request.outputs {
+        keys.outputs = outputs;
+    }
+    let change = |head: &mut Head| {
+        head.base = base.clone();
+        head.rev_base = None;
+        head.policy = policy;
+        head.key_id = Some(key.id());
+        head.keys = Some(keys.clone());
+        head.watermark = Some(Watermark {
+            slot: Slot(after.next.get().saturating_sub(1)),
+            chain: after.chain,
+        });
+        head.sign(&*key);
+    };
+    writer.swap_head(stack.nonce(), &change).await?;
+    stack.keyring().keep(&key);
+    writer.release().await?;
+    Ok((base, wrapped.recipients))
+}
+
+async fn resealed(
+    stack: &StackContext,
+    state: &State,
+    old: Option<Arc<dyn StackKey>>,
+    new: &Arc<dyn StackKey>,
+    policy: Policy,
+) -> Result<Snapshot> {
+    let mut snapshot = state.snapshot(stack.name().to_string(), stack.now());
+    snapshot.continuation = Some(state.continuation());
+    let new = Arc::clone(new);
+    snapshots::blocking(move || {
+        let open = match old {
+            Some(old) => old.open_snapshot(&snapshot)?,
+            None => snapshot,
+        };
+        new.seal_snapshot(policy, &open)
+    })
+    .await?
+}
+
+pub(super) fn require_provider(stack: &StackContext) -> Result<&dyn KeyProvider> {
+    let missing = || Error::sealed(stack.object(), "there is no identity or recipient at hand");
+    stack.keyring().provider().ok_or_else(missing)
+}
+
+/// What the head says of the keys once the new one is in use.
+fn successor(
+    head: &Head,
+    old: Option<&dyn StackKey>,
+    new: &dyn StackKey,
+    next: Slot,
+    files: Vec<u64>,
+    recipients: &[String],
+) -> Keys {
+    let before = head.keys.as_ref();
+    let generation = before.map_or(1, |keys| keys.generation + 1);
+    let mut succession = before.map(|keys| keys.succession.clone()).unwrap_or_default();
+    succession.extend(old.map(|old| Succession {
+        old: old.id(),
+        new: new.id(),
+        generation,
+        endorsement: old.endorse(new.id(), generation),
+    }));
+    Keys {
+        generation,
+        since: before.map_or(next, |keys| keys.since),
+        files,
+        recipients: recipients.to_vec(),
+        outputs: before.map(|keys| keys.outputs.clone()).unwrap_or_default(),
+        succession,
+    }
+}

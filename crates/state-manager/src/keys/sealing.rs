@@ -1,0 +1,252 @@
+//! What a session seals with, and the writer that tags each head that it swaps.
+
+use async_trait::async_trait;
+use bytes::Bytes;
+use state_core::backend::{HeadChange, ObjectName, PieceName, Tail};
+use state_core::head::Policy;
+use state_core::journal::Frame;
+use state_core::mutation::StackOutputs;
+use state_core::sealing::StackKey;
+use state_core::{Entry, Epoch, Error, Head, Nonce, Result, SharedEntry, Snapshot, Writer, sensitive};
+use std::sync::Arc;
+
+/// How the values of a stack are stored. Cheap to clone; callers seal in their own tasks.
+#[derive(Clone, Debug)]
+pub(crate) struct Seal {
+    policy: Policy,
+    key: Option<Arc<dyn StackKey>>,
+}
+
+impl Seal {
+    pub(crate) const fn new(policy: Policy, key: Option<Arc<dyn StackKey>>) -> Self {
+        Self { policy, key }
+    }
+
+    pub(crate) fn key(&self) -> Option<&dyn StackKey> {
+        self.key.as_deref()
+    }
+
+    pub(crate) const fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    pub(crate) fn shared_key(&self) -> Option<Arc<dyn StackKey>> {
+        self.key.clone()
+    }
+
+    /// An entry as it is stored. It must have the uid under which it will be recorded.
+    pub(crate) fn entry(&self, entry: Entry) -> Result<Entry> {
+        match (self.policy, &self.key) {
+            (Policy::Plaintext, _) => Ok(entry),
+            (policy, Some(key)) => key.seal_entry(policy, &entry),
+            (Policy::Sensitive, None) if !sensitive::entry_has_sensitive(&entry) => Ok(entry),
+            (_, None) => Err(no_key(format!("entry {}", entry.key()))),
+        }
+    }
+
+    /// An entry of the state with its values open.
+    pub(crate) fn reveal(&self, entry: &SharedEntry) -> Result<SharedEntry> {
+        match &self.key {
+            Some(key) => key.open_entry(entry).map(Arc::new),
+            None => Ok(Arc::clone(entry)),
+        }
+    }
+
+    /// Entries of another stack as this one stores them: what is sealed for one lineage can't be read in another.
+    pub(crate) fn adopt(&self, from: &Self, entries: &[SharedEntry]) -> Result<Vec<SharedEntry>> {
+        if from.key.is_none() && self.policy == Policy::Plaintext {
+            return Ok(entries.to_vec());
+        }
+        if from.key.is_some() && self.policy == Policy::Plaintext {
+            let reason = "the other stack stores values in plaintext, and here they are sealed";
+            return Err(Error::sealed("the move", reason));
+        }
+        let adopt = |entry: &SharedEntry| {
+            let open = match &from.key {
+                Some(key) => key.open_entry(entry)?,
+                None => Entry::clone(entry),
+            };
+            self.entry(open).map(Arc::new)
+        };
+        entries.iter().map(adopt).collect()
+    }
+
+    /// The stack's outputs as they are stored.
+    pub(crate) fn outputs(&self, outputs: StackOutputs) -> Result<StackOutputs> {
+        match (self.policy, &self.key) {
+            (Policy::Plaintext, _) => Ok(outputs),
+            (policy, Some(key)) => key.seal_outputs(policy, &outputs),
+            (Policy::Sensitive, None) if outputs.sensitive.is_empty() => Ok(outputs),
+            (_, None) => Err(no_key("the stack's outputs".to_owned())),
+        }
+    }
+
+    /// A snapshot as it is stored.
+    pub(crate) fn snapshot(&self, mut snapshot: Snapshot) -> Result<Snapshot> {
+        match (self.policy, &self.key) {
+            (Policy::Plaintext, _) => Ok(snapshot),
+            (policy, Some(key)) => {
+                // One entry at a time, in its place: a large state isn't there twice.
+                let mut entries = std::mem::take(&mut snapshot.entries);
+                for entry in &mut entries {
+                    let sealed = key.seal_entry(policy, entry)?;
+                    if sealed != **entry {
+                        *entry = Arc::new(sealed);
+                    }
+                }
+                let sealed = key.seal_snapshot(policy, &snapshot)?;
+                Ok(Snapshot { entries, ..sealed })
+            }
+            (Policy::Sensitive, None) if !sensitive::has_sensitive(&snapshot) => Ok(snapshot),
+            (_, None) => Err(no_key("the snapshot".to_owned())),
+        }
+    }
+}
+
+fn no_key(object: String) -> Error {
+    Error::sealed(
+        object,
+        "it holds sensitive values and the stack has no key to seal them with: give recipients or an identity, or make \
+         the stack with the policy `plaintext`",
+    )
+}
+
+/// Tags every head that it swaps, so that no change of an owner goes without.
+#[derive(Debug)]
+pub(crate) struct SigningWriter {
+    pub(crate) inner: Arc<dyn Writer>,
+    pub(crate) key: Arc<dyn StackKey>,
+}
+
+#[async_trait]
+impl Writer for SigningWriter {
+    fn epoch(&self) -> Epoch {
+        self.inner.epoch()
+    }
+
+    async fn append(&self, frame: &Frame) -> Result<()> {
+        self.inner.append(frame).await
+    }
+
+    async fn rotate(&self, tail: Tail, nonce: Nonce) -> Result<Tail> {
+        self.inner.rotate(tail, nonce).await
+    }
+
+    async fn swap_head(&self, nonce: Nonce, change: HeadChange<'_>) -> Result<Head> {
+        let signed = |head: &mut Head| {
+            change(head);
+            head.sign(&*self.key);
+        };
+        self.inner.swap_head(nonce, &signed).await
+    }
+
+    async fn remove(&self, nonce: Nonce) -> Result<()> {
+        self.inner.remove(nonce).await
+    }
+
+    async fn create(&self, name: &ObjectName, bytes: Bytes) -> Result<()> {
+        self.inner.create(name, bytes).await
+    }
+
+    async fn delete(&self, pieces: &[PieceName]) -> Result<()> {
+        self.inner.delete(pieces).await
+    }
+
+    async fn check(&self) -> Result<()> {
+        self.inner.check().await
+    }
+
+    async fn release(&self) -> Result<()> {
+        self.inner.release().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Seal;
+    use state_core::head::Policy;
+    use state_core::mutation::StackOutputs;
+    use state_core::sealing::{MacKey, StackKey, Tag, TagDomain};
+    use state_core::testkit::key::TagKey;
+    use state_core::{Entry, Error, Json, KeyId, Properties, Result, SharedEntry, Snapshot};
+    use std::sync::Arc;
+
+    /// Seals by saying so, under its name.
+    #[derive(Debug)]
+    struct Named(&'static str, TagKey);
+
+    impl MacKey for Named {
+        fn id(&self) -> KeyId {
+            self.1.id()
+        }
+
+        fn tag(&self, domain: TagDomain, bytes: &[u8]) -> Tag {
+            self.1.tag(domain, bytes)
+        }
+    }
+
+    impl StackKey for Named {
+        fn seal_entry(&self, _: Policy, entry: &Entry) -> Result<Entry> {
+            let mut sealed = entry.clone();
+            let name = Json::from_string(self.0);
+            let before = sealed.extensions.insert("sealed".to_owned(), name);
+            assert_eq!(before, None, "it was opened");
+            Ok(sealed)
+        }
+
+        fn open_entry(&self, entry: &Entry) -> Result<Entry> {
+            let mut open = entry.clone();
+            match open.extensions.remove("sealed") {
+                Some(name) if name == Json::from_string(self.0) => Ok(open),
+                _ => Err(Error::sealed("it", "it is under another key")),
+            }
+        }
+
+        fn seal_outputs(&self, policy: Policy, outputs: &StackOutputs) -> Result<StackOutputs> {
+            self.1.seal_outputs(policy, outputs)
+        }
+
+        fn open_outputs(&self, outputs: &StackOutputs) -> Result<StackOutputs> {
+            self.1.open_outputs(outputs)
+        }
+
+        fn seal_snapshot(&self, policy: Policy, snapshot: &Snapshot) -> Result<Snapshot> {
+            self.1.seal_snapshot(policy, snapshot)
+        }
+
+        fn open_snapshot(&self, snapshot: &Snapshot) -> Result<Snapshot> {
+            self.1.open_snapshot(snapshot)
+        }
+
+        fn endorse(&self, successor: KeyId, generation: u64) -> Tag {
+            self.1.endorse(successor, generation)
+        }
+    }
+
+    fn seal(name: &'static str) -> Seal {
+        Seal::new(Policy::Sensitive, Some(Arc::new(Named(name, TagKey::new(1)))))
+    }
+
+    fn sensitive() -> Entry {
+        let mut entry = Entry::leaf("a".parse().unwrap(), "thing");
+        let outputs = Json::parse(r#"{"password":"hunter22"}"#).unwrap();
+        entry.outputs = Properties::new(outputs);
+        entry.sensitive_outputs.push("password".to_owned());
+        entry
+    }
+
+    #[test]
+    fn what_moves_is_sealed_anew_for_the_other_stack() {
+        let plain: [SharedEntry; 1] = [sensitive().into()];
+        let one: [SharedEntry; 1] = [seal("one").entry(sensitive()).unwrap().into()];
+        let two = seal("two").adopt(&seal("one"), &one).unwrap();
+        assert_eq!(*two[0], seal("two").entry(sensitive()).unwrap());
+        let open = Seal::new(Policy::Plaintext, None);
+        assert_eq!(seal("two").adopt(&open, &plain).unwrap(), two);
+        assert_eq!(open.adopt(&open, &plain).unwrap(), plain);
+        open.adopt(&seal("one"), &one).unwrap_err();
+        seal("two").adopt(&seal("other"), &one).unwrap_err();
+        let keyless = Seal::new(Policy::Sensitive, None);
+        keyless.adopt(&open, &plain).unwrap_err();
+    }
+}

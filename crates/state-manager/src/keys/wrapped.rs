@@ -1,0 +1,101 @@
+//! The wrapped data keys of a stack: the stored files, unwrapped once per opening, and values opened with them.
+
+use crate::context::StackContext;
+use crate::objects::snapshots;
+use state_core::backend::{ObjectKind, ObjectName};
+use state_core::sealing::{StackKey, WrappedKey};
+use state_core::{Error, KeyId, Result, Snapshot, Writer, codec, sealed};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Number and key of each stored key file.
+async fn files(stack: &StackContext) -> Result<Vec<(u64, KeyId)>> {
+    let names = stack.backend().list(stack.lineage(), ObjectKind::Key).await?;
+    let files = names.into_iter().filter_map(|name| match name {
+        ObjectName::Key { number, id } => Some((number, id)),
+        _ => None,
+    });
+    Ok(files.collect())
+}
+
+/// The key with this id, from the files that hold it.
+pub(crate) async fn unwrap(stack: &StackContext, id: KeyId) -> Result<Arc<dyn StackKey>> {
+    if let Some(key) = stack.keyring().known(id) {
+        return Ok(key);
+    }
+    let Some(provider) = stack.keyring().provider() else {
+        let reason = format!("it is sealed with key {id}, and there is no identity at hand to open it with");
+        return Err(Error::sealed(stack.object(), reason));
+    };
+    let mut copies = Vec::new();
+    for (number, _) in files(stack).await?.iter().filter(|(_, of)| *of == id) {
+        let name = ObjectName::Key { number: *number, id };
+        copies.push(stack.backend().read(stack.lineage(), &name).await?.to_vec());
+    }
+    let key = provider.unwrap(stack.lineage(), id, &copies)?;
+    stack.keyring().keep(&key);
+    Ok(key)
+}
+
+/// The key whose id begins with these digits, if there is one and it can be had.
+pub(crate) async fn by_digits(stack: &StackContext, digits: &str) -> Result<Option<Arc<dyn StackKey>>> {
+    let files = files(stack).await?;
+    let mut ids = files.into_iter().map(|(_, id)| id);
+    let Some(id) = ids.find(|id| id.to_string().starts_with(digits)) else {
+        return Ok(None);
+    };
+    match unwrap(stack, id).await {
+        Err(Error::Sealed { .. }) => Ok(None),
+        other => other.map(Some),
+    }
+}
+
+/// A copy with all values open, whatever key of the stack they are sealed with.
+pub(crate) async fn reveal(stack: &StackContext, mut snapshot: Snapshot) -> Result<Snapshot> {
+    if stack.head().await?.keys.is_none() {
+        // Nothing of this stack was ever sealed, whatever looks like it: no pass over all of it.
+        return Ok(snapshot);
+    }
+    let (found, same) = snapshots::blocking(move || {
+        let stored = codec::encode_stored(&snapshot);
+        let text = String::from_utf8_lossy(&stored);
+        let found: Vec<String> = sealed::keys_in(&text).into_iter().map(str::to_owned).collect();
+        (found, snapshot)
+    })
+    .await?;
+    snapshot = same;
+    let is_found = |id: &KeyId| {
+        let id = id.to_string();
+        found.iter().any(|short| id.starts_with(short.as_str()))
+    };
+    let files = files(stack).await?;
+    let ids: BTreeSet<KeyId> = files.into_iter().map(|(_, id)| id).filter(is_found).collect();
+    if let (Some(short), true) = (found.first(), ids.is_empty()) {
+        let reason = format!("it is sealed with key {short}…, of which the store holds no file");
+        return Err(Error::sealed(stack.object(), reason));
+    }
+    for id in ids {
+        let key = unwrap(stack, id).await?;
+        let sealed = snapshot;
+        snapshot = snapshots::blocking(move || key.open_snapshot(&sealed)).await??;
+    }
+    Ok(snapshot)
+}
+
+/// Stores the files of a wrapped key. Their numbers come back.
+pub(crate) async fn store(
+    stack: &StackContext,
+    writer: &dyn Writer,
+    id: KeyId,
+    wrapped: &WrappedKey,
+) -> Result<Vec<u64>> {
+    let last = files(stack).await?.into_iter().map(|(number, _)| number).max();
+    let first = last.map_or(0, |last| last + 1);
+    let mut stored = Vec::new();
+    for (number, file) in (first..).zip(&wrapped.files) {
+        let name = ObjectName::Key { number, id };
+        writer.create(&name, file.clone().into()).await?;
+        stored.push(number);
+    }
+    Ok(stored)
+}

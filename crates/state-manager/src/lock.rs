@@ -1,0 +1,104 @@
+//! Taking and freeing a stack's locks: the writer lock, with or without waiting, and client locks.
+
+use crate::client_lock;
+use crate::context::StackContext;
+use crate::transfer::settling;
+use crate::write::locked_stack::LockedStack;
+use crate::write::opening;
+use state_core::backend::ClientLock;
+use state_core::{Epoch, Error, Result};
+use std::time::Duration;
+
+/// How long to wait before the second attempt; twice as long before each one after.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+
+/// The longest pause between two attempts.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// Takes the writer lock (from its holder, if that one has it at the epoch that was seen) and settles moves that were
+/// cut short.
+pub(crate) async fn lock(
+    stack: &StackContext,
+    operation: &str,
+    break_epoch: Option<Epoch>,
+) -> Result<LockedStack> {
+    let locked = opening::acquire(stack, operation, break_epoch).await?;
+    settling::settle_moves(&locked).await?;
+    Ok(locked)
+}
+
+/// Takes the writer lock, and waits for its holder as long as `limit` allows.
+pub(crate) async fn lock_within(
+    stack: &StackContext,
+    operation: &str,
+    limit: Duration,
+) -> Result<LockedStack> {
+    let clock = &*stack.environment().clock;
+    let until = clock.elapsed().saturating_add(limit);
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let refused = match lock(stack, operation, None).await {
+            Err(refused @ Error::Locked { .. }) => refused,
+            other => return other,
+        };
+        let left = until.saturating_sub(clock.elapsed());
+        if left.is_zero() {
+            return Err(refused);
+        }
+        clock.sleep(pause.min(left)).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Frees the writer lock that a holder has at the epoch that was seen, and fences that holder.
+pub(crate) async fn force_unlock(stack: &StackContext, seen: Epoch) -> Result<()> {
+    let status = stack.backend().lock_status(stack.lineage()).await?;
+    if status.epoch == seen && status.holder.is_none() {
+        return Ok(());
+    }
+    lock(stack, "force-unlock", Some(seen)).await?.close().await
+}
+
+/// Takes the client lock, for as long as it isn't freed, or for a while.
+pub(crate) async fn acquire_client_lock(
+    stack: &StackContext,
+    operation: &str,
+    message: &str,
+    expires_in: Option<Duration>,
+) -> Result<ClientLock> {
+    let holder = stack.environment().holder(operation);
+    let expires = expires_in.map(|time| client_lock::after(&stack.now(), time));
+    let client_lock = ClientLock {
+        expires: expires.transpose()?,
+        id: stack.nonce().to_string(),
+        holder,
+        message: message.to_owned(),
+    };
+    let locked = lock(stack, operation, None).await?;
+    set_client_lock(locked, Some(&client_lock)).await?;
+    Ok(client_lock)
+}
+
+/// Frees the client lock with this id, expired or not, and returns it.
+pub(crate) async fn free_client_lock(stack: &StackContext, operation: &str, id: &str) -> Result<ClientLock> {
+    // Checked before the writer lock is taken, so that a wrong id disturbs no one.
+    client_lock::require(stack, &stack.head().await?, id)?;
+    let (locked, head) = opening::acquire_ungated(stack, operation).await?;
+    match client_lock::require(stack, &head, id) {
+        Ok(client_lock) => {
+            set_client_lock(locked, None).await?;
+            Ok(client_lock)
+        }
+        Err(error) => {
+            locked.close().await?;
+            Err(error)
+        }
+    }
+}
+
+async fn set_client_lock(locked: LockedStack, client_lock: Option<&ClientLock>) -> Result<()> {
+    let swapped = locked
+        .swap_head(&|head| head.client_lock = client_lock.cloned())
+        .await;
+    locked.close_after(swapped).await.map(drop)
+}

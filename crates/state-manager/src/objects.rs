@@ -1,0 +1,5 @@
+//! The stored objects beside the journal: their encoding, their limits, and how they are read and written.
+
+pub(crate) mod document;
+pub(crate) mod limits;
+pub(crate) mod snapshots;

@@ -1,0 +1,175 @@
+//! Full snapshots as stored objects: encoded, digested, compressed, and back.
+
+use crate::objects::limits::{self, MAX_ENTRY};
+use bytes::Bytes;
+use state_core::digest::Digester;
+use state_core::{Backend, Error, Lineage, Result, Slot, Snapshot, SnapshotRef, Writer, codec};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::sync::Arc;
+
+/// The fastest level: it also packs states best, which repeat their inputs in their outputs.
+const LEVEL: i32 = 1;
+
+/// The largest snapshot in bytes, uncompressed. Readers refuse more before they allocate.
+const MAX_LENGTH: u64 = 4 << 30;
+
+/// How much is decompressed at once, in bytes.
+const BUFFER: usize = 128 << 10;
+
+/// A snapshot ready to be stored.
+pub(crate) struct Packed {
+    pub(crate) reference: SnapshotRef,
+    pub(crate) bytes: Bytes,
+}
+
+/// Encodes and compresses a snapshot as of a slot, line by line. Costs time proportional to it: not for the queue's task.
+pub(crate) fn pack(snapshot: &Snapshot, slot: Slot) -> Result<Packed> {
+    let mut packer = Packer {
+        packed: zstd::Encoder::new(Vec::new(), LEVEL).map_err(not_packed)?,
+        digester: Digester::default(),
+        length: 0,
+    };
+    let mut violations = Vec::new();
+    let mut entries = snapshot.entries.iter();
+    let mut is_header = true;
+    codec::encode_stored_lines(snapshot, |line| {
+        let entry = if is_header { None } else { entries.next() };
+        is_header = false;
+        // A comma and a newline aren't the entry's.
+        if let Some(entry) = entry.filter(|_| line.len() > MAX_ENTRY + 1) {
+            violations.push(limits::oversized(&entry.key(), line.len()));
+        }
+        packer.add(line.as_bytes())
+    })?;
+    if !violations.is_empty() {
+        return Err(Error::Integrity {
+            object: "snapshot".to_owned(),
+            violations,
+        });
+    }
+    packer.finish(slot)
+}
+
+/// What was written so far.
+struct Packer {
+    packed: zstd::Encoder<'static, Vec<u8>>,
+    digester: Digester,
+    length: u64,
+}
+
+impl Packer {
+    fn add(&mut self, line: &[u8]) -> Result<()> {
+        self.digester.add(line);
+        self.length += line.len() as u64;
+        self.packed.write_all(line).map_err(not_packed)
+    }
+
+    fn finish(self, slot: Slot) -> Result<Packed> {
+        let reference = SnapshotRef {
+            slot,
+            digest: self.digester.finish(),
+            length: self.length,
+        };
+        let bytes = self.packed.finish().map_err(not_packed)?.into();
+        Ok(Packed { reference, bytes })
+    }
+}
+
+fn not_packed(source: std::io::Error) -> Error {
+    Error::NotApplied {
+        object: "snapshot".to_owned(),
+        source: source.into(),
+    }
+}
+
+/// Packs on a thread of its own and stores the result.
+pub(crate) async fn store(writer: &dyn Writer, snapshot: Arc<Snapshot>, slot: Slot) -> Result<SnapshotRef> {
+    let packed = blocking(move || pack(&snapshot, slot)).await??;
+    writer.create(&packed.reference.object(), packed.bytes).await?;
+    Ok(packed.reference)
+}
+
+/// Reads a stored snapshot and checks it against what vouches for it.
+pub(crate) async fn read(
+    backend: &dyn Backend,
+    lineage: Lineage,
+    reference: &SnapshotRef,
+) -> Result<Snapshot> {
+    let name = reference.object();
+    let object = format!("stack {lineage}: {name}");
+    let packed = backend.read(lineage, &name).await.map_err(|error| match error {
+        Error::NotFound { .. } => Error::corrupt(&object, 0, "it is missing"),
+        other => other,
+    })?;
+    let reference = reference.clone();
+    blocking(move || unpack(&object, &packed, &reference)).await?
+}
+
+fn unpack(object: &str, packed: &[u8], reference: &SnapshotRef) -> Result<Snapshot> {
+    if reference.length > MAX_LENGTH {
+        return Err(damaged(object, "it claims to be larger than 4 GiB"));
+    }
+    let mut reader = codec::StoredReader::new(object);
+    let mut read = Ok(());
+    for_each_line(object, packed, reference, |line| {
+        if read.is_ok() {
+            read = reader.line(line);
+        }
+    })?;
+    if let Ok(snapshot) = read.and_then(|()| reader.finish()) {
+        return Ok(snapshot);
+    }
+    // It is what it was when it was written, and not in our layout, or not what a snapshot is: read as a whole it
+    // tells which.
+    let mut whole = Vec::new();
+    for_each_line(object, packed, reference, |line| whole.extend_from_slice(line))?;
+    codec::decode(object, &whole)
+}
+
+/// Decompresses, line by line. When this succeeds, what was read is what the digest vouches for; before, it may be
+/// anything.
+fn for_each_line(
+    object: &str,
+    packed: &[u8],
+    reference: &SnapshotRef,
+    mut each: impl FnMut(&[u8]),
+) -> Result<()> {
+    let unpacked = |_| damaged(object, "it can't be decompressed");
+    let decoder = zstd::Decoder::with_buffer(packed).map_err(unpacked)?;
+    // One byte more shows that it is too long, and a bomb has no time to go off.
+    let mut lines = BufReader::with_capacity(BUFFER, decoder.take(reference.length + 1));
+    let (mut digester, mut length, mut line) = (Digester::default(), 0, Vec::new());
+    loop {
+        line.clear();
+        if lines.read_until(b'\n', &mut line).map_err(unpacked)? == 0 {
+            break;
+        }
+        digester.add(&line);
+        length += line.len() as u64;
+        each(&line);
+        if line.capacity() > BUFFER {
+            line = Vec::new();
+        }
+    }
+    if length != reference.length || digester.finish() != reference.digest {
+        return Err(damaged(
+            object,
+            "its content doesn't fit the digest that vouches for it",
+        ));
+    }
+    Ok(())
+}
+
+fn damaged(object: &str, reason: &str) -> Error {
+    Error::corrupt(object, 0, reason)
+}
+
+/// Runs work that takes long on a thread for such work.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work)
+        .await
+        .map_err(|error| Error::Closed {
+            object: "the runtime".to_owned(),
+            reason: format!("a background thread ended early: {error}"),
+        })
+}

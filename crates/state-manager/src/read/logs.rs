@@ -1,0 +1,218 @@
+//! Queries over `logs/`: the lines that engine and providers said during each ended update.
+
+use crate::context::StackContext;
+use crate::keys::wrapped;
+use crate::objects::snapshots::blocking;
+use crate::read::history_floor::HistoryFloor;
+use state_core::backend::{ObjectKind, ObjectName};
+use state_core::{Address, Crypter, Error, LogLevel, LogLine, Result, Serial, Timestamp, sealed};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// The most bytes of lines that one update's log holds.
+pub(crate) const MAX_LOG: usize = 32 << 20;
+
+/// The most bytes that a stored log may have, uncompressed. Readers refuse more before they allocate.
+const MAX_STORED: usize = MAX_LOG + (1 << 20);
+
+/// What stands for a message that stays sealed.
+const SEALED: &str = "(sealed)";
+
+/// Which lines are wanted. Each condition narrows; the default takes all.
+#[derive(Clone, Debug, Default)]
+pub struct LogQuery {
+    /// About this entry, or one below it: `module.net` takes `module.net.vpc` too.
+    pub address: Option<Address>,
+    /// At least of this level.
+    pub level: Option<LogLevel>,
+    /// Not before this moment.
+    pub since: Option<Timestamp>,
+    /// Before this moment.
+    pub until: Option<Timestamp>,
+    /// Of the update that made the revision with this serial.
+    pub update: Option<Serial>,
+    /// The last so many.
+    pub limit: Option<usize>,
+    /// Open what is sealed, with the identities at hand. Else a sealed message is `(sealed)`.
+    pub reveal: bool,
+}
+
+/// A line with the update that it belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredLine {
+    /// The serial of the revision that the update made.
+    pub update: Serial,
+    /// What was said.
+    pub line: LogLine,
+}
+
+/// The last lines that fit a query, oldest update first.
+pub(crate) async fn lines(stack: &StackContext, query: &LogQuery) -> Result<Vec<StoredLine>> {
+    let mut logs = Logs::of(stack, query).await?;
+    let mut found = Vec::new();
+    while let Some(lines) = logs.next().await? {
+        found.extend(lines);
+    }
+    if let Some(limit) = query.limit {
+        found.drain(..found.len().saturating_sub(limit));
+    }
+    Ok(found)
+}
+
+/// The logs of a stack's updates that fit a query, oldest first.
+#[derive(Debug)]
+pub struct Logs {
+    stack: StackContext,
+    serials: BTreeSet<Serial>,
+    asked: Asked,
+    /// Whether the stack has keys; else nothing of it is sealed, whatever looks like it.
+    sealed: bool,
+    /// What opens lines, by the key's first digits; none for a key that can't be had here.
+    crypters: BTreeMap<String, Option<Arc<dyn Crypter>>>,
+}
+
+impl Logs {
+    pub(crate) async fn of(stack: &StackContext, query: &LogQuery) -> Result<Self> {
+        let asked = Asked::new(query)?;
+        let names = stack.backend().list(stack.lineage(), ObjectKind::Log).await?;
+        let serials = names.into_iter().filter_map(|name| match name {
+            ObjectName::Log(serial) => Some(serial),
+            _ => None,
+        });
+        let head = stack.head().await?;
+        let floor = HistoryFloor::of(&head);
+        let wanted = serials
+            .filter(|serial| query.update.is_none_or(|update| update == *serial) && !floor.hides(*serial));
+        Ok(Self {
+            stack: stack.clone(),
+            serials: wanted.collect(),
+            asked,
+            sealed: head.keys.is_some(),
+            crypters: BTreeMap::new(),
+        })
+    }
+
+    /// The lines of the next update, perhaps none; none after the last update.
+    ///
+    /// # Errors
+    /// `Corrupt` when its log is damaged; a call after that goes on with the next one.
+    ///
+    /// # Cancellation
+    /// A call that is dropped may skip an update.
+    pub async fn next(&mut self) -> Result<Option<Vec<StoredLine>>> {
+        let Some(update) = self.serials.pop_first() else {
+            return Ok(None);
+        };
+        let (name, lineage) = (ObjectName::Log(update), self.stack.lineage());
+        let bytes = self.stack.backend().read(lineage, &name).await?;
+        let object = format!("stack {lineage}: {name}");
+        let mut lines = blocking(move || unpack(&object, &bytes)).await??;
+        lines.retain(|line| self.asked.takes(line));
+        if self.sealed {
+            for line in &mut lines {
+                self.open(line).await?;
+            }
+        }
+        let stored = lines.into_iter().map(|line| StoredLine { update, line });
+        Ok(Some(stored.collect()))
+    }
+
+    async fn open(&mut self, line: &mut LogLine) -> Result<()> {
+        let Some(short) = sealed::key_of_text(&line.message).map(str::to_owned) else {
+            return Ok(());
+        };
+        if self.asked.reveal && !self.crypters.contains_key(&short) {
+            let entropy = Arc::clone(&self.stack.environment().entropy);
+            let key = wrapped::by_digits(&self.stack, &short).await?;
+            let crypter = key.and_then(|key| key.crypter(entropy).ok());
+            self.crypters.insert(short.clone(), crypter);
+        }
+        let crypter = self.crypters.get(&short).and_then(Option::as_ref);
+        let token = line.message.strip_prefix(sealed::TEXT_PREFIX);
+        let opened = crypter
+            .zip(token)
+            .and_then(|(crypter, token)| crypter.decrypt(&context(line), token).ok());
+        line.message = match opened {
+            Some(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
+            None => SEALED.to_owned(),
+        };
+        Ok(())
+    }
+}
+
+/// A query whose moments were understood.
+#[derive(Debug)]
+struct Asked {
+    address: Option<Address>,
+    level: Option<LogLevel>,
+    since: Option<jiff::Timestamp>,
+    until: Option<jiff::Timestamp>,
+    reveal: bool,
+}
+
+impl Asked {
+    fn new(query: &LogQuery) -> Result<Self> {
+        let moment =
+            |name: &str, given: &Option<Timestamp>| match given {
+                None => Ok(None),
+                Some(given) => given.as_str().parse().map(Some).map_err(|_| {
+                    Error::invalid(format!("`{name}` of the query"), "it is no RFC 3339 moment")
+                }),
+            };
+        Ok(Self {
+            address: query.address.clone(),
+            level: query.level,
+            since: moment("since", &query.since)?,
+            until: moment("until", &query.until)?,
+            reveal: query.reveal,
+        })
+    }
+
+    fn takes(&self, line: &LogLine) -> bool {
+        let about = match (&self.address, &line.address) {
+            (None, _) => true,
+            (Some(wanted), Some(address)) => is_below(wanted.as_str(), address.as_str()),
+            (Some(_), None) => false,
+        };
+        about && self.level.is_none_or(|least| line.level >= least) && self.in_time(line)
+    }
+
+    /// A line without an understood time is in no span.
+    fn in_time(&self, line: &LogLine) -> bool {
+        if self.since.is_none() && self.until.is_none() {
+            return true;
+        }
+        let Ok(time) = line.time.as_str().parse::<jiff::Timestamp>() else {
+            return false;
+        };
+        self.since.is_none_or(|since| time >= since) && self.until.is_none_or(|until| time < until)
+    }
+}
+
+/// Whether an address is this one, or begins with it at a border.
+fn is_below(wanted: &str, address: &str) -> bool {
+    address
+        .strip_prefix(wanted)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '/', '[']))
+}
+
+/// What a line's message is bound to.
+pub(crate) fn context(line: &LogLine) -> String {
+    let address = line.address.as_ref().map_or("", Address::as_str);
+    format!("log {} {address}", line.time.as_str())
+}
+
+fn unpack(object: &str, packed: &[u8]) -> Result<Vec<LogLine>> {
+    let damaged = |offset, reason| Error::corrupt(object, offset, reason);
+    let lines = zstd::bulk::decompress(packed, MAX_STORED)
+        .map_err(|_| damaged(0, "it can't be decompressed, or is too large"))?;
+    let mut offset = 0;
+    let mut read = Vec::new();
+    for line in lines.split_inclusive(|&b| b == b'\n') {
+        let parsed =
+            serde_json::from_slice(line).map_err(|_| damaged(offset, "a line that isn't one of a log"))?;
+        read.push(parsed);
+        offset += line.len() as u64;
+    }
+    Ok(read)
+}

@@ -1,0 +1,142 @@
+//! The stacks of a store by name: which there are, and where a name leads.
+
+use crate::client_lock;
+use crate::context::{StackContext, StoreContext};
+use crate::keys::trust;
+use crate::read::view;
+use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer};
+use state_core::{Error, Head, Invalidation, Lineage, Result, RevisionId, StackName, Timestamp};
+
+/// What a list of stacks says about one of them.
+#[derive(Clone, Debug)]
+pub struct StackSummary {
+    /// Its name.
+    pub name: StackName,
+    /// Its identity.
+    pub lineage: Lineage,
+    /// How many entries it has.
+    pub entries: usize,
+    /// Its current revision; none when nothing was committed.
+    pub current: Option<RevisionId>,
+    /// When it was last changed.
+    pub updated: Option<Timestamp>,
+    /// Who holds its writer lock.
+    pub holder: Option<Holder>,
+    /// A lock that somebody holds across processes, as long as it holds.
+    pub client_lock: Option<ClientLock>,
+    /// Whether an update is open.
+    pub update_open: bool,
+    /// How many operations, and moves of entries to it, are pending.
+    pub pending: usize,
+    /// Whether the state is known to say what the world is.
+    pub reliable: bool,
+    /// Since when it isn't as a whole, whatever is pending.
+    pub invalidated: Option<Invalidation>,
+}
+
+/// The stack with this name; none if there is none.
+pub(crate) async fn find(store: &StoreContext, name: &StackName) -> Result<Option<StackContext>> {
+    let Some(head) = bound_head(store, name).await? else {
+        return Ok(None);
+    };
+    if let Some(known) = store.known_stacks() {
+        trust::require_name(known, name, head.lineage).await?;
+    }
+    Ok(Some(store.stack(head.name, head.lineage)))
+}
+
+/// The stack with this name.
+pub(crate) async fn require(store: &StoreContext, name: &StackName) -> Result<StackContext> {
+    let found = find(store, name).await?;
+    found.ok_or_else(|| Error::not_found(format!("stack {}", name.short())))
+}
+
+/// The head of the stack with this name, whether or not this client accepts the stack.
+pub(crate) async fn bound_head(store: &StoreContext, name: &StackName) -> Result<Option<Head>> {
+    match store.backend().read_name(name).await? {
+        Some(pointer) => bound(store, &pointer).await,
+        None => Ok(None),
+    }
+}
+
+/// Forgets what this client saw of the stack with this name, and accepts the stack that is there now.
+pub(crate) async fn trust(store: &StoreContext, name: &StackName) -> Result<view::View> {
+    remember(store, name, None).await;
+    let stack = require(store, name).await?;
+    if let Some(known) = store.known_stacks() {
+        known.remember(stack.lineage(), None).await;
+    }
+    view::tip(&stack).await
+}
+
+pub(crate) async fn remember(store: &StoreContext, name: &StackName, lineage: Option<Lineage>) {
+    if let Some(known) = store.known_stacks() {
+        known.remember_name(name, lineage).await;
+    }
+}
+
+pub(crate) async fn summaries(store: &StoreContext) -> Result<Vec<StackSummary>> {
+    let mut summaries = Vec::new();
+    for head in heads(store).await? {
+        summaries.push(summary(store, head).await?);
+    }
+    Ok(summaries)
+}
+
+pub(crate) async fn names(store: &StoreContext) -> Result<Vec<StackName>> {
+    Ok(heads(store).await?.into_iter().map(|head| head.name).collect())
+}
+
+/// The heads of all stacks, sorted by name.
+async fn heads(store: &StoreContext) -> Result<Vec<Head>> {
+    let mut heads = Vec::new();
+    for pointer in store.backend().names().await? {
+        if let Some(head) = bound(store, &pointer).await?
+            && head.name.folded() == pointer.name.folded()
+        {
+            heads.push(head);
+        }
+    }
+    Ok(heads)
+}
+
+/// The head that a pointer binds to: alive, and naming the pointer's name itself.
+pub(crate) async fn bound(store: &StoreContext, pointer: &NamePointer) -> Result<Option<Head>> {
+    let Some(lineage) = pointer.lineage() else {
+        return Ok(None);
+    };
+    let head = store.backend().read_head(lineage).await;
+    let head = head.map_err(|error| match error {
+        // A pointer is written after the head that it points to.
+        Error::NotFound { object } => Error::corrupt(object, 0, "a name points to it, and it has no head"),
+        other => other,
+    })?;
+    let goes_by_it = head.name.folded() == pointer.name.folded();
+    let moves_to_it = head
+        .moving_to
+        .as_ref()
+        .is_some_and(|moving| moving.nonce == pointer.nonce);
+    Ok(Some(head).filter(|head| !head.removed && (goes_by_it || moves_to_it)))
+}
+
+async fn summary(store: &StoreContext, head: Head) -> Result<StackSummary> {
+    let stack = store.stack(head.name, head.lineage);
+    let tip = view::tip(&stack).await?;
+    let now = stack.now();
+    let LockStatus {
+        holder, client_lock, ..
+    } = stack.backend().lock_status(stack.lineage()).await?;
+    Ok(StackSummary {
+        name: stack.name().clone(),
+        lineage: stack.lineage(),
+        entries: tip.state.len(),
+        current: tip.state.current().cloned(),
+        updated: tip.moment().cloned(),
+        holder,
+        client_lock: client_lock.filter(|lock| client_lock::holds(lock, &now)),
+        update_open: tip.update_open(),
+        pending: tip.state.pending().count() + tip.state.incoming().count(),
+        reliable: tip.is_reliable(),
+        invalidated: tip.state.invalidated().cloned(),
+    })
+}

@@ -1,0 +1,25 @@
+//! Writing to a stack whose lock is held.
+//!
+//! | file | job |
+//! |---|---|
+//! | `opening` | acquires the lock, authenticates and replays what was read under it, starts the queue |
+//! | `locked_stack` | the held lock: queues records, makes revisions, closes |
+//! | `queue`, `queue/batch` | the serial mutation queue: one append and one sync for all that waits |
+//! | `checkpointer` | update documents, published outputs and checkpoints, behind the journal's back |
+//! | `steps`, `provider_result` | the records of an open update: intents, results, steps |
+//! | `edits`, `snapshots`, `storing` | changes that are one revision each; whole snapshots on their way into the store |
+//! | `naming` | names of stacks: create, rename, remove |
+//! | `log_buffer`, `spool` | logs of updates; results that could not be recorded |
+
+pub(crate) mod checkpointer;
+pub(crate) mod edits;
+pub(crate) mod locked_stack;
+pub(crate) mod log_buffer;
+pub(crate) mod naming;
+pub(crate) mod opening;
+pub(crate) mod provider_result;
+pub(crate) mod queue;
+pub(crate) mod snapshots;
+pub(crate) mod spool;
+pub(crate) mod steps;
+mod storing;

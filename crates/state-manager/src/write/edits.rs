@@ -1,0 +1,129 @@
+//! Changes of a stack that are one revision each: edits, resolutions, deletions of revisions.
+
+use crate::context::StackContext;
+use crate::intent::UpdateRequest;
+use crate::objects::document::RevisionKind;
+use crate::objects::limits::check_size;
+use crate::read::view;
+use crate::write::locked_stack::LockedStack;
+use crate::write::steps::sealed_change;
+use state_core::journal::{Record, Vouch};
+use state_core::mutation::{Edit, EditChange, Resolution, Resolve};
+use state_core::state::Loaded;
+use state_core::{Entry, Error, MutationId, Result, RevisionId, State};
+use std::sync::Arc;
+
+/// Changes entries by hand. `expected` is the state that the changes were made for.
+pub(crate) async fn edit(
+    locked: &LockedStack,
+    request: UpdateRequest,
+    expected: &State,
+    changes: Vec<EditChange>,
+) -> Result<RevisionId> {
+    let changes = changes
+        .into_iter()
+        .map(|change| sealed_change(&locked.seal, change))
+        .collect::<Result<Vec<_>>>()?;
+    for change in &changes {
+        if let EditChange::Put { entry, .. } | EditChange::Append(entry) = change {
+            check_size(entry)?;
+        }
+    }
+    let current = expected.current().cloned();
+    let object = locked.stack.object();
+    let id = MutationId::random(locked.entropy());
+    let build = move |state: &State| {
+        if state.current() != current.as_ref() {
+            let reason = "another revision was made in the meantime; nothing was changed";
+            return Err(Error::conflict(object, reason));
+        }
+        Ok(vec![Record::Edit(Edit { id, changes })])
+    };
+    locked.commit(request, Loaded::new(), build).await
+}
+
+/// Settles a pending operation by hand. The person who settles the last one has looked at the world: a mark that a
+/// crashed writer left goes with it.
+pub(crate) async fn resolve(
+    locked: &LockedStack,
+    request: UpdateRequest,
+    id: MutationId,
+    resolution: Resolution,
+) -> Result<RevisionId> {
+    let resolution = sealed_resolution(locked, id, resolution)?;
+    let build = move |state: &State| {
+        let is_last = state.pending().count() == 1;
+        let mut records = vec![Record::Resolve(Resolve { id, resolution })];
+        if is_last && state.invalidated().is_some() {
+            records.push(Record::Validate(Vouch::Resolved));
+        }
+        Ok(records)
+    };
+    locked.commit(request, Loaded::new(), build).await
+}
+
+/// The resolution as it is stored: under the uid that the entry will be recorded with.
+fn sealed_resolution(locked: &LockedStack, id: MutationId, resolution: Resolution) -> Result<Resolution> {
+    let Resolution::Done(Some(entry)) = resolution else {
+        return Ok(resolution);
+    };
+    let state = locked.state();
+    let operation = state.pending().find(|operation| operation.id == id);
+    let begun = operation.and_then(|operation| operation.entry.as_ref()?.uid);
+    let sealed = locked.seal.entry(Entry {
+        uid: begun.or(entry.uid),
+        ..Entry::clone(&entry)
+    })?;
+    Ok(Resolution::Done(Some(Arc::new(sealed))))
+}
+
+/// Records that the state is right although a crashed writer had marked it as unreliable.
+pub(crate) async fn vouch(locked: &LockedStack, request: UpdateRequest) -> Result<RevisionId> {
+    let object = locked.stack.object();
+    let build = move |state: &State| {
+        let pending = state.pending().count();
+        if pending > 0 {
+            let reason = format!("{pending} operation(s) are pending: resolve them, one by one");
+            return Err(Error::conflict(object, reason));
+        }
+        if state.invalidated().is_none() {
+            return Err(Error::conflict(object, "it isn't marked as unreliable"));
+        }
+        Ok(vec![Record::Validate(Vouch::Resolved)])
+    };
+    locked.commit(request, Loaded::new(), build).await
+}
+
+/// Forgets a revision. One that isn't there, or not any more, is fine.
+pub(crate) async fn delete(locked: &LockedStack, revision: &RevisionId) -> Result<()> {
+    let state = locked.state();
+    if state.current() == Some(revision) {
+        let reason = "it is the current revision: make another one current first";
+        return Err(Error::conflict(format!("revision {revision}"), reason));
+    }
+    if state.is_forgotten(revision) {
+        return Ok(());
+    }
+    let mut revisions = view::revisions(&locked.stack).await?.into_iter();
+    if !revisions.any(|listed| listed.id == *revision) {
+        return Ok(());
+    }
+    let forget = Record::Forget(revision.clone());
+    locked.submit(vec![forget.into()], true).await.map(drop)
+}
+
+/// The revision from which the update began that made the current one.
+pub(crate) async fn before_current(stack: &StackContext, state: &State) -> Result<RevisionId> {
+    let object = stack.object();
+    let Some(current) = state.current() else {
+        return Err(Error::NoCurrent { object });
+    };
+    let history = view::revisions(stack).await?;
+    let made = history.into_iter().find(|revision| revision.id == *current);
+    match made.map(|revision| revision.kind) {
+        Some(RevisionKind::Update(info)) => info
+            .parent
+            .ok_or_else(|| Error::conflict(object, "its current revision is the first one: nothing to undo")),
+        _ => Err(Error::not_found(format!("revision {current}"))),
+    }
+}

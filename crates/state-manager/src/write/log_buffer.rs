@@ -1,0 +1,130 @@
+//! The log of an open update, sealed line by line and stored when the update ends.
+
+use crate::read::logs::{MAX_LOG, context};
+use bytes::Bytes;
+use state_core::backend::ObjectName;
+use state_core::sealing::StackKey;
+use state_core::{Crypter, Entropy, LogLevel, LogLine, Result, Serial, Timestamp, Writer, sealed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+const LEVEL: i32 = 1;
+
+/// How what was said is stored. Providers quote what they like: on a sealed stack all of it is sealed.
+#[derive(Debug, Default)]
+pub(crate) enum LogSealing {
+    #[default]
+    Plain,
+    Sealed(Arc<dyn Crypter>),
+    /// The stack is sealed, with a key that can't seal lines.
+    Unavailable,
+}
+
+impl LogSealing {
+    pub(crate) fn of(key: Option<&dyn StackKey>, entropy: &Arc<dyn Entropy>) -> Self {
+        match key.map(|key| key.crypter(Arc::clone(entropy))) {
+            None => Self::Plain,
+            Some(Ok(crypter)) => Self::Sealed(crypter),
+            Some(Err(_)) => Self::Unavailable,
+        }
+    }
+
+    fn message(&self, line: &LogLine) -> String {
+        let sealed = match self {
+            Self::Plain => return line.message.clone(),
+            Self::Sealed(crypter) => crypter.encrypt(&context(line), line.message.as_bytes()).ok(),
+            Self::Unavailable => None,
+        };
+        match sealed {
+            Some(token) => format!("{}{token}", sealed::TEXT_PREFIX),
+            None => "(left out: the stack's key can't seal it)".to_owned(),
+        }
+    }
+}
+
+/// The lines of an open update.
+#[derive(Debug, Default)]
+pub(crate) struct LogBuffer {
+    lines: Mutex<Lines>,
+    sealing: LogSealing,
+}
+
+#[derive(Debug, Default)]
+struct Lines {
+    bytes: Vec<u8>,
+    left_out: u64,
+    last: Option<Timestamp>,
+}
+
+impl LogBuffer {
+    pub(crate) fn new(sealing: LogSealing) -> Self {
+        Self {
+            lines: Mutex::default(),
+            sealing,
+        }
+    }
+
+    pub(crate) fn push(&self, line: &LogLine) {
+        let stored = LogLine {
+            message: self.sealing.message(line),
+            ..line.clone()
+        };
+        // Strings and names only: this always serialises.
+        let encoded = serde_json::to_vec(&stored).unwrap_or_default();
+        let mut lines = lock(&self.lines);
+        lines.last = Some(line.time.clone());
+        if lines.bytes.len() + encoded.len() >= MAX_LOG {
+            lines.left_out += 1;
+            return;
+        }
+        lines.bytes.extend_from_slice(&encoded);
+        lines.bytes.push(b'\n');
+    }
+
+    fn take(&self) -> Vec<u8> {
+        let Lines {
+            mut bytes,
+            left_out,
+            last,
+        } = std::mem::take(&mut *lock(&self.lines));
+        if let (true, Some(time)) = (left_out > 0, last) {
+            let message = format!("{left_out} line(s) more were said than a log holds");
+            let line = LogLine::new(time, LogLevel::Warning, message);
+            bytes.extend(serde_json::to_vec(&line).unwrap_or_default());
+            bytes.push(b'\n');
+        }
+        bytes
+    }
+}
+
+/// Logs that are still to be stored.
+#[derive(Debug, Default)]
+pub(crate) struct UnsavedLogs {
+    logs: Mutex<Vec<(Serial, Bytes)>>,
+}
+
+impl UnsavedLogs {
+    /// Takes the lines of an update that ended.
+    pub(crate) fn add(&self, serial: Serial, buffer: &LogBuffer) -> std::io::Result<()> {
+        let lines = buffer.take();
+        if !lines.is_empty() {
+            let packed = zstd::bulk::compress(&lines, LEVEL)?;
+            lock(&self.logs).push((serial, packed.into()));
+        }
+        Ok(())
+    }
+
+    /// Stores all of them; what can't be stored stays.
+    pub(crate) async fn store(&self, writer: &dyn Writer) -> Result<()> {
+        loop {
+            let Some((serial, bytes)) = lock(&self.logs).first().cloned() else {
+                return Ok(());
+            };
+            writer.create(&ObjectName::Log(serial), bytes).await?;
+            lock(&self.logs).retain(|(stored, _)| *stored != serial);
+        }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,224 @@
+//! How a stack gets locked: the lock is acquired, what was read under it is authenticated, replayed and finished, then
+//! the queue starts.
+
+use crate::client_lock;
+use crate::context::StackContext;
+use crate::keys::sealing::{Seal, SigningWriter};
+use crate::keys::trust::{self, Point};
+use crate::keys::wrapped;
+use crate::objects::document::RevisionDocument;
+use crate::read::replay::{self, Replayed};
+use crate::read::view;
+use crate::write::checkpointer::{CheckpointTask, Checkpointer, Publication, Unwritten};
+use crate::write::locked_stack::LockedStack;
+use crate::write::naming;
+use crate::write::queue::{Published, Queue, WAITING};
+use state_core::backend::{Acquire, Acquired, ObjectKind, ObjectName};
+use state_core::head::{Keys, Policy};
+use state_core::mutation::StackOutputs;
+use state_core::{Epoch, Head, Result, Serial, UpdateResult, Writer};
+use std::sync::Arc;
+use tokio::sync::{mpsc, watch};
+
+/// Takes the writer lock unless a client lock of someone else holds. Leaves moves that were cut short as they are.
+pub(crate) async fn acquire(
+    stack: &StackContext,
+    operation: &str,
+    break_epoch: Option<Epoch>,
+) -> Result<LockedStack> {
+    // Checked before, so that a client that may not write doesn't take a new epoch, let alone break a lock.
+    client_lock::gate(stack, &stack.head().await?)?;
+    let acquired = acquire_writer(stack, operation, break_epoch).await?;
+    if let Err(refused) = client_lock::gate(stack, &acquired.head) {
+        acquired.writer.release().await?;
+        return Err(refused);
+    }
+    open(stack, acquired).await
+}
+
+/// Takes the writer lock whatever client lock holds. Returns the head of that moment with it.
+pub(crate) async fn acquire_ungated(stack: &StackContext, operation: &str) -> Result<(LockedStack, Head)> {
+    let acquired = acquire_writer(stack, operation, None).await?;
+    let head = acquired.head.clone();
+    Ok((open(stack, acquired).await?, head))
+}
+
+async fn acquire_writer(
+    stack: &StackContext,
+    operation: &str,
+    break_epoch: Option<Epoch>,
+) -> Result<Acquired> {
+    let request = Acquire {
+        holder: stack.environment().holder(operation),
+        break_epoch,
+        head_nonce: stack.nonce(),
+        fence_nonce: stack.nonce(),
+    };
+    stack.backend().acquire(stack.lineage(), &request).await
+}
+
+/// What a writer found, and accepted.
+struct Checked {
+    seal: Seal,
+    /// Signs the heads that it swaps.
+    writer: Arc<dyn Writer>,
+    replayed: Replayed,
+    publication: Option<Publication>,
+    unwritten: Unwritten,
+}
+
+/// Replays the journal, ends what the writer before left open, and starts the queue.
+async fn open(stack: &StackContext, acquired: Acquired) -> Result<LockedStack> {
+    let checked = check(stack, &acquired).await?;
+    let Acquired {
+        head, tail, writer, ..
+    } = acquired;
+    let state = checked.replayed.state;
+    let interrupted = state.update().is_some();
+    let (sender, requests) = mpsc::channel(WAITING);
+    let environment = stack.environment();
+    let task = CheckpointTask {
+        writer: Arc::clone(&checked.writer),
+        environment: environment.clone(),
+        stack: head.name.to_string(),
+        queue: sender.downgrade(),
+        key: checked.seal.shared_key(),
+        publication: checked.publication,
+    };
+    let journal_bytes = checked.replayed.journal_bytes;
+    let checkpointer = Checkpointer::start(task, head.base, journal_bytes, checked.unwritten);
+    let (publish, published) = watch::channel(Published {
+        state: Arc::new(state.clone()),
+        tail,
+        failure: None,
+    });
+    let queue = Queue {
+        object: stack.object(),
+        writer: Arc::clone(&checked.writer),
+        entropy: Arc::clone(&environment.entropy),
+        tail,
+        requests,
+        published: publish,
+        checkpointer,
+        key: checked.seal.shared_key(),
+    };
+    let locked = LockedStack {
+        stack: stack.clone(),
+        writer: checked.writer,
+        untagged: writer,
+        requests: sender,
+        published,
+        recovered: state.pending().cloned().collect(),
+        seal: checked.seal,
+        logs: Arc::default(),
+        storing: Arc::default(),
+    };
+    let _detached = tokio::spawn(queue.run(state));
+    if interrupted {
+        locked.end_update(UpdateResult::Interrupted).await?;
+    }
+    Ok(locked)
+}
+
+/// Head and journal must be from those who have the key, and must not have gone back. Then a rename is finished that the
+/// writer before began, and what it left unwritten is found.
+async fn check(stack: &StackContext, acquired: &Acquired) -> Result<Checked> {
+    let (head, frames, tail) = (&acquired.head, &acquired.frames, acquired.tail);
+    let (seal, writer) = key_for_writing(stack, acquired).await?;
+    let replayed = replay::from_base(stack.backend(), stack.lineage(), &head.base, frames).await?;
+    let point = Point {
+        epoch: head.epoch,
+        serial: replayed.state.serial(),
+        tail,
+        journal: Some((&head.base, frames)),
+    };
+    trust::require_onward(stack, &point, seal.key()).await?;
+    naming::finish_rename(stack, &*writer, head).await?;
+    let publication = Publication::of(head);
+    let outputs = match &publication {
+        Some(_) => unpublished(stack, &replayed).await?,
+        None => None,
+    };
+    let unwritten = Unwritten {
+        documents: missing_documents(stack, &replayed).await?,
+        outputs,
+    };
+    Ok(Checked {
+        seal,
+        writer,
+        replayed,
+        publication,
+        unwritten,
+    })
+}
+
+/// What a writer seals with, once head and frames are known to be authentic, and a writer that signs each head. A
+/// stack without a key gets its first here, unless it is plaintext.
+async fn key_for_writing(stack: &StackContext, acquired: &Acquired) -> Result<(Seal, Arc<dyn Writer>)> {
+    let (head, writer) = (&acquired.head, Arc::clone(&acquired.writer));
+    if head.key_id.is_none() {
+        trust::require_key(stack, head, None).await?;
+    }
+    let key = match (head.policy, head.key_id, stack.keyring().provider()) {
+        (Policy::Plaintext, None, _) | (_, None, None) => return Ok((Seal::new(head.policy, None), writer)),
+        (_, Some(id), _) => {
+            let key = wrapped::unwrap(stack, id).await?;
+            head.authenticate(&format!("head of {}", stack.object()), &*key)?;
+            replay::authenticate(head, &acquired.frames, &*key)?;
+            trust::require_key(stack, head, Some(&*key)).await?;
+            key
+        }
+        (_, None, Some(provider)) => {
+            let key = provider.generate(stack.lineage())?;
+            let wrapped_key = provider.wrap(key.id(), None)?;
+            let keys = Keys {
+                generation: 1,
+                since: acquired.tail.next,
+                files: wrapped::store(stack, &*writer, key.id(), &wrapped_key).await?,
+                recipients: wrapped_key.recipients,
+                outputs: Vec::new(),
+                succession: Vec::new(),
+            };
+            let change = |head: &mut Head| {
+                head.key_id = Some(key.id());
+                head.keys = Some(keys.clone());
+                head.sign(&*key);
+            };
+            writer.swap_head(stack.nonce(), &change).await?;
+            stack.keyring().keep(&key);
+            key
+        }
+    };
+    let signing = SigningWriter {
+        inner: writer,
+        key: Arc::clone(&key),
+    };
+    Ok((Seal::new(head.policy, Some(key)), Arc::new(signing)))
+}
+
+/// The revisions of the live journal whose documents are not written yet. Deleted ones need none: theirs may have been
+/// collected.
+async fn missing_documents(stack: &StackContext, replayed: &Replayed) -> Result<Vec<RevisionDocument>> {
+    if replayed.revisions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let there = stack.backend().list(stack.lineage(), ObjectKind::Update).await?;
+    let is_missing = |document: &&RevisionDocument| {
+        !replayed.state.is_forgotten(&document.revision)
+            && !there.contains(&ObjectName::Update(document.revision.clone()))
+    };
+    Ok(replayed.revisions.iter().filter(is_missing).cloned().collect())
+}
+
+/// The current revision's outputs, if the writer before died before it published them.
+async fn unpublished(stack: &StackContext, replayed: &Replayed) -> Result<Option<(Serial, StackOutputs)>> {
+    let Some(current) = replayed.state.current() else {
+        return Ok(None);
+    };
+    let name = ObjectName::Outputs(current.serial());
+    let there = stack.backend().list(stack.lineage(), ObjectKind::Outputs).await?;
+    if there.contains(&name) {
+        return Ok(None);
+    }
+    Ok(Some((current.serial(), view::root_outputs(stack).await?)))
+}

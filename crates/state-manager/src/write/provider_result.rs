@@ -1,0 +1,130 @@
+//! Results of mutations on their way to the journal: sealed, and not too large. No result is thrown away.
+
+use crate::objects::limits::too_large;
+use crate::write::locked_stack::LockedStack;
+use crate::write::queue::batch::Prepared;
+use crate::write::spool;
+use state_core::journal::Record;
+use state_core::mutation::End;
+use state_core::sensitive::SecretStrings;
+use state_core::verify::{Rule, Violation};
+use state_core::{Entry, EntryKey, Error, MutationId, Outcome, Result};
+use std::sync::Arc;
+
+/// What a provider returned for a mutation.
+pub(crate) struct ProviderResult {
+    pub(crate) outcome: Outcome,
+    /// The entry under the uid of the intent.
+    pub(crate) entry: Option<Entry>,
+    pub(crate) reasons: Vec<String>,
+}
+
+/// Records a result. Returns the rules that it breaks: then it is kept on the pending operation.
+pub(crate) async fn end(
+    locked: &LockedStack,
+    id: MutationId,
+    target: &EntryKey,
+    result: ProviderResult,
+) -> Result<Vec<Violation>> {
+    let (sealed, mut left_out) = result.sealed(locked, id, target);
+    let mut end = sealed.into_end(id);
+    let mut record = Prepared::from(Record::End(end.clone()));
+    if record.is_long()
+        && let Some(detail) = end.entry.as_deref().and_then(too_large)
+    {
+        let detail = format!("its outputs were not recorded: {detail}");
+        end = without_outputs(end, detail.clone());
+        left_out = Some(detail);
+        record = Prepared::from(Record::End(end.clone()));
+    }
+    let answer = match locked.submit(vec![record], true).await {
+        Ok(answer) => answer,
+        Err(error) => return Err(spool::keep(locked, end, error).await),
+    };
+    let violation = left_out.map(|detail| Violation::of(Rule::Size, target.clone(), detail));
+    Ok(violation.into_iter().chain(answer.refused).collect())
+}
+
+impl ProviderResult {
+    fn into_end(self, id: MutationId) -> End {
+        End {
+            id,
+            outcome: self.outcome,
+            entry: self.entry.map(Arc::new),
+            reasons: self.reasons,
+        }
+    }
+
+    /// The result as it is stored, and why not all of it is recorded. Of an entry that can't be sealed only its existence
+    /// and its id are recorded, no value.
+    fn sealed(self, locked: &LockedStack, id: MutationId, target: &EntryKey) -> (Self, Option<String>) {
+        let state = locked.state();
+        let with_reasons = |entry: &Entry| Entry {
+            init_errors: self.reasons.clone(),
+            ..entry.clone()
+        };
+        let stated = match &self.entry {
+            Some(entry) => Some(with_reasons(entry)),
+            // The entry in the state keeps its values and gets the reasons.
+            None => state
+                .entry(target)
+                .filter(|_| !self.reasons.is_empty())
+                .map(|old| with_reasons(old)),
+        };
+        match stated.map(|entry| locked.seal.entry(entry)) {
+            None => (self, None),
+            Some(Ok(sealed)) => {
+                let sealed = Self {
+                    reasons: sealed.init_errors.clone(),
+                    entry: self.entry.is_some().then_some(sealed),
+                    ..self
+                };
+                (sealed, None)
+            }
+            Some(Err(error)) => {
+                let begun = state.pending().find(|operation| operation.id == id);
+                let begun = begun.and_then(|operation| operation.entry.as_deref());
+                self.without_values(begun, &error)
+            }
+        }
+    }
+
+    fn without_values(self, begun: Option<&Entry>, error: &Error) -> (Self, Option<String>) {
+        let detail = format!("its values were not recorded: {error}");
+        let secrets = self
+            .entry
+            .as_ref()
+            .map(SecretStrings::of_entry)
+            .unwrap_or_default();
+        let entry = self.entry.map(|entry| Entry {
+            id: entry.id.clone().filter(|id| !secrets.contains(id)),
+            inputs: begun.and_then(|begun| begun.inputs.clone()),
+            sensitive_inputs: begun
+                .map(|begun| begun.sensitive_inputs.clone())
+                .unwrap_or_default(),
+            outputs: None,
+            sensitive_outputs: Vec::new(),
+            extensions: begun.map(|begun| begun.extensions.clone()).unwrap_or_default(),
+            unknown: begun.map(|begun| begun.unknown.clone()).unwrap_or_default(),
+            ..entry
+        });
+        let kept = Self {
+            outcome: Outcome::Partial,
+            entry,
+            reasons: vec![detail.clone()],
+        };
+        (kept, Some(detail))
+    }
+}
+
+/// All of a result but the outputs that are too large.
+fn without_outputs(mut end: End, detail: String) -> End {
+    end.outcome = Outcome::Partial;
+    end.reasons.push(detail);
+    if let Some(entry) = &mut end.entry {
+        let entry = Arc::make_mut(entry);
+        entry.outputs = None;
+        entry.sensitive_outputs.clear();
+    }
+    end
+}

@@ -1,0 +1,174 @@
+//! The records of an open update: its start, intents, steps and edits. Each is sealed, checked and encoded once, then
+//! queued.
+
+use crate::intent::{Intent, UpdateRequest};
+use crate::keys::sealing::Seal;
+use crate::objects::limits::check_size;
+use crate::write::locked_stack::{LockedStack, started};
+use crate::write::queue::batch::Prepared;
+use state_core::journal::Record;
+use state_core::mutation::{Edit, EditChange, Step, StepChange};
+use state_core::snapshot::Invalidation;
+use state_core::state::Loaded;
+use state_core::{
+    Base, Entropy, Entry, EntryKey, MutationId, Properties, Result, SharedEntry, State, Uid, UpdateId,
+};
+use std::sync::Arc;
+
+/// Starts an update; a `marked` one marks the stack as unreliable at once.
+pub(crate) async fn start(locked: &LockedStack, request: UpdateRequest, marked: bool) -> Result<UpdateId> {
+    let info = locked.update_info(request);
+    let id = info.id;
+    let since = info.start.clone();
+    let build = move |state: &State, _: &Base| {
+        let mut records = vec![started(state, info)];
+        if marked {
+            records.push(Record::Invalidate(Invalidation { update: id, since }));
+        }
+        Ok(records)
+    };
+    locked.built(Loaded::new(), build).await?;
+    Ok(id)
+}
+
+/// Records the intent to change something outside. Returns the mutation's id, and the uid of its entry.
+pub(crate) async fn begin(locked: &LockedStack, intent: Intent) -> Result<(MutationId, Uid)> {
+    let now = locked.stack.now();
+    let (mut begin, uid) = intent.begin(&locked.state(), locked.entropy(), Some(now))?;
+    if let Some(entry) = begin.entry.take() {
+        let sealed = locked.seal.entry(Arc::unwrap_or_clone(entry))?;
+        begin.entry = Some(Arc::new(sealed));
+    }
+    let (id, entry) = (begin.id, begin.entry.clone());
+    let record = Prepared::checked(Record::Begin(begin), entry.as_deref())?;
+    locked.submit(vec![record], true).await?;
+    Ok((id, uid))
+}
+
+/// Records that an entry was looked at.
+pub(crate) async fn same(locked: &LockedStack, entry: Entry) -> Result<()> {
+    let state = locked.state();
+    let old = state.entry(&entry.key());
+    let entry = Arc::new(sealed_as(&locked.seal, entry, old)?);
+    let silent = old.is_some_and(|old| entry.says_the_same_as(old));
+    let change = StepChange::Same(Arc::clone(&entry));
+    step(locked, change, Some(&*entry), !silent).await
+}
+
+/// Records an entry as it was read; none when it is gone.
+pub(crate) async fn refresh(locked: &LockedStack, target: EntryKey, entry: Option<Entry>) -> Result<()> {
+    let state = locked.state();
+    let sealed = |entry| sealed_as(&locked.seal, entry, state.entry(&target));
+    let entry = entry.map(sealed).transpose()?.map(Arc::new);
+    let change = StepChange::Refresh {
+        target: target.clone(),
+        entry: entry.clone(),
+    };
+    step(locked, change, entry.as_deref(), true).await
+}
+
+/// Records outputs of an entry that were registered after its step.
+pub(crate) async fn outputs(
+    locked: &LockedStack,
+    target: EntryKey,
+    outputs: Properties,
+    sensitive: Vec<String>,
+) -> Result<()> {
+    let state = locked.state();
+    let old = state.entry(&target);
+    let registered = Entry {
+        outputs: Some(outputs),
+        sensitive_outputs: sensitive,
+        ..match old {
+            Some(old) => Entry::clone(old),
+            None => Entry::leaf(target.address.clone(), ""),
+        }
+    };
+    let sealed = sealed_as(&locked.seal, registered, old)?;
+    check_size(&sealed)?;
+    let change = if old.is_some_and(|old| old.inputs != sealed.inputs) {
+        // A value that is secret now is among the inputs too, so they change with it.
+        StepChange::Refresh {
+            target,
+            entry: Some(Arc::new(sealed)),
+        }
+    } else {
+        StepChange::Outputs {
+            target,
+            outputs: sealed.outputs.unwrap_or_default(),
+            sensitive: sealed.sensitive_outputs,
+        }
+    };
+    step(locked, change, None, true).await
+}
+
+/// Records a step that touches nothing outside. `entry` is the one whose size is to be checked.
+pub(crate) async fn step(
+    locked: &LockedStack,
+    change: StepChange,
+    entry: Option<&Entry>,
+    durable: bool,
+) -> Result<()> {
+    let id = MutationId::random(locked.entropy());
+    let record = Prepared::checked(Record::Step(Step { id, change }), entry)?;
+    locked.submit(vec![record], durable).await.map(drop)
+}
+
+/// Records edits within the update: all of them, or none.
+pub(crate) async fn edit(locked: &LockedStack, changes: Vec<EditChange>) -> Result<()> {
+    let id = MutationId::random(locked.entropy());
+    let state = locked.state();
+    let changes = changes
+        .into_iter()
+        .map(|change| sealed_change(&locked.seal, identified(change, &state, locked.entropy())))
+        .collect::<Result<_>>()?;
+    record(locked, Record::Edit(Edit { id, changes })).await
+}
+
+/// Queues one record.
+pub(crate) async fn record(locked: &LockedStack, record: Record) -> Result<()> {
+    locked.submit(vec![record.into()], true).await.map(drop)
+}
+
+/// The entry as it is stored, under the uid of the one whose place it takes.
+fn sealed_as(seal: &Seal, entry: Entry, old: Option<&SharedEntry>) -> Result<Entry> {
+    seal.entry(Entry {
+        uid: old.and_then(|old| old.uid).or(entry.uid),
+        ..entry
+    })
+}
+
+/// The change as it is stored.
+pub(crate) fn sealed_change(seal: &Seal, change: EditChange) -> Result<EditChange> {
+    let sealed = |entry: &SharedEntry| seal.entry(Entry::clone(entry)).map(Arc::new);
+    Ok(match change {
+        EditChange::Put { target, entry } => EditChange::Put {
+            entry: sealed(&entry)?,
+            target,
+        },
+        EditChange::Append(entry) => EditChange::Append(sealed(&entry)?),
+        other => other,
+    })
+}
+
+/// The change, with a uid on the entry that it brings.
+fn identified(change: EditChange, state: &State, entropy: &dyn Entropy) -> EditChange {
+    let with = |entry: SharedEntry, known: Option<Uid>| match entry.uid {
+        Some(_) => entry,
+        None => Arc::new(Entry {
+            uid: known.or_else(|| Some(Uid::random(entropy))),
+            ..Entry::clone(&entry)
+        }),
+    };
+    match change {
+        EditChange::Put { target, entry } => {
+            let known = state.entry(&target).and_then(|old| old.uid);
+            EditChange::Put {
+                entry: with(entry, known),
+                target,
+            }
+        }
+        EditChange::Append(entry) => EditChange::Append(with(entry, None)),
+        other => other,
+    }
+}
