@@ -2,7 +2,6 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::graph::{Graph, GroupBy, NODES, around, drawing, tree};
 use crate::marks::{Standing, count};
 use crate::output::Report;
@@ -84,7 +83,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             "a graph of {} nodes can't be read; {NODES} is the limit",
             graph.nodes.len()
         );
-        return Err(CliError::new(ExitCode::Refused, reading.place(), &message)
+        return Err(CliError::refused(reading.place(), &message)
             .with_hint("draw a part of it: `statectl graph --around ADDR --depth 2`"));
     }
     let mut warnings = reading.standing.warnings();

@@ -2,12 +2,11 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::output::Report;
 use crate::render::page::Page;
 use crate::render::table::Table;
 use serde::Serialize;
-use state_core::{Json, nearest};
+use state_core::Json;
 use state_engine::builtin;
 use state_engine::kind::{InputProperty, KindDescription, OutputProperty};
 
@@ -65,12 +64,14 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
 }
 
 fn unknown(wanted: &str, all: &[KindDescription]) -> CliError {
-    let hint = match nearest(wanted, all.iter().map(|kind| kind.kind)) {
-        Some(meant) => format!("did you mean `{meant}`? `statectl kinds` lists all kinds"),
-        None => "`statectl kinds` lists all kinds".to_owned(),
-    };
+    let listing = "`statectl kinds` lists all kinds";
     let object = format!("kind {wanted}");
-    CliError::new(ExitCode::NotFound, object, "nothing that a program has is of it").with_hint(hint)
+    CliError::not_found(object, "nothing that a program has is of it").with_nearest(
+        wanted,
+        all.iter().map(|kind| kind.kind),
+        listing,
+        listing,
+    )
 }
 
 impl Kind {

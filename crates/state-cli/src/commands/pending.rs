@@ -6,7 +6,6 @@ mod spool;
 use crate::context::Context;
 use crate::entry::PendingView;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::marks::Standing;
 use crate::output::Report;
 use crate::render::page::Style;
@@ -250,17 +249,15 @@ fn find(state: &State, wanted: &str) -> Result<PendingOperation, CliError> {
         .filter(|operation| operation.id.to_string().starts_with(&wanted_folded));
     match (fitting.next(), fitting.next()) {
         (Some(one), None) => Ok(one.clone()),
-        (None, _) => Err(
-            CliError::new(ExitCode::NotFound, object(), "nothing like it is pending")
-                .with_hint("`statectl pending list` lists what is"),
-        ),
+        (None, _) => Err(CliError::not_found(object(), "nothing like it is pending")
+            .with_hint("`statectl pending list` lists what is")),
         (Some(_), Some(_)) => Err(ambiguous(wanted)),
     }
 }
 
 fn ambiguous(wanted: &str) -> CliError {
     let object = format!("pending operation {wanted}");
-    CliError::new(ExitCode::Usage, object, "several begin like this")
+    CliError::usage(object, "several begin like this")
         .with_hint("give more of the id, as `statectl pending list` prints it")
 }
 
@@ -279,12 +276,8 @@ fn resolution(args: &Resolve, operation: &PendingOperation) -> Result<Resolution
     }
     if args.answer.accept {
         let result = operation.result.as_ref().ok_or_else(|| {
-            CliError::new(
-                ExitCode::Refused,
-                object(),
-                "no result came back, so there is none to accept",
-            )
-            .with_hint("say `--done` with the object's `--id`, or `--not-done`")
+            CliError::refused(object(), "no result came back, so there is none to accept")
+                .with_hint("say `--done` with the object's `--id`, or `--not-done`")
         })?;
         return Ok(Resolution::Done(result.entry.clone()));
     }
@@ -296,8 +289,7 @@ fn resolution(args: &Resolve, operation: &PendingOperation) -> Result<Resolution
         entry.id = Some(id.clone());
     }
     if entry.id.is_none() && matches!(operation.op, Op::Create | Op::Import) {
-        return Err(CliError::new(
-            ExitCode::Usage,
+        return Err(CliError::usage(
             object(),
             "what was made has an id in the world, and it isn't on record",
         )

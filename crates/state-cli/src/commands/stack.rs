@@ -2,7 +2,6 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::identities::NewStack;
 use crate::marks::{count, stack_marks};
 use crate::output::Report;
@@ -181,7 +180,7 @@ async fn remove(context: &Context, name: &StackName, force: bool) -> Result<Repo
             count(entries, "entry", "entries")
         );
         return Err(
-            CliError::new(ExitCode::Refused, format!("stack {}", name.short()), &message).with_hint(
+            CliError::refused(format!("stack {}", name.short()), &message).with_hint(
                 "destroy what they record first, or run it again with `--force` to forget that it exists",
             ),
         );

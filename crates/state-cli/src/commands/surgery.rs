@@ -16,7 +16,6 @@ mod undo;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::output::Report;
 use clap::Args;
 use state_core::surgery::{MoveRequest, Operation};
@@ -92,7 +91,7 @@ impl Mv {
             return Ok(Operation::Mv { from, to });
         }
         let message = "it takes the address now and the address then";
-        Err(CliError::new(ExitCode::Usage, "mv", message)
+        Err(CliError::usage("mv", message)
             .with_hint("to move entries to another stack, say it with `--to-stack STACK`"))
     }
 }

@@ -10,7 +10,6 @@
 //! ```
 
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use serde::Deserialize;
 use state_manager::file_url;
 use std::collections::BTreeMap;
@@ -212,7 +211,7 @@ pub(crate) fn absolute_here(url: &str) -> Result<String, CliError> {
 }
 
 fn misuse(object: impl Into<String>, message: &str) -> CliError {
-    CliError::new(ExitCode::Usage, object, message)
+    CliError::usage(object, message)
 }
 
 /// Folder of the user's data that programs write, by the rules of freedesktop.org.

@@ -4,7 +4,6 @@ use super::{Answer, Resolve, Resolved, answer};
 use crate::context::Context;
 use crate::entry::PendingView;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::output::Report;
 use crate::store;
 use state_core::{EntryKey, Error, ErrorKind, MutationId, State, Timestamp};
@@ -94,7 +93,7 @@ pub(super) async fn resolve(
     let object = format!("{} of {}", found.op, found.target);
     if args.answer.accept || args.id.is_some() {
         let message = "no result came back of a move, so there is none to accept";
-        return Err(CliError::new(ExitCode::Usage, object, message).with_hint("say `--done` or `--not-done`"));
+        return Err(CliError::usage(object, message).with_hint("say `--done` or `--not-done`"));
     }
     let id: MutationId = found.id.parse()?;
     let work = async |session: &Session| settle(session, id, &args.answer, &object).await;
@@ -142,7 +141,7 @@ fn settled_before(
     let state = session.state();
     if state.departed().any(|leaving| leaving.id == id) {
         let message = "the entries left this stack, and the other one couldn't be made to take them in";
-        return Err(CliError::new(ExitCode::Conflict, object, message)
+        return Err(CliError::conflict(object, message)
             .with_hint("settle it there: `statectl pending list --stack` that stack"));
     }
     match state.lookup(id) {

@@ -4,7 +4,6 @@ use super::preview::{self, EntryChange};
 use super::refusal;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::output::Report;
 use crate::settings::quoted;
 use crate::store;
@@ -192,7 +191,7 @@ fn by_default(request: &Request<'_>) -> String {
 /// A refusal, with what to do.
 fn told(refusal: Refusal, source: &State) -> CliError {
     let bound = |bonds: Vec<Dependent>, message: &str, hint: &str| {
-        let mut error = CliError::new(ExitCode::Refused, "the move", message).with_hint(hint);
+        let mut error = CliError::refused("the move", message).with_hint(hint);
         let violation = |Dependent { entry, on }| {
             Violation::of(Rule::StillReferenced, entry, format!("it depends on {on}"))
         };
@@ -210,11 +209,11 @@ fn told(refusal: Refusal, source: &State) -> CliError {
             "what would go depends on something that stays; nothing was moved",
             "move what it depends on too: `--with-dependencies`",
         ),
-        Refusal::SameStack => CliError::new(ExitCode::Usage, "the move", "it is the same stack")
+        Refusal::SameStack => CliError::usage("the move", "it is the same stack")
             .with_hint("to give an entry another address, say `statectl mv SRC DST`"),
         Refusal::Taken { address } => {
             let message = format!("there is an entry {address} in the other stack already");
-            CliError::new(ExitCode::Conflict, "the move", &message)
+            CliError::conflict("the move", &message)
                 .with_hint("give it another address first: `statectl mv SRC DST`")
         }
         other => refusal::told(other, source, None),
