@@ -4,6 +4,7 @@ use super::{Answer, Resolve, Resolved, answer};
 use crate::context::Context;
 use crate::entry::PendingView;
 use crate::error::CliError;
+use crate::marks::first;
 use crate::output::Report;
 use crate::store;
 use state_core::{EntryKey, Error, ErrorKind, MutationId, State, Timestamp};
@@ -46,10 +47,7 @@ fn view(
     (direction, stack): (&str, String),
 ) -> PendingView {
     let named: Vec<String> = keys.iter().map(ToString::to_string).collect();
-    let mut target = named.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-    if named.len() > NAMED {
-        target.push_str(&format!(" and {} more", named.len() - NAMED));
-    }
+    let target = first(NAMED, &named, ", ");
     PendingView {
         id: id.to_string(),
         op,

@@ -1,5 +1,6 @@
 //! `mv --to-stack`: entries go to another stack of the store.
 
+use super::operate::named;
 use super::preview::{self, EntryChange};
 use super::refusal;
 use crate::context::Context;
@@ -171,21 +172,10 @@ fn report(context: &Context, done: &Done, warnings: Vec<String>) -> Result<Repor
     })
 }
 
-/// How many addresses the history tells of.
-const NAMED: usize = 5;
-
 /// What the history tells, on both sides, when nobody says anything else.
 fn by_default(request: &Request<'_>) -> String {
-    let addresses = &request.entries.addresses;
-    let mut text = "mv".to_owned();
-    for address in addresses.iter().take(NAMED) {
-        text.push_str(&format!(" {address}"));
-    }
-    if addresses.len() > NAMED {
-        text.push_str(&format!(" and {} more", addresses.len() - NAMED));
-    }
-    text.push_str(&format!(" --to-stack {}", quoted(&request.to.short())));
-    text
+    let to = quoted(&request.to.short());
+    format!("mv{} --to-stack {to}", named(&request.entries.addresses))
 }
 
 /// A refusal, with what to do.

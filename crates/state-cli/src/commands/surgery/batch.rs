@@ -1,6 +1,6 @@
 //! `apply-edits`: many operations at once.
 
-use super::{Remember, operate};
+use super::operate::{self, Remember};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::output::Report;
