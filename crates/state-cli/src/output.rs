@@ -4,7 +4,7 @@
 
 use crate::error::CliError;
 use crate::exit::ExitCode;
-use crate::render::page::{Page, visible};
+use crate::render::{Page, visible};
 use crate::settings::{Color, Settings};
 use serde::Serialize;
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write};

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::marks::count;
 use crate::output::{Report, to_stderr};
-use crate::render::page::visible;
+use crate::render::visible;
 use crate::settings;
 use crate::store;
 use serde::Serialize;

@@ -7,7 +7,7 @@ use crate::marks::{Standing, count, first};
 use crate::output::Report;
 use crate::query::{self, Term};
 use crate::reading::{At, Reading};
-use crate::render::page::Style;
+use crate::render::Style;
 use serde::Serialize;
 use state_core::PendingOperation;
 

@@ -8,9 +8,8 @@ use crate::entry::PendingView;
 use crate::error::CliError;
 use crate::marks::Standing;
 use crate::output::Report;
-use crate::render::page::Style;
-use crate::render::table::Table;
 use crate::render::time::age;
+use crate::render::{Style, table};
 use crate::store;
 use serde::Serialize;
 use state_core::mutation::Resolution;
@@ -95,9 +94,8 @@ async fn list(context: &Context) -> Result<Report, CliError> {
             page.line("nothing is pending");
             return;
         }
-        let mut table = Table::new(["ID", "OP", "TARGET", "BEGUN", "RESULT"]);
-        for line in &lines {
-            table.row([
+        let rows = lines.iter().map(|line| {
+            [
                 line.id.clone(),
                 line.op.to_owned(),
                 line.target.clone(),
@@ -112,9 +110,9 @@ async fn list(context: &Context) -> Result<Report, CliError> {
                 } else {
                     String::new()
                 },
-            ]);
-        }
-        table.print(page);
+            ]
+        });
+        table::print(page, ["ID", "OP", "TARGET", "BEGUN", "RESULT"], rows);
         for file in lines.iter().filter_map(|line| line.kept_in.as_deref()) {
             page.styled(Style::Good, "hint:");
             page.line(format_args!(" {}", spool::hint(Path::new(file))));

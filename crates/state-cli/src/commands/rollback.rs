@@ -6,7 +6,7 @@ use crate::error::CliError;
 use crate::marks::count;
 use crate::output::Report;
 use crate::reading::opened;
-use crate::render::page::Page;
+use crate::render::Page;
 use crate::revision::History;
 use serde::Serialize;
 use state_core::{Entry, EntryKey, RevisionId, Snapshot, State, UpdateKind};

@@ -1,7 +1,7 @@
 //! The graph in the languages of programs that draw: DOT and Mermaid.
 
 use super::{Graph, Link};
-use crate::render::page::Page;
+use crate::render::Page;
 
 /// Prints the graph for Graphviz.
 pub(crate) fn print_dot(page: &mut Page, graph: &Graph) {

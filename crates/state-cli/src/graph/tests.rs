@@ -1,7 +1,7 @@
 //! What graphs look like.
 
 use super::{Graph, GroupBy, Link, NODES, drawing, tree};
-use crate::render::page::Page;
+use crate::render::Page;
 use state_core::{Address, Dependency, Entry, SharedEntry};
 
 fn address(text: &str) -> Address {
