@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::identities::Keys;
 use crate::output::{Output, Report};
 use crate::prompt::Prompt;
-use crate::render::page::Page;
+use crate::render::Page;
 use crate::settings::Settings;
 use crate::store::Opener;
 use serde::Serialize;

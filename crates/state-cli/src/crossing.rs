@@ -2,7 +2,6 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use serde::Serialize;
 use state_core::moves::Moved;
 use state_core::{RevisionId, State};
@@ -78,6 +77,6 @@ pub(crate) fn refuse(object: &str, crossed: &[CrossedView], force: bool) -> Resu
         return Ok(());
     };
     let message = format!("{}; nothing was changed", first.told());
-    Err(CliError::new(ExitCode::Refused, object, &message)
+    Err(CliError::refused(object, &message)
         .with_hint("move them back first: `statectl mv ADDR... --to-stack STACK`; or say `--force`"))
 }

@@ -3,7 +3,7 @@
 use crate::exit::ExitCode;
 use serde::Serialize;
 use state_core::verify::Violation;
-use state_core::{Error, ErrorKind, ParseIdError};
+use state_core::{Error, ErrorKind, ParseIdError, nearest};
 use state_engine::EngineError;
 use state_engine::program::{Problem, ProgramError};
 use std::error::Error as _;
@@ -66,6 +66,31 @@ impl CliError {
         }
     }
 
+    /// As [`Self::new`] with [`ExitCode::Failed`].
+    pub(crate) fn failed(object: impl Into<String>, message: &str) -> Self {
+        Self::new(ExitCode::Failed, object, message)
+    }
+
+    /// As [`Self::new`] with [`ExitCode::Usage`].
+    pub(crate) fn usage(object: impl Into<String>, message: &str) -> Self {
+        Self::new(ExitCode::Usage, object, message)
+    }
+
+    /// As [`Self::new`] with [`ExitCode::Refused`].
+    pub(crate) fn refused(object: impl Into<String>, message: &str) -> Self {
+        Self::new(ExitCode::Refused, object, message)
+    }
+
+    /// As [`Self::new`] with [`ExitCode::NotFound`].
+    pub(crate) fn not_found(object: impl Into<String>, message: &str) -> Self {
+        Self::new(ExitCode::NotFound, object, message)
+    }
+
+    /// As [`Self::new`] with [`ExitCode::Conflict`].
+    pub(crate) fn conflict(object: impl Into<String>, message: &str) -> Self {
+        Self::new(ExitCode::Conflict, object, message)
+    }
+
     /// An error of the operating system about a file or the like.
     pub(crate) fn io(object: impl Into<String>, source: &std::io::Error) -> Self {
         Self::new(ExitCode::Failed, object, &source.to_string())
@@ -75,6 +100,21 @@ impl CliError {
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// The same with a hint at the name that may have been meant, and at the command that lists all names; else with
+    /// another hint.
+    pub(crate) fn with_nearest<'a>(
+        self,
+        name: &str,
+        candidates: impl IntoIterator<Item = &'a str>,
+        listing: &str,
+        otherwise: impl Into<String>,
+    ) -> Self {
+        match nearest(name, candidates) {
+            Some(meant) => self.with_hint(format!("did you mean `{meant}`? {listing}")),
+            None => self.with_hint(otherwise),
+        }
     }
 
     /// Spells the commands in the hint as the user has to type them.

@@ -3,22 +3,26 @@
 
 pub(crate) mod drawing;
 mod naming;
-mod scope;
 pub(crate) mod tree;
 
 #[cfg(test)]
 mod tests;
 
+use serde::Serialize;
 use state_core::entry::ReferenceField;
 use state_core::{Address, Dependency, Digest, Entry, SharedEntry};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, btree_map};
 
 pub(crate) use naming::GroupBy;
-pub(crate) use scope::{NODES, around};
+
+/// How many nodes a drawing has at most: more can't be read.
+pub(crate) const NODES: usize = 200;
 
 /// An entry, or the siblings that share a declaration.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Node {
+    /// The same in every drawing, whatever else is in it.
+    pub(crate) id: String,
     /// The address, or what the siblings' addresses have in common.
     pub(crate) name: String,
     /// How many entries it stands for.
@@ -38,30 +42,16 @@ impl Node {
             format!("{} x{}", self.name, self.count)
         }
     }
-
-    /// The same in every drawing, whatever else is in it.
-    pub(crate) fn id(&self) -> String {
-        format!("n{}", Digest::of(self.name.as_bytes()).short())
-    }
 }
 
 /// What an edge says of where it comes from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) enum Link {
     /// It stands after the other.
     Needs,
     /// It is a part of the other.
     PartOf,
-}
-
-impl Link {
-    /// The name in JSON.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Needs => "needs",
-            Self::PartOf => "part-of",
-        }
-    }
 }
 
 /// Nodes sorted by name, and edges between their positions.
@@ -126,6 +116,57 @@ impl Graph {
         lists.into_iter().map(|list| list.into_iter().collect()).collect()
     }
 
+    /// The part that can be reached from the centre in so many steps, along what it needs or along what needs it,
+    /// the nearest first, [`NODES`] at most.
+    pub(crate) fn around(self, depth: usize) -> Self {
+        let Some(center) = self.center else {
+            return self;
+        };
+        let mut distance = BTreeMap::from([(center, 0)]);
+        for backwards in [false, true] {
+            let neighbours = self.neighbours(backwards);
+            let mut reached = BTreeMap::from([(center, 0)]);
+            let mut edge = vec![center];
+            for step in 1..=depth {
+                let mut next = Vec::new();
+                for &at in edge.iter().flat_map(|&at| &neighbours[at]) {
+                    if let btree_map::Entry::Vacant(vacant) = reached.entry(at) {
+                        vacant.insert(step);
+                        next.push(at);
+                    }
+                }
+                if next.is_empty() {
+                    break;
+                }
+                edge = next;
+            }
+            for (at, steps) in reached {
+                let known = distance.entry(at).or_insert(steps);
+                *known = steps.min(*known);
+            }
+        }
+        let mut nearest: Vec<(usize, usize)> = distance.into_iter().map(|(at, steps)| (steps, at)).collect();
+        nearest.sort_unstable();
+        let mut kept: Vec<usize> = nearest.iter().take(NODES).map(|&(_, at)| at).collect();
+        kept.sort_unstable();
+        self.part(&kept, nearest.len() - kept.len())
+    }
+
+    /// The nodes at these positions, which ascend, and the edges between them.
+    fn part(&self, kept: &[usize], omitted: usize) -> Self {
+        let place = |at: usize| kept.binary_search(&at).ok();
+        Self {
+            nodes: kept.iter().map(|&at| self.nodes[at].clone()).collect(),
+            edges: self
+                .edges
+                .iter()
+                .filter_map(|&(from, to, link)| Some((place(from)?, place(to)?, link)))
+                .collect(),
+            center: self.center.and_then(place),
+            omitted,
+        }
+    }
+
     /// The nodes by group, both sorted.
     pub(crate) fn groups(&self) -> BTreeMap<&str, Vec<usize>> {
         let mut groups: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
@@ -148,12 +189,14 @@ fn name_of(entry: &Entry, center: Option<&Address>) -> String {
 
 fn node(name: &str, members: &[&Entry], by: GroupBy) -> Node {
     let first = members.first();
+    // One alone has a name of its own.
+    let shown = match members {
+        [only] => only.key().to_string(),
+        _ => name.to_owned(),
+    };
     Node {
-        // One alone has a name of its own.
-        name: match members {
-            [only] => only.key().to_string(),
-            _ => name.to_owned(),
-        },
+        id: format!("n{}", Digest::of(shown.as_bytes()).short()),
+        name: shown,
         count: members.len(),
         group: first.map(|entry| by.group(entry, name)).unwrap_or_default(),
         kind: first.and_then(|entry| crate::entry::kind(entry)),

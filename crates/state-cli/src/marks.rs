@@ -5,7 +5,7 @@ use state_core::{FactoryInfo, Invalidation, RevisionId, Serial, Snapshot, StackN
 use state_manager::{Authenticity, PublishedOutputs, View};
 
 /// Which stack a command looked at, and whether its state is known to say what the world is (seed 000).
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Standing {
     /// The stack's name.
@@ -45,9 +45,8 @@ impl Standing {
             reliable: view.is_reliable(),
             unchecked: view.authenticity == Authenticity::Unchecked,
             regression: view.regression.clone(),
-            published: None,
             invalidated: view.state.invalidated().cloned(),
-            at: None,
+            ..Self::default()
         }
     }
 
@@ -56,14 +55,11 @@ impl Standing {
         Self {
             stack: name.to_string(),
             revision: Some(revision.clone()),
-            update_open: false,
             pending: snapshot.pending_operations.len(),
             reliable: snapshot.pending_operations.is_empty() && snapshot.invalidated.is_none(),
             invalidated: snapshot.invalidated.clone(),
-            unchecked: false,
-            regression: None,
-            published: None,
             at: Some(revision),
+            ..Self::default()
         }
     }
 
@@ -71,15 +67,9 @@ impl Standing {
     pub(crate) fn published(name: &StackName, published: PublishedOutputs) -> (Self, Snapshot) {
         let standing = Self {
             stack: name.to_string(),
-            revision: None,
-            update_open: false,
-            pending: 0,
             reliable: true,
-            invalidated: None,
-            unchecked: false,
-            regression: None,
             published: Some(published.serial),
-            at: None,
+            ..Self::default()
         };
         let snapshot = Snapshot {
             outputs: published.outputs.values,
@@ -128,23 +118,19 @@ impl Standing {
         if self.update_open {
             warnings.push("an update is open: this is the state after its last acknowledged step".to_owned());
         }
-        let operations = || count(self.pending, "operation was", "operations were");
-        if self.pending > 0 && self.at.is_some() {
-            warnings.push(format!(
-                "this revision isn't reliable: {} begun and not ended by then",
-                operations()
-            ));
-        } else if self.pending > 0 && self.update_open {
+        let begun = format!(
+            "{} begun and not ended",
+            count(self.pending, "operation was", "operations were")
+        );
+        let changing = "the state is being changed and not reliable";
+        match (&self.at, self.update_open) {
+            _ if self.pending == 0 => {}
+            (Some(_), _) => warnings.push(format!("this revision isn't reliable: {begun} by then")),
             // Perhaps they are of somebody who is at it: those aren't for anyone else to settle.
-            warnings.push(format!(
-                "the state is being changed and not reliable: {} begun and not ended; see `statectl pending list`, and `statectl lock status` for who is at it",
-                operations()
-            ));
-        } else if self.pending > 0 {
-            warnings.push(format!(
-                "the state is being changed and not reliable: {} begun and not ended; see `statectl pending list`",
-                operations()
-            ));
+            (None, true) => warnings.push(format!(
+                "{changing}: {begun}; see `statectl pending list`, and `statectl lock status` for who is at it"
+            )),
+            (None, false) => warnings.push(format!("{changing}: {begun}; see `statectl pending list`")),
         }
         warnings.extend(self.doubt());
         warnings
@@ -169,4 +155,14 @@ pub(crate) fn stack_marks(update_open: bool, pending: usize, unreliable: bool) -
 /// A number with its noun.
 pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
+}
+
+/// The first so many of these, separated by a text, and how many more there are.
+pub(crate) fn first(most: usize, items: &[impl ToString], separator: &str) -> String {
+    let named: Vec<String> = items.iter().take(most).map(ToString::to_string).collect();
+    let mut text = named.join(separator);
+    if items.len() > most {
+        text.push_str(&format!(" and {} more", items.len() - most));
+    }
+    text
 }

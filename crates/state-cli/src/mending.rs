@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
-use crate::render::page::Page;
+use crate::render::Page;
 use serde::Serialize;
 use state_core::repair::{Repaired, Step};
 use state_core::verify::Violation;

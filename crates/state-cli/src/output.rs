@@ -4,7 +4,7 @@
 
 use crate::error::CliError;
 use crate::exit::ExitCode;
-use crate::render::page::{Page, visible};
+use crate::render::{Page, visible};
 use crate::settings::{Color, Settings};
 use serde::Serialize;
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
@@ -258,7 +258,7 @@ fn envelope_line(kind: &str, data: &impl Serialize, warnings: &[String]) -> Resu
 
 fn json_line(value: &impl Serialize) -> Result<Vec<u8>, CliError> {
     let mut line = serde_json::to_vec(value)
-        .map_err(|source| CliError::new(ExitCode::Failed, "the JSON output", &source.to_string()))?;
+        .map_err(|source| CliError::failed("the JSON output", &source.to_string()))?;
     line.push(b'\n');
     Ok(line)
 }
@@ -275,7 +275,7 @@ pub(crate) fn print_usage(error: &clap::Error, json: bool) -> ExitCode {
         let message = text.lines().next().unwrap_or_default();
         let message = message.strip_prefix("error: ").unwrap_or(message);
         print_json_error(
-            &CliError::new(ExitCode::Usage, "the command line", message)
+            &CliError::usage("the command line", message)
                 .with_hint("see `statectl help` and `statectl help COMMAND`"),
         );
     } else if error.print().is_err() {

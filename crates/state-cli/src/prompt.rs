@@ -66,7 +66,7 @@ impl Prompt {
             return Ok(());
         }
         let message = "it needs a confirmation, and there is no terminal to ask on";
-        Err(CliError::new(ExitCode::Refused, object, message).with_hint("run it again with `--yes`"))
+        Err(CliError::refused(object, message).with_hint("run it again with `--yes`"))
     }
 }
 
@@ -85,7 +85,7 @@ fn judged(object: &str, answer: std::io::Result<String>, untouched: &str) -> Res
         Ok(())
     } else {
         let message = format!("not confirmed; {untouched}");
-        Err(CliError::new(ExitCode::Refused, object, &message))
+        Err(CliError::refused(object, &message))
     }
 }
 

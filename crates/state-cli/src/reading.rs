@@ -2,10 +2,8 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::marks::Standing;
 use crate::revision::History;
-use state_core::nearest;
 use state_core::{Address, RevisionId, Snapshot, State};
 use state_manager::Stack;
 use std::sync::Arc;
@@ -93,11 +91,12 @@ impl Reading {
     /// That there is no such entry, with the one that may have been meant.
     pub(crate) fn missing(&self, address: &Address) -> CliError {
         let candidates = self.snapshot.entries.iter().map(|entry| entry.address.as_str());
-        let hint = match nearest(address.as_str(), candidates) {
-            Some(meant) => format!("did you mean `{meant}`? `statectl list` lists all of them"),
-            None => "see what there is with `statectl list`".to_owned(),
-        };
         let message = format!("there is no such entry in {}", self.place());
-        CliError::new(ExitCode::NotFound, format!("entry {address}"), &message).with_hint(hint)
+        CliError::not_found(format!("entry {address}"), &message).with_nearest(
+            address.as_str(),
+            candidates,
+            "`statectl list` lists all of them",
+            "see what there is with `statectl list`",
+        )
     }
 }

@@ -1,5 +1,176 @@
-//! How things look to people.
+//! A page of text, with or without colours. What comes from a store can't play tricks on the terminal.
 
-pub(crate) mod page;
 pub(crate) mod table;
 pub(crate) mod time;
+
+use crate::error::CliError;
+use state_core::diff::{DiffLine, Sign};
+use std::borrow::Cow;
+use std::fmt::Display;
+
+/// How a piece of text stands out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Style {
+    Plain,
+    Bold,
+    Dim,
+    Good,
+    Warn,
+    Bad,
+}
+
+impl Style {
+    const fn code(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Bold => "\x1b[1m",
+            Self::Dim => "\x1b[2m",
+            Self::Good => "\x1b[32m",
+            Self::Warn => "\x1b[33m",
+            Self::Bad => "\x1b[1;31m",
+        }
+    }
+}
+
+/// Text that grows line by line.
+#[derive(Debug)]
+pub(crate) struct Page {
+    text: String,
+    color: bool,
+}
+
+impl Page {
+    /// An empty page.
+    pub(crate) const fn new(color: bool) -> Self {
+        Self {
+            text: String::new(),
+            color,
+        }
+    }
+
+    /// The text.
+    pub(crate) fn finish(self) -> String {
+        self.text
+    }
+
+    /// A line; control characters in it show as escapes.
+    pub(crate) fn line(&mut self, line: impl Display) {
+        self.styled(Style::Plain, &line.to_string());
+        self.text.push('\n');
+    }
+
+    /// A line that heads what follows.
+    pub(crate) fn heading(&mut self, line: &str) {
+        self.styled(Style::Bold, line);
+        self.text.push('\n');
+    }
+
+    /// Text of several lines, indented.
+    pub(crate) fn block(&mut self, text: &str) {
+        for line in text.lines() {
+            self.line(format_args!("  {line}"));
+        }
+    }
+
+    /// A name and its value, aligned with other fields.
+    pub(crate) fn field(&mut self, name: &str, value: impl Display) {
+        self.styled(Style::Dim, &format!("  {name:<14}"));
+        self.line(format_args!(" {value}"));
+    }
+
+    /// A piece of a line.
+    pub(crate) fn styled(&mut self, style: Style, text: &str) {
+        let text = visible(text);
+        if self.color && style != Style::Plain && !text.is_empty() {
+            self.text.push_str(style.code());
+            self.text.push_str(&text);
+            self.text.push_str("\x1b[0m");
+        } else {
+            self.text.push_str(&text);
+        }
+    }
+
+    /// A line of a difference.
+    pub(crate) fn diff_line(&mut self, line: &DiffLine) {
+        let style = match line.sign {
+            Sign::Removed => Style::Bad,
+            Sign::Added => Style::Good,
+            Sign::Moved | Sign::Changed => Style::Warn,
+        };
+        if line.is_property {
+            self.space("    ");
+        }
+        self.styled(style, line.sign.as_str());
+        self.line(format_args!(" {}", line.text));
+    }
+
+    /// Spaces, or the end of a line.
+    pub(crate) fn space(&mut self, space: &str) {
+        self.text.push_str(space);
+    }
+
+    /// A warning.
+    pub(crate) fn warning(&mut self, warning: &str) {
+        self.styled(Style::Warn, "warning:");
+        self.line(format_args!(" {warning}"));
+    }
+
+    /// An error: what failed, each violation, and what to do.
+    pub(crate) fn error(&mut self, error: &CliError) {
+        self.styled(Style::Bad, "error:");
+        self.line(format_args!(" {}", error.message));
+        for violation in &error.violations {
+            self.line(format_args!("  - {violation}"));
+        }
+        if error.problems.len() > 1 {
+            for problem in &error.problems {
+                self.line(format_args!("  - {}", problem.told));
+            }
+        }
+        if let Some(hint) = &error.hint {
+            self.styled(Style::Good, "hint:");
+            self.line(format_args!(" {hint}"));
+        }
+    }
+}
+
+/// The text with control characters written out: a name in a store can't move the cursor or set a title.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    // Bidirectional controls could show a name as another one.
+    let hidden = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(hidden) {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        if hidden(c) {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    Cow::Owned(shown)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Page, Style, visible};
+
+    #[test]
+    fn control_characters_of_a_store_never_reach_the_terminal() {
+        assert_eq!(visible("a\x1b[2Jb\r\u{202e}"), r"a\u{1b}[2Jb\r\u{202e}");
+        assert_eq!(visible("größe"), "größe");
+    }
+
+    #[test]
+    fn a_page_without_colour_holds_no_escape() {
+        let mut page = Page::new(false);
+        page.heading("x");
+        page.styled(Style::Bad, "y");
+        page.field("name", "value");
+        assert!(!page.finish().contains('\x1b'));
+    }
+}

@@ -2,7 +2,6 @@
 //! before it.
 
 use crate::error::{COLLECTED, CliError};
-use crate::exit::ExitCode;
 use state_core::{RevisionId, Serial};
 use state_manager::{Revision, RevisionKind, Stack};
 
@@ -26,7 +25,7 @@ impl History {
     /// The revision that is meant.
     ///
     /// # Errors
-    /// [`ExitCode::NotFound`] when there is none, or it was collected; [`ExitCode::Usage`] when there are several.
+    /// [`NotFound`](crate::ExitCode::NotFound) when there is none, or it was collected; [`Usage`](crate::ExitCode::Usage) when there are several.
     pub(crate) fn resolve(&self, wanted: &str) -> Result<RevisionId, CliError> {
         let found = match wanted.strip_prefix('@') {
             Some(back) if back.chars().all(|c| c == '-') => {
@@ -46,7 +45,7 @@ impl History {
             several => {
                 let ids: Vec<_> = several.iter().map(|revision| revision.id.to_string()).collect();
                 let message = format!("it could be {}", ids.join(" or "));
-                Err(CliError::new(ExitCode::Usage, object, &message).with_hint("give more of the id"))
+                Err(CliError::usage(object, &message).with_hint("give more of the id"))
             }
         }
     }
@@ -54,7 +53,7 @@ impl History {
     /// The update before the current one; none when the current one is the first.
     ///
     /// # Errors
-    /// [`ExitCode::NotFound`] when it was collected.
+    /// [`NotFound`](crate::ExitCode::NotFound) when it was collected.
     pub(crate) fn previous(&self) -> Result<Option<RevisionId>, CliError> {
         match relative(&self.revisions, 1) {
             Some(revision) => Ok(Some(revision.id.clone())),
@@ -68,9 +67,9 @@ impl History {
         match self.begins {
             Some(begins) if is_before(wanted, begins) => {
                 let message = format!("it was collected: history begins at serial {begins}");
-                CliError::new(ExitCode::NotFound, object, &message).with_hint(COLLECTED)
+                CliError::not_found(object, &message).with_hint(COLLECTED)
             }
-            _ => CliError::new(ExitCode::NotFound, object, "there is no such revision")
+            _ => CliError::not_found(object, "there is no such revision")
                 .with_hint("`statectl history` lists them"),
         }
     }

@@ -8,7 +8,6 @@ pub(crate) mod file;
 
 use crate::duration;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueEnum};
 pub(crate) use file::url_of;
@@ -167,7 +166,7 @@ impl Settings {
     /// Reads the files, and fills in the values that neither a flag nor the environment set.
     ///
     /// # Errors
-    /// [`ExitCode::Usage`] for a file with a mistake and for a profile that is in no file.
+    /// [`Usage`](crate::ExitCode::Usage) for a file with a mistake and for a profile that is in no file.
     pub(crate) fn resolve(&mut self, matches: &ArgMatches) -> Result<(), CliError> {
         let files = file::read_all(&file::here()?)?;
         let given = |id: &str, value: Option<String>| Setting {
@@ -192,7 +191,7 @@ impl Settings {
                     Origin::File { path, .. } => path.clone(),
                     _ => "the configuration".to_owned(),
                 };
-                CliError::new(ExitCode::Usage, object, &format!("{error}"))
+                CliError::usage(object, &format!("{error}"))
             });
             self.stack = Some(parsed?);
         }
@@ -270,12 +269,7 @@ fn require_profile(files: &[File], name: &str) -> Result<(), CliError> {
         let known: Vec<_> = known.into_iter().map(String::as_str).collect();
         format!("the profiles are: {}", known.join(", "))
     };
-    Err(CliError::new(
-        ExitCode::Usage,
-        format!("profile {name}"),
-        "no configuration file has it",
-    )
-    .with_hint(hint))
+    Err(CliError::usage(format!("profile {name}"), "no configuration file has it").with_hint(hint))
 }
 
 /// The URL without its secrets: for messages and reports.

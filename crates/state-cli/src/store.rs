@@ -8,7 +8,6 @@ use crate::settings::file::{here, state_folder};
 use crate::settings::{Settings, quoted, shown, url_of};
 use crate::witness::FileWitness;
 use state_core::backend::Opening;
-use state_core::nearest;
 use state_core::{Error, ErrorKind, StackName};
 use state_manager::{BackendRegistry, Environment, Session, Stack, Stacks, StoreRequest, file_url};
 use std::path::{Path, PathBuf};
@@ -111,12 +110,8 @@ impl Opener {
     pub(crate) async fn open(&self) -> Result<Stacks, CliError> {
         let place = self.place()?;
         let missing = |message: &str| {
-            CliError::new(
-                ExitCode::NotFound,
-                format!("store {}", shown(&place.url)),
-                message,
-            )
-            .with_hint("make one with `statectl init`, or name another with `--backend URL`")
+            CliError::not_found(format!("store {}", shown(&place.url)), message)
+                .with_hint("make one with `statectl init`, or name another with `--backend URL`")
         };
         if place.found == Some(false) {
             return Err(missing("there is none here nor in a parent folder"));
@@ -156,12 +151,10 @@ impl Opener {
         if let Some(name) = self.choose(stacks).await? {
             return self.find(stacks, &name).await;
         }
-        Err(CliError::new(
-            ExitCode::NotFound,
-            format!("store {}", stacks.url()),
-            "it has no stack yet",
+        Err(
+            CliError::not_found(format!("store {}", stacks.url()), "it has no stack yet")
+                .with_hint("give it one with `statectl import FILE` or `statectl stack new NAME`"),
         )
-        .with_hint("give it one with `statectl import FILE` or `statectl stack new NAME`"))
     }
 
     /// The name of the stack that the user named, or of the only one; none when there is none.
@@ -181,9 +174,10 @@ impl Opener {
                 let listed: Vec<_> = several.iter().map(StackName::short).collect();
                 let message = format!("it has {} stacks: {}", several.len(), listed.join(", "));
                 Err(
-                    CliError::new(ExitCode::Usage, format!("store {}", stacks.url()), &message).with_hint(
-                        format!("say which with `--stack`, for example `--stack {}`", listed[0]),
-                    ),
+                    CliError::usage(format!("store {}", stacks.url()), &message).with_hint(format!(
+                        "say which with `--stack`, for example `--stack {}`",
+                        listed[0]
+                    )),
                 )
             }
         }
@@ -251,8 +245,7 @@ pub(crate) fn not_there(error: Error, url: &str) -> CliError {
         return not_opened(error);
     }
     let object = format!("store {}", shown(url));
-    CliError::new(ExitCode::NotFound, object, "there is none")
-        .with_hint("make one with `statectl init`, or name another")
+    CliError::not_found(object, "there is none").with_hint("make one with `statectl init`, or name another")
 }
 
 /// Whether the store is what isn't there. Where its bucket isn't either, making a store doesn't help.
@@ -266,7 +259,7 @@ fn is_store(folder: &Path) -> bool {
 
 fn url_of_folder(folder: &Path) -> Result<String, CliError> {
     let path = folder.to_str().ok_or_else(|| {
-        CliError::new(ExitCode::Failed, folder.to_string_lossy(), "its path isn't UTF-8")
+        CliError::failed(folder.to_string_lossy(), "its path isn't UTF-8")
             .with_hint("name another store with `--backend`")
     })?;
     Ok(file_url(path))
@@ -295,15 +288,18 @@ pub(crate) async fn no_stack(stacks: &Stacks, name: &StackName) -> CliError {
         .iter()
         .map(StackName::short)
         .collect();
-    let hint = match nearest(&name.short(), names.iter().map(String::as_str)) {
-        Some(meant) => format!("did you mean `{meant}`? `statectl stack ls` lists all of them"),
-        None => format!(
-            "see what there is with `statectl stack ls`, or make it with `statectl stack new {}`",
-            quoted(&name.short())
-        ),
-    };
+    let otherwise = format!(
+        "see what there is with `statectl stack ls`, or make it with `statectl stack new {}`",
+        quoted(&name.short())
+    );
+    let listing = "`statectl stack ls` lists all of them";
     let object = format!("stack {}", name.short());
-    CliError::new(ExitCode::NotFound, object, "there is no such stack").with_hint(hint)
+    CliError::not_found(object, "there is no such stack").with_nearest(
+        &name.short(),
+        names.iter().map(String::as_str),
+        listing,
+        otherwise,
+    )
 }
 
 /// Works under the writer lock, and gives it back whatever happens. What kept it from being given back cleanly is a

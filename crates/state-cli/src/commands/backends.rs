@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::error::CliError;
 use crate::output::Report;
-use crate::render::table::Table;
+use crate::render::table;
 use serde::Serialize;
 use state_core::backend::BackendType;
 use state_core::configuration::{ConfigurationType, FieldType};
@@ -31,16 +31,15 @@ pub(crate) fn run(context: &Context) -> Result<Report, CliError> {
             if fields.is_empty() {
                 continue;
             }
-            let mut table = Table::new(["  KEY", "KIND", "DEFAULT", "WHAT"]);
-            for field in fields {
-                table.row([
+            let rows = fields.iter().map(|field| {
+                [
                     format!("  {}", field.name()),
                     field.kind().name().to_owned(),
                     default(field),
                     field.description().to_owned(),
-                ]);
-            }
-            table.print(page);
+                ]
+            });
+            table::print(page, ["  KEY", "KIND", "DEFAULT", "WHAT"], rows);
         }
     })
 }

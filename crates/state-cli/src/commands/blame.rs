@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::output::Report;
 use crate::reading::{At, Reading};
-use crate::render::table::Table;
+use crate::render::table;
 use crate::render::time::age;
 use serde::Serialize;
 use state_core::diff::short_text;
@@ -103,10 +103,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     };
     let now = context.now();
     context.report("blame", &blamed, reading.standing.warnings(), |page| {
-        let mut table = Table::new(["REVISION", "WHO", "WHEN", "PROPERTY", "VALUE"]);
-        for line in &blamed.properties {
-            table.row(line.row(&now));
-        }
-        table.print(page);
+        let rows = blamed.properties.iter().map(|line| line.row(&now));
+        table::print(page, ["REVISION", "WHO", "WHEN", "PROPERTY", "VALUE"], rows);
     })
 }

@@ -2,10 +2,9 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::marks::count;
 use crate::output::{Report, to_stderr};
-use crate::render::page::visible;
+use crate::render::visible;
 use crate::settings;
 use crate::store;
 use serde::Serialize;
@@ -55,11 +54,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     };
     if names.is_empty() {
         let object = format!("store {}", settings::shown(&from));
-        return Err(CliError::new(
-            ExitCode::NotFound,
-            object,
-            "it has no stack to copy",
-        ));
+        return Err(CliError::not_found(object, "it has no stack to copy"));
     }
     let mut found = Vec::new();
     for name in &names {

@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::output::Report;
 use crate::reading::opened;
-use crate::render::page::Page;
+use crate::render::Page;
 use crate::revision::History;
 use serde::Serialize;
 use state_core::diff::{MaskedDiff, diff};

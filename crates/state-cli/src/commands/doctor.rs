@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::output::Report;
-use crate::render::page::{Page, Style};
+use crate::render::{Page, Style};
 use crate::settings;
 use crate::store;
 use serde::Serialize;

@@ -3,7 +3,6 @@
 use super::rekey::{self, Changed};
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::identities::Sealing;
 use crate::output::Report;
 use state_core::head::Policy;
@@ -27,16 +26,12 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     let object = format!("stack {}", found.name().short());
     let (policy, advice) = args.policy.prepare(&context.store.keys)?;
     if policy == Policy::Plaintext {
-        return Err(
-            CliError::new(ExitCode::Usage, object, "the policy `plaintext` seals nothing")
-                .with_hint("choose `--policy sensitive` or `--policy all`"),
-        );
+        return Err(CliError::usage(object, "the policy `plaintext` seals nothing")
+            .with_hint("choose `--policy sensitive` or `--policy all`"));
     }
     if found.policy().await? == policy && !found.recipients().await?.is_empty() {
-        return Err(
-            CliError::new(ExitCode::Conflict, object, "it is sealed so already")
-                .with_hint("give it a new key with `statectl rekey`"),
-        );
+        return Err(CliError::conflict(object, "it is sealed so already")
+            .with_hint("give it a new key with `statectl rekey`"));
     }
     context.prompt.confirm(&object, &format!("Seal {object}?"))?;
     // Opened again: an identity may have been made meanwhile.

@@ -3,11 +3,11 @@
 use crate::context::Context;
 use crate::entry::EntryLine;
 use crate::error::CliError;
-use crate::marks::{Standing, count};
+use crate::marks::{Standing, count, first};
 use crate::output::Report;
 use crate::query::{self, Term};
 use crate::reading::{At, Reading};
-use crate::render::page::Style;
+use crate::render::Style;
 use serde::Serialize;
 use state_core::PendingOperation;
 
@@ -70,10 +70,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         for found in &listed.matches {
             page.styled(Style::Plain, &found.entry.name());
             if context.output.terminal.stdout {
-                let mut places = found.found_in[..found.found_in.len().min(TOLD)].join(", ");
-                if found.found_in.len() > TOLD {
-                    places.push_str(&format!(" and {} more", found.found_in.len() - TOLD));
-                }
+                let places = first(TOLD, &found.found_in, ", ");
                 page.styled(Style::Dim, &format!("  {places}"));
             }
             page.space("\n");

@@ -5,7 +5,7 @@ use crate::duration;
 use crate::error::CliError;
 use crate::marks::count;
 use crate::output::Report;
-use crate::render::page::Page;
+use crate::render::Page;
 use serde::Serialize;
 use state_core::{RevisionId, Timestamp};
 use state_manager::{Amount, CollectionReport, Retention, Session};

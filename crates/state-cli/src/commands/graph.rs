@@ -2,8 +2,7 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
-use crate::graph::{Graph, GroupBy, NODES, around, drawing, tree};
+use crate::graph::{Graph, GroupBy, Link, NODES, Node, drawing, tree};
 use crate::marks::{Standing, count};
 use crate::output::Report;
 use crate::reading::{At, Reading};
@@ -42,29 +41,20 @@ enum Format {
 }
 
 #[derive(Serialize)]
-struct Drawn {
+struct Drawn<'a> {
     #[serde(flatten)]
     standing: Standing,
-    center: Option<String>,
+    center: Option<&'a str>,
     omitted: usize,
-    nodes: Vec<NodeView>,
-    edges: Vec<EdgeView>,
+    nodes: &'a [Node],
+    edges: Vec<EdgeView<'a>>,
 }
 
 #[derive(Serialize)]
-struct NodeView {
-    id: String,
-    name: String,
-    count: usize,
-    group: String,
-    kind: Option<String>,
-}
-
-#[derive(Serialize)]
-struct EdgeView {
-    from: String,
-    to: String,
-    link: &'static str,
+struct EdgeView<'a> {
+    from: &'a str,
+    to: &'a str,
+    link: Link,
 }
 
 /// Draws.
@@ -75,7 +65,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         Graph::of(&reading.snapshot.entries, args.group_by, center),
         center,
     ) {
-        (Some(graph), _) => around(&graph, args.depth),
+        (Some(graph), _) => graph.around(args.depth),
         (None, Some(address)) => return Err(reading.missing(address)),
         (None, None) => Graph::default(),
     };
@@ -84,7 +74,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             "a graph of {} nodes can't be read; {NODES} is the limit",
             graph.nodes.len()
         );
-        return Err(CliError::new(ExitCode::Refused, reading.place(), &message)
+        return Err(CliError::refused(reading.place(), &message)
             .with_hint("draw a part of it: `statectl graph --around ADDR --depth 2`"));
     }
     let mut warnings = reading.standing.warnings();
@@ -94,41 +84,22 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             count(graph.omitted, "node is", "nodes are")
         ));
     }
-    let drawn = Drawn::new(reading.standing, &graph);
+    let name = |at: usize| &*graph.nodes[at].name;
+    let edge = |&(from, to, link): &(usize, usize, Link)| EdgeView {
+        from: name(from),
+        to: name(to),
+        link,
+    };
+    let drawn = Drawn {
+        standing: reading.standing,
+        center: graph.center.map(name),
+        omitted: graph.omitted,
+        nodes: &graph.nodes,
+        edges: graph.edges.iter().map(edge).collect(),
+    };
     context.report("graph", &drawn, warnings, |page| match args.format {
         Format::Tree => tree::print(page, &graph),
         Format::Dot => drawing::print_dot(page, &graph),
         Format::Mermaid => drawing::print_mermaid(page, &graph),
     })
-}
-
-impl Drawn {
-    fn new(standing: Standing, graph: &Graph) -> Self {
-        let name = |at: usize| graph.nodes[at].name.clone();
-        Self {
-            standing,
-            center: graph.center.map(name),
-            omitted: graph.omitted,
-            nodes: graph
-                .nodes
-                .iter()
-                .map(|node| NodeView {
-                    id: node.id(),
-                    name: node.name.clone(),
-                    count: node.count,
-                    group: node.group.clone(),
-                    kind: node.kind.clone(),
-                })
-                .collect(),
-            edges: graph
-                .edges
-                .iter()
-                .map(|&(from, to, link)| EdgeView {
-                    from: name(from),
-                    to: name(to),
-                    link: link.name(),
-                })
-                .collect(),
-        }
-    }
 }

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::marks::count;
 use crate::output::{Report, stream_line};
-use crate::render::table::Table;
+use crate::render::table;
 use crate::render::time::{Since, age};
 use serde::Serialize;
 use state_core::{Op, RevisionId, Timestamp, UpdateInfo, UpdateResult};
@@ -127,13 +127,11 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             });
             return;
         }
-        let mut table = Table::new([
+        let rows = lines.iter().map(|line| row(line, &now));
+        let header = [
             "", "REVISION", "WHEN", "WHO", "KIND", "STEPS", "ENTRIES", "MESSAGE",
-        ]);
-        for line in &lines {
-            table.row(row(line, &now));
-        }
-        table.print(page);
+        ];
+        table::print(page, header, rows);
         if let Some(begins) = begins.filter(|_| left > 0 && since.is_none()) {
             page.line(format_args!("what was before serial {begins} was collected"));
         }

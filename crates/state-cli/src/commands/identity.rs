@@ -2,7 +2,6 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::identities::Fresh;
 use crate::output::Report;
 use serde::Serialize;
@@ -31,10 +30,8 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
         recipients: context.store.keys.identities()?.recipients(),
     };
     if shown.recipients.is_empty() {
-        return Err(
-            CliError::new(ExitCode::NotFound, "your identity", "there is none")
-                .with_hint("make one with `statectl identity --new`, or name a file with `--identity FILE`"),
-        );
+        return Err(CliError::not_found("your identity", "there is none")
+            .with_hint("make one with `statectl identity --new`, or name a file with `--identity FILE`"));
     }
     let warnings = fresh.iter().map(Fresh::advice).collect();
     context.report("identity", &shown, warnings, |page| {

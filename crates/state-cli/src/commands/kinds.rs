@@ -2,12 +2,10 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::output::Report;
-use crate::render::page::Page;
-use crate::render::table::Table;
+use crate::render::{Page, table};
 use serde::Serialize;
-use state_core::{Json, nearest};
+use state_core::Json;
 use state_engine::builtin;
 use state_engine::kind::{InputProperty, KindDescription, OutputProperty};
 
@@ -52,11 +50,10 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let Some(wanted) = &args.kind else {
         let kinds: Vec<Kind> = all.iter().map(Kind::of).collect();
         return context.report("kinds", &kinds, Vec::new(), |page| {
-            let mut table = Table::new(["KIND", "WHAT"]);
-            for kind in &kinds {
-                table.row([kind.kind.to_owned(), kind.description.to_owned()]);
-            }
-            table.print(page);
+            let rows = kinds
+                .iter()
+                .map(|kind| [kind.kind.to_owned(), kind.description.to_owned()]);
+            table::print(page, ["KIND", "WHAT"], rows);
         });
     };
     let found = all.iter().find(|kind| kind.kind == wanted);
@@ -65,12 +62,14 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
 }
 
 fn unknown(wanted: &str, all: &[KindDescription]) -> CliError {
-    let hint = match nearest(wanted, all.iter().map(|kind| kind.kind)) {
-        Some(meant) => format!("did you mean `{meant}`? `statectl kinds` lists all kinds"),
-        None => "`statectl kinds` lists all kinds".to_owned(),
-    };
+    let listing = "`statectl kinds` lists all kinds";
     let object = format!("kind {wanted}");
-    CliError::new(ExitCode::NotFound, object, "nothing that a program has is of it").with_hint(hint)
+    CliError::not_found(object, "nothing that a program has is of it").with_nearest(
+        wanted,
+        all.iter().map(|kind| kind.kind),
+        listing,
+        listing,
+    )
 }
 
 impl Kind {
@@ -89,28 +88,27 @@ impl Kind {
         page.block(self.description);
         if !self.inputs.is_empty() {
             page.space("\n");
-            let mut table = Table::new(["INPUT", "TAKES", "UNLESS GIVEN", "WHAT"]);
-            for input in &self.inputs {
-                table.row([
+            let rows = self.inputs.iter().map(|input| {
+                [
                     input.name.to_owned(),
                     input.takes.clone(),
                     input.unless_given(),
                     input.description.to_owned(),
-                ]);
-            }
-            table.print(page);
+                ]
+            });
+            table::print(page, ["INPUT", "TAKES", "UNLESS GIVEN", "WHAT"], rows);
         }
         if !self.outputs.is_empty() {
             page.space("\n");
-            let mut table = Table::new(["OUTPUT", "SHOWN", "WHAT"]);
-            for output in &self.outputs {
+            let rows = self.outputs.iter().map(|output| {
                 let shown = if output.sensitive { "secret" } else { "" };
-                table.row([output.name, shown, output.description].map(str::to_owned));
-            }
-            if self.more_outputs {
-                table.row(["…", "", "whatever else an object has"].map(str::to_owned));
-            }
-            table.print(page);
+                [output.name, shown, output.description]
+            });
+            let more = self
+                .more_outputs
+                .then_some(["…", "", "whatever else an object has"]);
+            let rows = rows.chain(more).map(|row| row.map(str::to_owned));
+            table::print(page, ["OUTPUT", "SHOWN", "WHAT"], rows);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::glob;
 use crate::marks::Standing;
 use crate::output::{Report, print_document};
 use crate::reading::{At, Reading};
-use crate::render::table::Table;
+use crate::render::table;
 use serde::{Serialize, Serializer};
 use state_core::mask::Mask;
 use state_core::{Entry, PendingOperation};
@@ -80,17 +80,15 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
                 page.line(entry.name());
             }
         } else if !listed.entries.entries.is_empty() {
-            let mut table = Table::new(["ADDRESS", "KIND", "ID", "MARKS"]);
-            for entry in listed.entries.iter() {
-                let name = entry.name();
-                table.row([
-                    name,
+            let rows = listed.entries.iter().map(|entry| {
+                [
+                    entry.name(),
                     entry.kind.unwrap_or_else(|| entry.entry_type.to_owned()),
                     entry.id.unwrap_or_default(),
                     entry.marks.join(", "),
-                ]);
-            }
-            table.print(page);
+                ]
+            });
+            table::print(page, ["ADDRESS", "KIND", "ID", "MARKS"], rows);
         }
     })
 }

@@ -4,7 +4,6 @@ mod client;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::output::Report;
 use crate::store;
 use serde::Serialize;
@@ -97,8 +96,7 @@ async fn break_lock(context: &Context, epoch: Option<u64>) -> Result<Report, Cli
             "its epoch is {}, not {epoch}: another holder is there now",
             seen.epoch
         );
-        return Err(CliError::new(ExitCode::Conflict, object, &message)
-            .with_hint("look again with `statectl lock status`"));
+        return Err(CliError::conflict(object, &message).with_hint("look again with `statectl lock status`"));
     }
     let mut warnings = Vec::new();
     if let Some(holder) = &seen.holder {

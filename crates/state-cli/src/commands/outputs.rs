@@ -7,7 +7,6 @@ use crate::marks::Standing;
 use crate::output::Report;
 use crate::reading::{At, Reading};
 use serde::Serialize;
-use state_core::nearest;
 use state_core::{Error, ErrorKind, Json, Snapshot};
 use std::collections::BTreeMap;
 
@@ -106,10 +105,11 @@ async fn read(context: &Context, at: &At) -> Result<(Standing, Snapshot), CliErr
 }
 
 fn missing(outputs: &BTreeMap<String, Output>, name: &str, place: &str) -> CliError {
-    let hint = match nearest(name, outputs.keys().map(String::as_str)) {
-        Some(meant) => format!("did you mean `{meant}`? `statectl outputs` lists all of them"),
-        None => "see what there is with `statectl outputs`".to_owned(),
-    };
     let message = format!("{place} has no such output");
-    CliError::new(ExitCode::NotFound, format!("output {name}"), &message).with_hint(hint)
+    CliError::not_found(format!("output {name}"), &message).with_nearest(
+        name,
+        outputs.keys().map(String::as_str),
+        "`statectl outputs` lists all of them",
+        "see what there is with `statectl outputs`",
+    )
 }

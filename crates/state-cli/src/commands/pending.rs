@@ -6,12 +6,10 @@ mod spool;
 use crate::context::Context;
 use crate::entry::PendingView;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::marks::Standing;
 use crate::output::Report;
-use crate::render::page::Style;
-use crate::render::table::Table;
 use crate::render::time::age;
+use crate::render::{Style, table};
 use crate::store;
 use serde::Serialize;
 use state_core::mutation::Resolution;
@@ -96,9 +94,8 @@ async fn list(context: &Context) -> Result<Report, CliError> {
             page.line("nothing is pending");
             return;
         }
-        let mut table = Table::new(["ID", "OP", "TARGET", "BEGUN", "RESULT"]);
-        for line in &lines {
-            table.row([
+        let rows = lines.iter().map(|line| {
+            [
                 line.id.clone(),
                 line.op.to_owned(),
                 line.target.clone(),
@@ -113,9 +110,9 @@ async fn list(context: &Context) -> Result<Report, CliError> {
                 } else {
                     String::new()
                 },
-            ]);
-        }
-        table.print(page);
+            ]
+        });
+        table::print(page, ["ID", "OP", "TARGET", "BEGUN", "RESULT"], rows);
         for file in lines.iter().filter_map(|line| line.kept_in.as_deref()) {
             page.styled(Style::Good, "hint:");
             page.line(format_args!(" {}", spool::hint(Path::new(file))));
@@ -250,17 +247,15 @@ fn find(state: &State, wanted: &str) -> Result<PendingOperation, CliError> {
         .filter(|operation| operation.id.to_string().starts_with(&wanted_folded));
     match (fitting.next(), fitting.next()) {
         (Some(one), None) => Ok(one.clone()),
-        (None, _) => Err(
-            CliError::new(ExitCode::NotFound, object(), "nothing like it is pending")
-                .with_hint("`statectl pending list` lists what is"),
-        ),
+        (None, _) => Err(CliError::not_found(object(), "nothing like it is pending")
+            .with_hint("`statectl pending list` lists what is")),
         (Some(_), Some(_)) => Err(ambiguous(wanted)),
     }
 }
 
 fn ambiguous(wanted: &str) -> CliError {
     let object = format!("pending operation {wanted}");
-    CliError::new(ExitCode::Usage, object, "several begin like this")
+    CliError::usage(object, "several begin like this")
         .with_hint("give more of the id, as `statectl pending list` prints it")
 }
 
@@ -279,12 +274,8 @@ fn resolution(args: &Resolve, operation: &PendingOperation) -> Result<Resolution
     }
     if args.answer.accept {
         let result = operation.result.as_ref().ok_or_else(|| {
-            CliError::new(
-                ExitCode::Refused,
-                object(),
-                "no result came back, so there is none to accept",
-            )
-            .with_hint("say `--done` with the object's `--id`, or `--not-done`")
+            CliError::refused(object(), "no result came back, so there is none to accept")
+                .with_hint("say `--done` with the object's `--id`, or `--not-done`")
         })?;
         return Ok(Resolution::Done(result.entry.clone()));
     }
@@ -296,8 +287,7 @@ fn resolution(args: &Resolve, operation: &PendingOperation) -> Result<Resolution
         entry.id = Some(id.clone());
     }
     if entry.id.is_none() && matches!(operation.op, Op::Create | Op::Import) {
-        return Err(CliError::new(
-            ExitCode::Usage,
+        return Err(CliError::usage(
             object(),
             "what was made has an id in the world, and it isn't on record",
         )

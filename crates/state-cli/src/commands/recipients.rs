@@ -3,7 +3,6 @@
 use super::rekey::{self, Changed};
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::output::Report;
 use serde::Serialize;
 use state_manager::{Rekey, Stack};
@@ -95,13 +94,14 @@ async fn remove(context: &Context, gone: &[String], outputs: bool) -> Result<Rep
     };
     if let Some(stranger) = gone.iter().find(|one| !recipients.contains(one)) {
         let message = format!("{stranger} isn't one of its recipients; nothing was changed");
-        return Err(CliError::new(ExitCode::NotFound, object, &message)
-            .with_hint("see who is with `statectl recipients list`"));
+        return Err(
+            CliError::not_found(object, &message).with_hint("see who is with `statectl recipients list`")
+        );
     }
     recipients.retain(|one| !gone.contains(one));
     if recipients.is_empty() && !outputs {
         let message = "nobody would be left who can open it; nothing was changed";
-        return Err(CliError::new(ExitCode::Refused, object, message)
+        return Err(CliError::refused(object, message)
             .with_hint("add another recipient first: `statectl recipients add`"));
     }
     let question = format!("Give {object} a new data key without {}?", gone.join(", "));

@@ -3,11 +3,10 @@
 use crate::context::Context;
 use crate::crossing::{self, CrossedView};
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::marks::count;
 use crate::output::Report;
 use crate::reading::opened;
-use crate::render::page::Page;
+use crate::render::Page;
 use crate::revision::History;
 use serde::Serialize;
 use state_core::{Entry, EntryKey, RevisionId, Snapshot, State, UpdateKind};
@@ -86,8 +85,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     let seen = view.state.current().cloned();
     let work = async |session: &Session| {
         if session.state().current() != seen.as_ref() {
-            return Err(CliError::new(
-                ExitCode::Conflict,
+            return Err(CliError::conflict(
                 &*object,
                 "another revision was made in the meantime; nothing was changed",
             )
@@ -116,7 +114,7 @@ fn refuse_pending(object: &str, state: &State) -> Result<(), CliError> {
         "{} pending; nothing was changed",
         count(pending, "operation is", "operations are")
     );
-    Err(CliError::new(ExitCode::Conflict, object, &message)
+    Err(CliError::conflict(object, &message)
         .with_hint("resolve them first: `statectl pending list`, then `statectl pending resolve ID …`"))
 }
 

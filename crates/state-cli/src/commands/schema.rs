@@ -4,11 +4,9 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::formats;
 use crate::output::{FORMAT_VERSION, Report};
 use serde_json::{Map, Value, json};
-use state_core::nearest;
 
 /// The schema of each kind's data, that of errors, and what they share.
 const DATA: &str = include_str!("../../schemas/data.json");
@@ -24,7 +22,7 @@ pub(crate) struct Args {
 /// Prints.
 pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let mut data: Map<String, Value> = serde_json::from_str(DATA)
-        .map_err(|error| CliError::new(ExitCode::Failed, "the schemas of this build", &error.to_string()))?;
+        .map_err(|error| CliError::failed("the schemas of this build", &error.to_string()))?;
     let names: Vec<_> = formats::all().iter().map(|format| format.name()).collect();
     data["$defs"]["format"]["enum"] = json!(names);
     let Some(kind) = &args.kind else {
@@ -36,11 +34,13 @@ pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
         });
     };
     let schema = schema(&data, kind).ok_or_else(|| {
-        let hint = match nearest(kind, kinds(&data)) {
-            Some(meant) => format!("did you mean `{meant}`? `statectl schema` lists all kinds"),
-            None => "`statectl schema` lists all kinds".to_owned(),
-        };
-        CliError::new(ExitCode::NotFound, format!("kind {kind}"), "no document is of it").with_hint(hint)
+        let listing = "`statectl schema` lists all kinds";
+        CliError::not_found(format!("kind {kind}"), "no document is of it").with_nearest(
+            kind,
+            kinds(&data),
+            listing,
+            listing,
+        )
     })?;
     context.report("schema", &schema, Vec::new(), |page| {
         for line in format!("{schema:#}").lines() {

@@ -93,25 +93,19 @@ fn stdin() -> Result<Zeroizing<Vec<u8>>, CliError> {
         .read_to_end(&mut bytes)
         .map_err(|source| CliError::io("stdin", &source))?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(CliError::new(
-            ExitCode::Failed,
-            "stdin",
-            "it is longer than a value may be",
-        ));
+        return Err(CliError::failed("stdin", "it is longer than a value may be"));
     }
     Ok(bytes)
 }
 
 fn text(bytes: &[u8]) -> Result<&str, CliError> {
-    std::str::from_utf8(bytes)
-        .map_err(|_| CliError::new(ExitCode::Failed, "stdin", "it isn't a sealed value"))
+    std::str::from_utf8(bytes).map_err(|_| CliError::failed("stdin", "it isn't a sealed value"))
 }
 
 /// A value that JSON can hold: another one would come out altered.
 fn value<'a>(name: &str, bytes: &'a [u8]) -> Result<&'a str, CliError> {
     std::str::from_utf8(bytes).map_err(|_| {
-        CliError::new(
-            ExitCode::Failed,
+        CliError::failed(
             format!("secret `{}`", name.escape_debug()),
             "it isn't UTF-8, so JSON can't hold it",
         )
@@ -141,7 +135,7 @@ fn batch(bytes: &[u8]) -> Result<Values, CliError> {
     serde_json::from_slice(bytes).map(Values).map_err(|error| {
         let (line, column) = (error.line(), error.column());
         let message = format!("it isn't a JSON object of strings, at line {line}, column {column}");
-        CliError::new(ExitCode::Failed, "stdin", &message)
+        CliError::failed("stdin", &message)
     })
 }
 

@@ -6,7 +6,7 @@ use crate::error::CliError;
 use crate::marks::Standing;
 use crate::output::Report;
 use crate::reading::{At, Reading};
-use crate::render::page::Page;
+use crate::render::Page;
 use serde::Serialize;
 use state_core::Address;
 

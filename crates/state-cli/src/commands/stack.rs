@@ -2,11 +2,10 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::identities::NewStack;
 use crate::marks::{count, stack_marks};
 use crate::output::Report;
-use crate::render::table::Table;
+use crate::render::table;
 use crate::render::time::age;
 use serde::Serialize;
 use state_core::backend::{ClientLock, Holder};
@@ -98,24 +97,23 @@ async fn list(context: &Context) -> Result<Report, CliError> {
             page.line("no stacks yet: `statectl import FILE` or `statectl stack new NAME` makes one");
             return;
         }
-        let mut table = Table::new(["NAME", "ENTRIES", "REVISION", "UPDATED", "LOCK", "MARKS"]);
-        for line in &lines {
+        let rows = lines.iter().map(|line| {
             let short = line.name.strip_prefix("default/").unwrap_or(&line.name);
-            table.row([
+            let revision = line.revision.as_ref().map(ToString::to_string);
+            [
                 short.to_owned(),
                 line.entries.to_string(),
-                line.revision
-                    .as_ref()
-                    .map_or_else(|| "-".to_owned(), ToString::to_string),
+                revision.unwrap_or_else(|| "-".to_owned()),
                 line.updated
                     .as_ref()
                     .map(|updated| age(&now, updated))
                     .unwrap_or_default(),
                 lock(line),
                 stack_marks(line.update_open, line.pending, line.invalidated.is_some()),
-            ]);
-        }
-        table.print(page);
+            ]
+        });
+        let header = ["NAME", "ENTRIES", "REVISION", "UPDATED", "LOCK", "MARKS"];
+        table::print(page, header, rows);
     })
 }
 
@@ -181,7 +179,7 @@ async fn remove(context: &Context, name: &StackName, force: bool) -> Result<Repo
             count(entries, "entry", "entries")
         );
         return Err(
-            CliError::new(ExitCode::Refused, format!("stack {}", name.short()), &message).with_hint(
+            CliError::refused(format!("stack {}", name.short()), &message).with_hint(
                 "destroy what they record first, or run it again with `--force` to forget that it exists",
             ),
         );

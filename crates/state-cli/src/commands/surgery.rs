@@ -16,9 +16,9 @@ mod undo;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::output::Report;
 use clap::Args;
+use operate::{Remember, Request, deposed_key, named};
 use state_core::surgery::{MoveRequest, Operation};
 use state_core::{Address, DeposedKey, StackName};
 
@@ -86,13 +86,15 @@ impl Mv {
     }
 
     /// Another address in the same stack.
-    fn operation(&self) -> Result<Operation, CliError> {
+    fn request(&self) -> Result<Request, CliError> {
         if let [from, to] = self.addresses.as_slice() {
+            let default = format!("mv {from} {to}");
             let (from, to) = (from.clone(), to.clone());
-            return Ok(Operation::Mv { from, to });
+            let operation = Operation::Mv { from, to };
+            return Ok(Request::of("mv", operation, &self.remember, default));
         }
         let message = "it takes the address now and the address then";
-        Err(CliError::new(ExitCode::Usage, "mv", message)
+        Err(CliError::usage("mv", message)
             .with_hint("to move entries to another stack, say it with `--to-stack STACK`"))
     }
 }
@@ -116,6 +118,19 @@ pub(crate) struct Rm {
     remember: Remember,
 }
 
+impl Rm {
+    fn request(&self) -> Request {
+        let operation = Operation::Rm {
+            addresses: self.addresses.clone(),
+            deposed: self.deposed.clone(),
+            cascade: self.cascade,
+            force: self.force,
+        };
+        let default = format!("rm{}", named(&self.addresses));
+        Request::of("rm", operation, &self.remember, default)
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct Marked {
     /// The addresses.
@@ -128,90 +143,38 @@ pub(crate) struct Marked {
     remember: Remember,
 }
 
-#[derive(Debug, Args)]
-pub(crate) struct Remember {
-    /// What to remember in the history.
-    #[arg(long, short)]
-    message: Option<String>,
-}
-
-fn deposed_key(text: &str) -> Result<DeposedKey, String> {
-    DeposedKey::new(text).map_err(|error| error.to_string())
+impl Marked {
+    fn request(&self, kind: &'static str, operation: fn(Vec<Address>, bool) -> Operation) -> Request {
+        let all = if self.all { " --all" } else { "" };
+        let default = format!("{kind}{all}{}", named(&self.addresses));
+        let operation = operation(self.addresses.clone(), self.all);
+        Request::of(kind, operation, &self.remember, default)
+    }
 }
 
 /// Runs one of them.
 pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
-    let marks = |marked: &Marked| (marked.addresses.clone(), marked.all);
-    let (kind, operation, remember) = match command {
+    let request = match command {
         Command::Mv(args) => match &args.to_stack {
             Some(to) => return args.across(context, to).await,
-            None => ("mv", args.operation()?, &args.remember),
+            None => args.request()?,
         },
-        Command::Rm(args) => {
-            let operation = Operation::Rm {
-                addresses: args.addresses.clone(),
-                deposed: args.deposed.clone(),
-                cascade: args.cascade,
-                force: args.force,
-            };
-            ("rm", operation, &args.remember)
+        Command::Rm(args) => args.request(),
+        Command::Protect(args) => {
+            args.request("protect", |addresses, all| Operation::Protect { addresses, all })
         }
-        Command::Protect(marked) => {
-            let (addresses, all) = marks(marked);
-            ("protect", Operation::Protect { addresses, all }, &marked.remember)
-        }
-        Command::Unprotect(marked) => {
-            let (addresses, all) = marks(marked);
-            (
-                "unprotect",
-                Operation::Unprotect { addresses, all },
-                &marked.remember,
-            )
-        }
-        Command::Taint(marked) => {
-            let (addresses, all) = marks(marked);
-            ("taint", Operation::Taint { addresses, all }, &marked.remember)
-        }
-        Command::Untaint(marked) => {
-            let (addresses, all) = marks(marked);
-            ("untaint", Operation::Untaint { addresses, all }, &marked.remember)
+        Command::Unprotect(args) => args.request("unprotect", |addresses, all| Operation::Unprotect {
+            addresses,
+            all,
+        }),
+        Command::Taint(args) => args.request("taint", |addresses, all| Operation::Taint { addresses, all }),
+        Command::Untaint(args) => {
+            args.request("untaint", |addresses, all| Operation::Untaint { addresses, all })
         }
         Command::Edit(args) => return edit::run(context, args).await,
         Command::ApplyEdits(args) => return batch::run(context, args).await,
         Command::Repair(args) => return repair::run(context, args).await,
         Command::Undo(args) => return undo::run(context, args).await,
     };
-    let request = operate::Request {
-        kind,
-        message: Some(remember.message.clone().unwrap_or_else(|| told(&operation))),
-        operations: vec![operation],
-    };
     operate::run(context, &request).await
-}
-
-/// How many addresses the history tells of.
-const NAMED: usize = 5;
-
-/// What the history tells of an operation, when nobody says anything else.
-fn told(operation: &Operation) -> String {
-    let (what, addresses, all) = match operation {
-        Operation::Mv { from, to } => return format!("mv {from} {to}"),
-        Operation::Rm { addresses, .. } => ("rm", addresses, false),
-        Operation::Protect { addresses, all } => ("protect", addresses, *all),
-        Operation::Unprotect { addresses, all } => ("unprotect", addresses, *all),
-        Operation::Taint { addresses, all } => ("taint", addresses, *all),
-        Operation::Untaint { addresses, all } => ("untaint", addresses, *all),
-        _ => return String::new(),
-    };
-    let mut text = what.to_owned();
-    if all {
-        text.push_str(" --all");
-    }
-    for address in addresses.iter().take(NAMED) {
-        text.push_str(&format!(" {address}"));
-    }
-    if addresses.len() > NAMED {
-        text.push_str(&format!(" and {} more", addresses.len() - NAMED));
-    }
-    text
 }

@@ -2,7 +2,6 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::output::Report;
 use crate::settings;
 use crate::store;
@@ -50,13 +49,12 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     let stacks = context.store.open().await?;
     let Some(name) = context.store.choose(&stacks).await? else {
         let object = format!("store {}", settings::shown(&place.url));
-        return Err(CliError::new(ExitCode::NotFound, object, "it has no stack yet"));
+        return Err(CliError::not_found(object, "it has no stack yet"));
     };
     let object = format!("stack {}", name.short());
     let Some(witness) = context.store.known_stacks(&stacks.url(), &place.url) else {
         let message = "there is no home folder to remember anything in";
-        return Err(CliError::new(ExitCode::Failed, object, message)
-            .with_hint("set XDG_STATE_HOME to a folder of yours"));
+        return Err(CliError::failed(object, message).with_hint("set XDG_STATE_HOME to a folder of yours"));
     };
     let lineage = lineage_of(&stacks, &name).await?;
     if let Some(key) = args.key {
@@ -108,10 +106,8 @@ async fn pin(
     let seen = witness.seen(lineage).await?;
     if let Some(known) = seen.and_then(|seen| seen.key).filter(|known| *known != key) {
         let message = format!("it was seen with key {known} before; nothing was changed");
-        return Err(
-            CliError::new(ExitCode::Conflict, format!("stack {}", name.short()), &message)
-                .with_hint("forget that with `statectl trust --accept` first"),
-        );
+        return Err(CliError::conflict(format!("stack {}", name.short()), &message)
+            .with_hint("forget that with `statectl trust --accept` first"));
     }
     witness.remember(lineage, Some(&Seen::pinned(key))).await;
     stacks.get(name).await?;

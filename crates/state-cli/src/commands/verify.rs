@@ -6,7 +6,7 @@ use crate::exit::ExitCode;
 use crate::marks::count;
 use crate::output::Report;
 use crate::reading::At;
-use crate::render::page::Style;
+use crate::render::Style;
 use serde::Serialize;
 use state_core::verify::{Note, Violation};
 use state_core::{RevisionId, Snapshot};

@@ -1,7 +1,7 @@
 //! The graph in the languages of programs that draw: DOT and Mermaid.
 
 use super::{Graph, Link};
-use crate::render::page::Page;
+use crate::render::Page;
 
 /// Prints the graph for Graphviz.
 pub(crate) fn print_dot(page: &mut Page, graph: &Graph) {
@@ -49,7 +49,7 @@ pub(crate) fn print_mermaid(page: &mut Page, graph: &Graph) {
         page.line(format_args!("  subgraph g{place}[{}]", mermaid(group)));
         for at in nodes {
             let node = &graph.nodes[at];
-            page.line(format_args!("    {}[{}]", node.id(), mermaid(&node.label())));
+            page.line(format_args!("    {}[{}]", node.id, mermaid(&node.label())));
         }
         page.line("  end");
     }
@@ -58,13 +58,13 @@ pub(crate) fn print_mermaid(page: &mut Page, graph: &Graph) {
             Link::Needs => "-->",
             Link::PartOf => "-.->",
         };
-        let (from, to) = (graph.nodes[from].id(), graph.nodes[to].id());
+        let (from, to) = (&graph.nodes[from].id, &graph.nodes[to].id);
         page.line(format_args!("  {from} {arrow} {to}"));
     }
     if let Some(center) = graph.center {
         page.line(format_args!(
             "  style {} stroke-width:3px",
-            graph.nodes[center].id()
+            graph.nodes[center].id
         ));
     }
 }

@@ -1,7 +1,7 @@
 //! What graphs look like.
 
-use super::{Graph, GroupBy, Link, NODES, around, drawing, tree};
-use crate::render::page::Page;
+use super::{Graph, GroupBy, Link, NODES, drawing, tree};
+use crate::render::Page;
 use state_core::{Address, Dependency, Entry, SharedEntry};
 
 fn address(text: &str) -> Address {
@@ -34,10 +34,8 @@ fn drawn(graph: &Graph, print: impl Fn(&mut Page, &Graph)) -> String {
 }
 
 fn near(center: &str, depth: usize) -> Graph {
-    around(
-        &Graph::of(&shop(), GroupBy::Module, Some(&address(center))).unwrap(),
-        depth,
-    )
+    let graph = Graph::of(&shop(), GroupBy::Module, Some(&address(center))).unwrap();
+    graph.around(depth)
 }
 
 fn names(graph: &Graph) -> Vec<String> {
@@ -87,7 +85,7 @@ fn a_tree_unfolds_each_node_once() {
         entries.push(entry(&format!("l{level}b"), &below));
     }
     let graph = Graph::of(&entries, GroupBy::Type, Some(&address("l39a"))).unwrap();
-    let text = drawn(&around(&graph, 100), tree::print);
+    let text = drawn(&graph.clone().around(100), tree::print);
     assert!(text.lines().count() < 200, "{text}");
     assert!(text.contains("(see above)"));
 }
@@ -99,7 +97,7 @@ fn the_nearest_are_kept_when_there_are_too_many() {
         entries.push(entry(&format!("near{number:03}"), &["hub"]));
     }
     let graph = Graph::of(&entries, GroupBy::Module, Some(&address("hub"))).unwrap();
-    let scoped = around(&graph, 5);
+    let scoped = graph.clone().around(5);
     assert_eq!((scoped.nodes.len(), scoped.omitted), (NODES, 101));
     assert_eq!(scoped.nodes[scoped.center.unwrap()].name, "hub");
 }

@@ -1,7 +1,7 @@
 //! The graph as an indented tree: what a terminal shows best.
 
 use super::Graph;
-use crate::render::page::{Page, Style};
+use crate::render::{Page, Style};
 use std::collections::BTreeSet;
 
 /// How many names a hint tells.

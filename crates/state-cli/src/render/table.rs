@@ -1,42 +1,28 @@
 //! Aligned columns.
 
-use crate::render::page::{Page, Style, visible};
+use crate::render::{Page, Style, visible};
 
-/// Rows under a header; columns are as wide as they need to be.
-#[derive(Debug)]
-pub(crate) struct Table<const N: usize> {
+/// Prints rows under a header. Columns are as wide as they need to be, and left out without any text.
+pub(crate) fn print<const N: usize>(
+    page: &mut Page,
     header: [&'static str; N],
-    rows: Vec<[String; N]>,
-}
-
-impl<const N: usize> Table<N> {
-    /// A table without rows.
-    pub(crate) const fn new(header: [&'static str; N]) -> Self {
-        Self {
-            header,
-            rows: Vec::new(),
+    rows: impl IntoIterator<Item = [String; N]>,
+) {
+    let rows: Vec<[String; N]> = rows
+        .into_iter()
+        .map(|row| row.map(|cell| visible(&cell).into_owned()))
+        .collect();
+    let width = |column: usize| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        match cells.max() {
+            None | Some(0) => 0,
+            Some(widest) => widest.max(header[column].chars().count()),
         }
-    }
-
-    /// Adds a row.
-    pub(crate) fn row(&mut self, row: [String; N]) {
-        self.rows.push(row.map(|cell| visible(&cell).into_owned()));
-    }
-
-    /// Prints it. Columns without any text are left out.
-    pub(crate) fn print(&self, page: &mut Page) {
-        let width = |column: usize| {
-            let cells = self.rows.iter().map(|row| row[column].chars().count());
-            match cells.max() {
-                None | Some(0) => 0,
-                Some(widest) => widest.max(self.header[column].chars().count()),
-            }
-        };
-        let widths: [usize; N] = std::array::from_fn(width);
-        print_row(page, Style::Bold, &self.header, &widths);
-        for row in &self.rows {
-            print_row(page, Style::Plain, row, &widths);
-        }
+    };
+    let widths: [usize; N] = std::array::from_fn(width);
+    print_row(page, Style::Bold, &header, &widths);
+    for row in &rows {
+        print_row(page, Style::Plain, row, &widths);
     }
 }
 
@@ -58,16 +44,18 @@ fn print_row<const N: usize>(
 
 #[cfg(test)]
 mod tests {
-    use super::Table;
-    use crate::render::page::Page;
+    use super::print;
+    use crate::render::Page;
 
     #[test]
     fn columns_align_and_empty_ones_vanish() {
-        let mut table = Table::new(["A", "EMPTY", "B"]);
-        table.row(["größer".into(), String::new(), "1".into()]);
-        table.row(["x".into(), String::new(), "22".into()]);
+        let rows = [["größer", "", "1"], ["x", "", "22"]];
         let mut page = Page::new(false);
-        table.print(&mut page);
+        print(
+            &mut page,
+            ["A", "EMPTY", "B"],
+            rows.map(|row| row.map(str::to_owned)),
+        );
         assert_eq!(page.finish(), "A       B\ngrößer  1\nx       22\n");
     }
 }

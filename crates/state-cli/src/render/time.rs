@@ -1,7 +1,6 @@
 //! Moments as people tell them.
 
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use state_core::Timestamp;
 use std::str::FromStr;
 
@@ -54,9 +53,9 @@ impl Since {
     /// The moment, seen from now; `flag` named it. A day has 24 hours.
     ///
     /// # Errors
-    /// [`ExitCode::Usage`] when the span has no fixed length, or leads out of time.
+    /// [`Usage`](crate::ExitCode::Usage) when the span has no fixed length, or leads out of time.
     pub(crate) fn moment(&self, flag: &str, now: &Timestamp) -> Result<jiff::Timestamp, CliError> {
-        let refused = || CliError::new(ExitCode::Usage, flag, "it names no moment");
+        let refused = || CliError::usage(flag, "it names no moment");
         match self {
             Self::Moment(moment) => Ok(*moment),
             Self::Back(span) => {

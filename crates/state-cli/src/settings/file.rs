@@ -10,7 +10,6 @@
 //! ```
 
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use serde::Deserialize;
 use state_manager::file_url;
 use std::collections::BTreeMap;
@@ -122,7 +121,7 @@ fn read_document(path: &Path) -> Result<Document, CliError> {
         let line = error.span().map_or(1, |span| {
             text.get(..span.start).unwrap_or_default().matches('\n').count() + 1
         });
-        misuse(format!("{name}:{line}"), error.message()).with_hint(
+        CliError::usage(format!("{name}:{line}"), error.message()).with_hint(
             "it may hold `profile`, `backend`, `stack`, and a table [profiles.NAME] with the latter two",
         )
     })
@@ -163,8 +162,9 @@ pub(crate) fn remember(backend: Option<&str>) -> Result<Remembered, CliError> {
     let after = with_backend(&before, backend);
     // What isn't understood afterwards is not written.
     let understood: Result<Document, _> = toml::from_str(&after);
-    let document = understood
-        .map_err(|error| misuse(name.clone(), error.message()).with_hint("mend the file by hand first"))?;
+    let document = understood.map_err(|error| {
+        CliError::usage(name.clone(), error.message()).with_hint("mend the file by hand first")
+    })?;
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(failed)?;
     }
@@ -202,17 +202,13 @@ fn with_backend(text: &str, backend: Option<&str>) -> String {
 
 fn user_file() -> Result<PathBuf, CliError> {
     let folder = user_folder()
-        .ok_or_else(|| misuse("the user's settings", "neither HOME nor XDG_CONFIG_HOME is set"))?;
+        .ok_or_else(|| CliError::usage("the user's settings", "neither HOME nor XDG_CONFIG_HOME is set"))?;
     Ok(folder.join(USER_FILE))
 }
 
 /// A store's URL as it is meant here, from wherever it is read later.
 pub(crate) fn absolute_here(url: &str) -> Result<String, CliError> {
     Ok(absolute(&here()?, url))
-}
-
-fn misuse(object: impl Into<String>, message: &str) -> CliError {
-    CliError::new(ExitCode::Usage, object, message)
 }
 
 /// Folder of the user's data that programs write, by the rules of freedesktop.org.

@@ -2,7 +2,7 @@
 
 use super::step::StepView;
 use super::tree;
-use crate::render::page::{Page, Style, visible};
+use crate::render::{Page, Style, visible};
 use crate::settings::HIDE;
 use state_core::{Clock, EntryKey, LogLevel, LogLine};
 use state_engine::{Event, Step};

@@ -3,7 +3,7 @@
 use super::outcome::{FailureView, Outcome, Skipped};
 use super::step::StepView;
 use crate::marks::count;
-use crate::render::page::{Page, Style};
+use crate::render::{Page, Style};
 use state_core::diff::short_text;
 use state_engine::StepOp;
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,7 +4,7 @@ use super::document::Source;
 use crate::formats;
 use crate::marks::count;
 use crate::mending::{self, StepView};
-use crate::render::page::Page;
+use crate::render::Page;
 use crate::target::Target;
 use serde::Serialize;
 use state_core::mask::count_sensitive;

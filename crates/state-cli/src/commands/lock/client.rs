@@ -2,7 +2,6 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::output::Report;
 use serde::Serialize;
 use state_core::backend::ClientLock;
@@ -134,18 +133,14 @@ async fn own(context: &Context, stack: &Stack) -> Result<String, CliError> {
         Some(lock) if lock.holder.who == actor.who && lock.holder.host == actor.host => Ok(lock.id),
         Some(lock) => {
             let message = format!("its client lock is held by {}", told(context, &lock));
-            Err(
-                CliError::new(ExitCode::Refused, object, &message).with_hint(format!(
-                    "if its holder is gone: `statectl lock break --id {}`",
-                    lock.id
-                )),
-            )
+            Err(CliError::refused(object, &message).with_hint(format!(
+                "if its holder is gone: `statectl lock break --id {}`",
+                lock.id
+            )))
         }
-        None => Err(CliError::new(
-            ExitCode::Conflict,
-            object,
-            "it has no client lock: there is nothing to release",
-        )
-        .with_hint("`statectl lock status` shows who holds it")),
+        None => Err(
+            CliError::conflict(object, "it has no client lock: there is nothing to release")
+                .with_hint("`statectl lock status` shows who holds it"),
+        ),
     }
 }

@@ -4,7 +4,7 @@ use super::{Answer, Resolve, Resolved, answer};
 use crate::context::Context;
 use crate::entry::PendingView;
 use crate::error::CliError;
-use crate::exit::ExitCode;
+use crate::marks::first;
 use crate::output::Report;
 use crate::store;
 use state_core::{EntryKey, Error, ErrorKind, MutationId, State, Timestamp};
@@ -47,10 +47,7 @@ fn view(
     (direction, stack): (&str, String),
 ) -> PendingView {
     let named: Vec<String> = keys.iter().map(ToString::to_string).collect();
-    let mut target = named.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
-    if named.len() > NAMED {
-        target.push_str(&format!(" and {} more", named.len() - NAMED));
-    }
+    let target = first(NAMED, &named, ", ");
     PendingView {
         id: id.to_string(),
         op,
@@ -94,7 +91,7 @@ pub(super) async fn resolve(
     let object = format!("{} of {}", found.op, found.target);
     if args.answer.accept || args.id.is_some() {
         let message = "no result came back of a move, so there is none to accept";
-        return Err(CliError::new(ExitCode::Usage, object, message).with_hint("say `--done` or `--not-done`"));
+        return Err(CliError::usage(object, message).with_hint("say `--done` or `--not-done`"));
     }
     let id: MutationId = found.id.parse()?;
     let work = async |session: &Session| settle(session, id, &args.answer, &object).await;
@@ -142,7 +139,7 @@ fn settled_before(
     let state = session.state();
     if state.departed().any(|leaving| leaving.id == id) {
         let message = "the entries left this stack, and the other one couldn't be made to take them in";
-        return Err(CliError::new(ExitCode::Conflict, object, message)
+        return Err(CliError::conflict(object, message)
             .with_hint("settle it there: `statectl pending list --stack` that stack"));
     }
     match state.lookup(id) {

@@ -1,10 +1,10 @@
 //! `mv --to-stack`: entries go to another stack of the store.
 
+use super::operate::named;
 use super::preview::{self, EntryChange};
 use super::refusal;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::output::Report;
 use crate::settings::quoted;
 use crate::store;
@@ -172,27 +172,16 @@ fn report(context: &Context, done: &Done, warnings: Vec<String>) -> Result<Repor
     })
 }
 
-/// How many addresses the history tells of.
-const NAMED: usize = 5;
-
 /// What the history tells, on both sides, when nobody says anything else.
 fn by_default(request: &Request<'_>) -> String {
-    let addresses = &request.entries.addresses;
-    let mut text = "mv".to_owned();
-    for address in addresses.iter().take(NAMED) {
-        text.push_str(&format!(" {address}"));
-    }
-    if addresses.len() > NAMED {
-        text.push_str(&format!(" and {} more", addresses.len() - NAMED));
-    }
-    text.push_str(&format!(" --to-stack {}", quoted(&request.to.short())));
-    text
+    let to = quoted(&request.to.short());
+    format!("mv{} --to-stack {to}", named(&request.entries.addresses))
 }
 
 /// A refusal, with what to do.
 fn told(refusal: Refusal, source: &State) -> CliError {
     let bound = |bonds: Vec<Dependent>, message: &str, hint: &str| {
-        let mut error = CliError::new(ExitCode::Refused, "the move", message).with_hint(hint);
+        let mut error = CliError::refused("the move", message).with_hint(hint);
         let violation = |Dependent { entry, on }| {
             Violation::of(Rule::StillReferenced, entry, format!("it depends on {on}"))
         };
@@ -210,11 +199,11 @@ fn told(refusal: Refusal, source: &State) -> CliError {
             "what would go depends on something that stays; nothing was moved",
             "move what it depends on too: `--with-dependencies`",
         ),
-        Refusal::SameStack => CliError::new(ExitCode::Usage, "the move", "it is the same stack")
+        Refusal::SameStack => CliError::usage("the move", "it is the same stack")
             .with_hint("to give an entry another address, say `statectl mv SRC DST`"),
         Refusal::Taken { address } => {
             let message = format!("there is an entry {address} in the other stack already");
-            CliError::new(ExitCode::Conflict, "the move", &message)
+            CliError::conflict("the move", &message)
                 .with_hint("give it another address first: `statectl mv SRC DST`")
         }
         other => refusal::told(other, source, None),

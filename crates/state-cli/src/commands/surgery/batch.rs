@@ -1,9 +1,8 @@
 //! `apply-edits`: many operations at once.
 
-use super::{Remember, operate};
+use super::operate::{self, Remember};
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::output::Report;
 use serde::Deserialize;
 use state_core::surgery::Operation;
@@ -33,7 +32,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     let name = args.file.display().to_string();
     let text = read(&args.file).map_err(|source| CliError::io(name.as_str(), &source))?;
     let Document { operations } = serde_json::from_str(&text).map_err(|source| {
-        CliError::new(ExitCode::Usage, name.as_str(), &source.to_string())
+        CliError::usage(name.as_str(), &source.to_string())
             .with_hint("`statectl help apply-edits` shows what such a file holds")
     })?;
     let request = operate::Request {

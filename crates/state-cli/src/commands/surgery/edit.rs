@@ -2,8 +2,8 @@
 
 use super::document::{self, Change};
 use super::editor::{self, Edited};
-use super::operate::{self, Done};
-use super::{Remember, deposed_key, preview, refusal};
+use super::operate::{self, Done, Remember, deposed_key};
+use super::{preview, refusal};
 use crate::context::Context;
 use crate::error::CliError;
 use crate::output::Report;
@@ -43,10 +43,10 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             Edited::Good(Change::Snapshot(snapshot)) => {
                 replace(context, args, session, &state, *snapshot).await
             }
-            Edited::Unchanged => Ok(unchanged(session, &state)),
+            Edited::Unchanged => Ok(Done::prepared(session, Vec::new())),
             Edited::GivenUp => {
                 context.output.announce(|page| page.line("the text was emptied"));
-                Ok(unchanged(session, &state))
+                Ok(Done::prepared(session, Vec::new()))
             }
         }
     };
@@ -104,27 +104,13 @@ async fn replace(
     state: &State,
     snapshot: Snapshot,
 ) -> Result<Done, CliError> {
-    let changes = preview::changes(state.entries(), snapshot.entries.iter());
-    preview::show(context, &changes);
-    let object = format!("stack {}", session.stack().name().short());
-    context
-        .prompt
-        .confirm(&object, &format!("Change the record of {object} like this?"))?;
+    let done = Done::prepared(
+        session,
+        preview::changes(state.entries(), snapshot.entries.iter()),
+    );
+    done.confirm(context, session)?;
     let message = args.remember.message.clone().unwrap_or_else(|| "edit".to_owned());
     let request = UpdateRequest::new(UpdateKind::Edit).with_message(message);
-    Ok(Done {
-        stack: session.stack().name().to_string(),
-        revision: Some(session.replace_entries(request, snapshot).await?),
-        changed: true,
-        changes,
-    })
-}
-
-fn unchanged(session: &Session, state: &State) -> Done {
-    Done {
-        stack: session.stack().name().to_string(),
-        revision: state.current().cloned(),
-        changed: false,
-        changes: Vec::new(),
-    }
+    let revision = session.replace_entries(request, snapshot).await?;
+    Ok(done.made(revision))
 }

@@ -79,12 +79,8 @@ impl Draft {
                 .filter(|editor| !editor.trim().is_empty())
         };
         let editor = named("VISUAL").or_else(|| named("EDITOR")).ok_or_else(|| {
-            CliError::new(
-                ExitCode::Failed,
-                "the editor",
-                "neither $VISUAL nor $EDITOR names one",
-            )
-            .with_hint("name one, for example `EDITOR=vi`; or use `statectl apply-edits FILE`")
+            CliError::failed("the editor", "neither $VISUAL nor $EDITOR names one")
+                .with_hint("name one, for example `EDITOR=vi`; or use `statectl apply-edits FILE`")
         })?;
         let nonce = Nonce::random(&*context.environment.entropy);
         let folder = std::env::temp_dir().join(format!("statectl-{nonce}"));
@@ -121,7 +117,7 @@ impl Draft {
             return Ok(());
         }
         let message = format!("`{}` ended with {status}; nothing was changed", self.editor);
-        Err(CliError::new(ExitCode::Failed, "the editor", &message))
+        Err(CliError::failed("the editor", &message))
     }
 
     /// The text without the notes on top.

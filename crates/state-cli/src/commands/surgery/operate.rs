@@ -4,10 +4,12 @@ use super::preview::{self, EntryChange};
 use super::refusal;
 use crate::context::Context;
 use crate::error::CliError;
+use crate::marks::first;
 use crate::output::Report;
+use clap::Args;
 use serde::Serialize;
 use state_core::surgery::{Operation, Surgery};
-use state_core::{RevisionId, State, UpdateKind};
+use state_core::{Address, DeposedKey, RevisionId, State, UpdateKind};
 use state_manager::{Session, UpdateRequest};
 
 /// What is to be done.
@@ -16,6 +18,40 @@ pub(super) struct Request {
     pub(super) kind: &'static str,
     pub(super) operations: Vec<Operation>,
     pub(super) message: Option<String>,
+}
+
+impl Request {
+    /// One operation, and what the history tells of it by default.
+    pub(super) fn of(kind: &'static str, operation: Operation, remember: &Remember, default: String) -> Self {
+        Self {
+            kind,
+            operations: vec![operation],
+            message: Some(remember.message.clone().unwrap_or(default)),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Remember {
+    /// What to remember in the history.
+    #[arg(long, short)]
+    pub(super) message: Option<String>,
+}
+
+/// The key of a deposed object, for the command line.
+pub(super) fn deposed_key(text: &str) -> Result<DeposedKey, String> {
+    DeposedKey::new(text).map_err(|error| error.to_string())
+}
+
+/// How many addresses the history tells of.
+const NAMED: usize = 5;
+
+/// Addresses as the history tells of them, with a space in front; empty for none.
+pub(super) fn named(addresses: &[Address]) -> String {
+    match addresses {
+        [] => String::new(),
+        some => format!(" {}", first(NAMED, some, " ")),
+    }
 }
 
 /// What became of a change by hand.
@@ -48,12 +84,40 @@ impl Done {
     }
 }
 
+impl Done {
+    /// That a session changes these entries, and nothing yet.
+    pub(super) fn prepared(session: &Session, changes: Vec<EntryChange>) -> Self {
+        Self {
+            stack: session.stack().name().to_string(),
+            revision: session.state().current().cloned(),
+            changed: false,
+            changes,
+        }
+    }
+
+    /// Shows what changes, and asks.
+    pub(super) fn confirm(&self, context: &Context, session: &Session) -> Result<(), CliError> {
+        preview::show(context, &self.changes);
+        let object = format!("stack {}", session.stack().name().short());
+        let question = format!("Change the record of {object} like this?");
+        context.prompt.confirm(&object, &question)
+    }
+
+    /// That it was changed.
+    pub(super) fn made(self, revision: RevisionId) -> Self {
+        Self {
+            revision: Some(revision),
+            changed: true,
+            ..self
+        }
+    }
+}
+
 /// Performs them.
 pub(super) async fn run(context: &Context, request: &Request) -> Result<Report, CliError> {
     let stack = context.store.open_stack().await?;
     let work = async |session: &Session| {
-        let state = session.state();
-        let surgery = perform(&state, &request.operations)?;
+        let surgery = perform(&session.state(), &request.operations)?;
         commit(context, session, surgery, request).await
     };
     let (done, warnings) = context.store.locked(&stack, request.kind, work).await?;
@@ -80,31 +144,18 @@ pub(super) async fn commit(
     request: &Request,
 ) -> Result<Done, CliError> {
     let state = session.state();
-    let name = session.stack().name();
-    let mut done = Done {
-        stack: name.to_string(),
-        revision: state.current().cloned(),
-        changed: false,
-        changes: preview::changes(state.entries(), surgery.state().entries()),
-    };
+    let changes = preview::changes(state.entries(), surgery.state().entries());
+    let done = Done::prepared(session, changes);
     if done.changes.is_empty() {
         return Ok(done);
     }
-    preview::show(context, &done.changes);
-    let object = format!("stack {}", name.short());
-    context
-        .prompt
-        .confirm(&object, &format!("Change the record of {object} like this?"))?;
-    let forced = request
-        .operations
-        .iter()
-        .any(|operation| matches!(operation, Operation::Rm { force: true, .. }));
+    done.confirm(context, session)?;
+    let is_forced = |operation: &Operation| matches!(operation, Operation::Rm { force: true, .. });
     let edit = UpdateRequest {
         message: request.message.clone().unwrap_or_else(|| request.kind.to_owned()),
-        forced,
+        forced: request.operations.iter().any(is_forced),
         ..UpdateRequest::new(UpdateKind::Edit)
     };
-    done.revision = Some(session.edit(edit, &state, surgery.into_changes()).await?);
-    done.changed = true;
-    Ok(done)
+    let revision = session.edit(edit, &state, surgery.into_changes()).await?;
+    Ok(done.made(revision))
 }

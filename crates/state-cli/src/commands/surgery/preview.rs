@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::marks::count;
-use crate::render::page::Page;
+use crate::render::Page;
 use serde::Serialize;
 use state_core::{Entry, EntryKey, Json, SharedEntry, Uid, codec};
 use std::collections::{BTreeMap, BTreeSet};

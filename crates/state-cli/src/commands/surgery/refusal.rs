@@ -4,7 +4,6 @@ use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::count;
 use state_core::State;
-use state_core::nearest;
 use state_core::surgery::{Dependent, Refusal};
 use state_core::verify::{Rule, Violation};
 
@@ -18,11 +17,12 @@ pub(super) fn told(refusal: Refusal, state: &State, number: Option<usize>) -> Cl
     match refusal {
         Refusal::NoEntry { ref address, .. } => {
             let candidates = state.entries().map(|entry| entry.address.as_str());
-            let hint = match nearest(address.as_str(), candidates) {
-                Some(meant) => format!("did you mean `{meant}`? `statectl list` lists all of them"),
-                None => "see what there is with `statectl list`".to_owned(),
-            };
-            new(ExitCode::NotFound, &refusal.to_string()).with_hint(hint)
+            new(ExitCode::NotFound, &refusal.to_string()).with_nearest(
+                address.as_str(),
+                candidates,
+                "`statectl list` lists all of them",
+                "see what there is with `statectl list`",
+            )
         }
         Refusal::Dependents(dependents) => {
             let message = count(dependents.len(), "reference is", "references are");

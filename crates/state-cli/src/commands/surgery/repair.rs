@@ -1,6 +1,6 @@
 //! `repair`: mend what breaks integrity rules.
 
-use super::Remember;
+use super::operate::Remember;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::mending;

@@ -1,7 +1,6 @@
 //! `undo`: the revision before the current one comes back.
 
-use super::Remember;
-use super::operate::Done;
+use super::operate::{Done, Remember};
 use super::preview;
 use crate::context::Context;
 use crate::crossing;
@@ -28,8 +27,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         let state = session.state();
         let before = session.before_current().await?;
         let then = session.stack().get(&before).await?;
-        let changes = preview::changes(state.entries(), then.entries.iter());
-        preview::show(context, &changes);
+        let done = Done::prepared(session, preview::changes(state.entries(), then.entries.iter()));
+        preview::show(context, &done.changes);
         if then.outputs != state.outputs().values {
             context
                 .output
@@ -51,12 +50,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
             forced: !crossed.is_empty(),
             ..UpdateRequest::new(UpdateKind::Rollback)
         };
-        Ok(Done {
-            stack: session.stack().name().to_string(),
-            revision: Some(session.rollback(request, &before).await?),
-            changed: true,
-            changes,
-        })
+        Ok(done.made(session.rollback(request, &before).await?))
     };
     let (done, warnings) = context.store.locked(&stack, "undo", work).await?;
     done.report(context, "undo", warnings)
