@@ -155,7 +155,6 @@ mod blocking;
 mod command;
 mod directory;
 mod file;
-mod judged;
 mod members;
 mod mode;
 mod place;

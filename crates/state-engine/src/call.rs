@@ -2,21 +2,27 @@
 //!
 //! Whatever changes the world takes a [`Begun`]: without an intent on record such a call can't be written down.
 
+mod answers;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use answers::Answers;
+
 use crate::interrupt::Interrupt;
-use crate::log::{Logger, shown};
+use crate::log::{LogBuffer, Logger, shown};
 use crate::provider::{
     CallContext, CheckRequest, Checked, ConfigureRequest, CreateRequest, DeleteRequest, Diff, DiffRequest,
     Failure, Found, Object, Provider, ReadRequest, UpdateRequest,
 };
 use crate::record::Begun;
 use crate::registry::{Registered, Registry};
+use answers::{Memory, Question};
 use state_core::sensitive::SecretStrings;
+use state_core::target::TargetProvider;
 use state_core::{Clock, Crypter, Entry, EntryKey, Error, MutationId, Properties, StackName};
 use state_manager::Session;
 use std::collections::BTreeSet;
+use std::fmt;
 use std::future::{Future, poll_fn};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
@@ -38,26 +44,46 @@ pub(crate) enum CallError {
 
 type Called<T> = Result<T, CallError>;
 
+const READ: &str = "read";
+
 /// A provider with its configuration, and how preparing it went, once it was prepared.
-pub(crate) struct Preparation {
+struct Preparation {
     registered: Registered,
     went: OnceCell<Result<(), Failure>>,
 }
 
-/// Calls providers for one run.
+/// The providers that were prepared for settling, planning and running. Clones share them.
+#[derive(Clone, Default)]
+pub(crate) struct Preparations {
+    /// Locked only to look a provider up, never while it is prepared.
+    known: Arc<Mutex<Vec<Arc<Preparation>>>>,
+}
+
+impl fmt::Debug for Preparations {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Preparations").finish_non_exhaustive()
+    }
+}
+
+/// Calls providers: to settle, to plan, or in a run.
 pub(crate) struct Caller {
     pub(crate) registry: Registry,
     pub(crate) interrupt: Interrupt,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) logger: Logger,
     pub(crate) timeout: Option<Duration>,
-    pub(crate) preview: bool,
+    /// Only `configure`, `check`, `diff` and `read` are called, and their answers are kept.
+    pub(crate) planning: bool,
+    /// The providers that are prepared here may be asked to change the world later.
+    pub(crate) changes_follow: bool,
     pub(crate) stack: StackName,
-    pub(crate) crypter: Option<Arc<dyn Crypter>>,
-    /// The lock; none in a preview, which changes nothing.
+    /// Knows what opens the configuration of providers.
+    pub(crate) targets: Arc<dyn TargetProvider>,
+    /// The lock; none in a plan, which changes nothing.
     pub(crate) lock: Option<Session>,
-    /// Held only to look somebody up in it, never while somebody is prepared.
-    pub(crate) configured: Mutex<Vec<Arc<Preparation>>>,
+    pub(crate) preparations: Preparations,
+    /// The answers that the plan got; a plan fills them.
+    pub(crate) answers: Arc<Answers>,
 }
 
 /// Whom a call is about.
@@ -68,10 +94,12 @@ pub(crate) struct About<'a> {
     pub(crate) timeout: Option<Duration>,
     /// What the provider is given and mustn't tell.
     pub(crate) secrets: &'a SecretStrings,
+    /// The run changed a dependency, so answers that the plan got don't count.
+    pub(crate) anew: bool,
 }
 
 /// What is recorded of an object, as providers get it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     pub(crate) id: Option<String>,
     pub(crate) inputs: Properties,
@@ -102,16 +130,24 @@ impl Caller {
         unknown: BTreeSet<String>,
         old_inputs: Option<Properties>,
     ) -> Called<Checked> {
-        let provider = self.provider(about).await?;
-        let request = CheckRequest {
-            address: about.key.address.clone(),
-            kind: about.kind.to_owned(),
+        let recorded = old_inputs.map(|inputs| Known {
             inputs,
-            unknown,
-            old_inputs,
-            context: self.context(about),
+            ..Known::default()
+        });
+        let question = Question::new(about, recorded, inputs, unknown);
+        let call = |provider: Arc<dyn Provider>, question: Question, context| async move {
+            let request = CheckRequest {
+                address: about.key.address.clone(),
+                kind: question.kind,
+                inputs: question.inputs,
+                unknown: question.unknown,
+                old_inputs: question.recorded.map(|recorded| recorded.inputs),
+                context,
+            };
+            provider.check(request).await
         };
-        self.harmless("check", about, provider.check(request)).await
+        self.asked("check", about, &self.answers.checks, question, call)
+            .await
     }
 
     pub(crate) async fn diff(
@@ -121,34 +157,74 @@ impl Caller {
         inputs: Properties,
         unknown: BTreeSet<String>,
     ) -> Called<Diff> {
-        let provider = self.provider(about).await?;
-        let request = DiffRequest {
-            address: about.key.address.clone(),
-            kind: about.kind.to_owned(),
-            id: old.id,
-            old_inputs: old.inputs,
-            old_outputs: old.outputs,
-            inputs,
-            unknown,
-            context: self.context(about),
+        let question = Question::new(about, Some(old), inputs, unknown);
+        let call = |provider: Arc<dyn Provider>, question: Question, context| async move {
+            let old = question.recorded.unwrap_or_default();
+            let request = DiffRequest {
+                address: about.key.address.clone(),
+                kind: question.kind,
+                id: old.id,
+                old_inputs: old.inputs,
+                old_outputs: old.outputs,
+                inputs: question.inputs,
+                unknown: question.unknown,
+                context,
+            };
+            provider.diff(request).await
         };
-        self.harmless("diff", about, provider.diff(request)).await
+        self.asked("diff", about, &self.answers.diffs, question, call)
+            .await
     }
 
     pub(crate) async fn read(&self, about: About<'_>, known: Known) -> Called<Found> {
-        let provider = self.provider(about).await?;
-        let request = ReadRequest {
-            key: about.key.clone(),
-            kind: about.kind.to_owned(),
-            id: known.id,
-            inputs: known.inputs,
-            outputs: known.outputs,
-            others: known.others,
-            mutation: known.mutation,
-            context: self.context(about),
+        let question = Question::new(about, Some(known), Properties::empty(), BTreeSet::new());
+        let call = |provider: Arc<dyn Provider>, question: Question, context| async move {
+            let known = question.recorded.unwrap_or_default();
+            let request = ReadRequest {
+                key: about.key.clone(),
+                kind: question.kind,
+                id: known.id,
+                inputs: known.inputs,
+                outputs: known.outputs,
+                others: known.others,
+                mutation: known.mutation,
+                context,
+            };
+            provider.read(request).await
         };
-        self.still_ours().await?;
-        self.harmless("read", about, provider.read(request)).await
+        self.asked(READ, about, &self.answers.reads, question, call).await
+    }
+
+    /// Asks what changes nothing, unless the plan got an answer to the same question.
+    async fn asked<A: Clone, F: Future<Output = Result<A, Failure>>>(
+        &self,
+        what: &str,
+        about: About<'_>,
+        memory: &Memory<A>,
+        question: Question,
+        call: impl FnOnce(Arc<dyn Provider>, Question, CallContext) -> F,
+    ) -> Called<A> {
+        let is_kept = !self.planning && !about.anew;
+        if let Some((answer, said)) = memory.find(about.key, &question).filter(|_| is_kept) {
+            said.into_iter().for_each(|line| self.logger.pass_on(line));
+            return Ok(answer);
+        }
+        let provider = self.provider(about).await?;
+        if what == READ {
+            self.still_ours().await?;
+        }
+        let said = Arc::new(LogBuffer::silent());
+        let logger = match self.planning {
+            // The run stores these lines with its update.
+            true => Logger::new(Arc::clone(&self.clock), said.clone(), None),
+            false => self.logger.clone(),
+        };
+        let asked = call(provider, question.clone(), self.context(about, &logger));
+        let answer = self.harmless(what, about, asked).await?;
+        if self.planning {
+            memory.keep(about.key, question, answer.clone(), said.take());
+        }
+        Ok(answer)
     }
 
     pub(crate) async fn create(&self, begun: &Begun, about: About<'_>, inputs: Properties) -> Called<Object> {
@@ -158,7 +234,7 @@ impl Caller {
             kind: about.kind.to_owned(),
             inputs,
             mutation: begun.id(),
-            context: self.context(about),
+            context: self.context(about, &self.logger),
         };
         self.still_ours().await?;
         let made = self.guarded("create", about, provider.create(request)).await?;
@@ -180,7 +256,7 @@ impl Caller {
             old_inputs: old.inputs,
             old_outputs: old.outputs,
             inputs,
-            context: self.context(about),
+            context: self.context(about, &self.logger),
         };
         self.still_ours().await?;
         let changed = self.guarded("update", about, provider.update(request)).await?;
@@ -195,20 +271,19 @@ impl Caller {
             id: known.id,
             inputs: known.inputs,
             outputs: known.outputs,
-            context: self.context(about),
+            context: self.context(about, &self.logger),
         };
         self.still_ours().await?;
         self.guarded("delete", about, provider.delete(request)).await
     }
 
-    fn context(&self, about: About<'_>) -> CallContext {
+    fn context(&self, about: About<'_>, logger: &Logger) -> CallContext {
         CallContext {
             interrupt: self.interrupt.clone(),
-            log: self
-                .logger
+            log: logger
                 .of_provider(about.kind, &about.key.address)
                 .hiding(about.secrets),
-            preview: self.preview,
+            preview: self.planning,
         }
     }
 
@@ -245,7 +320,7 @@ impl Caller {
 
     /// The one preparation of a provider with this configuration.
     async fn preparation(&self, registered: &Registered) -> Arc<Preparation> {
-        let mut configured = self.configured.lock().await;
+        let mut configured = self.preparations.known.lock().await;
         let is_this = |other: &&Arc<Preparation>| {
             let other = &other.registered;
             Arc::ptr_eq(&other.provider, &registered.provider)
@@ -264,13 +339,16 @@ impl Caller {
 
     /// Prepares a provider. That it failed is a result like any other; that it was left, or the lock is lost, isn't.
     async fn configure(&self, about: About<'_>, registered: &Registered) -> Called<Result<(), Failure>> {
+        self.still_ours().await?;
         let request = ConfigureRequest {
             stack: self.stack.clone(),
             configuration: registered.configuration.clone(),
-            crypter: self.crypter.clone(),
-            context: self.context(about),
+            crypter: self.crypter(&registered.configuration).await?,
+            context: CallContext {
+                preview: !self.changes_follow,
+                ..self.context(about, &self.logger)
+            },
         };
-        self.still_ours().await?;
         let call = registered.provider.configure(request);
         // It is for all resources of the provider: what one of them allows itself says nothing of it.
         let about = About {
@@ -282,6 +360,15 @@ impl Caller {
             Err(CallError::Failed(failure)) => Ok(Err(failure)),
             Err(other) => Err(other),
         }
+    }
+
+    /// What opens a configuration. To find it reads the state, so this is left out where nothing can be secret.
+    async fn crypter(&self, configuration: &Properties) -> Called<Option<Arc<dyn Crypter>>> {
+        if *configuration == Properties::empty() {
+            return Ok(None);
+        }
+        let target = self.targets.target(&self.stack).await;
+        target.map(|target| target.crypter).map_err(CallError::Lost)
     }
 
     /// A call that doesn't change the world: however it fails, nothing was done.
@@ -398,6 +485,18 @@ impl<'a> About<'a> {
             kind: entry.kind.as_deref().unwrap_or_default(),
             timeout: None,
             secrets,
+            anew: false,
+        }
+    }
+}
+
+impl Question {
+    fn new(about: About<'_>, recorded: Option<Known>, inputs: Properties, unknown: BTreeSet<String>) -> Self {
+        Self {
+            kind: about.kind.to_owned(),
+            recorded,
+            inputs,
+            unknown,
         }
     }
 }

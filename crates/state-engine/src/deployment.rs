@@ -1,77 +1,80 @@
-//! A run under way: what all of its steps share, and how one step goes.
+//! Planning or a run under way: what all of its steps share, and how one step goes.
 
 mod carry;
-mod clear;
 mod drive;
 mod existing;
 mod identity;
 mod noting;
-pub(crate) mod refresh;
+mod phases;
+mod refresh;
 mod removal;
 mod replace;
 mod resource;
 
 pub(crate) use carry::missing;
+pub use refresh::RefreshSource;
 
 use crate::call::{About, CallError, Caller, Known};
 use crate::event::{Event, Observer};
-use crate::interrupt::Interrupt;
 use crate::ledger::{Committed, Unknown};
 use crate::options::RunOptions;
-use crate::plan::{applied, mark_joined};
+use crate::planner::{applied, mark_joined};
 use crate::provider::{Failure, Object};
 use crate::record::{Begun, Ended, Recorder};
 use crate::report::Report;
 use crate::step::Step;
 use carry::InFlight;
 use identity::Identities;
-use state_core::{Clock, Entry, EntryKey, Error, ErrorKind, MutationId, Outcome, Properties, SharedEntry};
+use state_core::{
+    Address, Dependency, Entry, EntryKey, Error, ErrorKind, MutationId, Outcome, Properties, SharedEntry,
+    State,
+};
 use state_manager::Intent;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What all steps of a run share.
+/// What all steps of a plan or of a run share.
 pub(crate) struct Deployment {
-    pub(crate) recorder: Recorder,
-    pub(crate) caller: Caller,
-    pub(crate) options: RunOptions,
-    pub(crate) observer: Arc<dyn Observer>,
-    pub(crate) interrupt: Interrupt,
-    pub(crate) clock: Arc<dyn Clock>,
-    pub(crate) shared: Mutex<Shared>,
+    recorder: Recorder,
+    caller: Caller,
+    options: RunOptions,
+    observer: Arc<dyn Observer>,
+    shared: Mutex<Shared>,
     /// Held by whoever brings entries of the base forward.
-    pub(crate) carrying: tokio::sync::Mutex<()>,
+    carrying: tokio::sync::Mutex<()>,
     /// Told of each step that has landed.
-    pub(crate) landings: tokio::sync::Notify,
+    landings: tokio::sync::Notify,
 }
 
 /// What changes while it goes on.
-pub(crate) struct Shared {
-    pub(crate) report: Report,
+struct Shared {
+    report: Report,
     /// What this run recorded so far, in the order of its own. The state doesn't say it: what stays the same may not be in
     /// the journal yet.
-    pub(crate) recorded: BTreeSet<EntryKey>,
+    recorded: BTreeSet<EntryKey>,
+    /// Resources that steps changed, and those that depend on them: what a plan heard of these doesn't count any more.
+    changed: BTreeSet<Address>,
     /// What is being changed right now.
-    pub(crate) in_flight: BTreeSet<EntryKey>,
-    pub(crate) identities: Identities,
+    in_flight: BTreeSet<EntryKey>,
+    identities: Identities,
 }
 
 /// Why a step isn't committed.
 #[derive(Debug)]
-pub(crate) struct StepError {
-    pub(crate) key: EntryKey,
-    pub(crate) step: Option<Box<Step>>,
-    pub(crate) reasons: Vec<String>,
-    pub(crate) pending: Option<MutationId>,
+struct StepError {
+    key: EntryKey,
+    step: Option<Box<Step>>,
+    reasons: Vec<String>,
+    pending: Option<MutationId>,
     /// The lock or the store is lost: nothing more can be recorded.
-    pub(crate) fatal: Option<Box<Error>>,
+    fatal: Option<Box<Error>>,
 }
 
 impl StepError {
     /// It came to nothing before it was a step.
-    pub(crate) fn early(key: &EntryKey, reasons: Vec<String>) -> Self {
+    fn early(key: &EntryKey, reasons: Vec<String>) -> Self {
         Self {
             key: key.clone(),
             step: None,
@@ -82,12 +85,7 @@ impl StepError {
     }
 
     /// What the record says. What breaks a rule fails alone; whatever else it says ends the run.
-    pub(crate) fn recording(
-        key: &EntryKey,
-        step: Option<&Step>,
-        pending: Option<MutationId>,
-        error: Error,
-    ) -> Self {
+    fn recording(key: &EntryKey, step: Option<&Step>, pending: Option<MutationId>, error: Error) -> Self {
         let is_fatal = !matches!(
             error.kind(),
             ErrorKind::Integrity | ErrorKind::Sealed | ErrorKind::Invalid
@@ -127,7 +125,7 @@ impl Unsure {
 
 /// What a step does to the world.
 #[derive(Clone, Debug)]
-pub(crate) enum Work {
+enum Work {
     /// Make an object.
     Make(Properties),
     /// Change one.
@@ -146,24 +144,58 @@ pub(crate) enum Work {
 }
 
 impl Deployment {
+    pub(crate) fn new(
+        recorder: Recorder,
+        caller: Caller,
+        options: &RunOptions,
+        observer: Arc<dyn Observer>,
+    ) -> Arc<Self> {
+        let state = recorder.state();
+        let mut options = options.clone();
+        if options.target_dependents {
+            options.targets = with_dependents(&options.targets, &state);
+        }
+        let shared = Shared {
+            report: Report::new(),
+            recorded: BTreeSet::new(),
+            changed: BTreeSet::new(),
+            in_flight: BTreeSet::new(),
+            identities: Identities::of(state.entries().map(|entry| &**entry)),
+        };
+        Arc::new(Self {
+            recorder,
+            caller,
+            options,
+            observer,
+            shared: Mutex::new(shared),
+            carrying: tokio::sync::Mutex::default(),
+            landings: tokio::sync::Notify::new(),
+        })
+    }
+
+    /// Whether nothing is done: neither the world nor the record changes.
+    fn is_plan(&self) -> bool {
+        self.caller.planning
+    }
+
     /// How many steps may be under way at once.
-    pub(crate) fn parallel(&self) -> usize {
+    fn parallel(&self) -> usize {
         self.options.parallel.max(1)
     }
 
     /// Whether new steps may begin.
-    pub(crate) fn goes_on(&self) -> bool {
+    fn goes_on(&self) -> bool {
         let shared = self.shared();
-        !self.interrupt.is_stopping()
+        !self.caller.interrupt.is_stopping()
             && shared.report.stopped_by.is_none()
             && (shared.report.failures.is_empty() || self.options.continue_on_error)
     }
 
-    pub(crate) fn tell(&self, event: &Event) {
+    fn tell(&self, event: &Event) {
         self.observer.event(event);
     }
 
-    pub(crate) fn shared(&self) -> MutexGuard<'_, Shared> {
+    fn shared(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -180,7 +212,7 @@ impl Deployment {
     }
 
     /// One step from its intent to its result: begin, touch the world, end.
-    pub(crate) async fn perform(
+    async fn perform(
         &self,
         mut step: Step,
         intent: Intent,
@@ -195,6 +227,7 @@ impl Deployment {
             kind: &kind,
             timeout,
             secrets: &secrets,
+            anew: false,
         };
         let meant = intent.entry.clone();
         let _in_flight = self.take_off(&intent).await?;
@@ -246,7 +279,7 @@ impl Deployment {
         let Some(object) = object else {
             return entry;
         };
-        let mut made = applied(entry, object, self.clock.now());
+        let mut made = applied(entry, object, self.caller.clock.now());
         mark_joined(&mut made, &step.joined);
         made
     }
@@ -285,7 +318,7 @@ impl Deployment {
         }
     }
 
-    /// Touches the world; in a preview only says what would be there.
+    /// Touches the world; in a plan only says what would be there.
     async fn touch(
         &self,
         begun: &Begun,
@@ -296,9 +329,9 @@ impl Deployment {
         match work {
             Work::Record(object) => (Ok(Some(*object)), known),
             Work::Forget => (Ok(None), known),
-            Work::Make(_) if self.options.preview => (Ok(None), Unknown::Everything),
-            Work::Change { changes, .. } if self.options.preview => (Ok(None), Unknown::Outputs(changes)),
-            Work::Remove(_) if self.options.preview => (Ok(None), known),
+            Work::Make(_) if self.is_plan() => (Ok(None), Unknown::Everything),
+            Work::Change { changes, .. } if self.is_plan() => (Ok(None), Unknown::Outputs(changes)),
+            Work::Remove(_) if self.is_plan() => (Ok(None), known),
             Work::Make(inputs) => (self.caller.create(begun, about, inputs).await.map(Some), known),
             Work::Change { old, inputs, .. } => (
                 self.caller.update(begun, about, old, inputs).await.map(Some),
@@ -309,16 +342,30 @@ impl Deployment {
     }
 
     /// Whether an address is one that this run may touch.
-    pub(crate) fn is_target(&self, entry: &state_core::Address) -> bool {
+    fn is_target(&self, entry: &Address) -> bool {
         let RunOptions { targets, exclude, .. } = &self.options;
         (targets.is_empty() || targets.contains(entry)) && !exclude.contains(entry)
     }
 
     /// The live entry at an address, open.
-    pub(crate) fn live(&self, key: &EntryKey) -> Result<Option<SharedEntry>, StepError> {
+    fn live(&self, key: &EntryKey) -> Result<Option<SharedEntry>, StepError> {
         let entry = self.recorder.entry(key);
         entry.map_err(|error| StepError::recording(key, None, None, error))
     }
+}
+
+/// The targets and all that depends on them.
+fn with_dependents(targets: &BTreeSet<Address>, state: &State) -> BTreeSet<Address> {
+    let mut found = targets.clone();
+    let mut open: Vec<Address> = targets.iter().cloned().collect();
+    while let Some(address) = open.pop() {
+        for entry in state.dependents(&Dependency::Entry(address)) {
+            if found.insert(entry.address.clone()) {
+                open.push(entry.address.clone());
+            }
+        }
+    }
+    found
 }
 
 impl fmt::Debug for Deployment {

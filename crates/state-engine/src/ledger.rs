@@ -130,28 +130,17 @@ pub struct Ledger {
     landed: Vec<Address>,
     refreshed: BTreeSet<EntryKey>,
     outputs: StackOutputs,
-    preview: bool,
 }
 
 impl Ledger {
-    pub(crate) fn new(preview: bool) -> Self {
+    /// An empty ledger over a stack with these outputs.
+    pub(crate) fn new(outputs: StackOutputs) -> Self {
         Self {
             standings: BTreeMap::new(),
             landed: Vec::new(),
             refreshed: BTreeSet::new(),
-            outputs: StackOutputs::default(),
-            preview,
+            outputs,
         }
-    }
-
-    /// The same over a stack with these outputs.
-    pub(crate) fn over(self, outputs: StackOutputs) -> Self {
-        Self { outputs, ..self }
-    }
-
-    /// Whether nothing is really done: then ids and outputs of what would be made aren't known.
-    pub const fn is_preview(&self) -> bool {
-        self.preview
     }
 
     /// The stack's own outputs as the run found them, open: those of which nobody knows yet what they will be stay so.

@@ -7,6 +7,7 @@
 //! ```
 //!
 //! - [`Engine`]: over targets and snapshots (seed 000), which `state-manager` implements.
+//! - [`Basis`], [`Plan`]: what a run will do to one recorded state, decided once, then executed.
 //! - [`Source`]: a program, asked for what is ready. [`ListSource`] is one for a list of [`Goal`]s; [`RefreshSource`]
 //!   reads what is recorded.
 //! - [`Ledger`], [`Registration`], [`Committed`]: nothing begins before what it needs is durable, and nothing is reported
@@ -16,16 +17,17 @@
 //! - `program` (feature of that name): a source out of a YAML or JSON document.
 //! - [`Run`]: what a run is given; [`Report`]: how it ended; [`Observer`]: hears of it while it goes on.
 //!
-//! # What a run does
-//! 1. It locks the stack and asks the providers what became of the operations that are pending ([`settle`]). What nobody
-//!    can tell stays pending; it is told, and its entries aren't touched.
-//! 2. With [`RunOptions::refresh`], and in a refresh, it reads every object and records what it found.
-//! 3. It asks the source for what is ready, plans and executes it, in parallel in the order of the dependencies.
-//! 4. It deletes what isn't wanted any more and what was replaced, in reverse order.
-//! 5. It ends the update: one revision, whatever happened.
+//! # From a program to a revision
+//! 1. **Settle** ([`Engine::settle`]): under the lock, the providers are asked what became of pending operations
+//!    ([`settle`]). An operation whose outcome stays unknown stays pending, and its resource isn't touched.
+//! 2. **Plan** ([`Engine::plan`]): the source is driven over a copy of the state. Nothing is written, and of the providers
+//!    only `configure`, `check`, `diff` and `read` are called. A preview ends here, and needs no lock.
+//! 3. **Apply** ([`Engine::apply`]): the same source is driven again, and the steps are executed, in parallel in the order
+//!    of their dependencies; then resources that aren't wanted any more, and replaced objects, are deleted in reverse order.
+//!    Answers that the plan got aren't asked for again. It is one update: one revision, whatever happened.
 //!
-//! A preview does the same on a copy of the state: nothing is written, and of the providers only `configure`, `check`,
-//! `diff` and `read` are called.
+//! With [`RunOptions::refresh`], and in a refresh, plan and run begin by reading every recorded object: the plan asks the
+//! providers, the run records what they said. [`Engine::run`] takes the lock, does all three steps and frees the lock.
 //!
 //! # What stops a run
 //! A step that fails (unless [`RunOptions::continue_on_error`]), an [`Interrupt`], a lock that isn't ours any more. Steps in
@@ -45,17 +47,20 @@ mod ledger;
 mod log;
 mod options;
 mod plan;
+mod planner;
 #[cfg(feature = "program")]
 pub mod program;
 pub mod provider;
 mod record;
 mod registry;
 mod report;
+mod run;
 pub mod settle;
 mod source;
 mod step;
 
-pub use engine::{Engine, Operation, Run, StepwiseSnapshots};
+pub use deployment::RefreshSource;
+pub use engine::{Engine, StepwiseSnapshots};
 pub use error::{EngineError, Result};
 pub use event::{Event, Observer};
 pub use goal::{Goal, GoalOptions};
@@ -63,10 +68,12 @@ pub use interrupt::Interrupt;
 pub use ledger::{Committed, Ledger, Registration, Standing, Unknown};
 pub use log::Logger;
 pub use options::{RunOptions, UpdateMetadata};
+pub use plan::{Basis, Plan};
 pub use provider::{Failure, Provider};
 pub use registry::Registry;
 pub use report::{Report, StepFailure};
-pub use source::{Declared, ListSource, Next, RefreshSource, Refreshed, Source, SourceOutputs};
+pub use run::{Operation, Run};
+pub use source::{Declared, ListSource, Next, Refreshed, Source, SourceOutputs};
 pub use state_core;
 pub use state_manager;
 pub use step::{Step, StepOp};

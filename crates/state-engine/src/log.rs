@@ -5,7 +5,7 @@ use state_core::sensitive::SecretStrings;
 use state_core::{Address, Clock, LogLevel, LogLine};
 use state_manager::Update;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Takes what is said: it is shown to the observer and stored with the update. Secrets have no place in it.
 #[derive(Clone)]
@@ -62,6 +62,11 @@ impl Logger {
         let mut line = LogLine::new(self.sink.clock.now(), level, message);
         line.source = self.source.to_string();
         line.address.clone_from(&self.address);
+        self.pass_on(line);
+    }
+
+    /// Takes a line that was said before: to a plan.
+    pub(crate) fn pass_on(&self, line: LogLine) {
         if let Some(update) = &self.sink.update {
             update.log(&line);
         }
@@ -92,5 +97,39 @@ impl fmt::Debug for Logger {
             .field("source", &self.source)
             .field("address", &self.address)
             .finish_non_exhaustive()
+    }
+}
+
+/// Keeps lines that are said before there is an update that stores them, and passes all events on.
+pub(crate) struct LogBuffer {
+    observer: Arc<dyn Observer>,
+    lines: Mutex<Vec<LogLine>>,
+}
+
+impl LogBuffer {
+    pub(crate) fn new(observer: Arc<dyn Observer>) -> Self {
+        Self {
+            observer,
+            lines: Mutex::default(),
+        }
+    }
+
+    /// A buffer that passes nothing on.
+    pub(crate) fn silent() -> Self {
+        Self::new(Arc::new(|_: &Event| {}))
+    }
+
+    pub(crate) fn take(&self) -> Vec<LogLine> {
+        std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl Observer for LogBuffer {
+    fn event(&self, event: &Event) {
+        if let Event::Said(line) = event {
+            let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            lines.push(line.clone());
+        }
+        self.observer.event(event);
     }
 }

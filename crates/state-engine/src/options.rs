@@ -1,4 +1,4 @@
-//! How a run is done.
+//! Options of a run, and what the history records about it.
 
 use state_core::Address;
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,28 +8,26 @@ use std::time::Duration;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunOptions {
-    /// How many steps may be under way at once.
+    /// How many steps may be in flight at once.
     pub parallel: usize,
-    /// Only these are touched; empty: all.
+    /// The run touches only these resources; empty: all.
     pub targets: BTreeSet<Address>,
-    /// These aren't touched.
+    /// The run doesn't touch these resources.
     pub exclude: BTreeSet<Address>,
-    /// What depends on a target is a target too.
+    /// Resources that depend on a target are targets too.
     pub target_dependents: bool,
-    /// These are replaced, whether or not they changed.
+    /// Resources that are replaced, whether or not they changed.
     pub replace: BTreeSet<Address>,
-    /// A step that fails doesn't stop those that don't depend on it.
+    /// A failed step doesn't stop the steps that don't depend on it.
     pub continue_on_error: bool,
-    /// Reads all that is recorded before anything else.
+    /// All recorded resources are read before anything else.
     pub refresh: bool,
-    /// Nothing is written and the world isn't changed.
-    pub preview: bool,
-    /// How long a call of a provider may take; none: as long as it likes.
+    /// Time limit of one provider call; none: no limit.
     pub timeout: Option<Duration>,
 }
 
 impl Default for RunOptions {
-    /// Ten at once, an hour a call.
+    /// Ten steps at once, one hour for each call.
     fn default() -> Self {
         Self {
             parallel: 10,
@@ -39,17 +37,16 @@ impl Default for RunOptions {
             replace: BTreeSet::new(),
             continue_on_error: false,
             refresh: false,
-            preview: false,
             timeout: Some(Duration::from_secs(60 * 60)),
         }
     }
 }
 
-/// What history is told of a run.
+/// What the history records about a run.
 #[derive(Clone, Debug, Default)]
 pub struct UpdateMetadata {
-    /// Why.
+    /// The reason for the run.
     pub message: String,
-    /// What else is to be remembered: a commit, a branch, a CI run.
+    /// More context: a commit, a branch, a CI run.
     pub environment: BTreeMap<String, String>,
 }

@@ -1,192 +1,129 @@
-//! The planner: from what is wanted, what is recorded and what the provider says differs, to what is done. Pure.
+//! What a run will do: decided once against a recorded state, shown, then executed.
+//!
+//! [`Engine::plan`](crate::Engine::plan) drives the source over a copy of the state and writes nothing. The plan holds
+//! the steps in their order, each with the entry before and after it, and everything that the run needs again: the source,
+//! the prepared providers and their answers. [`Engine::apply`](crate::Engine::apply) executes it.
+//!
+//! # What the run decides anew, and why
+//! Plan and run go through the same code (`Deployment`), so a decision is made in one place only. The run makes the same
+//! decision from the same facts, and it takes these from the plan:
+//! - the program: parsed once; inputs that refer to no other resource are evaluated once;
+//! - answers of `check`, `diff` and `read`, for the same question (kind, recorded object, inputs, unknown inputs), as long as
+//!   nothing that the resource needs, directly or through others, was changed by this run;
+//! - `configure`: a provider is prepared once for settling, plan and run.
+//!
+//! It asks and decides again
+//! - where an input refers to an output that was unknown or may be another one now: the question differs then, so an
+//!   unknown output may turn out to force a replacement, or no change at all;
+//! - where a dependency was changed by the run: a provider may look at what that dependency made (a command that writes the
+//!   file which another resource copies);
+//! - where the provider failed to answer: an error is never reused;
+//! - deletions: their order is computed from what is recorded at the end of the run, because a failed step keeps what it
+//!   needs.
+//!
+//! What the world says (`read`) is therefore what was shown: a refresh records the drift that its plan displayed.
 
-mod deletion;
-mod entry;
-mod schedule;
-#[cfg(test)]
-mod tests;
-mod unsettled;
+use crate::call::{Answers, Preparations};
+use crate::report::Report;
+use crate::run::{Operation, Run};
+use state_core::{Epoch, Error, Result, State, Timestamp};
+use state_manager::{Session, Stack};
+use std::fmt;
+use std::sync::Arc;
 
-pub(crate) use deletion::{Condemned, How, Wanted, condemned};
-pub(crate) use entry::{applied, goal_entry, ignoring, mark_joined, tell, without_references_to};
-pub(crate) use schedule::Schedule;
-pub(crate) use unsettled::{may_be_needed, needed_by_unsettled, unsettled};
-
-use crate::goal::Goal;
-use crate::provider::Diff;
-use state_core::entry::Provider;
-use state_core::{Address, Entry};
-use std::collections::BTreeSet;
-
-/// What is done about one resource.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Plan {
-    /// Nothing: what is recorded stands, with what the program says of how it is handled.
-    Same,
-    /// An object is made where none is.
-    Create,
-    /// The object changes in its place.
-    Update,
-    /// Another object takes its place.
-    Replace {
-        /// Which comes first.
-        first: First,
-        /// The properties that make it so, or other reasons.
-        why: Vec<String>,
-    },
-    /// It is read; it isn't ours.
-    Read {
-        /// The object.
-        id: String,
-    },
-    /// It is taken over; what is there now, if anything, is replaced.
-    Import {
-        /// The object.
-        id: String,
-        /// Something is there.
-        replaces: bool,
-    },
-    /// It can't be done.
-    Refuse(String),
+/// The recorded state that a plan is made against.
+#[derive(Clone, Debug)]
+pub struct Basis {
+    pub(crate) stack: Stack,
+    state: Arc<State>,
+    /// The fencing token of the lock under which it was read; none: it was read without a lock.
+    epoch: Option<Epoch>,
 }
 
-/// Which part of a replacement comes first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum First {
-    Create,
-    Delete,
-}
-
-/// What the planner is told.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Facts<'a> {
-    /// What is wanted.
-    pub(crate) goal: &'a Goal,
-    /// The live entry.
-    pub(crate) old: Option<&'a Entry>,
-    /// What differs: given where [`needs_diff`] says so.
-    pub(crate) diff: Option<&'a Diff>,
-    /// The provider entry that is in charge now.
-    pub(crate) provider: Option<&'a Provider>,
-    /// Of what it is to be replaced with: those that this run replaced.
-    pub(crate) replaced: &'a [Address],
-    /// Somebody asked for its replacement.
-    pub(crate) forced: bool,
-}
-
-/// Whether the provider has to compare.
-pub(crate) fn needs_diff(goal: &Goal, old: Option<&Entry>) -> bool {
-    old.is_some_and(|old| {
-        !old.pending_replacement && !old.external && is_of_kind(old, goal) && goal.options.read.is_none()
-    })
-}
-
-fn is_of_kind(old: &Entry, goal: &Goal) -> bool {
-    old.kind.as_deref() == Some(&*goal.kind)
-}
-
-/// What is to be done about a goal.
-pub(crate) fn plan(facts: &Facts<'_>) -> Plan {
-    let Facts { goal, old, .. } = *facts;
-    if let Some(id) = &goal.options.read {
-        return read(old, id);
-    }
-    let Some(old) = old else {
-        return match &goal.options.import {
-            Some(id) => import(id, false),
-            None => Plan::Create,
-        };
-    };
-    if let Some(id) = &goal.options.import
-        && (old.id.as_ref() != Some(id) || old.external)
-    {
-        let is_there = !old.pending_replacement;
-        if is_there && old.protect {
-            return protected(goal, "take the place of");
+impl Basis {
+    /// The state under a lock: nobody else changes it before the plan is applied.
+    pub fn locked(session: &Session) -> Self {
+        Self {
+            stack: session.stack().clone(),
+            state: session.state(),
+            epoch: Some(session.epoch()),
         }
-        return import(id, is_there);
     }
-    if old.pending_replacement {
-        return Plan::Create;
+
+    /// The last acknowledged state, read without a lock. A plan made against it can be applied under a lock that finds
+    /// the same revision.
+    ///
+    /// # Errors
+    /// The state can't be read.
+    pub async fn tip(stack: &Stack) -> Result<Self> {
+        Ok(Self {
+            stack: stack.clone(),
+            state: stack.tip().await?.state,
+            epoch: None,
+        })
     }
-    let why = reasons_to_replace(facts, old);
-    if why.is_empty() {
-        let differs = facts.diff.is_some_and(|diff| !diff.changed.is_empty());
-        return match differs || !old.init_errors.is_empty() || !goal.unknown.is_empty() {
-            true => Plan::Update,
-            false => Plan::Same,
-        };
+
+    /// The state as it is recorded: secrets are sealed.
+    pub fn state(&self) -> &State {
+        &self.state
     }
-    if old.protect {
-        return protected(goal, "replace");
+
+    pub(crate) const fn is_locked(&self) -> bool {
+        self.epoch.is_some()
     }
-    let provider_says = facts.diff.is_some_and(|diff| diff.delete_before_replace);
-    // What isn't ours is never deleted, so nothing can come before.
-    let deletes_first = goal.options.delete_before_replace.unwrap_or(provider_says) && !old.external;
-    let first = if deletes_first {
-        First::Delete
-    } else {
-        First::Create
-    };
-    Plan::Replace { first, why }
+
+    /// The state with its secrets open.
+    pub(crate) async fn open(&self, now: Timestamp) -> Result<State> {
+        let recorded = self.state.snapshot(self.stack.name().to_string(), now);
+        State::from_snapshot(self.stack.lineage(), &self.stack.reveal(recorded).await?)
+    }
+
+    /// Whether the state under a lock is still this one.
+    pub(crate) fn check(&self, session: &Session) -> Result<()> {
+        let now = session.state();
+        let is_same = now.lineage() == self.state.lineage()
+            && self.epoch.is_none_or(|epoch| epoch == session.epoch())
+            && (now.serial(), now.current()) == (self.state.serial(), self.state.current())
+            && now.update().or(self.state.update()).is_none();
+        match is_same {
+            true => Ok(()),
+            false => Err(Error::conflict(
+                format!("stack {}", session.stack().name().short()),
+                "it changed after the plan was made: plan again",
+            )),
+        }
+    }
 }
 
-fn read(old: Option<&Entry>, id: &str) -> Plan {
-    match old {
-        Some(old) if !old.external && !old.pending_replacement => Plan::Refuse(
-            "it is to be read only, but this stack made it and would forget it: take it out of the record first".to_owned(),
-        ),
-        _ => Plan::Read { id: id.to_owned() },
+/// What a run will do to one recorded state.
+pub struct Plan {
+    pub(crate) basis: Basis,
+    /// With a source that is ready to be driven again.
+    pub(crate) operation: Operation,
+    pub(crate) run: Run,
+    pub(crate) preparations: Preparations,
+    pub(crate) answers: Arc<Answers>,
+    pub(crate) report: Report,
+}
+
+impl Plan {
+    /// The planned steps in their order, renames, the stack's outputs, and what failed or can't be tried: a
+    /// [`Report`] of a run that wrote nothing.
+    pub const fn report(&self) -> &Report {
+        &self.report
+    }
+
+    /// The report alone, for a caller that doesn't apply the plan.
+    pub fn into_report(self) -> Report {
+        self.report
     }
 }
 
-fn import(id: &str, replaces: bool) -> Plan {
-    Plan::Import {
-        id: id.to_owned(),
-        replaces,
+impl fmt::Debug for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plan")
+            .field("operation", &self.operation)
+            .field("report", &self.report)
+            .finish_non_exhaustive()
     }
-}
-
-fn protected(goal: &Goal, what: &str) -> Plan {
-    Plan::Refuse(format!(
-        "{} is protected, so nothing may {what} it: unprotect it first",
-        goal.address
-    ))
-}
-
-/// Why the object can't stay; empty: it can.
-fn reasons_to_replace(facts: &Facts<'_>, old: &Entry) -> Vec<String> {
-    let mut why = Vec::new();
-    if old.external {
-        why.push("it was only read until now".to_owned());
-    }
-    if facts.forced {
-        why.push("it was asked for".to_owned());
-    }
-    if old.tainted {
-        why.push("it is tainted".to_owned());
-    }
-    if !is_of_kind(old, facts.goal) {
-        why.push("it is of another kind".to_owned());
-    }
-    if old.provider.as_ref() != facts.provider {
-        why.push("its provider is another one".to_owned());
-    }
-    why.extend(facts.replaced.iter().map(|with| format!("{with} was replaced")));
-    if let Some(diff) = facts.diff {
-        let options = &facts.goal.options;
-        let asked: BTreeSet<&String> = options
-            .replace_on_changes
-            .iter()
-            .filter(|name| diff.changed.contains(*name))
-            .collect();
-        why.extend(
-            diff.replace
-                .iter()
-                .collect::<BTreeSet<_>>()
-                .union(&asked)
-                .map(|name| (*name).clone()),
-        );
-    }
-    why
 }

@@ -51,14 +51,11 @@
 //! [`Goal::unknown`](crate::Goal::unknown). An output of the stack that nobody knows, then or because a resource failed, stays as it
 //! was.
 
+mod checks;
 mod document;
 mod evaluation;
 mod expression;
 mod fields;
-mod goal;
-mod json;
-mod kinds;
-mod links;
 mod node;
 mod options;
 mod output;
@@ -79,7 +76,6 @@ use crate::registry::Registry;
 use crate::source::{Declared, ListSource};
 use evaluation::Scope;
 use fields::Fields;
-use goal::Inputs;
 use node::{Node, Path};
 use output::Output;
 use problem::Problems;
@@ -93,12 +89,12 @@ use std::sync::Arc;
 /// A document that was read: its shape is right, its references lead somewhere and go in no circle. Of kinds nothing is
 /// known yet. `Debug` shows names only.
 pub struct Program {
-    name: String,
+    name: Arc<str>,
     title: Option<String>,
     description: Option<String>,
     settings: Vec<Declaration>,
-    resources: Vec<Resource>,
-    outputs: Vec<Output>,
+    resources: Vec<Arc<Resource>>,
+    outputs: Arc<[Output]>,
 }
 
 impl Program {
@@ -108,12 +104,12 @@ impl Program {
     /// All that is wrong with it.
     pub fn parse(name: &str, text: &[u8]) -> Result<Self, ProgramError> {
         let mut program = Self {
-            name: name.to_owned(),
+            name: name.into(),
             title: None,
             description: None,
             settings: Vec::new(),
             resources: Vec::new(),
-            outputs: Vec::new(),
+            outputs: Arc::default(),
         };
         let mut problems = Problems::default();
         if let Some(root) = document::read(text, &mut problems) {
@@ -131,18 +127,19 @@ impl Program {
         self.title = fields.prose("name", problems);
         self.description = fields.prose("description", problems);
         self.settings = setting::declarations(fields.get("config"), &whole.member("config"), problems);
+        let mut resources = Vec::new();
         match fields.get("resources") {
-            Some(node) => {
-                self.resources = resource::resources(node, &whole.member("resources"), problems);
-            }
+            Some(node) => resources = resource::resources(node, &whole.member("resources"), problems),
             // Not the same as none: a document that was cut short would delete everything.
             None => {
                 let problem = Problem::at(root.place, &whole, "it has no `resources`");
                 problems.add(problem.with_hint("a program without any is written `resources: {}`"));
             }
         }
-        self.outputs = output::outputs(fields.get("outputs"), &whole.member("outputs"), problems);
-        links::check(&self.settings, &self.resources, &self.outputs, problems);
+        let outputs = output::outputs(fields.get("outputs"), &whole.member("outputs"), problems);
+        checks::links(&self.settings, &resources, &outputs, problems);
+        self.resources = resources.into_iter().map(Arc::new).collect();
+        self.outputs = outputs.into();
     }
 
     /// Whether somebody is in charge of every kind, takes the inputs and gives the outputs that are referred to: as far as
@@ -152,7 +149,7 @@ impl Program {
     /// All that is wrong, each with its place.
     pub fn check(&self, registry: &Registry) -> Result<(), ProgramError> {
         let mut problems = Problems::default();
-        kinds::check(&self.resources, &self.outputs, registry, &mut problems);
+        checks::kinds(&self.resources, &self.outputs, registry, &mut problems);
         problems.none_in(&self.name, ())
     }
 
@@ -177,86 +174,84 @@ impl Program {
     /// # Errors
     /// All that is missing, unknown, of another type, or doesn't open.
     pub async fn configure(
-        self,
+        &self,
         given: BTreeMap<String, String>,
         crypter: Option<&dyn Crypter>,
     ) -> Result<Configured, ProgramError> {
         let mut problems = Problems::default();
         let settings = setting::values(&self.settings, &given, crypter, &mut problems);
-        problems.none_in(
-            &self.name.clone(),
-            Configured {
-                program: self,
-                settings,
-            },
-        )
+        let configured = Configured {
+            name: Arc::clone(&self.name),
+            resources: self.resources.clone(),
+            outputs: Arc::clone(&self.outputs),
+            settings,
+        };
+        problems.none_in(&self.name, configured)
     }
 }
 
 impl fmt::Debug for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let addresses = self.resources.iter().map(|resource| &resource.goal.address);
-        f.debug_struct("Program")
-            .field("name", &self.name)
-            .field("resources", &addresses.collect::<Vec<_>>())
-            .finish_non_exhaustive()
+        named(f, "Program", &self.name, &self.resources)
     }
+}
+
+fn named(f: &mut fmt::Formatter<'_>, what: &str, name: &str, resources: &[Arc<Resource>]) -> fmt::Result {
+    let addresses = resources.iter().map(|resource| &resource.goal.address);
+    f.debug_struct(what)
+        .field("name", &name)
+        .field("resources", &addresses.collect::<Vec<_>>())
+        .finish_non_exhaustive()
 }
 
 /// A program whose settings have values. `Debug` shows names only.
 pub struct Configured {
-    program: Program,
+    name: Arc<str>,
+    resources: Vec<Arc<Resource>>,
+    outputs: Arc<[Output]>,
     settings: Settings,
 }
 
 impl Configured {
-    /// What it calls itself.
-    pub fn title(&self) -> Option<&str> {
-        self.program.title()
-    }
-
-    /// What it says of itself.
-    pub fn description(&self) -> Option<&str> {
-        self.program.description()
-    }
-
-    /// The program as a source of the engine.
+    /// The program as a source of the engine. Inputs that refer to no resource are evaluated here, once.
     ///
     /// # Errors
     /// What only the values of the settings show to be wrong.
     pub fn into_source(self) -> Result<ListSource, ProgramError> {
-        let Self { program, settings } = self;
-        let Program {
+        let Self {
             name,
             resources,
             outputs,
-            ..
-        } = program;
+            settings,
+        } = self;
+        let settings = Arc::new(settings);
         let scope = Scope {
             settings: &settings,
             ledger: None,
         };
         let mut problems = Problems::default();
-        let inputs: Vec<Inputs> = resources.into_iter().map(Inputs::of).collect();
-        inputs
-            .iter()
-            .for_each(|inputs| inputs.check(&scope, &mut problems));
-        for output in &outputs {
-            output.value.evaluate(&scope, &mut problems);
-        }
-        let (name, settings) =
-            problems.none_in(&name.clone(), (Arc::<str>::from(name), Arc::new(settings)))?;
-        let declared = inputs.into_iter().map(|inputs| {
+        let declare = |resource: Arc<Resource>| {
+            let goal = resource.filled(&scope, &mut problems);
+            if resource.refers_to_no_other() {
+                return Declared::known(goal);
+            }
             let (name, settings) = (Arc::clone(&name), Arc::clone(&settings));
-            Declared::resolved(inputs.goal().clone(), move |goal, ledger| {
+            Declared::resolved(resource.goal.clone(), move |_, ledger| {
                 let scope = Scope {
                     settings: &settings,
                     ledger: Some(ledger),
                 };
-                Ok(inputs.fill(goal, &name, &scope)?)
+                let mut problems = Problems::default();
+                let goal = resource.filled(&scope, &mut problems);
+                Ok(problems.none_in(&name, goal)?)
             })
-        });
-        let source = ListSource::new(declared.collect()).map_err(|error| unforeseen(&name, &error))?;
+        };
+        let declared = resources.into_iter().map(declare).collect();
+        for output in &*outputs {
+            output.value.evaluate(&scope, &mut problems);
+        }
+        problems.none_in(&name, ())?;
+        let source = ListSource::new(declared).map_err(|error| unforeseen(&name, &error))?;
         Ok(source.with_outputs(move |ledger| {
             let scope = Scope {
                 settings: &settings,
@@ -267,7 +262,7 @@ impl Configured {
     }
 }
 
-/// What [`links`] finds first, with its place.
+/// What [`checks::links`] finds first, with its place.
 fn unforeseen(name: &str, error: &crate::EngineError) -> ProgramError {
     ProgramError {
         name: name.to_owned(),
@@ -277,6 +272,6 @@ fn unforeseen(name: &str, error: &crate::EngineError) -> ProgramError {
 
 impl fmt::Debug for Configured {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Configured").field(&self.program).finish()
+        named(f, "Configured", &self.name, &self.resources)
     }
 }

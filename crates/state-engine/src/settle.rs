@@ -13,25 +13,20 @@
 //!
 //! What nobody can tell stays pending: its entry isn't touched by any run until somebody decides.
 
-mod reach;
-
-use crate::call::{About, CallError, Caller, Known};
-use crate::deployment::refresh::as_found;
-use crate::engine::Run;
+use crate::call::{About, CallError, Caller, Known, Preparations};
+use crate::deployment::missing;
 use crate::error::Result;
 use crate::event::{Event, Observer};
-use crate::plan::applied;
+use crate::planner::{applied, as_found, without_references_to};
 use crate::provider::{Found, Object};
-use reach::{in_reach, without_the_gone};
 use state_core::mutation::Resolution;
 use state_core::sensitive::SecretStrings;
 use state_core::{
-    Entry, EntryKey, Error, LogLevel, LogLine, MutationId, Op, PendingOperation, SharedEntry, State,
-    UpdateKind, UpdateResult,
+    Address, Dependency, Entry, EntryKey, Error, LogLevel, LogLine, MutationId, Op, PendingOperation,
+    SharedEntry, State, UpdateKind, UpdateResult,
 };
-use state_manager::{Session, UpdateRequest};
+use state_manager::{Session, Update, UpdateRequest};
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// What somebody knows of a pending operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -74,38 +69,8 @@ impl Default for Decisions {
 pub struct Settling {
     /// What engine and providers said: it is stored with the run's update.
     pub(crate) lines: Vec<LogLine>,
-}
-
-/// Keeps what is said before there is an update that it can be stored with.
-pub(crate) struct Keeper {
-    observer: Arc<dyn Observer>,
-    lines: Mutex<Vec<LogLine>>,
-}
-
-impl Keeper {
-    pub(crate) fn new(observer: Arc<dyn Observer>) -> Self {
-        Self {
-            observer,
-            lines: Mutex::default(),
-        }
-    }
-
-    pub(crate) fn settling(&self) -> Settling {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        Settling {
-            lines: std::mem::take(&mut *lines),
-        }
-    }
-}
-
-impl Observer for Keeper {
-    fn event(&self, event: &Event) {
-        if let Event::Said(line) = event {
-            let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-            lines.push(line.clone());
-        }
-        self.observer.event(event);
-    }
+    /// The providers that were asked.
+    pub(crate) preparations: Preparations,
 }
 
 /// What turned out.
@@ -119,13 +84,18 @@ enum Verdict {
 }
 
 /// Settles all that is pending, as far as it can be told. What happens between two records is told by the next run.
-pub(crate) async fn settle(caller: &Caller, session: &Session, run: &Run) -> Result<()> {
+pub(crate) async fn settle(
+    caller: &Caller,
+    session: &Session,
+    decisions: &Decisions,
+    observer: &dyn Observer,
+) -> Result<()> {
     let pending: Vec<PendingOperation> = session.state().pending().cloned().collect();
     for operation in pending {
-        if run.interrupt.is_stopping() {
+        if caller.interrupt.is_stopping() {
             break;
         }
-        let verdict = judge(caller, session, run, &operation).await?;
+        let verdict = judge(caller, session, decisions, &operation).await?;
         let settled = match verdict {
             Verdict::Open(reason) => Err(reason),
             Verdict::Resolved(resolution, how) => {
@@ -143,12 +113,12 @@ pub(crate) async fn settle(caller: &Caller, session: &Session, run: &Run) -> Res
         match settled {
             Ok(how) => {
                 let how = how.to_owned();
-                run.observer.event(&Event::Settled { operation, how });
+                observer.event(&Event::Settled { operation, how });
             }
             Err(reason) => {
                 let what = format!("{} {} of {}", operation.op, operation.id, operation.target);
                 log.say(LogLevel::Warning, format!("{what} is still pending: {reason}"));
-                run.observer.event(&Event::Pending(operation));
+                observer.event(&Event::Pending(operation));
             }
         }
     }
@@ -213,14 +183,10 @@ fn request(how: &str) -> UpdateRequest {
 async fn judge(
     caller: &Caller,
     session: &Session,
-    run: &Run,
+    decisions: &Decisions,
     operation: &PendingOperation,
 ) -> Result<Verdict> {
-    let decision = run
-        .decisions
-        .by_id
-        .get(&operation.id)
-        .unwrap_or(&run.decisions.otherwise);
+    let decision = decisions.by_id.get(&operation.id).unwrap_or(&decisions.otherwise);
     let id = match decision {
         Decision::Leave => return Ok(Verdict::Open("it was asked to be left".to_owned())),
         Decision::NotDone => {
@@ -366,4 +332,65 @@ async fn look(caller: &Caller, entry: &Entry, known: Known) -> Result<std::resul
         Err(CallError::Left) => Ok(Err("the run was asked to stop".to_owned())),
         Err(CallError::Lost(error)) => Err(error.into()),
     }
+}
+
+/// The entry without its references to what went since it was meant to be made.
+fn without_the_gone(meant: &Entry, state: &State) -> Entry {
+    without(meant, state, |_| true)
+}
+
+/// The entry with nothing that it refers to behind the tombstone whose place it takes: that is brought before it, or, if
+/// it needs the tombstone itself, referred to no more.
+async fn in_reach(session: &Session, meant: Entry) -> Result<Entry> {
+    let state = session.state();
+    let key = meant.key();
+    // What has no place yet stands behind everything.
+    let stands_before = |other: &SharedEntry| state.stands_before(&other.key(), &key);
+    if state.entry(&key).is_none() {
+        return Ok(meant);
+    }
+    let reached = without(&meant, &state, stands_before);
+    if reached == meant {
+        return Ok(meant);
+    }
+    // All of it, for nothing of the update that brings it is recorded yet.
+    let needed = missing(&state, &|_| false, &meant);
+    if needed.iter().any(|entry| entry.key() == key) {
+        return Ok(reached);
+    }
+    let request = request("what it needs is brought before it");
+    let update = session.start_update(request).await?;
+    let brought = bring(session, &update, &needed).await;
+    let result = match brought {
+        Ok(()) => UpdateResult::Succeeded,
+        Err(_) => UpdateResult::Failed,
+    };
+    update.finish(result).await?;
+    brought.map(|()| meant)
+}
+
+async fn bring(session: &Session, update: &Update, needed: &[SharedEntry]) -> Result<()> {
+    for entry in needed {
+        update.same(Entry::clone(&*session.reveal(entry)?)).await?;
+    }
+    Ok(())
+}
+
+/// The entry without its references to what has no such generation.
+fn without(meant: &Entry, state: &State, is_such: impl Fn(&SharedEntry) -> bool) -> Entry {
+    let has_one = |address: &Address, id: Option<&str>| {
+        let mut all = state.generations(address);
+        all.any(|generation| (id.is_none() || generation.id.as_deref() == id) && is_such(generation))
+    };
+    let references = meant.references();
+    let gone = references.filter_map(|reference| match reference.to {
+        Dependency::Entry(address) => Some(address).filter(|address| !has_one(address, None)),
+        Dependency::Group(_) => None,
+    });
+    let mut entry = without_references_to(meant, &gone.collect());
+    let provider = entry.provider.into_inner();
+    entry.provider = provider
+        .filter(|by| has_one(&by.address, by.id.as_deref()))
+        .into();
+    entry
 }

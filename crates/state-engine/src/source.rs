@@ -4,16 +4,16 @@
 //! is ready: it asks the [`Ledger`], and gets a [`Registration`] or hears what is missing.
 
 mod list;
-mod refresh;
 
 pub use list::{Declared, ListSource};
-pub use refresh::{RefreshSource, Refreshed};
 
+use crate::call::CallError;
 use crate::error::Result;
 use crate::ledger::{Ledger, Registration};
+use crate::provider::Found;
 use async_trait::async_trait;
-use state_core::Address;
 use state_core::mutation::StackOutputs;
+use state_core::{Address, SharedEntry};
 use std::collections::BTreeSet;
 
 /// What a source has to say.
@@ -37,6 +37,28 @@ pub enum Next {
     End,
 }
 
+/// What was found of an entry's object.
+#[derive(Debug)]
+pub struct Refreshed {
+    entry: SharedEntry,
+    found: Result<Found, CallError>,
+}
+
+impl Refreshed {
+    pub(crate) const fn new(entry: SharedEntry, found: Result<Found, CallError>) -> Self {
+        Self { entry, found }
+    }
+
+    /// The entry, as it was recorded before.
+    pub const fn entry(&self) -> &SharedEntry {
+        &self.entry
+    }
+
+    pub(crate) fn into_parts(self) -> (SharedEntry, Result<Found, CallError>) {
+        (self.entry, self.found)
+    }
+}
+
 /// The stack's own outputs, as a source has them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -56,6 +78,9 @@ impl From<StackOutputs> for SourceOutputs {
 }
 
 /// Yields registrations that are ready to execute.
+///
+/// The engine asks twice: once for the plan, and after [`Source::restart`] once more for the run. Then the ledger is
+/// another one, in which outputs are known that weren't before.
 #[async_trait]
 pub trait Source: Send {
     /// What is ready. Called again after `Ready`, `Refreshed` and `Blocked`, and after `Wait` when something was
@@ -72,4 +97,7 @@ pub trait Source: Send {
     async fn outputs(&mut self, _ledger: &Ledger) -> Result<Option<SourceOutputs>> {
         Ok(None)
     }
+
+    /// Begins again: the next call of [`Source::next`] is the first one with a new ledger.
+    fn restart(&mut self);
 }

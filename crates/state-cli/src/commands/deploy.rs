@@ -1,7 +1,7 @@
 //! `up`, `preview`, `refresh`, `destroy`: bring the world to what a program says, the record to what the world is, or
 //! both to nothing.
 //!
-//! All of them show first what they would do, ask, and then do just that: the lock is held from the look to the end.
+//! All of them plan, show the plan, ask, and then execute that plan: the lock is held from planning to the end.
 
 mod board;
 mod document;
@@ -10,9 +10,9 @@ mod live;
 mod outcome;
 mod place;
 mod record;
+mod run;
 mod step;
 mod tree;
-mod work;
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -24,7 +24,7 @@ use document::{Document, ProgramArgs};
 use flags::{Answers, Flags, Pace, Scope};
 use outcome::Outcome;
 use place::Place;
-use work::Work;
+use run::{Deploy, Goal};
 
 /// Bring the world to what a program says: make what lacks, change what differs, delete what isn't in it any more.
 /// Makes the store, and the stack `default`, where there is none.
@@ -113,14 +113,6 @@ pub(crate) struct Destroy {
     detailed_exitcode: bool,
 }
 
-/// What is to be done.
-#[derive(Clone, Copy)]
-enum Goal<'a> {
-    Update(&'a Document),
-    Refresh,
-    Destroy,
-}
-
 /// Brings the world to what a program says.
 pub(crate) async fn up(context: &Context, args: &Up) -> Result<Report, CliError> {
     let document = Document::read(context, &args.program)?;
@@ -131,19 +123,19 @@ pub(crate) async fn up(context: &Context, args: &Up) -> Result<Report, CliError>
         ..Flags::new("up", &args.scope, &args.pace)
     };
     let place = Place::find(context).await?;
-    let mut work = Work::new(context, &flags, Goal::Update(&document), place.stacks());
+    let mut deploy = Deploy::new(context, &flags, Goal::Update(&document), place.stacks());
     if args.preview {
-        let done = work.look(&place.name).await?;
+        let done = deploy.preview(&place.name).await?;
         return reported(context, "up", &done, args.detailed_exitcode);
     }
     if !place.exists()
-        && let Some(done) = work.ask(&place.name).await?
+        && let Some(done) = deploy.ask(&place.name).await?
     {
         return reported(context, "up", &done, args.detailed_exitcode);
     }
     let target = Target::prepare(context, &args.sealing).await?;
-    work.go_to(store::with_spool(target.stacks.clone()), !target.created_stack);
-    let done = match work.hold(target.stack.name()).await {
+    deploy.go_to(store::with_spool(target.stacks.clone()), !target.created_stack);
+    let done = match deploy.hold(target.stack.name()).await {
         Ok(done) => done.made_at(&target),
         Err(error) => return Err(target.give_up(error).await),
     };
@@ -159,8 +151,8 @@ pub(crate) async fn preview(context: &Context, args: &Preview) -> Result<Report,
         ..Flags::new("preview", &args.scope, &args.pace)
     };
     let place = Place::find(context).await?;
-    let work = Work::new(context, &flags, Goal::Update(&document), place.stacks());
-    let done = work.look(&place.name).await?;
+    let deploy = Deploy::new(context, &flags, Goal::Update(&document), place.stacks());
+    let done = deploy.preview(&place.name).await?;
     reported(context, "preview", &done, args.detailed_exitcode)
 }
 
@@ -195,10 +187,10 @@ async fn of_record(
 ) -> Result<Outcome, CliError> {
     let stacks = store::with_spool(context.store.open().await?);
     let stack = context.store.chosen(&stacks).await?;
-    let work = Work::new(context, flags, goal, stacks);
+    let deploy = Deploy::new(context, flags, goal, stacks);
     match preview {
-        true => work.look(stack.name()).await,
-        false => work.hold(stack.name()).await,
+        true => deploy.preview(stack.name()).await,
+        false => deploy.hold(stack.name()).await,
     }
 }
 

@@ -5,8 +5,7 @@ mod call;
 mod outcome;
 mod process;
 
-use super::judged::judged;
-use super::members::{flag, members, properties, text};
+use super::members::{flag, judged, members, properties, text};
 use crate::kind::{InputProperty, InputType, KindDescription, OutputProperty};
 use crate::provider::{
     CheckRequest, Checked, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,

@@ -1,8 +1,8 @@
 //! Folders: made where nothing is, removed when nothing is in them.
 
 use super::blocking::{Cancellation, blocking};
-use super::judged::judged;
-use super::members::{properties, text};
+
+use super::members::{judged, properties, text};
 use super::mode;
 use super::place::{Place, absolute, of_id, refused, unmoved, with_absolute};
 use super::wanted::{Wanted, no_path, outputs_of, somebody_elses};

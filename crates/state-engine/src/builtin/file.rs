@@ -9,8 +9,8 @@ mod wanted;
 mod tests;
 
 use super::blocking::{Cancellation, blocking};
-use super::judged::judged;
-use super::members::{properties, text, value};
+
+use super::members::{judged, properties, text, value};
 use super::mode;
 use super::place::{Place, of_id, refused, unmoved, with_absolute};
 use super::staged::copy;

@@ -1,6 +1,9 @@
-//! Properties taken apart and put together.
+//! Properties taken apart, put together and judged.
 
 pub(super) use crate::kind::properties_of as properties;
+
+use crate::kind::KindDescription;
+use crate::provider::{CheckRequest, Failure};
 use state_core::{Json, Properties};
 use std::collections::BTreeMap;
 
@@ -39,4 +42,19 @@ pub(super) fn flag(properties: &Properties, name: &str) -> bool {
         .get(name)
         .and_then(|flag| flag.as_bool())
         .unwrap_or(false)
+}
+
+/// Judges inputs by what their kind takes, and by what only its provider knows: every problem at once, or the inputs with their defaults.
+pub(super) fn judged(
+    kind: &KindDescription,
+    request: &CheckRequest,
+    more: impl FnOnce(&Properties, &mut Vec<String>),
+) -> Result<Properties, Failure> {
+    let mut problems = kind.problems(&request.inputs, &request.unknown);
+    let inputs = kind.with_defaults(&request.inputs, &request.unknown);
+    more(&inputs, &mut problems);
+    match problems.is_empty() {
+        true => Ok(inputs),
+        false => Err(Failure::NotDone(problems)),
+    }
 }

@@ -2,8 +2,7 @@
 
 mod draw;
 
-use super::judged::judged;
-use super::members::{Members, flag, properties, text, value};
+use super::members::{Members, flag, judged, properties, text, value};
 use crate::kind::{InputProperty, InputType, KindDescription, OutputProperty};
 use crate::provider::{
     CheckRequest, Checked, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,

@@ -1,6 +1,6 @@
 //! Providers are prepared once for each configuration, each for itself, and only under our lock.
 
-use super::{About, CallError, Caller};
+use super::{About, CallError, Caller, Preparations};
 use crate::event::Event;
 use crate::interrupt::Interrupt;
 use crate::log::Logger;
@@ -64,6 +64,16 @@ impl Provider for Prepared {
     }
 }
 
+fn stacks() -> Stacks {
+    let environment = Environment {
+        clock: Arc::new(ManualClock::default()),
+        entropy: Arc::new(SeededEntropy::new(1)),
+        actor: Actor::default(),
+        writer_version: "0".into(),
+    };
+    Stacks::new(Arc::new(MemoryBackend::default()), environment)
+}
+
 fn caller(registry: Registry, lock: Option<Session>) -> Caller {
     let clock = Arc::new(ManualClock::default());
     Caller {
@@ -72,11 +82,13 @@ fn caller(registry: Registry, lock: Option<Session>) -> Caller {
         clock: clock.clone(),
         logger: Logger::new(clock, Arc::new(|_: &Event| {}), None),
         timeout: None,
-        preview: false,
+        planning: false,
+        changes_follow: true,
         stack: "shop/production".parse().unwrap(),
-        crypter: None,
+        targets: Arc::new(stacks()),
         lock,
-        configured: tokio::sync::Mutex::default(),
+        preparations: Preparations::default(),
+        answers: Arc::default(),
     }
 }
 
@@ -88,6 +100,7 @@ async fn check(caller: &Caller, kind: &str) -> Result<(), CallError> {
         kind,
         timeout: None,
         secrets: &SecretStrings::default(),
+        anew: false,
     };
     let checked = caller
         .check(about, Properties::empty(), BTreeSet::new(), None)
@@ -150,13 +163,7 @@ async fn a_provider_is_prepared_once_for_each_configuration_however_that_ends() 
 
 #[tokio::test]
 async fn no_provider_is_prepared_once_the_lock_is_lost() {
-    let environment = Environment {
-        clock: Arc::new(ManualClock::default()),
-        entropy: Arc::new(SeededEntropy::new(1)),
-        actor: Actor::default(),
-        writer_version: "0".into(),
-    };
-    let stacks = Stacks::new(Arc::new(MemoryBackend::default()), environment);
+    let stacks = stacks();
     let name = "shop/production".parse().unwrap();
     let stack = stacks
         .new_stack_with(&name, state_core::head::Policy::Plaintext)

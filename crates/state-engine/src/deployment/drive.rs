@@ -34,7 +34,7 @@ impl Flight {
 
 impl Deployment {
     /// Whether the source said all that it had to say.
-    pub(crate) async fn drive(self: &Arc<Self>, source: &mut dyn Source, ledger: &mut Ledger) -> bool {
+    pub(super) async fn drive(self: &Arc<Self>, source: &mut dyn Source, ledger: &mut Ledger) -> bool {
         let mut flight = Flight::default();
         let mut has_ended = false;
         loop {
@@ -51,8 +51,7 @@ impl Deployment {
                         self.skip(address, reason);
                     }
                     Ok(Next::Wait) if flight.tasks.is_empty() => {
-                        self.wrong("the source waits for something that never comes".to_owned());
-                        return false;
+                        return self.wrong("the source waits for something that never comes".to_owned());
                     }
                     Ok(Next::Wait) => break,
                     Ok(Next::End) => has_ended = true,
@@ -85,12 +84,13 @@ impl Deployment {
         false
     }
 
-    /// What keeps all of the source from being done.
-    pub(crate) fn wrong(&self, reason: String) {
+    /// What keeps all of the source from being done: nothing goes on after it.
+    pub(super) fn wrong(&self, reason: String) -> bool {
         let mut shared = self.shared();
         shared.report.source_error.get_or_insert(reason.clone());
         drop(shared);
         self.caller.logger.say(state_core::LogLevel::Error, reason);
+        false
     }
 
     fn take(self: &Arc<Self>, goal: Goal, ledger: &mut Ledger, flight: &mut Flight) {
@@ -127,8 +127,16 @@ impl Deployment {
             true => None,
             false => goal.options.aliases.iter().find(is_former).cloned(),
         };
+        let mut shared = self.shared();
+        let anew = goal.needs().into_iter().any(|need| shared.changed.contains(need));
+        if anew {
+            // What depends on it may see through it what changed.
+            shared.changed.insert(goal.address.clone());
+        }
+        drop(shared);
         Order {
             is_target: self.is_target(&goal.address),
+            anew,
             provider,
             replaced,
             rename,

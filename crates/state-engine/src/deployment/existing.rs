@@ -1,12 +1,11 @@
 //! Objects that are there already: read as somebody else's, or imported.
 
 use super::replace::Meant;
-use super::resource::{Order, about, step};
+use super::resource::{Order, step};
 use super::{Deployment, StepError, Unsure, Work};
 use crate::call::Known;
-use crate::goal::Goal;
 use crate::ledger::Committed;
-use crate::plan::{applied, goal_entry};
+use crate::planner::{applied, goal_entry};
 use crate::provider::{Found, Object};
 use crate::step::{Step, StepOp};
 use state_core::{EntryKey, SharedEntry};
@@ -22,18 +21,18 @@ impl Deployment {
     ) -> Result<Committed, StepError> {
         let goal = &order.goal;
         let key = EntryKey::live(goal.address.clone());
-        let object = self.look(goal, &key, id).await?;
+        let object = self.look(order, &key, id).await?;
         let stays = old.as_deref().filter(|old| old.external);
         let entry = goal_entry(goal, stays, order.provider.clone());
         let now = stays
             .and_then(|old| old.modified.clone())
-            .unwrap_or_else(|| self.clock.now());
+            .unwrap_or_else(|| self.caller.clock.now());
         let read = applied(entry, &object, now);
         if let Some(old) = old.as_ref().filter(|old| read.says_the_same_as(old)) {
             return self.stand(StepOp::Read, old, read).await;
         }
         let step = step(StepOp::Read, old.as_ref(), &read)?;
-        self.adopted(step, Intent::read(read), object, goal).await
+        self.adopted(step, Intent::read(read), object, order).await
     }
 
     /// An object that is there already becomes ours. The entry that is there then comes back.
@@ -46,7 +45,7 @@ impl Deployment {
     ) -> Result<SharedEntry, StepError> {
         let goal = &order.goal;
         let key = EntryKey::live(goal.address.clone());
-        let object = self.look(goal, &key, id).await?;
+        let object = self.look(order, &key, id).await?;
         let mut entry = goal_entry(goal, None, order.provider.clone());
         if let Some(inputs) = &object.inputs {
             entry.inputs = Some(inputs.clone());
@@ -62,18 +61,19 @@ impl Deployment {
         let step = step(op, now.as_ref(), &entry)?;
         let intent = Intent::import(entry);
         let intent = if replaces { intent.replacing() } else { intent };
-        let committed = self.adopted(step, intent, object, goal).await?;
+        let committed = self.adopted(step, intent, object, order).await?;
         Ok(SharedEntry::clone(committed.entry()))
     }
 
-    async fn look(&self, goal: &Goal, key: &EntryKey, id: String) -> Result<Object, StepError> {
+    async fn look(&self, order: &Order, key: &EntryKey, id: String) -> Result<Object, StepError> {
+        let goal = &order.goal;
         let known = Known {
             id: Some(id.clone()),
             inputs: goal.inputs.clone(),
             ..Known::default()
         };
         let secrets = goal.secrets(None);
-        match self.caller.read(about(goal, key, &secrets), known).await {
+        match self.caller.read(order.about(key, &secrets), known).await {
             Ok(Found::Object(object)) => Ok(object),
             Ok(_) => {
                 let reason = format!("there is no object of kind `{}` with the id {id}", goal.kind);
@@ -88,14 +88,14 @@ impl Deployment {
         step: Step,
         intent: Intent,
         object: Object,
-        goal: &Goal,
+        order: &Order,
     ) -> Result<Committed, StepError> {
         let secrets = step.secrets();
-        if let Some(reason) = self.taken(about(goal, &step.key, &secrets), &object) {
+        if let Some(reason) = self.taken(order.about(&step.key, &secrets), &object) {
             // Nothing is begun yet, so nothing is left pending.
             return Err(self.failed(&step, Unsure::because(reason), None));
         }
-        self.made(step, intent, Work::Record(Box::new(object)), goal)
+        self.made(step, intent, Work::Record(Box::new(object)), &order.goal)
             .await
     }
 }

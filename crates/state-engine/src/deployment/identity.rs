@@ -11,7 +11,7 @@ type Name = (String, String);
 
 /// Who has which object.
 #[derive(Debug, Default)]
-pub(crate) struct Identities {
+pub(super) struct Identities {
     /// Who had it when that was looked up last. What is on record now says more.
     known: BTreeMap<Name, EntryKey>,
     /// Whose object it will be, as soon as that is recorded.
@@ -118,9 +118,9 @@ impl Deployment {
         Err(StepError::early(key, vec![format!("{reason}: {hint}")]))
     }
 
-    /// What was claimed is on record now, or was not made. A preview records no ids: there claims stay.
+    /// What was claimed is on record now, or was not made. A plan records no ids: there claims stay.
     pub(super) fn settle_claims(&self, key: &EntryKey, was_made: bool) {
-        if !(was_made && self.options.preview) {
+        if !(was_made && self.is_plan()) {
             self.shared().identities.settle(key);
         }
     }

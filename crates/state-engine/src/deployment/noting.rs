@@ -1,14 +1,12 @@
 //! What is noted and told of steps that ended.
 
-use super::identity::Identities;
-use super::{Deployment, Shared, StepError, Unsure};
+use super::{Deployment, StepError, Unsure};
 use crate::call::CallError;
 use crate::event::Event;
 use crate::log::shown;
-use crate::report::{Report, StepFailure};
+use crate::report::StepFailure;
 use crate::step::Step;
-use state_core::{Address, Entry, EntryKey, LogLevel, MutationId};
-use std::collections::BTreeSet;
+use state_core::{Address, EntryKey, LogLevel, MutationId};
 
 impl Deployment {
     pub(super) fn failed(&self, step: &Step, why: Unsure, pending: Option<MutationId>) -> StepError {
@@ -24,10 +22,13 @@ impl Deployment {
     }
 
     /// Notes a step whose result is durable.
-    pub(crate) fn committed(&self, step: Step) {
+    pub(super) fn committed(&self, step: Step) {
         let mut shared = self.shared();
         if step.new.is_some() {
             shared.recorded.insert(step.key.clone());
+        }
+        if step.is_change() {
+            shared.changed.insert(step.key.address.clone());
         }
         shared.report.steps.push(step.clone());
         drop(shared);
@@ -39,7 +40,7 @@ impl Deployment {
     }
 
     /// Notes a step that isn't committed.
-    pub(crate) fn note(&self, error: StepError) {
+    pub(super) fn note(&self, error: StepError) {
         let StepError {
             key,
             step,
@@ -76,7 +77,7 @@ impl Deployment {
     }
 
     /// Notes a resource that was wanted and couldn't be tried.
-    pub(crate) fn skip(&self, address: Address, reason: String) {
+    pub(super) fn skip(&self, address: Address, reason: String) {
         self.tell(&Event::Skipped {
             address: address.clone(),
             reason: reason.clone(),
@@ -85,23 +86,11 @@ impl Deployment {
     }
 
     /// Why a call failed that touched nothing.
-    pub(crate) fn uncalled(&self, key: &EntryKey, error: CallError) -> StepError {
+    pub(super) fn uncalled(&self, key: &EntryKey, error: CallError) -> StepError {
         match error {
             CallError::Failed(failure) => StepError::early(key, failure.reasons().to_vec()),
             CallError::Left => StepError::early(key, vec!["the run was asked to stop".to_owned()]),
             CallError::Lost(error) => StepError::recording(key, None, None, error),
-        }
-    }
-}
-
-impl Shared {
-    /// Nothing happened yet.
-    pub(crate) fn new<'a>(entries: impl Iterator<Item = &'a Entry>) -> Self {
-        Self {
-            report: Report::new(),
-            recorded: BTreeSet::new(),
-            in_flight: BTreeSet::new(),
-            identities: Identities::of(entries),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Deployment, StepError, Work};
 use crate::call::Known;
-use crate::plan::{Condemned, How, without_references_to};
+use crate::planner::{Condemned, How, without_references_to};
 use crate::step::{Step, StepOp};
 use state_core::{Address, Entry, EntryKey, SharedEntry};
 use state_manager::Intent;

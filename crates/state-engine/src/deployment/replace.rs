@@ -5,7 +5,7 @@
 
 use super::{Deployment, StepError};
 use crate::call::{About, Known};
-use crate::plan::{ignoring, may_be_needed, needed_by_unsettled, unsettled, without_references_to};
+use crate::planner::{ignoring, may_be_needed, needed_by_unsettled, unsettled, without_references_to};
 use crate::step::StepOp;
 use state_core::sensitive::SecretStrings;
 use state_core::{Address, Dependency, Entry, EntryKey, Properties, Rare, SharedEntry};
@@ -246,7 +246,15 @@ impl Deployment {
         };
         let key: EntryKey = entry.key();
         let secrets = SecretStrings::of_entry(entry);
-        let about = About::entry(&key, entry, &secrets);
+        let anew = {
+            let shared = self.shared();
+            let mut needs = entry.references();
+            needs.any(|need| shared.changed.contains(need.to.address()))
+        };
+        let about = About {
+            anew,
+            ..About::entry(&key, entry, &secrets)
+        };
         let diff = self.caller.diff(about, known, inputs, unknown).await;
         let diff = diff.map_err(|error| self.uncalled(&key, error))?;
         Ok(!diff.replace.is_empty())

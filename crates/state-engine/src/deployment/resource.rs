@@ -5,7 +5,7 @@ use super::{Deployment, StepError, Work};
 use crate::call::{About, Known};
 use crate::goal::Goal;
 use crate::ledger::Committed;
-use crate::plan::{Facts, First, Plan, goal_entry, ignoring, needs_diff, plan};
+use crate::planner::{Action, Facts, First, decide, goal_entry, ignoring, needs_diff};
 use crate::provider::{Checked, Diff};
 use crate::step::{Step, StepOp};
 use state_core::entry::Provider;
@@ -29,6 +29,20 @@ pub(super) struct Order {
     pub(super) rename: Option<Address>,
     /// Nothing else is under way.
     pub(super) alone: bool,
+    /// A dependency was changed, so providers are asked again.
+    pub(super) anew: bool,
+}
+
+impl Order {
+    pub(super) fn about<'a>(&'a self, key: &'a EntryKey, secrets: &'a SecretStrings) -> About<'a> {
+        About {
+            key,
+            kind: &self.goal.kind,
+            timeout: self.goal.options.timeout,
+            secrets,
+            anew: self.anew,
+        }
+    }
 }
 
 /// How an order ended.
@@ -56,8 +70,8 @@ impl Deployment {
         }
         self.refuse_pending(&key)?;
         loop {
-            let id = self.check(&mut order.goal, &key, old.as_deref()).await?;
-            let diff = self.diff(&order.goal, &key, old.as_deref()).await?;
+            let id = self.check(&mut order, &key, old.as_deref()).await?;
+            let diff = self.diff(&order, &key, old.as_deref()).await?;
             let facts = Facts {
                 goal: &order.goal,
                 old: old.as_deref(),
@@ -66,20 +80,20 @@ impl Deployment {
                 replaced: &order.replaced,
                 forced: self.options.replace.contains(&key.address),
             };
-            let planned = plan(&facts);
+            let planned = decide(&facts);
             if !order.alone && must_be_alone(&planned, old.as_deref()) {
                 return Ok(Landed::WantsToBeAlone(Box::new(order)));
             }
             let committed = match (planned, old) {
-                (Plan::Refuse(reason), _) => return Err(StepError::early(&key, vec![reason])),
-                (Plan::Same, Some(old)) => self.same(&order, &old).await?,
-                (Plan::Update, Some(old)) => self.update(&order, old, diff.unwrap_or_default()).await?,
-                (Plan::Read { id }, old) => self.read(&order, old, id).await?,
-                (Plan::Import { id, replaces }, now) => {
+                (Action::Refuse(reason), _) => return Err(StepError::early(&key, vec![reason])),
+                (Action::Same, Some(old)) => self.same(&order, &old).await?,
+                (Action::Update, Some(old)) => self.update(&order, old, diff.unwrap_or_default()).await?,
+                (Action::Read { id }, old) => self.read(&order, old, id).await?,
+                (Action::Import { id, replaces }, now) => {
                     old = Some(self.import(&order, now, id, replaces).await?);
                     continue;
                 }
-                (Plan::Replace { first, why }, Some(old)) => {
+                (Action::Replace { first, why }, Some(old)) => {
                     self.replace(&order, old, first, why, id).await?
                 }
                 (_, old) => self.create(&order, old, id).await?,
@@ -133,10 +147,11 @@ impl Deployment {
     /// Judges the inputs; the id of the object that they make comes back, if they tell it.
     async fn check(
         &self,
-        goal: &mut Goal,
+        order: &mut Order,
         key: &EntryKey,
         old: Option<&Entry>,
     ) -> Result<Option<String>, StepError> {
+        let goal = &mut order.goal;
         if goal.options.read.is_some() {
             return Ok(None);
         }
@@ -149,19 +164,20 @@ impl Deployment {
         let secrets = goal.secrets(old);
         let checked = self
             .caller
-            .check(about(goal, key, &secrets), inputs, unknown, old_inputs)
+            .check(order.about(key, &secrets), inputs, unknown, old_inputs)
             .await;
         let Checked { inputs, id } = checked.map_err(|error| self.uncalled(key, error))?;
-        goal.inputs = inputs;
+        order.goal.inputs = inputs;
         Ok(id)
     }
 
     async fn diff(
         &self,
-        goal: &Goal,
+        order: &Order,
         key: &EntryKey,
         old: Option<&Entry>,
     ) -> Result<Option<Diff>, StepError> {
+        let goal = &order.goal;
         let Some(old) = old.filter(|old| needs_diff(goal, Some(old))) else {
             return Ok(None);
         };
@@ -169,7 +185,7 @@ impl Deployment {
         let secrets = goal.secrets(Some(old));
         let diff = self
             .caller
-            .diff(about(goal, key, &secrets), Known::of(old), inputs, unknown)
+            .diff(order.about(key, &secrets), Known::of(old), inputs, unknown)
             .await;
         diff.map(Some).map_err(|error| self.uncalled(key, error))
     }
@@ -341,20 +357,11 @@ impl Deployment {
 }
 
 /// Whether more than one entry may go.
-fn must_be_alone(planned: &Plan, old: Option<&Entry>) -> bool {
+fn must_be_alone(planned: &Action, old: Option<&Entry>) -> bool {
     match planned {
-        Plan::Replace { first, .. } => *first == First::Delete,
-        Plan::Create | Plan::Import { .. } => old.is_some_and(|old| old.pending_replacement),
+        Action::Replace { first, .. } => *first == First::Delete,
+        Action::Create | Action::Import { .. } => old.is_some_and(|old| old.pending_replacement),
         _ => false,
-    }
-}
-
-pub(super) fn about<'a>(goal: &'a Goal, key: &'a EntryKey, secrets: &'a SecretStrings) -> About<'a> {
-    About {
-        key,
-        kind: &goal.kind,
-        timeout: goal.options.timeout,
-        secrets,
     }
 }
 

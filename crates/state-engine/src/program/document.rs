@@ -3,10 +3,10 @@
 //! What is strict JSON is read by the reader of states: it knows the escapes that YAML doesn't (pairs of surrogates), and
 //! takes tabs. All else is YAML. Both give the same tree for the same document.
 
-use super::json;
-use super::node::{Node, Path, Place};
+use super::node::{Member, Node, Path, Place, Text, Value};
 use super::problem::{Problem, Problems};
 use super::yaml;
+use state_core::json::{Document, Kind, Limits, View};
 
 /// A longer document isn't read.
 const MAX_BYTES: usize = 16 << 20;
@@ -47,7 +47,7 @@ fn tree(bytes: &[u8]) -> Result<Node, Problem> {
         let reason = format!("a control character (U+{:04X}) stands here", u32::from(control));
         return Err(wrong(place, reason));
     }
-    match json::read(text) {
+    match json(text) {
         Some(root) => Ok(root),
         None => yaml::read(text),
     }
@@ -61,4 +61,79 @@ const fn is_control(character: char) -> bool {
 /// A problem of the text, not of a member.
 pub(super) fn wrong(place: Place, reason: impl Into<String>) -> Problem {
     Problem::at(place, &Path::Whole, reason)
+}
+
+/// The tree of a text that is strict JSON; none for any other text.
+pub(super) fn json(text: &str) -> Option<Node> {
+    if !text.trim_start().starts_with('{') {
+        return None;
+    }
+    let limits = Limits {
+        max_depth: MAX_DEPTH,
+        max_bytes: usize::MAX,
+        max_string_bytes: usize::MAX,
+    };
+    let document = Document::parse(text.as_bytes(), &limits).ok()?;
+    let mut reader = Reader {
+        text,
+        at: 0,
+        place: Place::START,
+        nodes: 0,
+    };
+    let root = reader.node(document.root());
+    (reader.nodes <= MAX_NODES).then_some(root)
+}
+
+/// Goes through the text once, and counts lines on the way.
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+    place: Place,
+    nodes: usize,
+}
+
+impl Reader<'_> {
+    /// The place of an offset that isn't behind.
+    fn place_of(&mut self, offset: usize) -> Place {
+        self.place = self.place.behind_all(&self.text[self.at..offset]);
+        self.at = offset;
+        self.place
+    }
+
+    fn node(&mut self, view: View<'_>) -> Node {
+        self.nodes += 1;
+        let place = self.place_of(view.offset());
+        let value = match view.kind() {
+            Kind::Null => Value::Null,
+            Kind::Bool => Value::Bool(view.as_bool() == Some(true)),
+            Kind::Number => Value::Number(view.text().to_owned()),
+            Kind::String => {
+                let text = view.as_str().unwrap_or_default().into_owned();
+                Value::Text(Text::new(text, view.text(), place))
+            }
+            Kind::Array => {
+                let elements = view.elements().into_iter().flatten();
+                Value::List(elements.map(|element| self.node(element)).collect())
+            }
+            Kind::Object => {
+                // Behind the bracket, for the first key.
+                self.place_of(view.offset() + 1);
+                let members = view.members().into_iter().flatten();
+                Value::Map(members.map(|(name, value)| self.member(&name, value)).collect())
+            }
+        };
+        self.place_of(view.offset() + view.text().len());
+        Node { place, value }
+    }
+
+    fn member(&mut self, name: &str, value: View<'_>) -> Member {
+        let before = &self.text[self.at..];
+        let key = before.find('"').unwrap_or_default();
+        let place = self.place_of(self.at + key);
+        Member {
+            name: name.to_owned(),
+            place,
+            value: self.node(value),
+        }
+    }
 }

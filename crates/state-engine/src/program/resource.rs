@@ -1,13 +1,16 @@
-//! A resource of a program: what is read of it.
+//! A resource of a program: what is read of it, and the goal that it is once all that it refers to is known.
 
+use super::evaluation::Scope;
 use super::expression::Expression;
 use super::fields::{Fields, is_name, members, optional_members};
 use super::node::{Member, Node, Path, Place};
 use super::options::{Naming, Options};
 use super::problem::{Problem, Problems};
+use super::secret::{token, top_level};
 use super::template::CONFIG;
 use crate::goal::{Goal, GoalOptions};
-use state_core::Address;
+use state_core::json::ObjectWriter;
+use state_core::{Address, Json, Properties};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a program wants of one resource.
@@ -92,4 +95,57 @@ fn property_dependencies(inputs: &[(String, Expression)]) -> BTreeMap<String, Ve
         }
     }
     dependencies
+}
+
+impl Resource {
+    /// Whether its inputs are the same whatever becomes of other resources.
+    pub(super) fn refers_to_no_other(&self) -> bool {
+        self.goal.options.property_dependencies.is_empty()
+    }
+
+    /// The goal with its inputs. Of one that isn't known yet the name is noted.
+    pub(super) fn filled(&self, scope: &Scope<'_>, problems: &mut Problems) -> Goal {
+        let mut goal = self.goal.clone();
+        let mut text = String::new();
+        let mut object = ObjectWriter::new(&mut text);
+        for (input, expression) in &self.inputs {
+            let evaluated = expression.evaluate(scope, problems);
+            evaluated.joined.iter().for_each(|secret| goal.joined.add(secret));
+            match evaluated.json {
+                Some(json) => {
+                    object.raw(input, &json);
+                    let first = token(input);
+                    let secret = evaluated
+                        .secret
+                        .iter()
+                        .map(|pointer| format!("/{first}{pointer}"));
+                    goal.sensitive_inputs.extend(secret);
+                }
+                None => {
+                    goal.unknown.insert(input.clone());
+                }
+            }
+        }
+        object.finish();
+        // A mark that leads to what is left out would cover all that is there.
+        goal.sensitive_inputs
+            .retain(|mark| !goal.unknown.contains(&top_level(mark)));
+        if problems.is_empty() {
+            match Json::parse(&text).map(Properties::new) {
+                Ok(inputs) => goal.inputs = inputs.unwrap_or_default(),
+                Err(error) => problems.add(self.too_much(&error.to_string())),
+            }
+        }
+        goal
+    }
+
+    /// Values that are in a state are right; together they may be too deep for one.
+    fn too_much(&self, reason: &str) -> Problem {
+        let path = format!("resources.{}.inputs", self.goal.address);
+        Problem::of(
+            self.place,
+            path,
+            format!("the inputs are too much for a state: {reason}"),
+        )
+    }
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// Fills in what only those know that were committed before: inputs made of others' outputs.
-type Resolve = Box<dyn FnOnce(Goal, &Ledger) -> Result<Goal> + Send>;
+type Resolve = Box<dyn Fn(Goal, &Ledger) -> Result<Goal> + Send + Sync>;
 
 /// One resource of a list.
 pub struct Declared {
@@ -24,11 +24,11 @@ impl Declared {
         Self { goal, resolve: None }
     }
 
-    /// A resource whose inputs are resolved when all that it needs ([`Goal::needs`]) is committed. What it needs must
-    /// not change by that.
+    /// A resource whose inputs are resolved when all that it needs ([`Goal::needs`]) is committed: once for the plan and
+    /// once for the run. What it needs must not change by that.
     pub fn resolved(
         goal: Goal,
-        resolve: impl FnOnce(Goal, &Ledger) -> Result<Goal> + Send + 'static,
+        resolve: impl Fn(Goal, &Ledger) -> Result<Goal> + Send + Sync + 'static,
     ) -> Self {
         Self {
             goal,
@@ -44,7 +44,7 @@ impl fmt::Debug for Declared {
 }
 
 /// Makes the stack's outputs out of what was committed.
-type Outputs = Box<dyn FnOnce(&Ledger) -> Result<SourceOutputs> + Send>;
+type Outputs = Box<dyn Fn(&Ledger) -> Result<SourceOutputs> + Send + Sync>;
 
 /// A list of resources in any order. Each is registered as soon as all that it needs is committed; of several that are
 /// ready the first in the list comes first.
@@ -53,9 +53,9 @@ type Outputs = Box<dyn FnOnce(&Ledger) -> Result<SourceOutputs> + Send>;
 /// long the list is.
 #[derive(Default)]
 pub struct ListSource {
-    /// By their places in the list; none: it was yielded.
-    declared: Vec<Option<Declared>>,
-    left: usize,
+    declared: Vec<Declared>,
+    /// Places of those that were not yielded yet.
+    left: BTreeSet<usize>,
     /// Places of those that may be ready.
     ready: BTreeSet<usize>,
     /// Places of those that wait, by the first thing that they wait for.
@@ -97,16 +97,16 @@ impl ListSource {
             });
         }
         Ok(Self {
-            left: declared.len(),
+            left: (0..declared.len()).collect(),
             ready: (0..declared.len()).collect(),
-            declared: declared.into_iter().map(Some).collect(),
+            declared,
             ..Self::default()
         })
     }
 
     /// The resources that were not yielded yet.
     pub fn addresses(&self) -> impl Iterator<Item = &Address> {
-        let left = self.declared.iter().flatten();
+        let left = self.left.iter().filter_map(|place| self.declared.get(*place));
         left.map(|declared| &declared.goal.address)
     }
 
@@ -119,17 +119,11 @@ impl ListSource {
         }
     }
 
-    fn take(&mut self, place: usize) -> Option<Declared> {
-        let taken = self.declared.get_mut(place)?.take()?;
-        self.left -= 1;
-        Some(taken)
-    }
-
     /// The same with outputs of the stack.
     #[must_use]
     pub fn with_outputs(
         self,
-        outputs: impl FnOnce(&Ledger) -> Result<SourceOutputs> + Send + 'static,
+        outputs: impl Fn(&Ledger) -> Result<SourceOutputs> + Send + Sync + 'static,
     ) -> Self {
         Self {
             outputs: Some(Box::new(outputs)),
@@ -141,7 +135,7 @@ impl ListSource {
 impl fmt::Debug for ListSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ListSource")
-            .field("left", &self.left)
+            .field("left", &self.left.len())
             .finish_non_exhaustive()
     }
 }
@@ -151,7 +145,7 @@ impl Source for ListSource {
     async fn next(&mut self, ledger: &Ledger) -> Result<Next> {
         self.hear(ledger);
         while let Some(place) = self.ready.pop_first() {
-            let Some(Some(declared)) = self.declared.get(place) else {
+            let Some(declared) = self.declared.get(place) else {
                 continue;
             };
             let blocked = match ledger.missing(&declared.goal) {
@@ -168,27 +162,33 @@ impl Source for ListSource {
                     continue;
                 }
             };
-            let Some(Declared { goal, resolve }) = self.take(place) else {
-                continue;
-            };
+            self.left.remove(&place);
+            let goal = declared.goal.clone();
             if let Some(reason) = blocked {
                 let address = goal.address;
                 return Ok(Next::Blocked { address, reason });
             }
-            let goal = match resolve {
+            let goal = match &declared.resolve {
                 Some(resolve) => resolve(goal, ledger)?,
                 None => goal,
             };
             return ledger.register(goal).map(|ready| Next::Ready(Box::new(ready)));
         }
-        Ok(match self.left {
-            0 => Next::End,
-            _ => Next::Wait,
+        Ok(match self.left.is_empty() {
+            true => Next::End,
+            false => Next::Wait,
         })
     }
 
     async fn outputs(&mut self, ledger: &Ledger) -> Result<Option<SourceOutputs>> {
-        self.outputs.take().map(|outputs| outputs(ledger)).transpose()
+        self.outputs.as_ref().map(|outputs| outputs(ledger)).transpose()
+    }
+
+    fn restart(&mut self) {
+        self.left = (0..self.declared.len()).collect();
+        self.ready.clone_from(&self.left);
+        self.waiting.clear();
+        self.heard = 0;
     }
 }
 
@@ -196,7 +196,8 @@ impl Source for ListSource {
 mod tests {
     use super::{Declared, Goal, ListSource, Next, Source};
     use crate::ledger::{Committed, Ledger, Standing};
-    use crate::plan::goal_entry;
+    use crate::planner::goal_entry;
+    use state_core::mutation::StackOutputs;
 
     fn goal(name: usize, needs: &[usize]) -> Goal {
         let address = |name: &usize| format!("r{name}").parse().unwrap();
@@ -229,7 +230,7 @@ mod tests {
             goal(1, &[]),
             goal(0, &[]),
         ]);
-        let mut ledger = Ledger::new(false);
+        let mut ledger = Ledger::new(StackOutputs::default());
         assert_eq!(ready(&mut source, &mut ledger).await, ["r1", "r0"]);
         ledger.set("r0".parse().unwrap(), Standing::Failed);
         let Next::Blocked { address, reason } = source.next(&ledger).await.unwrap() else {
@@ -261,7 +262,7 @@ mod tests {
             }
         };
         let mut source = list((0..MANY).map(|name| goal(name, &next(name))).collect());
-        let mut ledger = Ledger::new(false);
+        let mut ledger = Ledger::new(StackOutputs::default());
         for name in (0..MANY).rev() {
             assert_eq!(ready(&mut source, &mut ledger).await, [format!("r{name}")]);
             let entry = goal_entry(&goal(name, &[]), None, None);

@@ -11,8 +11,8 @@ mod randoms;
 use state_core::head::Policy;
 use state_core::{Address, EntryKey, LogLevel, MemoryBackend, Properties, SharedEntry, StackName};
 use state_engine::builtin::registry;
+use state_engine::{Basis, Engine, state_core};
 use state_engine::{Declared, Event, Goal, Interrupt, ListSource, Operation, Report, Run, StepOp};
-use state_engine::{Engine, state_core};
 use state_manager::{Actor, Environment, Stack, Stacks};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -121,9 +121,9 @@ impl Bench {
     }
 
     async fn preview(&self, goals: &[Goal]) -> Report {
-        let mut run = self.usual();
-        run.options.preview = true;
-        self.run(update(goals), run).await
+        let basis = Basis::tip(&self.stack).await.unwrap();
+        let plan = self.engine.plan(basis, update(goals), self.usual()).await;
+        plan.unwrap().into_report()
     }
 
     async fn refresh(&self) -> Report {

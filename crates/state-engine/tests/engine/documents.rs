@@ -233,11 +233,6 @@ resources:
 async fn in_a_preview_an_input_that_is_not_known_is_left_out_whole_and_outputs_stay_as_they_are() {
     let stage = Stage::new(4).await;
     let echo = Echo::default();
-    let preview = || {
-        let mut preview = run(&stage, &echo);
-        preview.options.preview = true;
-        preview
-    };
     let text = |x: &str| {
         format!(
             "resources:\n  a: {{ kind: echo, inputs: {{ x: {x}, token: hidden }}, options: {{ sensitive_outputs: [token] }} }}\n\
@@ -246,7 +241,7 @@ async fn in_a_preview_an_input_that_is_not_known_is_left_out_whole_and_outputs_s
              outputs:\n  x: ${{a.x}}\n  y: 1\n  token: ${{a.token}}\n"
         )
     };
-    let said = stage.run(update(&text("1")).await, preview()).await;
+    let said = stage.preview(update(&text("1")).await, run(&stage, &echo)).await;
     assert!(said.succeeded(), "{said:?}");
     assert_eq!(told(&said), ["create a", "create b"]);
     let b = said.steps[1].new.clone().unwrap();
@@ -267,7 +262,7 @@ async fn in_a_preview_an_input_that_is_not_known_is_left_out_whole_and_outputs_s
         before.values,
         json(&[("x", "1"), ("y", "1"), ("token", r#""hidden""#)])
     );
-    let said = stage.run(update(&text("2")).await, preview()).await;
+    let said = stage.preview(update(&text("2")).await, run(&stage, &echo)).await;
     assert_eq!(told(&said), ["update a", "update b"]);
     assert!(
         said.outputs.is_none(),

@@ -83,9 +83,11 @@ async fn an_import_of_what_another_entry_has_is_refused_and_leaves_nothing_pendi
     let mut wanted = spec("b");
     wanted.import = Some("i-1".to_owned());
     for preview in [true, false] {
-        let mut run = stage.usual();
-        run.options.preview = preview;
-        let report = stage.run(update(&[spec("a"), wanted.clone()]), run).await;
+        let program = update(&[spec("a"), wanted.clone()]);
+        let report = match preview {
+            true => stage.preview(program, stage.usual()).await,
+            false => stage.run(program, stage.usual()).await,
+        };
         let failure = &report.failures[0];
         assert!(failure.reasons[0].contains("the id of a, i-1"), "{failure:?}");
         assert!(
@@ -366,11 +368,7 @@ async fn what_was_settled_before_a_run_is_not_asked_again_and_what_was_said_is_s
     assert_eq!(asked.load(Ordering::SeqCst), 1);
     let mut run = stage.usual();
     run.settled = Some(settling);
-    let report = stage
-        .engine
-        .run_in(&session, Operation::Refresh, run)
-        .await
-        .unwrap();
+    let report = stage.run_under(&session, Operation::Refresh, run).await;
     assert_eq!((asked.load(Ordering::SeqCst), report.pending.len()), (1, 1));
     session.close().await.unwrap();
     let lines = stage.stack.logs(&LogQuery::default()).await.unwrap();
@@ -406,10 +404,7 @@ async fn a_lock_that_is_lost_while_settling_ends_the_run() {
     let asked = left(&stage, &["a", "b"]).await;
     let session = stage.lock().await;
     stage.free().await;
-    let ended = stage
-        .engine
-        .run_in(&session, Operation::Refresh, stage.usual())
-        .await;
+    let ended = stage.engine.settle(&session, &stage.usual()).await;
     let kind = match ended.unwrap_err() {
         EngineError::State(error) => error.kind(),
         other => panic!("{other:?}"),

@@ -8,6 +8,7 @@ mod cost;
 mod documents;
 mod failing;
 mod lifecycle;
+mod plan;
 mod preview;
 mod program;
 mod races;

@@ -3,7 +3,7 @@
 use crate::program::{Spec, spec, update};
 use crate::stage::Stage;
 use state_core::testkit::fault::Operation as Call;
-use state_engine::{Operation, Report, Run};
+use state_engine::{Basis, Operation, Report, Run};
 
 fn told(report: &Report) -> Vec<String> {
     let steps = report.steps.iter().filter(|step| step.is_change());
@@ -14,7 +14,6 @@ fn told(report: &Report) -> Vec<String> {
 
 fn preview(stage: &Stage) -> Run {
     let mut run = stage.usual();
-    run.options.preview = true;
     run.options.parallel = 1;
     run
 }
@@ -23,7 +22,7 @@ async fn says_what_happens(stage: &Stage, operation: impl Fn() -> Operation) {
     let appends = stage.faults.calls(Call::Append);
     let before = stage.keys();
     stage.world.forget_calls();
-    let said = stage.run(operation(), preview(stage)).await;
+    let said = stage.preview(operation(), preview(stage)).await;
     assert!(said.succeeded() && said.revision.is_none(), "{said:?}");
     assert_eq!(stage.faults.calls(Call::Append), appends, "nothing is written");
     assert_eq!(stage.keys(), before);
@@ -68,7 +67,7 @@ async fn a_preview_shows_what_changes_and_masks_what_is_secret() {
     let first = [spec("a").size(1)];
     stage.run(update(&first), stage.usual()).await;
     let said = stage
-        .run(update(&[spec("a").size(2).secret("size")]), preview(&stage))
+        .preview(update(&[spec("a").size(2).secret("size")]), preview(&stage))
         .await;
     let changes = said.steps[0].changes();
     let size = changes
@@ -85,17 +84,13 @@ async fn a_preview_shows_what_changes_and_masks_what_is_secret() {
 async fn a_preview_under_a_lock_is_one_of_what_is_recorded_there() {
     let stage = Stage::new(3).await;
     let session = stage.lock().await;
-    let said = stage
+    let plan = stage
         .engine
-        .run_in(&session, update(&[spec("a")]), preview(&stage))
+        .plan(Basis::locked(&session), update(&[spec("a")]), preview(&stage))
         .await
         .unwrap();
-    assert_eq!(told(&said), ["create a"]);
-    let done = stage
-        .engine
-        .run_in(&session, update(&[spec("a")]), stage.usual())
-        .await
-        .unwrap();
+    assert_eq!(told(plan.report()), ["create a"]);
+    let done = stage.engine.apply(&session, plan).await.unwrap();
     assert_eq!(told(&done), ["create a"]);
     session.close().await.unwrap();
     assert_eq!(stage.keys(), ["a"]);

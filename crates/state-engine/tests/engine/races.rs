@@ -35,17 +35,26 @@ impl Source for Eager {
             Err(other) => Err(other),
         }
     }
+
+    fn restart(&mut self) {
+        self.goals = eager();
+        self.refused.lock().unwrap().clear();
+    }
+}
+
+fn eager() -> Vec<Goal> {
+    let mut second = Goal::new("b".parse().unwrap(), "thing");
+    second.options.depends_on.push("a".parse().unwrap());
+    vec![Goal::new("a".parse().unwrap(), "thing"), second]
 }
 
 #[tokio::test]
 async fn a_source_that_sends_too_early_gets_no_registration() {
     let stage = Stage::new(1).await;
     stage.world.moods(|_, _| (Mood::Well, 3, 3));
-    let mut second = Goal::new("b".parse().unwrap(), "thing");
-    second.options.depends_on.push("a".parse().unwrap());
     let refused = Arc::default();
     let eager = Eager {
-        goals: vec![Goal::new("a".parse().unwrap(), "thing"), second],
+        goals: eager(),
         refused: Arc::clone(&refused),
     };
     let report = stage.run(Operation::Update(Box::new(eager)), stage.usual()).await;

@@ -8,7 +8,7 @@ use state_core::testkit::clock::{ManualClock, SeededEntropy};
 use state_core::testkit::fault::{FaultPlan, FaultyBackend, Operation as Call};
 use state_core::{EntryKey, MemoryBackend, SharedEntry, Snapshot, StackName, State, UpdateKind};
 use state_encrypt::{AgeKeys, Identities, generate_identity};
-use state_engine::{Engine, Operation, Report, Run};
+use state_engine::{Basis, Engine, Operation, Plan, Report, Run};
 use state_manager::{Actor, Environment, Session, Stack, Stacks, UpdateRequest};
 use std::sync::{Arc, Mutex};
 
@@ -104,6 +104,26 @@ impl Stage {
 
     pub(crate) async fn run(&self, operation: Operation, run: Run) -> Report {
         self.engine.run(&self.name, operation, run).await.unwrap()
+    }
+
+    /// A plan against what is recorded, without a lock.
+    pub(crate) async fn plan(&self, operation: Operation, run: Run) -> Plan {
+        let basis = Basis::tip(&self.stack).await.unwrap();
+        self.engine.plan(basis, operation, run).await.unwrap()
+    }
+
+    pub(crate) async fn preview(&self, operation: Operation, run: Run) -> Report {
+        self.plan(operation, run).await.into_report()
+    }
+
+    /// A plan under a lock, applied.
+    pub(crate) async fn run_under(&self, session: &Session, operation: Operation, run: Run) -> Report {
+        let plan = self
+            .engine
+            .plan(Basis::locked(session), operation, run)
+            .await
+            .unwrap();
+        self.engine.apply(session, plan).await.unwrap()
     }
 
     /// The lock, whoever held it.

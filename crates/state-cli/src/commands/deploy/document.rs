@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use state_core::Crypter;
-use state_engine::program::{Configured, Program};
+use state_engine::program::Program;
 use state_engine::{ListSource, Registry, builtin};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -79,16 +79,14 @@ const KINDS: &str =
 
 /// A program that was read, and what it is given.
 pub(super) struct Document {
-    name: String,
-    bytes: Vec<u8>,
+    program: Program,
     given: BTreeMap<String, String>,
-    registry: Registry,
     /// Where it lies.
     pub(super) folder: PathBuf,
 }
 
 impl Document {
-    /// Reads it, and judges what can be judged without a stack.
+    /// Reads and parses it, and judges what can be judged without a stack.
     ///
     /// # Errors
     /// [`ExitCode::Failed`] with all that is wrong with it.
@@ -107,30 +105,22 @@ impl Document {
                 return Err(CliError::new(ExitCode::Usage, object, "it is given twice"));
             }
         }
-        let document = Self {
-            registry: registry(context)?,
-            folder: folder_of(&path),
-            name,
-            bytes,
-            given,
-        };
-        document.program()?;
-        Ok(document)
-    }
-
-    fn program(&self) -> Result<Program, CliError> {
-        let program = Program::parse(&self.name, &self.bytes)?;
-        let checked = program.check(&self.registry);
+        let program = Program::parse(&name, &bytes)?;
+        let checked = program.check(&registry(context)?);
         checked.map_err(|error| CliError::from(error).with_hint(KINDS))?;
-        Ok(program)
+        Ok(Self {
+            program,
+            given,
+            folder: folder_of(&path),
+        })
     }
 
-    /// The program as the engine wants it; a preview and a run want one each.
+    /// The program as the engine wants it for one stack, whose crypter opens its sealed settings.
     ///
     /// # Errors
     /// [`ExitCode::Failed`] with all that is wrong with it.
     pub(super) async fn source(&self, crypter: Option<&dyn Crypter>) -> Result<ListSource, CliError> {
-        let configured: Configured = self.program()?.configure(self.given.clone(), crypter).await?;
+        let configured = self.program.configure(self.given.clone(), crypter).await?;
         Ok(configured.into_source()?)
     }
 }

@@ -11,7 +11,9 @@ use state_core::backend::Holder;
 use state_core::diff::{MaskedChange, diff};
 use state_core::mask::Mask;
 use state_core::mutation::StackOutputs;
-use state_core::{FactoryInfo, PendingOperation, RevisionId, Snapshot, StackName, Timestamp, UpdateResult};
+use state_core::{
+    Error, FactoryInfo, PendingOperation, RevisionId, Snapshot, StackName, Timestamp, UpdateResult,
+};
 use state_engine::{Report, StepFailure};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -173,18 +175,32 @@ pub(super) fn fence(done: &mut Result<Outcome, CliError>) {
 }
 
 impl Outcome {
-    /// What a run has to say.
-    pub(super) fn of(context: &Context, stack: &StackName, mut report: Report, preview: bool) -> Self {
+    /// What a plan says.
+    pub(super) fn planned(context: &Context, stack: &StackName, report: &Report) -> Self {
+        Self::of(context, stack, report, None)
+    }
+
+    /// What a run did.
+    pub(super) fn done(context: &Context, stack: &StackName, mut report: Report) -> Self {
+        let stopped = report.stopped_by.take();
+        Self {
+            preview: false,
+            was_meant: true,
+            ..Self::of(context, stack, &report, stopped)
+        }
+    }
+
+    fn of(context: &Context, stack: &StackName, report: &Report, stopped: Option<Error>) -> Self {
         let mask = context.settings.mask();
         let changed = report.has_changes();
         let told = report.steps.iter().filter(|step| step.is_change());
         let steps = told.map(|step| StepView::of(step, mask)).collect();
         let counts = report.counts().into_iter();
-        let (error, hint, stopped) = ended(&mut report);
+        let (error, hint, stopped) = ended(report, stopped);
         Self {
             stack: stack.to_string(),
             short_name: stack.short(),
-            preview,
+            preview: true,
             changed,
             result: report.result,
             created_store: false,
@@ -192,8 +208,12 @@ impl Outcome {
             steps,
             counts: counts.map(|(op, count)| (op.name(), count)).collect(),
             renamed: report.renamed.iter().map(renamed).collect(),
-            outputs: report.outputs.map(|both| outputs(both, mask)).unwrap_or_default(),
-            unknown_outputs: report.unknown_outputs,
+            outputs: report
+                .outputs
+                .clone()
+                .map(|both| outputs(both, mask))
+                .unwrap_or_default(),
+            unknown_outputs: report.unknown_outputs.clone(),
             failures: report.failures.iter().map(FailureView::of).collect(),
             skipped: report.skipped.iter().map(skipped).collect(),
             settled: Vec::new(),
@@ -204,8 +224,8 @@ impl Outcome {
             warnings: Vec::new(),
             is_anothers: false,
             parents: parents(&report.steps),
-            revision: report.revision,
-            was_meant: !preview,
+            revision: report.revision.clone(),
+            was_meant: false,
             stopped,
         }
     }
@@ -298,9 +318,9 @@ impl FailureView {
 const KEPT: &str = "is kept in ";
 
 /// What ended a run: in words, what to do, and the exit code.
-fn ended(report: &mut Report) -> (Option<String>, Option<String>, Option<ExitCode>) {
-    let Some(stopped) = report.stopped_by.take() else {
-        return (report.source_error.take(), None, None);
+fn ended(report: &Report, stopped: Option<Error>) -> (Option<String>, Option<String>, Option<ExitCode>) {
+    let Some(stopped) = stopped else {
+        return (report.source_error.clone(), None, None);
     };
     let CliError {
         message, hint, code, ..

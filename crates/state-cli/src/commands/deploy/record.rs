@@ -1,8 +1,8 @@
 //! What the record tells of a run beyond its report: what failed and stands there unfinished, what was never begun, what
 //! was replaced and stays.
 
-use super::Goal;
 use super::outcome::{Outcome, Skipped};
+use super::run::Goal;
 use super::step::StepView;
 use state_core::{Entry, MutationId, State};
 use state_engine::{Report, StepFailure};

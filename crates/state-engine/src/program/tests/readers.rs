@@ -3,7 +3,7 @@
 use super::parse;
 use crate::program::node::{Node, Place, Value};
 use crate::program::problem::Problems;
-use crate::program::{Program, document, json, yaml};
+use crate::program::{Program, document, yaml};
 use proptest::prelude::*;
 use state_core::json::{Json, write_string};
 use state_core::testkit::run::scaled;
@@ -143,7 +143,7 @@ proptest! {
             text = Json::parse(&text).unwrap().pretty();
         }
         prop_assume!(!text.contains('\u{feff}'));
-        let json = json::read(&text).unwrap();
+        let json = document::json(&text).unwrap();
         let below = format!("# As YAML.\n{text}");
         match yaml::read(&below) {
             Ok(yaml) => prop_assert_eq!(drawn(&json, 0), drawn(&yaml, 1)),
@@ -194,7 +194,7 @@ fn the_sample_that_is_broken_is_right() {
 #[test]
 fn escapes_that_only_json_has_are_read() {
     let text = r#"{"a": "\ud83d\ude00\/", "b": 1}"#;
-    let Value::Map(members) = json::read(text).unwrap().value else {
+    let Value::Map(members) = document::json(text).unwrap().value else {
         panic!("a mapping");
     };
     let Value::Text(text) = &members[0].value.value else {

@@ -124,9 +124,7 @@ async fn a_password_that_is_on_record_without_its_value_is_made_anew() {
     let request = UpdateRequest::new(UpdateKind::Edit);
     session.resolve(request, pending.id, done_by_hand).await.unwrap();
     session.close().await.unwrap();
-    let mut preview = run(folder.path());
-    preview.options.preview = true;
-    let planned = stage.run(update().await, preview).await;
+    let planned = stage.preview(update().await, run(folder.path())).await;
     assert!(planned.succeeded() && planned.has_changes(), "{planned:?}");
     done(&stage, folder.path()).await;
     assert!(!done(&stage, folder.path()).await.has_changes());

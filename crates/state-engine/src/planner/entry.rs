@@ -45,7 +45,7 @@ pub(crate) fn applied(mut entry: Entry, object: &Object, now: Timestamp) -> Entr
 
 /// Takes over id and outputs of an object. A string in which a secret of the entry stands is a secret as well, whether or
 /// not the provider says so: a connection string repeats its password. (What is a secret whole, sealing finds itself.)
-pub(crate) fn tell(entry: &mut Entry, object: &Object) {
+pub(super) fn tell(entry: &mut Entry, object: &Object) {
     entry.id = Some(object.id.clone());
     entry.outputs = Some(object.outputs.clone());
     add_marks(&mut entry.sensitive_outputs, &object.sensitive_outputs);
@@ -57,6 +57,16 @@ pub(crate) fn tell(entry: &mut Entry, object: &Object) {
             &repeating(object.outputs.view(), is_more),
         );
     }
+}
+
+/// The entry as the world has it. That it was modified is for the engine to say only of what the engine did.
+pub(crate) fn as_found(old: &Entry, object: &Object) -> Entry {
+    let mut entry = old.clone();
+    tell(&mut entry, object);
+    if let Some(inputs) = &object.inputs {
+        entry.inputs = Some(inputs.clone());
+    }
+    entry
 }
 
 /// Marks the outputs in which a secret stands that was joined to an input: alone it isn't on record, so nothing else

@@ -1,7 +1,7 @@
-//! The work itself: settle what a run before left, look, ask, do.
+//! One way for `up`, `refresh` and `destroy`: take the lock, settle what is pending, plan, show, ask, apply the plan. A
+//! preview plans without a lock.
 
-use super::Goal;
-use super::document;
+use super::document::{self, Document};
 use super::flags::Flags;
 use super::live::Live;
 use super::outcome::{self, Outcome, Settled, untouched};
@@ -14,9 +14,9 @@ use crate::output::to_stderr;
 use crate::prompt::interrupted;
 use crate::signals::Listener;
 use crate::store;
-use state_core::{Address, ErrorKind, StackName, State};
+use state_core::{Address, ErrorKind, StackName};
 use state_engine::settle::Settling;
-use state_engine::{Engine, Event, Interrupt, Observer, Operation, Run, UpdateMetadata};
+use state_engine::{Basis, Engine, Event, Interrupt, Observer, Operation, Plan, Run, UpdateMetadata};
 use state_manager::{Session, Stack, Stacks};
 use std::collections::BTreeSet;
 use std::pin::pin;
@@ -26,8 +26,16 @@ use std::time::Duration;
 /// How long an attempt to take the lock is let end once somebody asked to stop.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// What is to be done.
+#[derive(Clone, Copy)]
+pub(super) enum Goal<'a> {
+    Update(&'a Document),
+    Refresh,
+    Destroy,
+}
+
 /// What is to be done, and with what.
-pub(super) struct Work<'a> {
+pub(super) struct Deploy<'a> {
     context: &'a Context,
     flags: &'a Flags<'a>,
     goal: Goal<'a>,
@@ -40,7 +48,7 @@ pub(super) struct Work<'a> {
     listener: Option<Listener>,
 }
 
-impl<'a> Work<'a> {
+impl<'a> Deploy<'a> {
     pub(super) fn new(context: &'a Context, flags: &'a Flags<'a>, goal: Goal<'a>, stacks: Stacks) -> Self {
         Self {
             context,
@@ -81,23 +89,23 @@ impl<'a> Work<'a> {
         self.agreed.take_if(|_| found);
     }
 
-    /// Says what would be done to what is recorded now. Nothing is written and no lock is taken.
-    pub(super) async fn look(&self, name: &StackName) -> Result<Outcome, CliError> {
+    /// Plans against the recorded state. Nothing is written and no lock is taken.
+    pub(super) async fn preview(&self, name: &StackName) -> Result<Outcome, CliError> {
         let _listener = Listener::start(&self.interrupt, |_| {})?;
         self.foreseen(name).await
     }
 
     async fn foreseen(&self, name: &StackName) -> Result<Outcome, CliError> {
         let stack = self.context.store.find(&self.stacks, name).await?;
-        // Before the look: whoever ends meanwhile may have begun what it sees.
+        // Before the state is read: whoever ends meanwhile may have begun what the state holds.
         let holder = stack.lock_status().await?.holder;
-        let view = stack.tip().await?;
-        self.flags.decisions(&view.state)?;
-        let (operation, run) = self.prepared(name, &view.state).await?;
-        let report = self.engine.preview(name, operation, run).await?;
-        let mut seen = Outcome::of(self.context, name, report, true);
+        let basis = Basis::tip(&stack).await?;
+        let update_open = basis.state().update().is_some();
+        self.flags.decisions(basis.state())?;
+        let plan = self.plan(name, basis, self.run()?).await?;
+        let mut seen = Outcome::planned(self.context, name, plan.report());
         if let Some(holder) = holder {
-            seen.beside(&holder, view.update_open());
+            seen.beside(&holder, update_open);
         }
         if self.flags.answers_something() {
             let warning = "a preview settles nothing: it shows what is pending as it is recorded";
@@ -148,7 +156,7 @@ impl<'a> Work<'a> {
         let settled = heard.take();
         let told = told(&settled);
         let mut done = match settling {
-            Ok(settling) => self.look_and_do(session, live, settling, settled).await,
+            Ok(settling) => self.plan_and_apply(session, live, settling, settled).await,
             Err(error) => Err(error),
         };
         // A write that came too late may be told as one whose outcome nobody knows: only the lock says why.
@@ -170,15 +178,13 @@ impl<'a> Work<'a> {
         if session.state().pending().next().is_none() || !self.may_go_on() {
             return Ok(Settling::default());
         }
-        let mut run = Run::new(document::registry(self.context)?);
-        run.options.timeout = Some(self.flags.pace.timeout);
-        run.interrupt = self.interrupt.clone();
+        let mut run = self.run()?;
         run.observer = heard.clone();
         run.decisions = decisions;
         Ok(self.engine.settle(session, &run).await?)
     }
 
-    async fn look_and_do(
+    async fn plan_and_apply(
         &self,
         session: &Session,
         live: &Arc<Live>,
@@ -188,7 +194,11 @@ impl<'a> Work<'a> {
         let name = session.stack().name();
         let object = object(name);
         let untouched = untouched(&settled);
-        let mut seen = self.seen(session).await?;
+        let mut run = self.run()?;
+        run.observer = live.clone();
+        run.settled = Some(settling);
+        let plan = self.plan(name, Basis::locked(session), run).await?;
+        let mut seen = Outcome::planned(self.context, name, plan.report());
         if self.interrupt.is_stopping() {
             return Err(interrupted(&object, untouched));
         }
@@ -204,31 +214,20 @@ impl<'a> Work<'a> {
         }
         live.begin(seen.steps.len());
         let before = session.state();
-        let (operation, mut run) = self.prepared(name, &before).await?;
-        run.observer = live.clone();
-        // What was shown and confirmed is done: the providers aren't asked again.
-        run.settled = Some(settling);
-        let report = self.engine.run_in(session, operation, run).await;
+        let report = self.engine.apply(session, plan).await;
         live.end();
         let report = report?;
         let left = Left::of(self.goal, &before, &session.state(), &report);
-        let mut done = Outcome::of(self.context, name, report, false);
+        let mut done = Outcome::done(self.context, name, report);
         done.settled = settled;
         left.tell(&mut done, &seen.steps);
         Ok(done)
     }
 
-    /// What would be done, under the lock.
-    async fn seen(&self, session: &Session) -> Result<Outcome, CliError> {
-        let name = session.stack().name();
-        let (operation, mut run) = self.prepared(name, &session.state()).await?;
-        run.options.preview = true;
-        let report = self.engine.run_in(session, operation, run).await?;
-        Ok(Outcome::of(self.context, name, report, true))
-    }
-
-    async fn prepared(&self, name: &StackName, state: &State) -> Result<(Operation, Run), CliError> {
-        let mut known: BTreeSet<Address> = state.entries().map(|entry| entry.address.clone()).collect();
+    /// Decides what will be done to a state.
+    async fn plan(&self, name: &StackName, basis: Basis, mut run: Run) -> Result<Plan, CliError> {
+        let entries = basis.state().entries();
+        let mut known: BTreeSet<Address> = entries.map(|entry| entry.address.clone()).collect();
         let operation = match self.goal {
             Goal::Refresh => Operation::Refresh,
             Goal::Destroy => Operation::Destroy,
@@ -243,11 +242,16 @@ impl<'a> Work<'a> {
                 Operation::Update(Box::new(source))
             }
         };
-        let mut run = Run::new(document::registry(self.context)?);
         run.options = self.flags.options(&known)?;
-        run.interrupt = self.interrupt.clone();
         run.metadata = self.metadata()?;
-        Ok((operation, run))
+        Ok(self.engine.plan(basis, operation, run).await?)
+    }
+
+    fn run(&self) -> Result<Run, CliError> {
+        let mut run = Run::new(document::registry(self.context)?);
+        run.options.timeout = Some(self.flags.pace.timeout);
+        run.interrupt = self.interrupt.clone();
+        Ok(run)
     }
 
     /// What history is told.

@@ -1,5 +1,6 @@
 //! The planner and the scheduler by themselves.
 
+use super::entry::tell;
 use super::*;
 use crate::goal::Goal;
 use crate::provider::Diff;
@@ -17,9 +18,9 @@ fn old(change: impl FnOnce(&mut Entry)) -> Entry {
     entry
 }
 
-fn planned(goal: &Goal, old: Option<&Entry>, diff: impl Into<Option<Diff>>) -> Plan {
+fn planned(goal: &Goal, old: Option<&Entry>, diff: impl Into<Option<Diff>>) -> Action {
     let diff = diff.into();
-    plan(&Facts {
+    decide(&Facts {
         goal,
         old,
         diff: diff.as_ref(),
@@ -41,12 +42,12 @@ fn what_is_planned_follows_from_goal_entry_and_diff() {
     let goal = Goal::new(address("a"), "thing");
     let usual = old(|_| {});
     let why = || vec!["zone".to_owned()];
-    let replace = |first| Plan::Replace { first, why: why() };
-    assert_eq!(planned(&goal, None, None), Plan::Create);
-    assert_eq!(planned(&goal, Some(&usual), Some(Diff::none())), Plan::Same);
+    let replace = |first| Action::Replace { first, why: why() };
+    assert_eq!(planned(&goal, None, None), Action::Create);
+    assert_eq!(planned(&goal, Some(&usual), Some(Diff::none())), Action::Same);
     assert_eq!(
         planned(&goal, Some(&usual), Some(Diff::changed(["size"]))),
-        Plan::Update
+        Action::Update
     );
     assert_eq!(
         planned(&goal, Some(&usual), Some(replacing(false))),
@@ -57,18 +58,18 @@ fn what_is_planned_follows_from_goal_entry_and_diff() {
         replace(First::Delete)
     );
     let partial = old(|entry| entry.init_errors.push("half".to_owned()));
-    assert_eq!(planned(&goal, Some(&partial), Some(Diff::none())), Plan::Update);
+    assert_eq!(planned(&goal, Some(&partial), Some(Diff::none())), Action::Update);
     let tombstone = old(|entry| entry.pending_replacement = true);
-    assert_eq!(planned(&goal, Some(&tombstone), None), Plan::Create);
+    assert_eq!(planned(&goal, Some(&tombstone), None), Action::Create);
     let tainted = old(|entry| entry.tainted = true);
     assert!(matches!(
         planned(&goal, Some(&tainted), Some(Diff::none())),
-        Plan::Replace { .. }
+        Action::Replace { .. }
     ));
     let protected = old(|entry| entry.protect = true);
     assert!(matches!(
         planned(&goal, Some(&protected), Some(replacing(true))),
-        Plan::Refuse(_)
+        Action::Refuse(_)
     ));
     let mut by_hand = goal.clone();
     by_hand.options.delete_before_replace = Some(false);
@@ -79,7 +80,7 @@ fn what_is_planned_follows_from_goal_entry_and_diff() {
     let mut asked = goal;
     asked.options.replace_on_changes = vec!["size".to_owned()];
     let plan = planned(&asked, Some(&usual), Some(Diff::changed(["size"])));
-    assert!(matches!(plan, Plan::Replace { why, .. } if why == ["size"]));
+    assert!(matches!(plan, Action::Replace { why, .. } if why == ["size"]));
 }
 
 #[test]
@@ -88,16 +89,19 @@ fn what_is_ours_is_never_read_over_and_what_is_not_is_never_deleted() {
     read.options.read = Some("i-1".to_owned());
     assert!(matches!(
         planned(&read, Some(&old(|_| {})), None),
-        Plan::Refuse(_)
+        Action::Refuse(_)
     ));
     let external = old(|entry| entry.external = true);
-    assert!(matches!(planned(&read, Some(&external), None), Plan::Read { .. }));
+    assert!(matches!(
+        planned(&read, Some(&external), None),
+        Action::Read { .. }
+    ));
     let mut ours = Goal::new(address("a"), "thing");
     ours.options.delete_before_replace = Some(true);
     let plan = planned(&ours, Some(&external), None);
     assert!(matches!(
         plan,
-        Plan::Replace {
+        Action::Replace {
             first: First::Create,
             ..
         }

@@ -1,0 +1,251 @@
+//! Plans: what the run takes from them, what it asks again, and what they are refused for.
+
+use crate::program::{Spec, source, spec, update};
+use crate::stage::Stage;
+use crate::world::World;
+use async_trait::async_trait;
+use state_core::testkit::fault::Operation as Call;
+use state_core::{ErrorKind, LogLevel};
+use state_engine::provider::{
+    CallContext, CheckRequest, Checked, ConfigureRequest, CreateRequest, DeleteRequest, Diff, DiffRequest,
+    Found, Object, ReadRequest, UpdateRequest,
+};
+use state_engine::{
+    Basis, EngineError, Failure, Ledger, ListSource, Next, Operation, Provider, Registry, Run, Source,
+    SourceOutputs,
+};
+use state_manager::LogQuery;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+/// The world's provider, with every call counted, as `check a`. Of each question it says one line.
+#[derive(Clone, Debug)]
+struct Counting {
+    world: World,
+    counts: Arc<Mutex<BTreeMap<String, usize>>>,
+}
+
+impl Counting {
+    fn of(stage: &Stage) -> Self {
+        Self {
+            world: stage.world.clone(),
+            counts: Arc::default(),
+        }
+    }
+
+    fn run(&self, stage: &Stage) -> Run {
+        let mut run = stage.usual();
+        run.registry = Registry::new();
+        let provider: Arc<dyn Provider> = Arc::new(self.clone());
+        for kind in crate::world::KINDS {
+            run.registry.register(kind, Arc::clone(&provider));
+        }
+        run
+    }
+
+    fn count(&self, what: &str, about: &str, context: &CallContext) {
+        *self
+            .counts
+            .lock()
+            .unwrap()
+            .entry(format!("{what} {about}"))
+            .or_default() += 1;
+        context.log.say(LogLevel::Info, format!("asked to {what}"));
+    }
+
+    /// What was called since the last time.
+    fn take(&self) -> Vec<(String, usize)> {
+        std::mem::take(&mut *self.counts.lock().unwrap())
+            .into_iter()
+            .collect()
+    }
+}
+
+fn counts(expected: &[(&str, usize)]) -> Vec<(String, usize)> {
+    let counts = expected.iter();
+    counts.map(|(what, count)| ((*what).to_owned(), *count)).collect()
+}
+
+#[async_trait]
+impl Provider for Counting {
+    async fn configure(&self, request: ConfigureRequest) -> Result<(), Failure> {
+        assert!(!request.context.preview, "a run follows");
+        self.count("configure", "", &request.context);
+        Ok(())
+    }
+
+    async fn check(&self, request: CheckRequest) -> Result<Checked, Failure> {
+        self.count("check", request.address.as_str(), &request.context);
+        Ok(Checked::new(request.inputs))
+    }
+
+    async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {
+        self.count("diff", request.address.as_str(), &request.context);
+        self.world.diff(request).await
+    }
+
+    async fn create(&self, request: CreateRequest) -> Result<Object, Failure> {
+        self.world.create(request).await
+    }
+
+    async fn read(&self, request: ReadRequest) -> Result<Found, Failure> {
+        self.count("read", request.key.address.as_str(), &request.context);
+        self.world.read(request).await
+    }
+
+    async fn update(&self, request: UpdateRequest) -> Result<Object, Failure> {
+        self.world.update(request).await
+    }
+
+    async fn delete(&self, request: DeleteRequest) -> Result<(), Failure> {
+        self.world.delete(request).await
+    }
+}
+
+/// A source that counts how often it was begun.
+struct CountingSource {
+    source: ListSource,
+    passes: Arc<Mutex<usize>>,
+}
+
+#[async_trait]
+impl Source for CountingSource {
+    async fn next(&mut self, ledger: &Ledger) -> Result<Next, EngineError> {
+        self.source.next(ledger).await
+    }
+
+    async fn outputs(&mut self, ledger: &Ledger) -> Result<Option<SourceOutputs>, EngineError> {
+        *self.passes.lock().unwrap() += 1;
+        self.source.outputs(ledger).await
+    }
+
+    fn restart(&mut self) {
+        self.source.restart();
+    }
+}
+
+fn program(size_of_a: u64) -> [Spec; 3] {
+    [
+        spec("a").size(size_of_a),
+        spec("b").uses(&["a"]),
+        spec("c").size(size_of_a),
+    ]
+}
+
+#[tokio::test]
+async fn run_reuses_plan_answers_unless_a_dependency_changed() {
+    let stage = Stage::new(1).await;
+    let counting = Counting::of(&stage);
+    stage.run(update(&program(1)), counting.run(&stage)).await;
+    // The id of `a` was unknown to the plan, so `b` is another question in the run.
+    let first = counts(&[("check a", 1), ("check b", 2), ("check c", 1), ("configure ", 1)]);
+    assert_eq!(counting.take(), first);
+    let passes = Arc::default();
+    let again = CountingSource {
+        source: source(&program(1)),
+        passes: Arc::clone(&passes),
+    };
+    let reads = stage.faults.calls(Call::ReadJournal);
+    let report = stage
+        .run(Operation::Update(Box::new(again)), counting.run(&stage))
+        .await;
+    assert!(report.succeeded() && !report.has_changes(), "{report:?}");
+    assert_eq!(*passes.lock().unwrap(), 2, "once for the plan, once for the run");
+    assert_eq!(
+        stage.faults.calls(Call::ReadJournal) - reads,
+        1,
+        "the state is read once, with the lock"
+    );
+    let once = counts(&[
+        ("check a", 1),
+        ("check b", 1),
+        ("check c", 1),
+        ("configure ", 1),
+        ("diff a", 1),
+        ("diff b", 1),
+        ("diff c", 1),
+    ]);
+    assert_eq!(counting.take(), once);
+    stage.run(update(&program(2)), counting.run(&stage)).await;
+    let anew = counts(&[
+        ("check a", 1),
+        ("check b", 2),
+        ("check c", 1),
+        ("configure ", 1),
+        ("diff a", 1),
+        ("diff b", 2),
+        ("diff c", 1),
+    ]);
+    assert_eq!(counting.take(), anew, "`b` may see what became of `a`");
+}
+
+#[tokio::test]
+async fn refresh_records_the_drift_that_its_plan_showed() {
+    let stage = Stage::new(2).await;
+    let counting = Counting::of(&stage);
+    stage.run(update(&[spec("a")]), counting.run(&stage)).await;
+    counting.take();
+    let id = stage.entry("a").unwrap().id.clone().unwrap();
+    let resized = |size| spec("a").size(size).inputs(|_| None).0;
+    stage.world.change(&id, resized(7));
+    let session = stage.lock().await;
+    let basis = Basis::locked(&session);
+    let plan = stage
+        .engine
+        .plan(basis, Operation::Refresh, counting.run(&stage))
+        .await
+        .unwrap();
+    assert!(plan.report().has_changes());
+    stage.world.change(&id, resized(8));
+    stage.engine.apply(&session, plan).await.unwrap();
+    session.close().await.unwrap();
+    assert_eq!(counting.take(), counts(&[("configure ", 1), ("read a", 1)]));
+    assert_eq!(stage.entry("a").unwrap().inputs, Some(resized(7)));
+}
+
+#[tokio::test]
+async fn provider_logs_of_a_plan_are_stored_once_with_its_run() {
+    let stage = Stage::new(3).await;
+    let counting = Counting::of(&stage);
+    stage.run(update(&[spec("a")]), counting.run(&stage)).await;
+    let lines = stage.stack.logs(&LogQuery::default()).await.unwrap();
+    let said = lines.iter().filter(|line| line.line.message == "asked to check");
+    assert_eq!(said.count(), 1);
+}
+
+#[tokio::test]
+async fn plan_is_refused_once_the_state_has_moved() {
+    let stage = Stage::new(4).await;
+    stage.run(update(&[spec("a")]), stage.usual()).await;
+    let unlocked = stage.plan(update(&program(1)), stage.usual()).await;
+    let session = stage.lock().await;
+    let locked = stage
+        .engine
+        .plan(Basis::locked(&session), update(&program(1)), stage.usual())
+        .await
+        .unwrap();
+    let done = stage.engine.apply(&session, unlocked).await.unwrap();
+    assert!(done.succeeded(), "nothing moved: {done:?}");
+    stage.world.forget_calls();
+    let kind = |error: EngineError| match error {
+        EngineError::State(error) => error.kind(),
+        other => panic!("{other:?}"),
+    };
+    let moved = stage.engine.apply(&session, locked).await.unwrap_err();
+    assert_eq!(kind(moved), ErrorKind::Conflict);
+    let of_this_lock = stage
+        .engine
+        .plan(Basis::locked(&session), update(&program(2)), stage.usual())
+        .await
+        .unwrap();
+    session.close().await.unwrap();
+    let next = stage.lock().await;
+    let of_another = stage.engine.apply(&next, of_this_lock).await.unwrap_err();
+    assert_eq!(
+        kind(of_another),
+        ErrorKind::Conflict,
+        "the lock was free meanwhile"
+    );
+    next.close().await.unwrap();
+    assert_eq!(stage.world.calls(), Vec::<String>::new());
+}
