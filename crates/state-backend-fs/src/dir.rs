@@ -3,42 +3,65 @@
 
 use crate::counts::{Call, Meter};
 use crate::failure::{Failure, strange, unreachable};
+use crate::files::{Access, FileHandle, FileKind, FileSystem, Folder, SyncScope};
 use crate::staged::Staged;
 use bytes::Bytes;
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use state_core::{Error, Result};
-use std::fs::File;
-use std::io::{self, Read};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
-
-pub(crate) const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
-const FOLDER_MODE: Mode = Mode::RWXU;
 
 /// An open folder. Clones share the handle.
 #[derive(Clone, Debug)]
 pub(crate) struct Dir {
-    fd: Arc<OwnedFd>,
+    folder: Arc<dyn Folder>,
     path: Arc<str>,
     meter: Arc<Meter>,
 }
 
 impl Dir {
     /// Opens the root, which may be reached through symbolic links.
-    pub(crate) fn root(path: &Path, meter: Arc<Meter>) -> Result<Self> {
+    pub(crate) fn root(files: &dyn FileSystem, path: &Path, meter: Arc<Meter>) -> Result<Self> {
         let shown = path.display().to_string();
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        match rustix::fs::open(path, flags, Mode::empty()) {
-            Ok(fd) => Ok(Self {
-                fd: Arc::new(fd),
+        match files.open_folder(path) {
+            Ok(folder) => Ok(Self {
+                folder,
                 path: shown.into(),
                 meter,
             }),
-            Err(Errno::NOENT) => Err(Error::not_found(shown)),
-            Err(errno) => Err(unreachable(&shown, errno)),
+            Err(error) if errno(&error) == Some(Errno::NOENT) => Err(Error::not_found(shown)),
+            Err(error) => Err(unreachable(&shown, error)),
         }
+    }
+
+    /// Opens a store's root, which is created with the folders above it where they are missing. Each is durable in
+    /// the one above.
+    pub(crate) fn make_root(files: &dyn FileSystem, path: &Path) -> Result<()> {
+        let shown = path.display().to_string();
+        let unwritten = |e| Error::from(Failure::unwritten(&shown, e));
+        let path = std::path::absolute(path).map_err(unwritten)?;
+        let mut paths: Vec<&Path> = path.ancestors().collect();
+        paths.reverse();
+        for path in paths {
+            let made = !files.exists(path);
+            if made {
+                match files.make_folder(path) {
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                        return Err(unwritten(error));
+                    }
+                    _ => {}
+                }
+            }
+            let sync_parent = |parent| files.open_folder(parent)?.sync();
+            let synced = path.parent().map_or(Ok(()), sync_parent);
+            // A folder that was there may be left over from a process that died before its sync. If its parent
+            // can't be synced, the parent belongs to another user.
+            if made {
+                synced.map_err(unwritten)?;
+            }
+        }
+        Ok(())
     }
 
     /// The path, for messages.
@@ -55,8 +78,9 @@ impl Dir {
         &self.meter
     }
 
-    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
-        self.fd.as_fd()
+    /// The calls themselves, without what the store makes of their errors.
+    pub(crate) fn folder(&self) -> &dyn Folder {
+        self.folder.as_ref()
     }
 
     /// Opens a folder in it.
@@ -67,23 +91,24 @@ impl Dir {
 
     /// Opens a folder in it; none if there is none.
     pub(crate) fn child_if_any(&self, name: &str) -> Result<Option<Self>> {
-        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        match rustix::fs::openat(&self.fd, name, flags, Mode::empty()) {
-            Ok(fd) => Ok(Some(Self {
-                fd: Arc::new(fd),
+        match self.folder.open_folder(name) {
+            Ok(folder) => Ok(Some(Self {
+                folder,
                 path: self.object(name).into(),
                 meter: Arc::clone(&self.meter),
             })),
-            Err(Errno::NOENT) => Ok(None),
-            Err(Errno::NOTDIR | Errno::LOOP) => Err(self.stranger(name, "not a folder")),
-            Err(errno) => Err(unreachable(&self.object(name), errno)),
+            Err(error) => match errno(&error) {
+                Some(Errno::NOENT) => Ok(None),
+                Some(Errno::NOTDIR | Errno::LOOP) => Err(self.stranger(name, "not a folder")),
+                _ => Err(unreachable(&self.object(name), error)),
+            },
         }
     }
 
     /// Opens a folder in it, which is made if it isn't there; either way it is durable afterwards.
     pub(crate) fn make_child(&self, name: &str) -> Result<Self, Failure> {
         let object = self.object(name);
-        let make = || rustix::fs::mkdirat(&self.fd, name, FOLDER_MODE);
+        let make = || self.folder.make_folder(name);
         let made = match self.meter.run(Call::MakeFolder, &object, make) {
             Ok(()) => true,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
@@ -92,7 +117,8 @@ impl Dir {
         let child = self.child(name)?;
         if made {
             // The umask may have taken rights of our own.
-            rustix::fs::fchmod(&child.fd, FOLDER_MODE).map_err(|e| Failure::unwritten(&object, e.into()))?;
+            let restricted = child.folder.restrict();
+            restricted.map_err(|e| Failure::unwritten(&object, e))?;
             child.sync()?;
         }
         self.sync()?;
@@ -101,19 +127,22 @@ impl Dir {
 
     /// Opens a file of it; none if there is none.
     ///
-    /// Never waits, whatever stands there, and takes nothing but a regular file.
-    pub(crate) fn open(&self, name: &str, access: OFlags) -> Result<Option<File>> {
-        let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
-        let file = match rustix::fs::openat(&self.fd, name, flags, FILE_MODE) {
-            Ok(fd) => File::from(fd),
-            Err(Errno::NOENT) => return Ok(None),
-            Err(Errno::LOOP | Errno::NXIO | Errno::ISDIR) => {
-                return Err(self.stranger(name, "not a regular file"));
+    /// Never waits, whatever has the name, and opens nothing but a regular file.
+    pub(crate) fn open(&self, name: &str, access: Access) -> Result<Option<FileHandle>> {
+        let failed = |error| unreachable(&self.object(name), error);
+        let file = match self.folder.open(name, access) {
+            Ok(file) => file,
+            Err(error) => {
+                return match errno(&error) {
+                    Some(Errno::NOENT) => Ok(None),
+                    Some(Errno::LOOP | Errno::NXIO | Errno::ISDIR) => {
+                        Err(self.stranger(name, "not a regular file"))
+                    }
+                    _ => Err(failed(error)),
+                };
             }
-            Err(errno) => return Err(unreachable(&self.object(name), errno)),
         };
-        let metadata = file.metadata().map_err(|e| unreachable(&self.object(name), e))?;
-        if metadata.is_file() {
+        if file.status().map_err(failed)?.kind == FileKind::Regular {
             Ok(Some(file))
         } else {
             Err(strange(&self.object(name), "not a regular file"))
@@ -121,23 +150,20 @@ impl Dir {
     }
 
     /// The bytes of a file of at most `cap` bytes, and the file, which is open still; none if there is none.
-    pub(crate) fn read(&self, name: &str, cap: u64) -> Result<Option<(Bytes, File)>> {
-        let Some(file) = self.open(name, OFlags::RDONLY)? else {
+    pub(crate) fn read(&self, name: &str, cap: u64) -> Result<Option<(Bytes, FileHandle)>> {
+        let Some(file) = self.open(name, Access::Read)? else {
             return Ok(None);
         };
         let object = self.object(name);
         let failed = |e| unreachable(&object, e);
-        let length = file.metadata().map_err(failed)?.len();
+        let length = file.status().map_err(failed)?.length;
         let mut bytes = Vec::new();
         if length <= cap {
             let wanted = usize::try_from(length).unwrap_or(usize::MAX);
             bytes
                 .try_reserve_exact(wanted.saturating_add(1))
                 .map_err(|_| failed(Errno::NOMEM.into()))?;
-            (&file)
-                .take(cap.saturating_add(1))
-                .read_to_end(&mut bytes)
-                .map_err(failed)?;
+            file.read(cap.saturating_add(1), &mut bytes).map_err(failed)?;
         }
         if length > cap || bytes.len() as u64 > cap {
             let reason = format!("it is larger than the {cap} bytes that it may have");
@@ -148,34 +174,24 @@ impl Dir {
 
     /// The names of all that is in it, sorted.
     pub(crate) fn entries(&self) -> Result<Vec<String>> {
-        let failed = |errno: Errno| unreachable(&self.path, errno);
-        let mut names = Vec::new();
-        for entry in rustix::fs::Dir::read_from(&self.fd).map_err(failed)? {
-            // What isn't UTF-8 isn't ours.
-            if let Ok(name) = entry.map_err(failed)?.file_name().to_str()
-                && name != "."
-                && name != ".."
-            {
-                names.push(name.to_owned());
-            }
-        }
+        let mut names = self.folder.entries().map_err(|e| unreachable(&self.path, e))?;
         names.sort_unstable();
         Ok(names)
     }
 
     /// Makes the names in it durable.
     pub(crate) fn sync(&self) -> Result<(), Failure> {
-        let sync = || rustix::fs::fsync(&self.fd);
+        let sync = || self.folder.sync();
         self.meter
             .run(Call::SyncFolder, &self.path, sync)
             .map_err(|e| Failure::unknown(&self.path, e))
     }
 
     /// Makes a file that was read durable: its writer may have died before its sync.
-    pub(crate) fn sync_file(&self, name: &str, file: &File) -> Result<(), Failure> {
+    pub(crate) fn sync_file(&self, name: &str, file: &FileHandle) -> Result<(), Failure> {
         let object = self.object(name);
         self.meter
-            .run(Call::Sync, &object, || file.sync_all())
+            .run(Call::Sync, &object, || file.sync(SyncScope::All))
             .map_err(|e| Failure::unknown(&object, e))
     }
 
@@ -213,8 +229,8 @@ impl Dir {
     /// Removes a file; one that isn't there is fine. The folder isn't synced yet.
     pub(crate) fn remove(&self, name: &str) -> Result<(), Failure> {
         let object = self.object(name);
-        let remove = || match rustix::fs::unlinkat(&self.fd, name, AtFlags::empty()) {
-            Err(Errno::NOENT) => Ok(()),
+        let remove = || match self.folder.unlink(name) {
+            Err(error) if errno(&error) == Some(Errno::NOENT) => Ok(()),
             other => other,
         };
         self.meter
@@ -224,27 +240,30 @@ impl Dir {
 
     /// The length of a file in bytes; none if there is none.
     pub(crate) fn length(&self, name: &str) -> Result<Option<u64>> {
-        match rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(status) => Ok(Some(u64::try_from(status.st_size).unwrap_or_default())),
-            Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(unreachable(&self.object(name), errno)),
+        match self.folder.status(name) {
+            Ok(status) => Ok(Some(status.length)),
+            Err(error) if errno(&error) == Some(Errno::NOENT) => Ok(None),
+            Err(error) => Err(unreachable(&self.object(name), error)),
         }
     }
 
     /// Whether a name in it is that of a regular file.
     pub(crate) fn is_file(&self, name: &str) -> bool {
-        self.kind(name) == Some(FileType::RegularFile)
+        self.kind(name) == Some(FileKind::Regular)
     }
 
-    fn kind(&self, name: &str) -> Option<FileType> {
-        let status = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        Some(FileType::from_raw_mode(status.st_mode))
+    fn kind(&self, name: &str) -> Option<FileKind> {
+        self.folder.status(name).ok().map(|status| status.kind)
     }
 
     /// The error for something that isn't what its name says.
     fn stranger(&self, name: &str, otherwise: &str) -> Error {
-        let link = self.kind(name) == Some(FileType::Symlink);
+        let link = self.kind(name) == Some(FileKind::Link);
         let what = if link { "a symbolic link" } else { otherwise };
         strange(&self.object(name), what)
     }
+}
+
+fn errno(error: &io::Error) -> Option<Errno> {
+    Errno::from_io_error(error)
 }

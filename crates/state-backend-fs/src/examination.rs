@@ -1,12 +1,12 @@
 //! Whether the filesystem does what the store rests on, tried in a folder of its own that is gone afterwards.
 
-use crate::dir::{Dir, FILE_MODE};
+use crate::dir::Dir;
 use crate::failure::unreachable;
+use crate::files::Access;
 use crate::lock::LockFile;
-use rustix::fs::{AtFlags, OFlags};
-use rustix::io::Errno;
 use state_core::backend::{Examination, Finding, Holder};
 use state_core::{ErrorKind, Result};
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
@@ -69,11 +69,10 @@ fn create_once(place: &Dir) -> Result<Finding> {
 }
 
 fn created(place: &Dir, name: &str) -> Result<bool> {
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
-    match rustix::fs::openat(place.fd(), name, flags, FILE_MODE) {
+    match place.folder().open(name, Access::CreateNew) {
         Ok(_) => Ok(true),
-        Err(Errno::EXIST) => Ok(false),
-        Err(errno) => Err(unreachable(&place.object(name), errno)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(unreachable(&place.object(name), error)),
     }
 }
 
@@ -143,13 +142,19 @@ fn replacements(place: &Dir) -> Result<Finding> {
 }
 
 /// What kind of filesystem it is, as far as that matters.
-#[cfg(target_os = "linux")]
 fn filesystem(root: &Dir) -> Result<Finding> {
     const CHECK: &str = "filesystem";
-    let status = rustix::fs::fstatfs(root.fd()).map_err(|errno| unreachable(root.path(), errno))?;
+    let number = root.folder().type_of_file_system();
+    let Some(number) = number.map_err(|e| unreachable(root.path(), e))? else {
+        return Ok(Finding::noted(
+            CHECK,
+            "its type isn't known here",
+            "make sure that it is a local one",
+        ));
+    };
     let network = "whether locks and syncs reach its server is for the server to promise: not tested";
     // The magic numbers of statfs(2).
-    let (name, meaning) = match u32::try_from(status.f_type).unwrap_or_default() {
+    let (name, meaning) = match number {
         0x6969 => ("NFS", network),
         0xff53_4d42 | 0x517b | 0xfe53_4d42 => ("SMB", network),
         0x0102_1997 => ("9p", network),
@@ -164,18 +169,9 @@ fn filesystem(root: &Dir) -> Result<Finding> {
     Ok(Finding::noted(CHECK, name, meaning))
 }
 
-#[cfg(not(target_os = "linux"))]
-fn filesystem(_: &Dir) -> Result<Finding> {
-    Ok(Finding::noted(
-        "filesystem",
-        "its type isn't known here",
-        "make sure that it is a local one",
-    ))
-}
-
 fn rights(root: &Dir) -> Result<Finding> {
-    let status = rustix::fs::fstat(root.fd()).map_err(|errno| unreachable(root.path(), errno))?;
-    let mode = status.st_mode & 0o777;
+    let permissions = root.folder().permissions();
+    let mode = permissions.map_err(|e| unreachable(root.path(), e))?;
     Ok(if mode & 0o022 == 0 {
         Finding::holds("rights", format!("only its owner writes to it ({mode:03o})"))
     } else {
@@ -191,8 +187,8 @@ fn clear(root: &Dir, place: &Dir, name: &str) -> Result<()> {
     for file in place.entries()? {
         place.remove(&file)?;
     }
-    rustix::fs::unlinkat(root.fd(), name, AtFlags::REMOVEDIR)
-        .map_err(|errno| unreachable(&root.object(name), errno))?;
+    let removed = root.folder().remove_folder(name);
+    removed.map_err(|e| unreachable(&root.object(name), e))?;
     root.sync()?;
     Ok(())
 }

@@ -54,13 +54,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-mod adoption;
 mod catalogue;
 mod collection;
 mod counts;
 mod dir;
 mod examination;
 mod failure;
+mod files;
 mod layout;
 mod lock;
 mod names;

@@ -1,14 +1,13 @@
 //! OS locks on files: they free themselves when their holder dies. Their content says who that is.
 
 use crate::counts::Call;
-use crate::dir::{Dir, FILE_MODE};
+use crate::dir::Dir;
 use crate::failure::unreachable;
+use crate::files::{Access, FileHandle, Lock};
 use crate::layout::MAX_DOCUMENT;
-use rustix::fs::OFlags;
 use state_core::backend::Holder;
 use state_core::{Error, Result};
-use std::fs::{File, TryLockError};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::fs::TryLockError;
 use std::thread;
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ const LOOKS: u32 = 3;
 /// one that nobody else sees.
 #[derive(Debug)]
 pub(crate) struct LockFile {
-    file: File,
+    file: FileHandle,
 }
 
 impl LockFile {
@@ -43,7 +42,7 @@ impl LockFile {
         let mut waited = Duration::ZERO;
         loop {
             let file = open(dir, name)?;
-            match file.try_lock() {
+            match file.try_lock(Lock::Exclusive) {
                 Ok(()) if is_at(dir, name, &file)? => {
                     let lock = Self { file };
                     lock.sign(dir, name, holder);
@@ -68,10 +67,10 @@ impl LockFile {
 
     /// Who holds the lock; none if nobody does.
     pub(crate) fn holder(dir: &Dir, name: &str) -> Result<Option<Holder>> {
-        let Some(file) = dir.open(name, OFlags::RDONLY)? else {
+        let Some(file) = dir.open(name, Access::Read)? else {
             return Ok(None);
         };
-        match file.try_lock_shared() {
+        match file.try_lock(Lock::Shared) {
             Ok(()) => Ok(None),
             Err(TryLockError::WouldBlock) => Ok(Some(read(dir, name))),
             Err(TryLockError::Error(error)) => Err(unreachable(&dir.object(name), error)),
@@ -81,7 +80,7 @@ impl LockFile {
     /// Says who holds it. What can't be said is no reason not to hold it.
     fn sign(&self, dir: &Dir, name: &str, holder: &Holder) {
         let line = serde_json::to_vec(holder).unwrap_or_default();
-        drop(self.file.set_len(0));
+        drop(self.file.set_length(0));
         let write = || self.file.write_all_at(&line, 0);
         drop(dir.meter().run(Call::Write(line.len()), &dir.object(name), write));
     }
@@ -90,31 +89,28 @@ impl LockFile {
 impl Drop for LockFile {
     fn drop(&mut self) {
         // Closing would free it, unless a child process that is about to be born shares the handle.
-        drop(self.file.set_len(0));
+        drop(self.file.set_length(0));
         drop(self.file.unlock());
     }
 }
 
-fn open(dir: &Dir, name: &str) -> Result<File> {
-    if let Some(file) = dir.open(name, OFlags::RDWR)? {
+fn open(dir: &Dir, name: &str) -> Result<FileHandle> {
+    if let Some(file) = dir.open(name, Access::Write)? {
         return Ok(file);
     }
-    let Some(file) = dir.open(name, OFlags::RDWR | OFlags::CREATE)? else {
+    let Some(file) = dir.open(name, Access::Create)? else {
         return Err(Error::not_found(dir.path()));
     };
-    rustix::fs::fchmod(&file, FILE_MODE).map_err(|e| unreachable(&dir.object(name), e))?;
+    file.restrict().map_err(|e| unreachable(&dir.object(name), e))?;
     Ok(file)
 }
 
 /// Whether the file still goes by this name.
-fn is_at(dir: &Dir, name: &str, file: &File) -> Result<bool> {
+fn is_at(dir: &Dir, name: &str, file: &FileHandle) -> Result<bool> {
     let failed = |e: std::io::Error| unreachable(&dir.object(name), e);
-    let held = file.metadata().map_err(failed)?;
-    match dir.open(name, OFlags::RDONLY)? {
-        Some(named) => {
-            let named = named.metadata().map_err(failed)?;
-            Ok((named.dev(), named.ino()) == (held.dev(), held.ino()))
-        }
+    let held = file.status().map_err(failed)?;
+    match dir.open(name, Access::Read)? {
+        Some(named) => Ok(named.status().map_err(failed)?.id == held.id),
         None => Ok(false),
     }
 }

@@ -4,6 +4,7 @@ use crate::collection::{Place, locate};
 use crate::counts::Call;
 use crate::dir::Dir;
 use crate::failure::Failure;
+use crate::files::{FileHandle, SyncScope};
 use crate::layout::{MAX_OBJECT, MAX_SEGMENT, SegmentName};
 use crate::lock::LockFile;
 use crate::stack::{Seen, Stack};
@@ -12,9 +13,7 @@ use state_core::backend::{Holder, ObjectName, PieceName, Tail};
 use state_core::journal::{FrameKind, Parsed, Previous};
 use state_core::{Epoch, Error, Frame, Head, Nonce, Result, Slot};
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// The owner of one epoch.
@@ -43,7 +42,7 @@ enum Closed {
 #[derive(Debug)]
 struct End {
     name: SegmentName,
-    file: File,
+    file: FileHandle,
     length: u64,
     tail: Tail,
 }
@@ -86,7 +85,7 @@ impl Owner {
         let object = self.journal.object(&end.name.to_string());
         let length = end.length + frame.bytes().len() as u64;
         self.settle(self.write(&end, frame.bytes(), &object))?;
-        let sync = || end.file.sync_data();
+        let sync = || end.file.sync(SyncScope::Data);
         let synced = self.journal.meter().run(Call::Sync, &object, sync);
         self.settle(synced.map_err(|e| Failure::unknown(&object, e)))?;
         self.check_mine_after_write()?;

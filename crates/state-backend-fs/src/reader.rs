@@ -2,13 +2,13 @@
 
 use crate::dir::Dir;
 use crate::failure::Failure;
+use crate::files::FileHandle;
 use crate::layout::{MAX_SEGMENT, SegmentName};
 use crate::segment::Segment;
 use crate::stack::{Seen, Stack};
 use crate::walk::{Start, Walked, walk};
 use state_core::backend::{Holder, JournalView};
 use state_core::{Epoch, Error, Head, Result, Slot};
-use std::fs::File;
 
 /// How often a reader starts over because the head changed before it asks for `head.lock`.
 const ATTEMPTS: usize = 8;
@@ -81,7 +81,7 @@ pub(crate) fn read_segments(
         newest,
         folder: journal.path(),
     };
-    let mut files: Vec<(String, File)> = Vec::new();
+    let mut files: Vec<(String, FileHandle)> = Vec::new();
     let walked = walk(&start, &names, &mut |name| {
         let file_name = name.to_string();
         let Some((bytes, file)) = journal.read(&file_name, MAX_SEGMENT)? else {

@@ -1,12 +1,21 @@
 //! The folder of one stack, and its head: the only file in it that is ever replaced.
+//!
+//! A stack that comes from another store brings its journal as one segment:
+//!
+//! ```text
+//! journal/<slot:020>-0.log      the chain before it, 32 bytes; then frames of any epochs, as they were there
+//! ```
+//!
+//! No writer ever has epoch 0. The head is written last and under `head.lock`: before it the stack doesn't exist, so
+//! no reader opens the segment, and a second attempt replaces it.
 
 use crate::dir::Dir;
 use crate::failure::Failure;
-use crate::layout::{HEAD, HEAD_LOCK, JOURNAL, MAX_DOCUMENT, META, Meta, STACKS};
+use crate::layout::{HEAD, HEAD_LOCK, JOURNAL, MAX_DOCUMENT, META, Meta, STACKS, SegmentName};
 use crate::lock::LockFile;
 use bytes::Bytes;
-use state_core::backend::{Holder, ObjectKind};
-use state_core::{Enveloped, Error, Head, Lineage, Result};
+use state_core::backend::{Holder, ObjectKind, ObjectName, Tail};
+use state_core::{Enveloped, Epoch, Error, Frame, Head, Lineage, Result};
 use std::time::Duration;
 
 /// The folder of a stack.
@@ -63,12 +72,53 @@ impl Stack {
     pub(crate) fn create(root: &Dir, head: &Head) -> Result<(), Failure> {
         let made = Self::make(root, head.lineage, Duration::ZERO)?;
         made.make_folders()?;
-        let dir = made.dir;
+        made.make_meta()?;
+        made.dir.create(HEAD, &head.encode())
+    }
+
+    fn make_meta(&self) -> Result<(), Failure> {
         let meta = Meta {
-            lineage: head.lineage,
+            lineage: self.lineage,
         };
-        dir.create(META, &meta.encode())?;
-        dir.create(HEAD, &head.encode())
+        self.dir.create(META, &meta.encode())
+    }
+
+    /// Stores an object of a stack from another store, which has no head here yet.
+    pub(crate) fn adopt_object(root: &Dir, lineage: Lineage, name: &ObjectName, bytes: &[u8]) -> Result<()> {
+        let folder = Self::make(root, lineage, Duration::ZERO)?.make_objects(name.kind())?;
+        Ok(folder.create(&name.file_name(), bytes)?)
+    }
+
+    /// Stores the journal and then the head of a stack from another store.
+    pub(crate) fn adopt(
+        root: &Dir,
+        head: &Head,
+        before: Tail,
+        frames: &[Frame],
+        patience: Duration,
+    ) -> Result<()> {
+        let stack = Self::make(root, head.lineage, patience)?;
+        let journal = stack.make_folders()?;
+        stack.make_meta()?;
+        let holder = Holder::new("a copy", "", std::process::id(), "copy", None);
+        let lock = stack.lock_head(&holder)?;
+        if stack.dir.is_file(HEAD) {
+            return Err(Error::conflict(stack.dir.path(), "the stack exists already"));
+        }
+        if !frames.is_empty() {
+            let name = SegmentName {
+                epoch: Epoch::ZERO,
+                slot: before.next,
+            };
+            let mut bytes = before.chain.as_bytes().to_vec();
+            for frame in frames {
+                bytes.extend_from_slice(frame.bytes());
+            }
+            journal.replace(&name.to_string(), &bytes)?;
+        }
+        stack.dir.create(HEAD, &head.encode())?;
+        drop(lock);
+        Ok(())
     }
 
     /// The folder of a kind of objects, if there is one.

@@ -1,13 +1,12 @@
 //! A file that nobody sees yet: written and synced under a name of its own, then moved to where it belongs.
 
 use crate::counts::Call;
-use crate::dir::{Dir, FILE_MODE};
+use crate::dir::Dir;
 use crate::failure::Failure;
-use rustix::fs::{AtFlags, OFlags};
+use crate::files::{Access, FileHandle, Folder, SyncScope};
 use rustix::io::Errno;
 use state_core::{Error, Result};
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Numbers the files of this process. Two processes with one id, in two containers, meet `EEXIST` and go on.
@@ -22,7 +21,7 @@ pub(crate) struct Staged<'a> {
     dir: &'a Dir,
     object: String,
     name: Option<String>,
-    file: Option<File>,
+    file: Option<FileHandle>,
 }
 
 impl<'a> Staged<'a> {
@@ -36,13 +35,13 @@ impl<'a> Staged<'a> {
             file: None,
         };
         // The umask may have taken rights of our own.
-        rustix::fs::fchmod(&file, FILE_MODE).map_err(|e| Failure::unwritten(object, e.into()))?;
+        file.restrict().map_err(|e| Failure::unwritten(object, e))?;
         let meter = dir.meter();
         meter
-            .run(Call::Write(bytes.len()), object, || (&file).write_all(bytes))
+            .run(Call::Write(bytes.len()), object, || file.write_all_at(bytes, 0))
             .map_err(|e| Failure::unwritten(object, e))?;
         meter
-            .run(Call::Sync, object, || file.sync_all())
+            .run(Call::Sync, object, || file.sync(SyncScope::All))
             .map_err(|e| Failure::spoilt(object, e))?;
         staged.file = Some(file);
         Ok(staged)
@@ -53,8 +52,7 @@ impl<'a> Staged<'a> {
         let Some(temporary) = self.name.take() else {
             return Ok(());
         };
-        let fd = self.dir.fd();
-        let moved = || rustix::fs::renameat(fd, &temporary, fd, name);
+        let moved = || self.dir.folder().rename(&temporary, name);
         match self.dir.meter().run(Call::Move, &self.object, moved) {
             Ok(()) => Ok(()),
             Err(error) => {
@@ -66,11 +64,11 @@ impl<'a> Staged<'a> {
 
     /// Gives it a name that nothing has, and hands the open file over; none if something has it. The folder isn't
     /// synced yet.
-    pub(crate) fn create(mut self, name: &str) -> Result<Option<File>, Failure> {
+    pub(crate) fn create(mut self, name: &str) -> Result<Option<FileHandle>, Failure> {
         let Some(temporary) = self.name.take() else {
             return Ok(None);
         };
-        let moved = || move_if_absent(self.dir, &temporary, name);
+        let moved = || move_if_absent(self.dir.folder(), &temporary, name);
         match self.dir.meter().run(Call::Move, &self.object, moved) {
             Ok(Moved::Whole) => Ok(self.file.take()),
             Ok(Moved::Linked) => {
@@ -93,19 +91,18 @@ impl Drop for Staged<'_> {
     fn drop(&mut self) {
         if let Some(name) = self.name.take() {
             // Best effort: what is left over is ignored by everybody.
-            rustix::fs::unlinkat(self.dir.fd(), &name, AtFlags::empty()).ok();
+            self.dir.folder().unlink(&name).ok();
         }
     }
 }
 
-fn fresh(dir: &Dir, object: &str) -> Result<(String, File), Failure> {
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+fn fresh(dir: &Dir, object: &str) -> Result<(String, FileHandle), Failure> {
     for _ in 0..ATTEMPTS {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!(".tmp-{}-{number}", std::process::id());
-        let open = || rustix::fs::openat(dir.fd(), &name, flags, FILE_MODE);
+        let open = || dir.folder().open(&name, Access::CreateNew);
         match dir.meter().run(Call::Stage, object, open) {
-            Ok(fd) => return Ok((name, File::from(fd))),
+            Ok(file) => return Ok((name, file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
             Err(error) => return Err(Failure::unwritten(object, error)),
         }
@@ -122,42 +119,39 @@ enum Moved {
     Linked,
 }
 
-#[cfg(any(target_os = "linux", target_vendor = "apple"))]
-fn move_if_absent(dir: &Dir, from: &str, to: &str) -> Result<Moved, Errno> {
-    use rustix::fs::RenameFlags;
-    match rustix::fs::renameat_with(dir.fd(), from, dir.fd(), to, RenameFlags::NOREPLACE) {
+fn move_if_absent(folder: &dyn Folder, from: &str, to: &str) -> io::Result<Moved> {
+    match folder.rename_if_absent(from, to) {
         Ok(()) => Ok(Moved::Whole),
-        // A filesystem that can't.
-        Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => link_if_absent(dir, from, to),
-        Err(errno) => Err(errno),
+        Err(error) => match Errno::from_io_error(&error) {
+            // The file system has no such call.
+            Some(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => link_if_absent(folder, from, to),
+            _ => Err(error),
+        },
     }
 }
 
-#[cfg(not(any(target_os = "linux", target_vendor = "apple")))]
-fn move_if_absent(dir: &Dir, from: &str, to: &str) -> Result<Moved, Errno> {
-    link_if_absent(dir, from, to)
-}
-
-fn link_if_absent(dir: &Dir, from: &str, to: &str) -> Result<Moved, Errno> {
-    rustix::fs::linkat(dir.fd(), from, dir.fd(), to, AtFlags::empty()).map(|()| Moved::Linked)
+fn link_if_absent(folder: &dyn Folder, from: &str, to: &str) -> io::Result<Moved> {
+    folder.link(from, to).map(|()| Moved::Linked)
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Moved, link_if_absent};
-    use crate::dir::Dir;
-    use rustix::io::Errno;
-    use std::fs;
-    use std::sync::Arc;
+    use crate::files::{FileSystem, Native};
+    use std::{fs, io};
 
     #[test]
     fn a_filesystem_without_exclusive_rename_links_instead_and_never_replaces() {
         let folder = tempfile::tempdir().unwrap();
-        let dir = Dir::root(folder.path(), Arc::default()).unwrap();
+        let dir = Native.open_folder(folder.path()).unwrap();
         fs::write(folder.path().join("from"), "new").unwrap();
-        assert!(matches!(link_if_absent(&dir, "from", "to"), Ok(Moved::Linked)));
+        assert!(matches!(
+            link_if_absent(dir.as_ref(), "from", "to"),
+            Ok(Moved::Linked)
+        ));
         fs::write(folder.path().join("other"), "other").unwrap();
-        assert!(matches!(link_if_absent(&dir, "other", "to"), Err(Errno::EXIST)));
+        let taken = link_if_absent(dir.as_ref(), "other", "to");
+        assert!(matches!(taken, Err(error) if error.kind() == io::ErrorKind::AlreadyExists));
         assert_eq!(fs::read(folder.path().join("to")).unwrap(), b"new");
     }
 }

@@ -1,11 +1,11 @@
 //! The store: [`FsBackend`].
 
-use crate::adoption::{adopt_object, adopt_stack};
 use crate::collection::pieces;
 use crate::counts::{IoCounts, Meter};
 use crate::dir::Dir;
 use crate::examination::examine;
-use crate::failure::{Failure, unreachable};
+use crate::failure::unreachable;
+use crate::files::{FileSystem, Native};
 use crate::layout::{FORMAT, LAYOUT, Layout, MAX_DOCUMENT, MAX_OBJECT, NAMES, STACKS, lock_file};
 use crate::lock::LockFile;
 use crate::names;
@@ -23,9 +23,7 @@ use state_core::backend::{
 };
 use state_core::{Backend, Enveloped, Error, Frame, Head, Lineage, Nonce, Result, Slot, StackName};
 use std::fmt;
-use std::fs;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +53,28 @@ impl FsBackend {
     /// # Errors
     /// [`Error::NotFound`] naming the path when there is none, [`Error::Format`] when it has another layout.
     pub fn open(root: impl AsRef<Path>) -> Result<Self> {
-        let store = Self::at(root.as_ref())?;
+        Self::open_on(&Native, root.as_ref())
+    }
+
+    /// Opens a store, which is made if there is none, with the folders above it. Blocks for a few syncs.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), and [`Error::Denied`] or [`Error::NotApplied`] when it can't be made.
+    pub fn create(root: impl AsRef<Path>) -> Result<Self> {
+        Self::create_on(&Native, root.as_ref())
+    }
+
+    /// Whether there is a store, of whatever layout.
+    ///
+    /// # Errors
+    /// [`Error::Denied`] or [`Error::Unavailable`] when that can't be seen.
+    pub fn exists(root: impl AsRef<Path>) -> Result<bool> {
+        Self::exists_on(&Native, root.as_ref())
+    }
+
+    /// Opens a store on a file system.
+    pub(crate) fn open_on(files: &dyn FileSystem, root: &Path) -> Result<Self> {
+        let store = Self::at(files, root)?;
         let object = store.dir.object(FORMAT);
         let Some((bytes, _)) = store.dir.read(FORMAT, MAX_DOCUMENT)? else {
             return Err(Error::not_found(format!("state store {}", store.root.display())));
@@ -71,30 +90,22 @@ impl FsBackend {
         })
     }
 
-    /// Opens a store, which is made if there is none, with the folders above it. Blocks for a few syncs.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open), and [`Error::Denied`] or [`Error::NotApplied`] when it can't be made.
-    pub fn create(root: impl AsRef<Path>) -> Result<Self> {
-        let root = root.as_ref();
-        make_folders(root)?;
-        if Self::exists(root)? {
-            return Self::open(root);
+    /// Creates a store on a file system, unless there is one.
+    pub(crate) fn create_on(files: &dyn FileSystem, root: &Path) -> Result<Self> {
+        Dir::make_root(files, root)?;
+        if Self::exists_on(files, root)? {
+            return Self::open_on(files, root);
         }
-        let store = Self::at(root)?;
+        let store = Self::at(files, root)?;
         store.dir.make_child(NAMES).map_err(Error::from)?;
         store.dir.make_child(STACKS).map_err(Error::from)?;
         let layout = Layout { layout: LAYOUT };
         store.dir.create(FORMAT, &layout.encode()).map_err(Error::from)?;
-        Self::open(root)
+        Self::open_on(files, root)
     }
 
-    /// Whether there is a store, of whatever layout.
-    ///
-    /// # Errors
-    /// [`Error::Denied`] or [`Error::Unavailable`] when that can't be seen.
-    pub fn exists(root: impl AsRef<Path>) -> Result<bool> {
-        match Self::at(root.as_ref()) {
+    fn exists_on(files: &dyn FileSystem, root: &Path) -> Result<bool> {
+        match Self::at(files, root) {
             Ok(store) => Ok(store.dir.read(FORMAT, MAX_DOCUMENT)?.is_some()),
             Err(Error::NotFound { .. }) => Ok(false),
             Err(error) => Err(error),
@@ -120,11 +131,11 @@ impl FsBackend {
         &self.meter
     }
 
-    fn at(root: &Path) -> Result<Self> {
+    fn at(files: &dyn FileSystem, root: &Path) -> Result<Self> {
         let meter = Arc::<Meter>::default();
         let root = std::path::absolute(root).map_err(|e| unreachable(&root.display().to_string(), e))?;
         Ok(Self {
-            dir: Dir::root(&root, Arc::clone(&meter))?,
+            dir: Dir::root(files, &root, Arc::clone(&meter))?,
             root,
             meter,
             patience: PATIENCE,
@@ -156,37 +167,6 @@ impl FsBackend {
         self.step(move |root| step(Stack::open(root, lineage, patience)?))
             .await
     }
-}
-
-/// Makes the root and the folders above it, and makes each durable in the one above.
-fn make_folders(root: &Path) -> Result<()> {
-    let shown = root.display().to_string();
-    let unwritten = |e| Error::from(Failure::unwritten(&shown, e));
-    let root = std::path::absolute(root).map_err(unwritten)?;
-    let mut paths: Vec<&Path> = root.ancestors().collect();
-    paths.reverse();
-    for path in paths {
-        let made = !path.exists() && make_folder(path).map_err(unwritten)?;
-        let synced = path.parent().map_or(Ok(()), sync_folder);
-        // One that was there may be left over from a process that died before its sync. If it can't be synced,
-        // it is somebody else's.
-        if made {
-            synced.map_err(unwritten)?;
-        }
-    }
-    Ok(())
-}
-
-fn make_folder(path: &Path) -> io::Result<bool> {
-    match fs::DirBuilder::new().mode(0o700).create(path) {
-        Ok(()) => fs::set_permissions(path, fs::Permissions::from_mode(0o700)).map(|()| true),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(true),
-        Err(error) => Err(error),
-    }
-}
-
-fn sync_folder(path: &Path) -> io::Result<()> {
-    fs::File::open(path)?.sync_all()
 }
 
 impl fmt::Debug for FsBackend {
@@ -311,13 +291,13 @@ impl Backend for FsBackend {
 impl CopyTarget for FsBackend {
     async fn adopt_object(&self, lineage: Lineage, name: &ObjectName, bytes: Bytes) -> Result<()> {
         let name = name.clone();
-        self.step(move |root| adopt_object(root, lineage, &name, &bytes))
+        self.step(move |root| Stack::adopt_object(root, lineage, &name, &bytes))
             .await
     }
 
     async fn adopt_stack(&self, head: &Head, before: Tail, frames: &[Frame]) -> Result<()> {
         let (head, frames, patience) = (head.clone(), frames.to_vec(), self.patience);
-        self.step(move |root| adopt_stack(root, &head, before, &frames, patience))
+        self.step(move |root| Stack::adopt(root, &head, before, &frames, patience))
             .await
     }
 }

@@ -12,6 +12,7 @@
 
 use crate::dir::Dir;
 use crate::failure::Failure;
+use crate::files::FileHandle;
 use crate::layout::{SegmentName, lock_file};
 use crate::lock::LockFile;
 use crate::reader::{read_segments, removed};
@@ -20,7 +21,6 @@ use crate::staged::Staged;
 use state_core::backend::{Acquire, Holder, Tail};
 use state_core::journal::{Fence, FrameKind, Previous};
 use state_core::{Epoch, Error, Frame, Head, Nonce, Result};
-use std::fs::File;
 
 /// How often a takeover starts over because the head changed.
 const ATTEMPTS: usize = 16;
@@ -39,7 +39,7 @@ pub(crate) struct Taken {
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) name: SegmentName,
-    pub(crate) file: File,
+    pub(crate) file: FileHandle,
     pub(crate) fence: Frame,
 }
 

@@ -1,0 +1,173 @@
+//! The file-system calls of the backend as traits: the operating system in production, a simulation in tests.
+//!
+//! Every call that reaches a disk goes through here, so that a test can stop, lose or change each of them. The
+//! traits add no rules: they have the semantics of the POSIX calls that they are named after, and errors carry
+//! the system's error code.
+
+mod native;
+
+pub(crate) use native::Native;
+
+use std::fmt;
+use std::fs::TryLockError;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// An open file.
+pub(crate) type FileHandle = Box<dyn StoredFile>;
+
+/// A file system. Paths are absolute; everything below the root of a store is reached through a [`Folder`].
+pub(crate) trait FileSystem: fmt::Debug + Send + Sync {
+    /// Opens a folder by its path. Symbolic links are followed.
+    fn open_folder(&self, path: &Path) -> io::Result<Arc<dyn Folder>>;
+
+    /// Whether the path exists.
+    fn exists(&self, path: &Path) -> bool;
+
+    /// Creates a folder that only its owner may use, whatever the umask is.
+    fn make_folder(&self, path: &Path) -> io::Result<()>;
+}
+
+/// An open folder. Names are those of its direct children; no symbolic link is followed.
+pub(crate) trait Folder: fmt::Debug + Send + Sync {
+    /// Opens a child folder (`openat` with `O_DIRECTORY`).
+    fn open_folder(&self, name: &str) -> io::Result<Arc<dyn Folder>>;
+
+    /// Creates a child folder (`mkdirat`).
+    fn make_folder(&self, name: &str) -> io::Result<()>;
+
+    /// Opens a file (`openat`). The call returns at once, even for a pipe or a device.
+    fn open(&self, name: &str, access: Access) -> io::Result<FileHandle>;
+
+    /// Moves a file to a name, and replaces the file that has that name (`renameat`).
+    fn rename(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Moves a file to a name that no file has. Fails with `ENOSYS`, `EINVAL` or `ENOTSUP` where the file system
+    /// can't do that in one step.
+    fn rename_if_absent(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Gives a file a second name that no file has (`linkat`).
+    fn link(&self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Removes the name of a file (`unlinkat`).
+    fn unlink(&self, name: &str) -> io::Result<()>;
+
+    /// Removes an empty child folder (`unlinkat` with `AT_REMOVEDIR`).
+    fn remove_folder(&self, name: &str) -> io::Result<()>;
+
+    /// All names that are UTF-8, without `.` and `..`, in any order. Other names are never the store's.
+    fn entries(&self) -> io::Result<Vec<String>>;
+
+    /// Type and length of a child (`fstatat`).
+    fn status(&self, name: &str) -> io::Result<Status>;
+
+    /// Makes the names in the folder durable, by the same call that makes files durable.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Restricts the folder to its owner, whatever the umask took or left.
+    fn restrict(&self) -> io::Result<()>;
+
+    /// The permission bits.
+    fn permissions(&self) -> io::Result<u32>;
+
+    /// The number by which `statfs` names the type of the file system; none where that isn't known.
+    fn type_of_file_system(&self) -> io::Result<Option<u32>>;
+}
+
+/// An open file. Dropping the handle closes the file and frees its lock.
+pub(crate) trait StoredFile: fmt::Debug + Send + Sync {
+    /// Type and length.
+    fn status(&self) -> io::Result<Status>;
+
+    /// Reads from the beginning to the end of the file, at most `limit` bytes, and appends them to `bytes`.
+    fn read(&self, limit: u64, bytes: &mut Vec<u8>) -> io::Result<()>;
+
+    /// Writes some of the bytes; returns how many (`pwrite`).
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+
+    /// Cuts or extends the file (`ftruncate`).
+    fn set_length(&self, length: u64) -> io::Result<()>;
+
+    /// Restricts the file to its owner, whatever the umask took or left.
+    fn restrict(&self) -> io::Result<()>;
+
+    /// Makes the content durable.
+    fn sync(&self, scope: SyncScope) -> io::Result<()>;
+
+    /// Takes the lock of the whole file if it is free (`flock`).
+    fn try_lock(&self, lock: Lock) -> Result<(), TryLockError>;
+
+    /// Frees the lock.
+    fn unlock(&self) -> io::Result<()>;
+}
+
+impl dyn StoredFile {
+    /// Writes all of the bytes.
+    pub(crate) fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        let mut written = 0;
+        while written < bytes.len() {
+            match self.write_at(&bytes[written..], offset + written as u64) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => written += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// How a file is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// For reading.
+    Read,
+    /// For reading and writing.
+    Write,
+    /// For reading and writing; created if no file has the name.
+    Create,
+    /// For reading and writing; fails with `EEXIST` if a file has the name.
+    CreateNew,
+}
+
+/// Which part of a file is made durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SyncScope {
+    /// Content and metadata (`fsync`).
+    All,
+    /// Content, and the metadata without which it can't be read (`fdatasync`).
+    Data,
+}
+
+/// A lock of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lock {
+    /// Many may hold it.
+    Shared,
+    /// One holds it.
+    Exclusive,
+}
+
+/// Type, length and identity of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Status {
+    pub(crate) kind: FileKind,
+    /// In bytes.
+    pub(crate) length: u64,
+    /// Device and inode: the same file, whatever its names are.
+    pub(crate) id: (u64, u64),
+}
+
+/// The type of a file, as far as the store treats types differently.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum FileKind {
+    /// A regular file.
+    Regular,
+    /// A folder.
+    Folder,
+    /// A symbolic link.
+    Link,
+    /// A device, a pipe or a socket.
+    Other,
+}
