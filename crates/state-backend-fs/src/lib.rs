@@ -71,6 +71,8 @@ mod stack;
 mod staged;
 mod store;
 mod takeover;
+#[cfg(any(test, feature = "testkit"))]
+pub mod testkit;
 mod walk;
 mod worker;
 mod writer;

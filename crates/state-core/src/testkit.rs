@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod conformance;
 pub mod fault;
+pub mod hostile;
 pub mod key;
 pub mod oracle;
 pub mod run;

@@ -1,0 +1,273 @@
+//! What a crash may leave of a disk: every subset of the changes that weren't synced.
+//!
+//! A change is a sector of a file, the length of a file, or one change of a folder: a name that was added, moved or
+//! removed. Each is lost or kept on its own, in any combination. If the length of a file is lost but a sector behind
+//! the old end is kept, the file ends with that sector; if the length is kept but a sector is lost, the sector reads
+//! as it was before, or as zeros.
+
+use super::disk::{Disk, FileNode, FolderNode, NameChange, Node, NodeId, ROOT};
+use super::simulated::SimulatedFs;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::Arc;
+
+/// Up to so many changes, every subset of them is tried.
+const EXHAUSTIVE: usize = 8;
+
+/// With more changes, so many random subsets are tried; "none" and "all" are among them.
+const SAMPLES: u64 = 64;
+
+/// The moment right before an operation, at which the machine may crash.
+#[derive(Clone, Debug)]
+pub struct CrashPoint {
+    pub(super) disk: Disk,
+    /// The operation that wasn't executed any more, such as `rename head.json`.
+    pub operation: String,
+    /// The number of that operation since the recording began.
+    pub number: usize,
+    /// What [`SimulatedFs::mark`] was last called with: how far the test's script was.
+    pub mark: u64,
+}
+
+impl CrashPoint {
+    /// The disks that a crash at this moment may leave, with sectors of so many bytes.
+    ///
+    /// All subsets of the unsynced changes if there are at most 8 changes; 64 random subsets, determined by the seed,
+    /// otherwise. Different subsets may leave the same disk: compare [`CrashImage::digest`].
+    pub fn images(&self, sector: usize, seed: u64) -> impl Iterator<Item = CrashImage> + use<> {
+        let changes = Changes::of(&self.disk, sector);
+        let count = changes.list.len();
+        let rounds = if count <= EXHAUSTIVE { 1 << count } else { SAMPLES };
+        let mut random = Random(seed ^ (self.number as u64).rotate_left(32) ^ sector as u64);
+        (0..rounds).map(move |round| {
+            let kept: Vec<bool> = match round {
+                _ if count <= EXHAUSTIVE => (0..count).map(|bit| round >> bit & 1 == 1).collect(),
+                0 => vec![false; count],
+                1 => vec![true; count],
+                // One time in four almost nothing is kept, one time in four almost everything.
+                _ => {
+                    let threshold = [1, 4, 4, 7][(random.next() % 4) as usize];
+                    (0..count).map(|_| random.next() % 8 < threshold).collect()
+                }
+            };
+            changes.image(&kept)
+        })
+    }
+}
+
+/// A disk after a crash.
+#[derive(Clone, Debug)]
+pub struct CrashImage {
+    disk: Disk,
+    lost: Vec<String>,
+}
+
+impl CrashImage {
+    /// A hash of everything on the disk: what is the same state has the same digest.
+    pub fn digest(&self) -> u64 {
+        self.disk.digest()
+    }
+
+    /// Starts the machine again: nothing is locked, no file is open.
+    pub fn mount(self) -> SimulatedFs {
+        SimulatedFs::on(self.disk)
+    }
+}
+
+/// Names what was lost.
+impl fmt::Display for CrashImage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "lost: [{}]", self.lost.join(", "))
+    }
+}
+
+/// A change that isn't durable.
+#[derive(Clone, Debug)]
+enum Change {
+    Sector { file: NodeId, index: usize },
+    Length { file: NodeId },
+    Name { folder: NodeId, index: usize },
+}
+
+/// All changes of a disk that aren't durable.
+struct Changes {
+    disk: Disk,
+    sector: usize,
+    list: Vec<(Change, String)>,
+}
+
+impl Changes {
+    fn of(disk: &Disk, sector: usize) -> Self {
+        let mut changes = Self {
+            disk: disk.clone(),
+            sector,
+            list: Vec::new(),
+        };
+        changes.collect(ROOT, "", &mut BTreeSet::new());
+        changes
+    }
+
+    fn collect(&mut self, id: NodeId, path: &str, seen: &mut BTreeSet<NodeId>) {
+        let Some(node) = self.disk.nodes.get(&id).cloned() else {
+            return;
+        };
+        if !seen.insert(id) {
+            return;
+        }
+        match node.as_ref() {
+            Node::File(file) => self.collect_file(id, file, path),
+            Node::Folder(folder) => {
+                for (index, change) in folder.changes.iter().enumerate() {
+                    let shown = match change {
+                        NameChange::Added { name, .. } => format!("name {path}/{name}"),
+                        NameChange::Moved { from, to, .. } => format!("rename {path}/{from} to {to}"),
+                        NameChange::Removed { name } => format!("unlink {path}/{name}"),
+                    };
+                    self.list.push((Change::Name { folder: id, index }, shown));
+                }
+                for (name, child) in children(folder) {
+                    self.collect(child, &format!("{path}/{name}"), seen);
+                }
+            }
+        }
+    }
+
+    fn collect_file(&mut self, id: NodeId, file: &FileNode, path: &str) {
+        let (current, durable) = (&file.current, &file.durable);
+        if current.len() != durable.len() {
+            let shown = format!("length of {path}");
+            self.list.push((Change::Length { file: id }, shown));
+        }
+        for index in 0..current.len().div_ceil(self.sector) {
+            let range = index * self.sector..current.len().min((index + 1) * self.sector);
+            let old = durable.get(range.start..).unwrap_or_default();
+            let bytes = current[range].iter().enumerate();
+            // Where the durable file has ended, a sector that isn't written reads as zeros.
+            if bytes
+                .into_iter()
+                .any(|(at, byte)| *byte != old.get(at).copied().unwrap_or(0))
+            {
+                let shown = format!("sector {index} of {path}");
+                self.list.push((Change::Sector { file: id, index }, shown));
+            }
+        }
+    }
+
+    /// The disk on which only some of the changes are.
+    fn image(&self, kept: &[bool]) -> CrashImage {
+        let mut survivors = Survivors::default();
+        let mut lost = Vec::new();
+        for ((change, shown), kept) in self.list.iter().zip(kept) {
+            match change {
+                _ if !kept => lost.push(shown.clone()),
+                Change::Sector { file, index } => survivors.sectors.entry(*file).or_default().push(*index),
+                Change::Length { file } => drop(survivors.lengths.insert(*file)),
+                Change::Name { folder, index } => survivors.names.entry(*folder).or_default().push(*index),
+            }
+        }
+        let mut disk = Disk {
+            nodes: BTreeMap::new(),
+            next: self.disk.next,
+        };
+        self.copy(ROOT, &survivors, &mut disk);
+        CrashImage { disk, lost }
+    }
+
+    /// Copies what is left of a node, and of everything below it.
+    fn copy(&self, id: NodeId, survivors: &Survivors, to: &mut Disk) {
+        let Some(node) = self.disk.nodes.get(&id) else {
+            return;
+        };
+        if to.nodes.contains_key(&id) {
+            return;
+        }
+        let node = match node.as_ref() {
+            Node::File(file) => {
+                let content = self.content(id, file, survivors);
+                Node::File(FileNode {
+                    current: Arc::clone(&content),
+                    durable: content,
+                })
+            }
+            Node::Folder(folder) => {
+                let mut names = folder.durable.clone();
+                for index in survivors.names.get(&id).into_iter().flatten() {
+                    folder.changes[*index].apply(&mut names);
+                }
+                for child in names.values() {
+                    self.copy(*child, survivors, to);
+                }
+                Node::Folder(FolderNode {
+                    current: names.clone(),
+                    durable: names,
+                    changes: Vec::new(),
+                })
+            }
+        };
+        to.nodes.insert(id, Arc::new(node));
+    }
+
+    fn content(&self, id: NodeId, file: &FileNode, survivors: &Survivors) -> Arc<Vec<u8>> {
+        let (current, durable) = (&file.current, &file.durable);
+        if Arc::ptr_eq(current, durable) || current == durable {
+            return Arc::clone(durable);
+        }
+        let sectors = survivors.sectors.get(&id).map_or(&[][..], Vec::as_slice);
+        let ends = sectors.iter().map(|index| (index + 1) * self.sector);
+        let length = if survivors.lengths.contains(&id) {
+            current.len()
+        } else {
+            let end = ends.max().unwrap_or(0).min(current.len());
+            durable.len().max(end)
+        };
+        let mut content = durable.to_vec();
+        content.resize(length, 0);
+        for index in sectors {
+            let begin = index * self.sector;
+            let end = (begin + self.sector).min(current.len()).min(length);
+            content[begin..end].copy_from_slice(&current[begin..end]);
+        }
+        Arc::new(content)
+    }
+}
+
+#[derive(Default)]
+struct Survivors {
+    sectors: BTreeMap<NodeId, Vec<usize>>,
+    lengths: BTreeSet<NodeId>,
+    /// Positions in a folder's list of changes, ascending.
+    names: BTreeMap<NodeId, Vec<usize>>,
+}
+
+/// All children that a folder has, had at its last sync, or had meanwhile.
+fn children(folder: &FolderNode) -> BTreeMap<&str, NodeId> {
+    let mut children = BTreeMap::new();
+    for change in &folder.changes {
+        match change {
+            NameChange::Added { name, node } | NameChange::Moved { to: name, node, .. } => {
+                children.insert(name.as_str(), *node);
+            }
+            NameChange::Removed { .. } => {}
+        }
+    }
+    for (name, node) in folder.durable.iter().chain(&folder.current) {
+        children.insert(name.as_str(), *node);
+    }
+    children
+}
+
+/// SplitMix64: a random sequence that is determined by its seed.
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        bits ^ (bits >> 31)
+    }
+}
+
+#[cfg(test)]
+mod tests;

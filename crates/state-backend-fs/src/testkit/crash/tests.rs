@@ -1,0 +1,136 @@
+//! The disk loses exactly what wasn't synced, in every combination.
+
+use super::super::SimulatedFs;
+use super::CrashPoint;
+use crate::files::{Access, FileSystem, Folder};
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+
+fn root(machine: &SimulatedFs) -> Arc<dyn Folder> {
+    machine.open_folder(Path::new("/")).unwrap()
+}
+
+fn write(folder: &dyn Folder, name: &str, bytes: &[u8]) {
+    let file = folder.open(name, Access::Create).unwrap();
+    file.write_all_at(bytes, 0).unwrap();
+}
+
+fn read(folder: &dyn Folder, name: &str) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    folder
+        .open(name, Access::Read)
+        .ok()?
+        .read(u64::MAX, &mut bytes)
+        .unwrap();
+    Some(bytes)
+}
+
+fn present(machine: &SimulatedFs) -> CrashPoint {
+    machine.record();
+    machine.crash_points().pop().unwrap()
+}
+
+/// What the files are called and hold after each of the crashes.
+fn outcomes(machine: &SimulatedFs, sector: usize, name: &str) -> BTreeSet<Option<Vec<u8>>> {
+    let images = present(machine).images(sector, 0);
+    images
+        .map(|image| read(root(&image.mount()).as_ref(), name))
+        .collect()
+}
+
+#[test]
+fn a_file_that_was_never_synced_survives_in_any_part() {
+    let machine = SimulatedFs::new();
+    let bytes = [vec![1; 512], vec![2; 512], vec![3; 100]].concat();
+    write(root(&machine).as_ref(), "file", &bytes);
+    root(&machine).sync().unwrap();
+    let outcomes = outcomes(&machine, 512, "file");
+    // Three sectors are kept or lost: 8 ways if the length is kept, and 4 lengths without it, of which the whole one
+    // (4 ways) is counted already, two sectors (2 ways), one, none.
+    assert_eq!(outcomes.len(), 8 + 2 + 1 + 1);
+    assert!(outcomes.contains(&Some(bytes)));
+    assert!(outcomes.contains(&Some(Vec::new())));
+    assert!(outcomes.contains(&Some([vec![0; 512], vec![2; 512]].concat())));
+    assert!(outcomes.contains(&Some([vec![1; 512], vec![0; 512], vec![3; 100]].concat())));
+    assert!(!outcomes.contains(&None));
+}
+
+#[test]
+fn what_was_synced_stays_and_a_sector_is_the_unit_of_loss() {
+    let machine = SimulatedFs::new();
+    write(root(&machine).as_ref(), "file", &[1; 600]);
+    machine.sync_all();
+    write(root(&machine).as_ref(), "file", &[2; 600]);
+    let small: BTreeSet<_> = outcomes(&machine, 512, "file");
+    let expected = [(1, 1), (1, 2), (2, 1), (2, 2)];
+    let expected = expected.map(|(a, b)| Some([vec![a; 512], vec![b; 88]].concat()));
+    assert_eq!(small, BTreeSet::from(expected));
+    let large = outcomes(&machine, 4096, "file");
+    assert_eq!(large, BTreeSet::from([Some(vec![1; 600]), Some(vec![2; 600])]));
+}
+
+#[test]
+fn a_rename_leaves_the_old_file_or_the_new_one() {
+    let machine = SimulatedFs::new();
+    let folder = root(&machine);
+    write(folder.as_ref(), "file", b"old");
+    machine.sync_all();
+    write(folder.as_ref(), "new", b"new");
+    folder
+        .open("new", Access::Write)
+        .unwrap()
+        .sync(crate::files::SyncScope::All)
+        .unwrap();
+    folder.rename("new", "file").unwrap();
+    let renamed = outcomes(&machine, 512, "file");
+    assert_eq!(
+        renamed,
+        BTreeSet::from([Some(b"old".to_vec()), Some(b"new".to_vec())])
+    );
+    folder.sync().unwrap();
+    assert_eq!(
+        outcomes(&machine, 512, "file"),
+        BTreeSet::from([Some(b"new".to_vec())])
+    );
+}
+
+#[test]
+fn a_cut_and_an_unlink_may_be_lost_and_an_ignored_sync_keeps_nothing() {
+    let machine = SimulatedFs::new();
+    let folder = root(&machine);
+    write(folder.as_ref(), "cut", b"content");
+    write(folder.as_ref(), "gone", b"content");
+    machine.sync_all();
+    folder.open("cut", Access::Write).unwrap().set_length(2).unwrap();
+    folder.unlink("gone").unwrap();
+    machine.ignore_syncs();
+    folder.sync().unwrap();
+    assert_eq!(
+        outcomes(&machine, 512, "cut"),
+        BTreeSet::from([Some(b"co".to_vec()), Some(b"content".to_vec())])
+    );
+    assert_eq!(
+        outcomes(&machine, 512, "gone"),
+        BTreeSet::from([None, Some(b"content".to_vec())])
+    );
+}
+
+#[test]
+fn more_than_eight_changes_are_sampled_by_seed() {
+    let machine = SimulatedFs::new();
+    write(root(&machine).as_ref(), "file", &[1; 512 * 12]);
+    let point = present(&machine);
+    let digests = |seed| -> Vec<u64> { point.images(512, seed).map(|image| image.digest()).collect() };
+    assert_eq!(digests(1).len(), 64);
+    assert_eq!(digests(1), digests(1));
+    assert_ne!(digests(1), digests(2));
+    let whole = machine.copy();
+    whole.sync_all();
+    let images: Vec<_> = point.images(512, 1).collect();
+    assert!(
+        images
+            .iter()
+            .any(|image| image.digest() == present(&whole).images(512, 0).next().unwrap().digest())
+    );
+}

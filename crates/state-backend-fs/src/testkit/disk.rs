@@ -1,0 +1,254 @@
+//! The model of a disk: what a process sees, what is durable, and which changes a crash may lose.
+
+use rustix::io::Errno;
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+/// The number of a file or a folder.
+pub(super) type NodeId = u64;
+
+/// The folder `/`.
+pub(super) const ROOT: NodeId = 0;
+
+/// Files and folders. A clone shares all content until one of the two changes.
+#[derive(Clone, Debug)]
+pub(super) struct Disk {
+    pub(super) nodes: BTreeMap<NodeId, Arc<Node>>,
+    pub(super) next: NodeId,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Node {
+    File(FileNode),
+    Folder(FolderNode),
+}
+
+/// The content of a file.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FileNode {
+    /// What a process reads.
+    pub(super) current: Arc<Vec<u8>>,
+    /// What the last sync wrote.
+    pub(super) durable: Arc<Vec<u8>>,
+}
+
+/// The names in a folder.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FolderNode {
+    /// What a process sees.
+    pub(super) current: BTreeMap<String, NodeId>,
+    /// What the last sync wrote.
+    pub(super) durable: BTreeMap<String, NodeId>,
+    /// What changed since then, in order.
+    pub(super) changes: Vec<NameChange>,
+}
+
+/// A change of a folder that isn't durable yet.
+#[derive(Clone, Debug)]
+pub(super) enum NameChange {
+    Added { name: String, node: NodeId },
+    Moved { from: String, to: String, node: NodeId },
+    Removed { name: String },
+}
+
+impl NameChange {
+    pub(super) fn apply(&self, names: &mut BTreeMap<String, NodeId>) {
+        match self {
+            Self::Added { name, node } => {
+                names.insert(name.clone(), *node);
+            }
+            Self::Moved { from, to, node } => {
+                // The new name may reach the disk although the old one never did.
+                if names.get(from) == Some(node) {
+                    names.remove(from);
+                }
+                names.insert(to.clone(), *node);
+            }
+            Self::Removed { name } => {
+                names.remove(name);
+            }
+        }
+    }
+}
+
+impl FolderNode {
+    fn change(&mut self, change: NameChange) {
+        change.apply(&mut self.current);
+        self.changes.push(change);
+    }
+}
+
+impl Disk {
+    /// An empty disk.
+    pub(super) fn new() -> Self {
+        let root = Arc::new(Node::Folder(FolderNode::default()));
+        Self {
+            nodes: BTreeMap::from([(ROOT, root)]),
+            next: ROOT + 1,
+        }
+    }
+
+    pub(super) fn node(&self, id: NodeId) -> Result<&Node, Errno> {
+        self.nodes.get(&id).map(Arc::as_ref).ok_or(Errno::BADF)
+    }
+
+    pub(super) fn folder(&self, id: NodeId) -> Result<&FolderNode, Errno> {
+        match self.node(id)? {
+            Node::Folder(folder) => Ok(folder),
+            Node::File(_) => Err(Errno::NOTDIR),
+        }
+    }
+
+    pub(super) fn file(&self, id: NodeId) -> Result<&FileNode, Errno> {
+        match self.node(id)? {
+            Node::File(file) => Ok(file),
+            Node::Folder(_) => Err(Errno::ISDIR),
+        }
+    }
+
+    fn folder_mut(&mut self, id: NodeId) -> Result<&mut FolderNode, Errno> {
+        match Arc::make_mut(self.nodes.get_mut(&id).ok_or(Errno::BADF)?) {
+            Node::Folder(folder) => Ok(folder),
+            Node::File(_) => Err(Errno::NOTDIR),
+        }
+    }
+
+    fn file_mut(&mut self, id: NodeId) -> Result<&mut FileNode, Errno> {
+        match Arc::make_mut(self.nodes.get_mut(&id).ok_or(Errno::BADF)?) {
+            Node::File(file) => Ok(file),
+            Node::Folder(_) => Err(Errno::ISDIR),
+        }
+    }
+
+    /// The node with a name in a folder.
+    pub(super) fn child(&self, folder: NodeId, name: &str) -> Result<NodeId, Errno> {
+        let names = &self.folder(folder)?.current;
+        names.get(name).copied().ok_or(Errno::NOENT)
+    }
+
+    /// Creates a file or a folder.
+    pub(super) fn add(&mut self, folder: NodeId, name: &str, node: Node) -> Result<NodeId, Errno> {
+        let id = self.next;
+        self.name(folder, name, id)?;
+        self.nodes.insert(id, Arc::new(node));
+        self.next += 1;
+        Ok(id)
+    }
+
+    /// Gives a file another name.
+    pub(super) fn link(&mut self, folder: NodeId, from: &str, to: &str) -> Result<(), Errno> {
+        let node = self.child(folder, from)?;
+        self.file(node)?;
+        self.name(folder, to, node)
+    }
+
+    fn name(&mut self, folder: NodeId, name: &str, node: NodeId) -> Result<(), Errno> {
+        let folder = self.folder_mut(folder)?;
+        if folder.current.contains_key(name) {
+            return Err(Errno::EXIST);
+        }
+        let name = name.to_owned();
+        folder.change(NameChange::Added { name, node });
+        Ok(())
+    }
+
+    /// Moves a file to another name in its folder.
+    pub(super) fn rename(
+        &mut self,
+        folder: NodeId,
+        from: &str,
+        to: &str,
+        replace: bool,
+    ) -> Result<(), Errno> {
+        let node = self.child(folder, from)?;
+        match self.child(folder, to) {
+            Ok(_) if !replace => return Err(Errno::EXIST),
+            Ok(target) => drop(self.file(target)?),
+            Err(_) => {}
+        }
+        let (from, to) = (from.to_owned(), to.to_owned());
+        let folder = self.folder_mut(folder)?;
+        folder.change(NameChange::Moved { from, to, node });
+        Ok(())
+    }
+
+    /// Removes the name of a file. Its content stays for those who have the file open.
+    pub(super) fn unlink(&mut self, folder: NodeId, name: &str) -> Result<(), Errno> {
+        self.file(self.child(folder, name)?)?;
+        let name = name.to_owned();
+        self.folder_mut(folder)?.change(NameChange::Removed { name });
+        Ok(())
+    }
+
+    /// Removes an empty folder.
+    pub(super) fn remove_folder(&mut self, folder: NodeId, name: &str) -> Result<(), Errno> {
+        if !self.folder(self.child(folder, name)?)?.current.is_empty() {
+            return Err(Errno::NOTEMPTY);
+        }
+        let name = name.to_owned();
+        self.folder_mut(folder)?.change(NameChange::Removed { name });
+        Ok(())
+    }
+
+    /// Writes bytes; a gap before them reads as zeros.
+    pub(super) fn write(&mut self, file: NodeId, bytes: &[u8], offset: u64) -> Result<(), Errno> {
+        let begin = usize::try_from(offset).map_err(|_| Errno::FBIG)?;
+        let end = begin.checked_add(bytes.len()).ok_or(Errno::FBIG)?;
+        let content = Arc::make_mut(&mut self.file_mut(file)?.current);
+        if content.len() < end {
+            content.resize(end, 0);
+        }
+        content[begin..end].copy_from_slice(bytes);
+        Ok(())
+    }
+
+    /// Cuts or extends a file.
+    pub(super) fn set_length(&mut self, file: NodeId, length: u64) -> Result<(), Errno> {
+        let length = usize::try_from(length).map_err(|_| Errno::FBIG)?;
+        Arc::make_mut(&mut self.file_mut(file)?.current).resize(length, 0);
+        Ok(())
+    }
+
+    /// Makes the content of a file, or the names in a folder, durable.
+    pub(super) fn sync(&mut self, node: NodeId) -> Result<(), Errno> {
+        match Arc::make_mut(self.nodes.get_mut(&node).ok_or(Errno::BADF)?) {
+            Node::File(file) => file.durable = Arc::clone(&file.current),
+            Node::Folder(folder) => {
+                folder.durable.clone_from(&folder.current);
+                folder.changes.clear();
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes everything durable.
+    pub(super) fn sync_all(&mut self) {
+        let all: Vec<NodeId> = self.nodes.keys().copied().collect();
+        for node in all {
+            // Each of these exists.
+            self.sync(node).ok();
+        }
+    }
+
+    /// A hash of all that is durable. The names of temporary files count only as such: they hold process ids.
+    pub(super) fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash_folder(ROOT, &mut hasher);
+        hasher.finish()
+    }
+
+    fn hash_folder(&self, folder: NodeId, hasher: &mut DefaultHasher) {
+        let Ok(folder) = self.folder(folder) else { return };
+        folder.durable.len().hash(hasher);
+        for (name, node) in &folder.durable {
+            let is_temporary = name.starts_with(".tmp-");
+            if is_temporary { ".tmp-" } else { name.as_str() }.hash(hasher);
+            match self.node(*node) {
+                Ok(Node::File(file)) => file.durable.hash(hasher),
+                Ok(Node::Folder(_)) => self.hash_folder(*node, hasher),
+                Err(_) => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,329 @@
+//! P1 on a simulated disk: a crash before any operation, with any part of what wasn't synced lost, leaves every
+//! acknowledged frame, a head that parses, no half written object, and a stack that a new owner can use.
+
+use bytes::Bytes;
+use state_backend_fs::FsBackend;
+use state_backend_fs::testkit::{CrashPoint, SimulatedFs};
+use state_core::backend::{Acquire, Acquired, Holder, NamePointer, NameTarget, ObjectKind, ObjectName, Tail};
+use state_core::journal::FrameKind;
+use state_core::{Backend, Epoch, Error, Frame, Head, Lineage, Nonce, Slot};
+use std::collections::{BTreeSet, HashSet};
+use std::fmt::Debug;
+
+const ROOT: &str = "/store";
+
+/// Disks lose writes in sectors of one of these sizes.
+const SECTORS: [usize; 2] = [512, 4096];
+
+const SEED: u64 = 13;
+
+/// A frame that fits in a sector, one over two small sectors, one over several large ones.
+const LENGTHS: [usize; 3] = [40, 700, 9_000];
+
+fn nonce(number: u8) -> Nonce {
+    Nonce::from_bits([number; 16])
+}
+
+fn head() -> Head {
+    Head::new(Lineage::from_bits([7; 16]), "shop/web".parse().unwrap(), nonce(0))
+}
+
+fn pointer() -> NamePointer {
+    NamePointer {
+        name: "shop/web".parse().unwrap(),
+        target: NameTarget::Lineage(head().lineage),
+        nonce: nonce(1),
+    }
+}
+
+fn object() -> ObjectName {
+    ObjectName::Snapshot {
+        slot: Slot(2),
+        short: "0123456789abcdef".to_owned(),
+    }
+}
+
+fn object_bytes() -> Bytes {
+    Bytes::from(vec![b's'; 5_000])
+}
+
+fn request(who: &str, break_epoch: Option<Epoch>) -> Acquire {
+    Acquire {
+        holder: Holder::new(who, "host", 42, "update", None),
+        break_epoch,
+        head_nonce: nonce(1),
+        fence_nonce: nonce(2),
+    }
+}
+
+fn frame(epoch: Epoch, tail: Tail, payload: &[u8]) -> Frame {
+    Frame::new(FrameKind::Data, epoch, tail.next, nonce(3), payload, &tail.chain).unwrap()
+}
+
+/// What was acknowledged up to a moment, and what was under way.
+#[derive(Clone, Debug, Default)]
+struct Progress {
+    named: bool,
+    epoch: u64,
+    /// Acknowledged frames, and the frame whose append has begun.
+    frames: Vec<Bytes>,
+    attempted: Option<Bytes>,
+    object: bool,
+    swapped: bool,
+}
+
+/// A script that runs on a machine, and what it had achieved at each mark.
+struct Script {
+    machine: SimulatedFs,
+    progress: Progress,
+    log: Vec<Progress>,
+}
+
+impl Script {
+    fn achieve(&mut self, change: impl FnOnce(&mut Progress)) {
+        change(&mut self.progress);
+        self.machine.mark(self.log.len() as u64);
+        self.log.push(self.progress.clone());
+    }
+
+    async fn append(&mut self, owner: &Acquired, tail: Tail, length: usize) -> Tail {
+        let payload = [vec![b'a' + self.log.len() as u8; length], vec![b'\n']].concat();
+        let frame = frame(owner.writer.epoch(), tail, &payload);
+        self.achieve(|progress| progress.attempted = Some(frame.bytes().clone()));
+        owner.writer.append(&frame).await.unwrap();
+        self.achieve(|progress| {
+            progress.attempted = None;
+            progress.frames.push(frame.bytes().clone());
+        });
+        Tail {
+            next: frame.slot().next(),
+            chain: *frame.chain(),
+        }
+    }
+
+    /// Creates a stack, appends, makes a checkpoint; a second owner breaks the lock, appends and closes.
+    async fn run(&mut self) {
+        self.achieve(|_| {});
+        let store = self.machine.open(ROOT).unwrap();
+        store.create_stack(&head()).await.unwrap();
+        store.swap_name(&pointer().name, None, &pointer()).await.unwrap();
+        self.achieve(|progress| progress.named = true);
+        let first = store
+            .acquire(head().lineage, &request("first", None))
+            .await
+            .unwrap();
+        self.achieve(|progress| progress.epoch = 1);
+        let mut tail = first.tail;
+        for length in LENGTHS {
+            tail = self.append(&first, tail, length).await;
+        }
+        first.writer.create(&object(), object_bytes()).await.unwrap();
+        self.achieve(|progress| progress.object = true);
+        let change = |head: &mut Head| head.floor = Slot(1);
+        first.writer.swap_head(nonce(5), &change).await.unwrap();
+        self.achieve(|progress| progress.swapped = true);
+        tail = first.writer.rotate(tail, nonce(4)).await.unwrap();
+        self.append(&first, tail, LENGTHS[1]).await;
+
+        let other = self.machine.open(ROOT).unwrap();
+        let breaking = request("second", Some(Epoch(1)));
+        let second = other.acquire(head().lineage, &breaking).await.unwrap();
+        self.achieve(|progress| progress.epoch = 2);
+        let tail = self.append(&second, second.tail, LENGTHS[2]).await;
+        self.append(&second, tail, LENGTHS[0]).await;
+        second.writer.release().await.unwrap();
+        self.achieve(|_| {});
+    }
+}
+
+/// Runs the script; gives back its progress at each mark, and all moments at which it may crash.
+async fn run(ignore_syncs: bool) -> (Vec<Progress>, Vec<CrashPoint>) {
+    let machine = SimulatedFs::new();
+    machine.create(ROOT).unwrap();
+    machine.sync_all();
+    if ignore_syncs {
+        machine.ignore_syncs();
+    }
+    machine.record();
+    let mut script = Script {
+        machine: machine.clone(),
+        progress: Progress::default(),
+        log: Vec::new(),
+    };
+    script.run().await;
+    (script.log, machine.crash_points())
+}
+
+/// Checks that what a crash left keeps every promise; the reason if it doesn't.
+async fn check(machine: &SimulatedFs, progress: &Progress) -> Result<(), String> {
+    let store = machine.open(ROOT).map_err(describe)?;
+    let name = store.read_name(&pointer().name).await.map_err(describe)?;
+    if name.is_none() && !progress.named {
+        // What was never acknowledged can be done again.
+        store.create_stack(&head()).await.map_err(describe)?;
+        let named = store.swap_name(&pointer().name, None, &pointer()).await;
+        named.map_err(describe)?;
+    } else {
+        equal("name", &name, &Some(pointer()))?;
+    }
+    check_objects(&store, progress).await?;
+    let head_before = store.read_head(head().lineage).await.map_err(describe)?;
+    if head_before.epoch < Epoch(progress.epoch) || progress.swapped && head_before.floor != Slot(1) {
+        return Err(format!("the head went back: {head_before:?}"));
+    }
+    let view = store
+        .read_journal(head().lineage, Some(Slot(0)))
+        .await
+        .map_err(describe)?;
+    check_frames(&view.frames, progress)?;
+    let next = store
+        .acquire(head().lineage, &request("next", None))
+        .await
+        .map_err(describe)?;
+    equal("frames", &data(&next.frames), &data(&view.frames))?;
+    let more = frame(next.writer.epoch(), next.tail, b"more\n");
+    next.writer.append(&more).await.map_err(describe)?;
+    next.writer.release().await.map_err(describe)?;
+    let view = store
+        .read_journal(head().lineage, Some(Slot(0)))
+        .await
+        .map_err(describe)?;
+    equal(
+        "the last frame",
+        &data(&view.frames).last().copied(),
+        &Some(more.bytes()),
+    )
+}
+
+async fn check_objects(store: &FsBackend, progress: &Progress) -> Result<(), String> {
+    let lineage = head().lineage;
+    let listed = match store.list(lineage, ObjectKind::Snapshot).await {
+        Ok(listed) => listed,
+        Err(error) => return Err(describe(error)),
+    };
+    if progress.object || !listed.is_empty() {
+        equal("objects", &listed, &vec![object()])?;
+        let bytes = store.read(lineage, &object()).await.map_err(describe)?;
+        equal("the object", &bytes, &object_bytes())?;
+    }
+    Ok(())
+}
+
+/// All acknowledged frames are there, byte for byte, then perhaps the whole of the frame that was under way.
+fn check_frames(frames: &[Frame], progress: &Progress) -> Result<(), String> {
+    let mut expected: Vec<&Bytes> = progress.frames.iter().collect();
+    let found = data(frames);
+    if found.len() > expected.len() {
+        expected.extend(&progress.attempted);
+    }
+    equal("frames", &found, &expected)
+}
+
+fn data(frames: &[Frame]) -> Vec<&Bytes> {
+    let data = frames.iter().filter(|frame| frame.kind() == FrameKind::Data);
+    data.map(Frame::bytes).collect()
+}
+
+fn equal<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) -> Result<(), String> {
+    if found == expected {
+        return Ok(());
+    }
+    let mut shown = format!("{what}: {found:?} instead of {expected:?}");
+    shown.truncate(500);
+    Err(shown)
+}
+
+fn describe(error: Error) -> String {
+    error.to_string()
+}
+
+/// Distinct disks that were checked, up to the first that breaks a promise.
+#[derive(Default)]
+struct Checked {
+    images: HashSet<u64>,
+    /// The same disk is another case if more was acknowledged.
+    cases: HashSet<(u64, u64)>,
+}
+
+impl Checked {
+    /// Checks all that a crash at this point may leave.
+    async fn check(&mut self, point: &CrashPoint, progress: &Progress, nested: bool) -> Result<(), String> {
+        for sector in SECTORS {
+            for image in point.images(sector, SEED) {
+                let digest = image.digest();
+                if !self.cases.insert((digest, point.mark)) {
+                    continue;
+                }
+                self.images.insert(digest);
+                let context = format!("crash before {} {}, {image}", point.number, point.operation);
+                let machine = image.mount();
+                let recovering = machine.copy();
+                let failed = |reason: String| format!("{context}: {reason}");
+                check(&machine, progress).await.map_err(failed)?;
+                if nested && self.cases.len().is_multiple_of(NESTED) {
+                    Box::pin(self.check_recovery(&recovering, progress))
+                        .await
+                        .map_err(failed)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Crashes again while a new owner recovers.
+    async fn check_recovery(&mut self, machine: &SimulatedFs, progress: &Progress) -> Result<(), String> {
+        if !progress.named {
+            return Ok(());
+        }
+        machine.record();
+        let store = machine.open(ROOT).map_err(describe)?;
+        let next = store.acquire(head().lineage, &request("recovering", None)).await;
+        drop(next.map_err(describe)?);
+        for mut point in machine.crash_points() {
+            // Marks of the recovery don't collide with those of the script.
+            point.mark = u64::MAX - progress.frames.len() as u64;
+            self.check(&point, progress, false).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Of so many states, one is crashed again during its recovery.
+const NESTED: usize = 40;
+
+#[tokio::test]
+async fn no_crash_loses_anything_that_was_acknowledged() {
+    let (log, points) = run(false).await;
+    let mut checked = Checked::default();
+    let mut marks = BTreeSet::new();
+    for point in &points {
+        marks.insert(point.mark);
+        let progress = &log[point.mark as usize];
+        checked.check(point, progress, true).await.unwrap();
+    }
+    let (points, states, cases) = (points.len(), checked.images.len(), checked.cases.len());
+    eprintln!("crashes: {points} operations, {states} distinct states, {cases} cases");
+    assert!(
+        marks.len() > 8,
+        "the crashes are spread over the script: {marks:?}"
+    );
+    assert!(states > 500, "only {states} distinct states");
+}
+
+#[tokio::test]
+async fn ignored_syncs_are_found_within_100_states() {
+    let (log, points) = run(true).await;
+    let mut checked = Checked::default();
+    let mut found = None;
+    for point in &points {
+        let progress = &log[point.mark as usize];
+        if let Err(reason) = checked.check(point, progress, false).await {
+            found = Some(reason);
+            break;
+        }
+    }
+    let states = checked.images.len();
+    let reason = found.expect("without syncs, something is lost");
+    eprintln!("crashes: without syncs, state {states} fails: {reason}");
+    assert!(states <= 100, "{states} states were checked before one failed");
+}

@@ -1,0 +1,301 @@
+//! An attacker who may read and write every object of a store, at any moment between two of its user's requests.
+//!
+//! The definition is shared by all backends, and is plain data: at a request, an object, an action. An adapter
+//! under a backend (`state-backend-fs` and `state-backend-object-store` have one each) reports every request to an
+//! [`Attacker`] before the request is executed, performs the edits that are due, and reports what every write
+//! stored, so that the attacker can bring back any version that ever existed.
+//!
+//! ```
+//! use state_core::testkit::hostile::{Action, Attacker, Intervention, Verb};
+//!
+//! let attacker = Attacker::default();
+//! attacker.record("head", Some(b"old".to_vec().into()));
+//! attacker.record("head", Some(b"new".to_vec().into()));
+//! attacker.plan([Intervention::new(1, "head", Action::BringBack(1))]);
+//!
+//! assert!(attacker.begin(Verb::Read, "head").is_empty()); // request 0
+//! let due = attacker.begin(Verb::Read, "head"); // request 1
+//! let edits = attacker.edits(&due[0], |_| Some(b"new".to_vec().into()));
+//! assert_eq!(edits[0].content.as_deref(), Some(&b"old"[..]));
+//! ```
+
+use bytes::Bytes;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// A change of a store that its user didn't make.
+#[derive(Clone, Debug)]
+pub struct Intervention {
+    /// The number of the request right before which it happens; the first request is number 0.
+    pub at: usize,
+    /// The path of the object, from the root of the store.
+    pub object: String,
+    /// What happens to the object.
+    pub action: Action,
+}
+
+impl Intervention {
+    /// An intervention right before a request.
+    pub fn new(at: usize, object: impl Into<String>, action: Action) -> Self {
+        Self {
+            at,
+            object: object.into(),
+            action,
+        }
+    }
+
+    /// The objects whose content [`Attacker::edits`] asks for.
+    pub fn objects(&self) -> Vec<&str> {
+        match &self.action {
+            Action::Exchange(other) => vec![&self.object, other],
+            _ => vec![&self.object],
+        }
+    }
+}
+
+/// What an attacker does to an object.
+#[derive(Clone, Debug)]
+pub enum Action {
+    /// Other bytes take the place of its content; an object that doesn't exist is created.
+    Replace(Bytes),
+    /// Its content and that of this other object change places.
+    Exchange(String),
+    /// The object is deleted.
+    Delete,
+    /// Its content becomes that of the version so many versions before the latest one; 1 is the one before.
+    BringBack(usize),
+    /// Its content is computed from its content: public digests and chains can be computed anew.
+    Forge(Forgery),
+}
+
+/// A function from the bytes of an object to other bytes, with a name.
+#[derive(Clone)]
+pub struct Forgery {
+    name: &'static str,
+    forge: Arc<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>,
+}
+
+impl Forgery {
+    /// A forgery; the name is for messages.
+    pub fn new(name: &'static str, forge: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> Self {
+        Self {
+            name,
+            forge: Arc::new(forge),
+        }
+    }
+
+    /// What the bytes become.
+    pub fn apply(&self, bytes: &[u8]) -> Vec<u8> {
+        (self.forge)(bytes)
+    }
+}
+
+impl fmt::Debug for Forgery {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Forgery({})", self.name)
+    }
+}
+
+/// What the user of a store asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verb {
+    /// The content or the metadata of an object is read.
+    Read,
+    /// An object is created, replaced, extended, or given a name.
+    Write,
+    /// An object is deleted.
+    Delete,
+    /// The objects under a path are listed.
+    List,
+    /// What was written is made durable.
+    Sync,
+}
+
+/// A request that the user of a store made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// What was asked for.
+    pub verb: Verb,
+    /// The path of the object, or of the folder that was listed, from the root of the store.
+    pub object: String,
+}
+
+/// What an adapter does to the store: the new content of an object, or none to delete it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Edit {
+    /// The path of the object, from the root of the store.
+    pub object: String,
+    /// Its new content; none deletes it.
+    pub content: Option<Bytes>,
+}
+
+/// Plans interventions, counts requests, and keeps every version of every object. Clones are the same attacker.
+#[derive(Clone, Debug, Default)]
+pub struct Attacker {
+    knowledge: Arc<Mutex<Knowledge>>,
+}
+
+#[derive(Debug, Default)]
+struct Knowledge {
+    planned: Vec<Intervention>,
+    requests: Vec<Request>,
+    /// Oldest first; none where the object was deleted.
+    versions: BTreeMap<String, Vec<Option<Bytes>>>,
+    edits: usize,
+}
+
+impl Attacker {
+    /// Plans interventions, and counts requests from 0 again. Versions that were recorded stay known.
+    pub fn plan(&self, interventions: impl IntoIterator<Item = Intervention>) {
+        let mut knowledge = self.lock();
+        knowledge.planned = interventions.into_iter().collect();
+        knowledge.requests.clear();
+        knowledge.edits = 0;
+    }
+
+    /// The requests since the last plan.
+    pub fn requests(&self) -> Vec<Request> {
+        self.lock().requests.clone()
+    }
+
+    /// How many edits were made since the last plan. An intervention at a request that never came made none.
+    pub fn edits_made(&self) -> usize {
+        self.lock().edits
+    }
+
+    /// The objects of which a version is known.
+    pub fn objects(&self) -> Vec<String> {
+        self.lock().versions.keys().cloned().collect()
+    }
+
+    /// All versions of an object, oldest first; none where it was deleted.
+    pub fn versions(&self, object: &str) -> Vec<Option<Bytes>> {
+        self.lock().versions.get(object).cloned().unwrap_or_default()
+    }
+
+    /// For adapters: a request is about to be executed. Gives back the interventions that come before it.
+    pub fn begin(&self, verb: Verb, object: &str) -> Vec<Intervention> {
+        let mut knowledge = self.lock();
+        let number = knowledge.requests.len();
+        let object = object.to_owned();
+        knowledge.requests.push(Request { verb, object });
+        let planned = std::mem::take(&mut knowledge.planned);
+        let (due, later) = planned.into_iter().partition(|planned| planned.at == number);
+        knowledge.planned = later;
+        due
+    }
+
+    /// For adapters: what an intervention does to a store with this content. It may be nothing: an object that
+    /// doesn't exist can't be forged.
+    pub fn edits(
+        &self,
+        intervention: &Intervention,
+        mut content: impl FnMut(&str) -> Option<Bytes>,
+    ) -> Vec<Edit> {
+        let object = &intervention.object;
+        let edit = |object: &String, content| Edit {
+            object: object.clone(),
+            content,
+        };
+        let now = content(object);
+        let mut knowledge = self.lock();
+        let edits = match &intervention.action {
+            Action::Replace(bytes) => vec![edit(object, Some(bytes.clone()))],
+            Action::Delete => vec![edit(object, None)],
+            Action::Exchange(other) => vec![edit(object, content(other)), edit(other, now.clone())],
+            Action::BringBack(back) => {
+                let versions = knowledge.versions.get(object).map_or(&[][..], Vec::as_slice);
+                let version = versions.iter().rev().nth(*back);
+                version
+                    .into_iter()
+                    .map(|version| edit(object, version.clone()))
+                    .collect()
+            }
+            Action::Forge(forgery) => {
+                let forged = now.iter().map(|bytes| forgery.apply(bytes));
+                forged.map(|bytes| edit(object, Some(bytes.into()))).collect()
+            }
+        };
+        let changes = |edit: &Edit| edit.object != *object || edit.content != now;
+        let edits: Vec<Edit> = edits.into_iter().filter(changes).collect();
+        knowledge.edits += edits.len();
+        edits
+    }
+
+    /// For adapters: the content of an object after a write of the store's user; none after a deletion.
+    pub fn record(&self, object: &str, content: Option<Bytes>) {
+        let mut knowledge = self.lock();
+        let versions = knowledge.versions.entry(object.to_owned()).or_default();
+        if versions.last() != Some(&content) {
+            versions.push(content);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Knowledge> {
+        self.knowledge.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attacker() -> Attacker {
+        let attacker = Attacker::default();
+        for version in ["one", "two", "three"] {
+            attacker.record("a", Some(version.into()));
+        }
+        attacker.record("a", Some("three".into()));
+        attacker.record("b", Some("other".into()));
+        attacker
+    }
+
+    fn edits(action: Action) -> Vec<(String, Option<String>)> {
+        let content = |object: &str| match object {
+            "a" => Some(Bytes::from("three")),
+            "b" => Some(Bytes::from("other")),
+            _ => None,
+        };
+        let edits = attacker().edits(&Intervention::new(0, "a", action), content);
+        let text = |bytes: Bytes| String::from_utf8(bytes.to_vec()).unwrap();
+        edits
+            .into_iter()
+            .map(|edit| (edit.object, edit.content.map(text)))
+            .collect()
+    }
+
+    #[test]
+    fn each_action_gives_its_edits() {
+        let one = |content: Option<&str>| vec![("a".to_owned(), content.map(str::to_owned))];
+        assert_eq!(edits(Action::Replace("new".into())), one(Some("new")));
+        assert_eq!(edits(Action::Delete), one(None));
+        assert_eq!(edits(Action::BringBack(1)), one(Some("two")));
+        assert_eq!(edits(Action::BringBack(2)), one(Some("one")));
+        assert_eq!(edits(Action::BringBack(3)), []);
+        let reversed = Forgery::new("reversed", |bytes| bytes.iter().rev().copied().collect());
+        assert_eq!(edits(Action::Forge(reversed)), one(Some("eerht")));
+        let exchanged = [("a", Some("other")), ("b", Some("three"))];
+        let exchanged = exchanged.map(|(object, content)| (object.to_owned(), content.map(str::to_owned)));
+        assert_eq!(edits(Action::Exchange("b".to_owned())), exchanged);
+    }
+
+    #[test]
+    fn an_edit_that_changes_nothing_is_none() {
+        assert_eq!(edits(Action::Replace("three".into())), []);
+        assert_eq!(edits(Action::Forge(Forgery::new("same", <[u8]>::to_vec))), []);
+    }
+
+    #[test]
+    fn an_intervention_is_due_once_and_a_plan_counts_anew() {
+        let attacker = attacker();
+        for _ in 0..2 {
+            attacker.plan([Intervention::new(1, "a", Action::Delete)]);
+            let due: Vec<usize> = (0..3).map(|_| attacker.begin(Verb::Read, "a").len()).collect();
+            assert_eq!(due, [0, 1, 0]);
+            assert_eq!(attacker.requests().len(), 3);
+        }
+        assert_eq!(attacker.versions("a").len(), 3);
+        assert_eq!(attacker.objects(), ["a", "b"]);
+    }
+}
