@@ -1,5 +1,5 @@
-//! For tests (feature `testkit`): a store that fails as planned and counts what it is asked, and a clock of tokio's
-//! virtual time.
+//! For tests (feature `testkit`): a store that fails as planned and counts what it is asked, a store with an attacker
+//! on it, and a clock of tokio's virtual time.
 //!
 //! ```
 //! use object_store::memory::InMemory;
@@ -14,6 +14,8 @@
 
 mod clock;
 mod faulty;
+mod hostile;
 
 pub use clock::VirtualClock;
 pub use faulty::{FaultyStore, RequestCounts, StoreFault};
+pub use hostile::HostileStore;

@@ -45,10 +45,20 @@ pub enum StoreFault {
     Truncated,
     /// A list lacks what was written last.
     StaleList,
+    /// A read gives the version before the present one; an object of one version isn't found.
+    StaleRead,
+    /// Nothing happens, and the answer has this HTTP status.
+    Status(u16),
+    /// It happens, and the answer has this HTTP status all the same.
+    StatusAfter(u16),
 }
 
 impl StoreFault {
-    /// All of them.
+    /// The HTTP statuses of requests that failed, as object stores and the proxies before them answer.
+    pub const STATUSES: [u16; 10] = [400, 401, 403, 404, 409, 412, 429, 500, 502, 503];
+
+    /// The faults of a store that keeps its contract: a request that is repeated succeeds. Other statuses and stale
+    /// reads aren't among them.
     pub const ALL: [Self; 11] = [
         Self::Before,
         Self::After,
@@ -110,6 +120,8 @@ struct Plan {
     faults: BTreeMap<usize, StoreFault>,
     late: Vec<(usize, BoxFuture<'static, ()>)>,
     written: Vec<Path>,
+    /// All versions of each object that was written as a whole, oldest first, with their entity tags.
+    versions: BTreeMap<Path, Vec<(Bytes, Option<String>)>>,
     /// Seeds how often others run before a request does.
     interleaving: Option<u64>,
 }
@@ -229,7 +241,7 @@ impl FaultyStore {
         run: impl Fn() -> BoxFuture<'static, Result<T>> + Send,
     ) -> Result<T> {
         match fault {
-            None | Some(StoreFault::Truncated | StoreFault::StaleList) => run().await,
+            None | Some(StoreFault::Truncated | StoreFault::StaleList | StoreFault::StaleRead) => run().await,
             Some(StoreFault::Before) => Err(failed("503 Service Unavailable")),
             Some(StoreFault::After) => run().await.and(Err(failed("502 Bad Gateway"))),
             Some(StoreFault::Late(after)) => {
@@ -250,6 +262,8 @@ impl FaultyStore {
                 drop(run().await);
                 pending().await
             }
+            Some(StoreFault::Status(status)) => Err(answered(status, path)),
+            Some(StoreFault::StatusAfter(status)) => run().await.and(Err(answered(status, path))),
         }
     }
 
@@ -260,8 +274,37 @@ impl FaultyStore {
             None | Some(StoreFault::Twice | StoreFault::StaleList) => {
                 self.inner.get_opts(path, options).await
             }
+            Some(StoreFault::StaleRead) => self.read_stale(path, options).await,
+            Some(StoreFault::Status(status) | StoreFault::StatusAfter(status)) => Err(answered(status, path)),
             Some(_) => Err(failed("500 Internal Server Error")),
         }
+    }
+
+    /// Reads the version before the present one.
+    async fn read_stale(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
+        let versions = self.plan().versions.get(path).cloned().unwrap_or_default();
+        let Some((_, older)) = versions.split_last() else {
+            // Nothing is known of its past.
+            return self.inner.get_opts(path, options).await;
+        };
+        let Some((bytes, e_tag)) = older.last().cloned() else {
+            return Err(answered(404, path));
+        };
+        let mut answer = self.inner.get_opts(path, GetOptions::default()).await?;
+        answer.meta.e_tag = e_tag;
+        answer.meta.size = bytes.len() as u64;
+        options.check_preconditions(&answer.meta)?;
+        let range = match &options.range {
+            Some(range) => range.as_range(answer.meta.size).map_err(|error| Error::Generic {
+                store: "faulty",
+                source: error.into(),
+            })?,
+            None => 0..answer.meta.size,
+        };
+        let part = bytes.slice(range.start as usize..range.end as usize);
+        answer.range = range;
+        answer.payload = GetResultPayload::Stream(stream::once(async { Ok(part) }).boxed());
+        Ok(answer)
     }
 
     fn listed(&self, list: BoxStream<'static, Result<ObjectMeta>>) -> BoxStream<'static, Result<ObjectMeta>> {
@@ -279,10 +322,13 @@ impl FaultyStore {
                 }
                 Some(StoreFault::Silent | StoreFault::SilentAfter) => stream::pending().boxed(),
                 // A list in another order is a list.
-                None | Some(StoreFault::Twice | StoreFault::Truncated) => {
+                None | Some(StoreFault::Twice | StoreFault::Truncated | StoreFault::StaleRead) => {
                     let mut all: Vec<_> = list.collect().await;
                     all.reverse();
                     stream::iter(all).boxed()
+                }
+                Some(StoreFault::Status(status) | StoreFault::StatusAfter(status)) => {
+                    stream::once(async move { Err(answered(status, &Path::default())) }).boxed()
                 }
                 Some(_) => stream::once(async { Err(failed("503 Slow Down")) }).boxed(),
             }
@@ -295,6 +341,23 @@ fn failed(what: &'static str) -> Error {
     Error::Generic {
         store: "faulty",
         source: format!("an injected fault: {what}").into(),
+    }
+}
+
+/// The error that `object_store` makes of an HTTP status.
+fn answered(status: u16, path: &Path) -> Error {
+    let path = path.to_string();
+    let source = format!("an injected fault: HTTP status {status}").into();
+    match status {
+        401 => Error::Unauthenticated { path, source },
+        403 => Error::PermissionDenied { path, source },
+        404 => Error::NotFound { path, source },
+        409 => Error::AlreadyExists { path, source },
+        412 => Error::Precondition { path, source },
+        _ => Error::Generic {
+            store: "faulty",
+            source,
+        },
     }
 }
 
@@ -341,11 +404,20 @@ impl fmt::Display for FaultyStore {
 impl ObjectStore for FaultyStore {
     async fn put_opts(&self, path: &Path, payload: PutPayload, options: PutOptions) -> Result<PutResult> {
         let target = path.clone();
+        let plan = Arc::clone(&self.plan);
         let request = move |inner: Arc<dyn ObjectStore>| {
             let (path, payload, options) = (target.clone(), payload.clone(), options.clone());
+            let plan = Arc::clone(&plan);
             async move {
                 let is_update = matches!(options.mode, PutMode::Update(_));
+                let bytes = Bytes::from(payload.clone());
                 match inner.put_opts(&path, payload, options).await {
+                    Ok(result) => {
+                        let mut plan = plan.lock().unwrap_or_else(PoisonError::into_inner);
+                        let versions = plan.versions.entry(path).or_default();
+                        versions.push((bytes, result.e_tag.clone()));
+                        Ok(result)
+                    }
                     // What S3 says of an object that isn't there.
                     Err(Error::NotFound { path, source }) if is_update => {
                         Err(Error::Precondition { path, source })
@@ -364,11 +436,12 @@ impl ObjectStore for FaultyStore {
         options: PutMultipartOptions,
     ) -> Result<Box<dyn MultipartUpload>> {
         match self.next(|counts| counts.uploads += 1).await {
-            None | Some(StoreFault::Truncated | StoreFault::StaleList) => {
+            None | Some(StoreFault::Truncated | StoreFault::StaleList | StoreFault::StaleRead) => {
                 let upload = self.inner.put_multipart_opts(path, options).await?;
                 Ok(Box::new(FaultyUpload::new(self.clone(), path.clone(), upload)))
             }
             Some(StoreFault::Silent | StoreFault::SilentAfter) => pending().await,
+            Some(StoreFault::Status(status) | StoreFault::StatusAfter(status)) => Err(answered(status, path)),
             Some(_) => Err(failed("503 Service Unavailable")),
         }
     }
