@@ -5,6 +5,7 @@ mod cost;
 mod crash;
 mod fuzzed;
 mod golden;
+mod hostile;
 mod laws;
 mod live;
 mod memory;

@@ -9,6 +9,7 @@ mod folds;
 mod leases;
 mod model;
 mod schedules;
+mod statuses;
 mod uploads;
 
 use object_store::memory::InMemory;
