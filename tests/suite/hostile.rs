@@ -23,6 +23,9 @@ use std::time::Duration;
 
 const ROOT: &str = "/store";
 
+/// The entry that a command adds.
+const APPENDED: &str = "appended";
+
 /// Waiting for a lock or for a better answer is pointless here.
 const PATIENCE: Duration = Duration::from_millis(20);
 
@@ -177,18 +180,23 @@ async fn observe(stacks: &Stacks) -> Result<Observed> {
     };
     let view = stack.tip().await?;
     let mut tip = view.snapshot();
-    // Runs of one command differ in their moment and in random ids.
+    // Two runs of one command differ in their moments and in random ids, with which values are sealed.
     tip.manifest = Default::default();
+    tip.generated_at = state_core::Timestamp::new("");
+    let is_sealed = stacks
+        .bound_head(&name())
+        .await?
+        .is_some_and(|head| head.keys.is_some());
     for entry in &mut tip.entries {
+        if entry.address.as_str() != APPENDED {
+            continue;
+        }
         let entry = Arc::make_mut(entry);
         (entry.uid, entry.created, entry.modified) = (None, None, None);
-        if entry.outputs.is_some() {
-            // Sealed values have random nonces in each run; the id says which value it is.
+        if is_sealed {
             entry.outputs = None;
         }
     }
-    tip.generated_at = state_core::Timestamp::new("");
-    tip.lineage = None;
     let policy = stacks.bound_head(&name()).await?.map(|head| head.policy);
     Ok(Some(Stack {
         tip,
@@ -218,7 +226,7 @@ impl Command {
                 let stack = stacks.get(&name()).await?;
                 let stack = stack.ok_or_else(|| Error::not_found("the stack"))?;
                 let session = stack.lock("append").await?;
-                add(&session, "appended").await?;
+                add(&session, APPENDED).await?;
                 session.close().await?;
             }
             Self::Rename => {

@@ -4,7 +4,7 @@ mod collecting;
 mod damage;
 mod failing;
 pub(crate) mod faults;
-mod fixture;
+pub(crate) mod fixture;
 mod folder;
 mod journal;
 mod racing;

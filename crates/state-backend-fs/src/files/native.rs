@@ -10,6 +10,8 @@ use std::sync::Arc;
 
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const FOLDER_MODE: Mode = Mode::RWXU;
+/// [`FOLDER_MODE`] as `std` has it.
+const FOLDER_PERMISSIONS: u32 = 0o700;
 const FOLDER_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
 /// The file system of the machine.
@@ -27,9 +29,8 @@ impl FileSystem for Native {
     }
 
     fn make_folder(&self, path: &Path) -> io::Result<()> {
-        let mode = FOLDER_MODE.as_raw_mode();
-        DirBuilder::new().mode(mode.into()).create(path)?;
-        std::fs::set_permissions(path, Permissions::from_mode(mode.into()))
+        DirBuilder::new().mode(FOLDER_PERMISSIONS).create(path)?;
+        std::fs::set_permissions(path, Permissions::from_mode(FOLDER_PERMISSIONS))
     }
 }
 

@@ -41,7 +41,7 @@ impl CrashPoint {
         let mut random = Random(seed ^ (self.number as u64).rotate_left(32) ^ sector as u64);
         (0..rounds).map(move |round| {
             let kept: Vec<bool> = match round {
-                _ if count <= EXHAUSTIVE => (0..count).map(|bit| round >> bit & 1 == 1).collect(),
+                _ if count <= EXHAUSTIVE => (0..count).map(|bit| (round >> bit) & 1 == 1).collect(),
                 0 => vec![false; count],
                 1 => vec![true; count],
                 // One time in four almost nothing is kept, one time in four almost everything.

@@ -382,3 +382,51 @@ impl StoredFile for HostileFile {
         self.file.unlock()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::SimulatedFs;
+    use super::HostileFs;
+    use crate::tests::fixture::{append, head, nonce, request};
+    use state_core::Backend;
+    use state_core::testkit::hostile::{Action, Attacker, Intervention};
+
+    #[tokio::test]
+    async fn every_version_is_recorded_and_can_be_brought_back_between_two_calls() {
+        let (machine, attacker) = (SimulatedFs::new(), Attacker::default());
+        let hostile = HostileFs::simulated(&machine, "/store", attacker.clone());
+        let store = hostile.create().unwrap();
+        store.create_stack(&head()).await.unwrap();
+        let owner = store.acquire(head().lineage, &request("me", None)).await.unwrap();
+        append(&owner, owner.tail, "a\n").await;
+        owner.writer.swap_head(nonce(5), &|_| {}).await.unwrap();
+
+        let folder = format!("stacks/{}", head().lineage);
+        let segment = format!("{folder}/journal/00000000000000000000-1.log");
+        let lengths: Vec<usize> = attacker
+            .versions(&segment)
+            .iter()
+            .flatten()
+            .map(|bytes| bytes.len())
+            .collect();
+        assert!(
+            lengths.len() == 2 && lengths[0] < lengths[1],
+            "a fence, then a frame: {lengths:?}"
+        );
+        let file = format!("{folder}/head.json");
+        let heads = attacker.versions(&file);
+        assert_eq!(heads.len(), 3, "created, taken over, swapped");
+
+        // The first request opens the file, the second one reads it.
+        attacker.plan([Intervention::new(1, file.clone(), Action::BringBack(2))]);
+        let read = store.read_head(head().lineage).await.unwrap();
+        assert_eq!(read.epoch, head().epoch);
+        assert_eq!(attacker.edits_made(), 1);
+        assert_eq!(attacker.requests()[1].object, file);
+        assert_eq!(
+            attacker.versions(&file),
+            heads,
+            "what the attacker does isn't a version"
+        );
+    }
+}

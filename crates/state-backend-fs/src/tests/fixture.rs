@@ -8,21 +8,21 @@ use state_core::{Backend, Epoch, Frame, Head, Lineage, Nonce, Slot};
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(super) struct Place {
-    pub(super) folder: tempfile::TempDir,
-    pub(super) store: FsBackend,
-    pub(super) lineage: Lineage,
+pub(crate) struct Place {
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) store: FsBackend,
+    pub(crate) lineage: Lineage,
 }
 
-pub(super) fn nonce(number: u8) -> Nonce {
+pub(crate) fn nonce(number: u8) -> Nonce {
     Nonce::from_bits([number; 16])
 }
 
-pub(super) fn head() -> Head {
+pub(crate) fn head() -> Head {
     Head::new(Lineage::from_bits([7; 16]), "shop/web".parse().unwrap(), nonce(0))
 }
 
-pub(super) fn request(who: &str, break_epoch: Option<Epoch>) -> Acquire {
+pub(crate) fn request(who: &str, break_epoch: Option<Epoch>) -> Acquire {
     Acquire {
         holder: Holder::new(who, "host", 42, "update", None),
         break_epoch,
@@ -31,7 +31,7 @@ pub(super) fn request(who: &str, break_epoch: Option<Epoch>) -> Acquire {
     }
 }
 
-pub(super) fn frame(epoch: Epoch, tail: Tail, payload: &str) -> Frame {
+pub(crate) fn frame(epoch: Epoch, tail: Tail, payload: &str) -> Frame {
     Frame::new(
         FrameKind::Data,
         epoch,
@@ -43,7 +43,7 @@ pub(super) fn frame(epoch: Epoch, tail: Tail, payload: &str) -> Frame {
     .unwrap()
 }
 
-pub(super) fn after(frame: &Frame) -> Tail {
+pub(crate) fn after(frame: &Frame) -> Tail {
     Tail {
         next: frame.slot().next(),
         chain: *frame.chain(),
@@ -51,7 +51,7 @@ pub(super) fn after(frame: &Frame) -> Tail {
 }
 
 impl Place {
-    pub(super) async fn new() -> Self {
+    pub(crate) async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = FsBackend::create(folder.path().join("store")).unwrap();
         store.create_stack(&head()).await.unwrap();
@@ -63,21 +63,21 @@ impl Place {
     }
 
     /// Another handle on the same store, as another process would have it.
-    pub(super) fn other(&self) -> FsBackend {
+    pub(crate) fn other(&self) -> FsBackend {
         FsBackend::open(self.root())
             .unwrap()
             .with_patience(Duration::from_millis(50))
     }
 
-    pub(super) fn root(&self) -> PathBuf {
+    pub(crate) fn root(&self) -> PathBuf {
         self.folder.path().join("store")
     }
 
-    pub(super) fn stack(&self) -> PathBuf {
+    pub(crate) fn stack(&self) -> PathBuf {
         self.root().join("stacks").join(self.lineage.to_string())
     }
 
-    pub(super) fn segment(&self, slot: u64, epoch: u64) -> PathBuf {
+    pub(crate) fn segment(&self, slot: u64, epoch: u64) -> PathBuf {
         let name = SegmentName {
             epoch: Epoch(epoch),
             slot: Slot(slot),
@@ -85,21 +85,21 @@ impl Place {
         self.stack().join("journal").join(name.to_string())
     }
 
-    pub(super) async fn acquire(&self, who: &str) -> Acquired {
+    pub(crate) async fn acquire(&self, who: &str) -> Acquired {
         self.store
             .acquire(self.lineage, &request(who, None))
             .await
             .unwrap()
     }
 
-    pub(super) async fn payloads(&self) -> Vec<String> {
+    pub(crate) async fn payloads(&self) -> Vec<String> {
         let view = self.store.read_journal(self.lineage, None).await.unwrap();
         data(&view.frames)
     }
 }
 
 /// The payloads of what isn't a fence.
-pub(super) fn data(frames: &[Frame]) -> Vec<String> {
+pub(crate) fn data(frames: &[Frame]) -> Vec<String> {
     frames
         .iter()
         .filter(|frame| frame.kind() == FrameKind::Data)
@@ -108,7 +108,7 @@ pub(super) fn data(frames: &[Frame]) -> Vec<String> {
 }
 
 /// Appends a batch; gives back the new end.
-pub(super) async fn append(owner: &Acquired, tail: Tail, payload: &str) -> Tail {
+pub(crate) async fn append(owner: &Acquired, tail: Tail, payload: &str) -> Tail {
     let frame = frame(owner.writer.epoch(), tail, payload);
     owner.writer.append(&frame).await.unwrap();
     after(&frame)
