@@ -4,7 +4,6 @@ pub mod backend;
 pub mod configuration;
 pub mod crypter;
 pub mod deployment;
-pub mod environment;
 pub mod persistent;
 pub mod sealing;
 pub mod target;

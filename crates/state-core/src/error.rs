@@ -1,11 +1,15 @@
 //! What can go wrong with a state, and what the caller should do about it.
 
-use crate::backend::Holder;
 use crate::counter::Epoch;
 use crate::id::MutationId;
+use crate::ids::ParseIdError;
 use crate::json::JsonError;
-use crate::verify::Violation;
+use crate::model::lock::Holder;
 use std::fmt;
+
+mod violation;
+
+pub use violation::{Rule, Violation};
 
 /// The result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -344,5 +348,11 @@ impl fmt::Display for Listed<'_> {
             violation.fmt(f)?;
         }
         Ok(())
+    }
+}
+
+impl From<ParseIdError> for Error {
+    fn from(error: ParseIdError) -> Self {
+        Self::invalid(error.object, error.reason)
     }
 }

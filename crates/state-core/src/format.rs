@@ -4,3 +4,4 @@ pub mod envelope;
 pub mod head;
 pub mod journal;
 pub mod sealed;
+pub(crate) mod tag;

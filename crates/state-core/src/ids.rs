@@ -1,8 +1,47 @@
 //! Identifiers: names, addresses, counters and digests. Nothing here knows what an entry or a record is.
 
+use std::fmt;
+
 pub mod address;
 pub mod counter;
 pub mod digest;
 pub mod id;
 pub mod name;
+pub(crate) mod object;
 pub mod revision;
+
+/// The error of a text that is no valid identifier. Converts into [`Error::Invalid`](crate::Error::Invalid).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseIdError {
+    /// The kind of identifier, and the rejected text where it is short enough to show.
+    pub object: String,
+    /// The rule that the text breaks.
+    pub reason: &'static str,
+}
+
+impl ParseIdError {
+    /// The error for this text: control characters are escaped, and only the beginning of a long text is shown.
+    fn of_text(kind: &str, text: &str, reason: &'static str) -> Self {
+        let shown: String = text.chars().take(60).collect();
+        Self {
+            object: format!("{kind} `{}`", shown.escape_debug()),
+            reason,
+        }
+    }
+
+    /// The error for a text that isn't shown.
+    fn of_kind(kind: &str, reason: &'static str) -> Self {
+        Self {
+            object: kind.to_owned(),
+            reason,
+        }
+    }
+}
+
+impl fmt::Display for ParseIdError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.object, self.reason)
+    }
+}
+
+impl std::error::Error for ParseIdError {}

@@ -46,6 +46,7 @@ mod logic;
 mod model;
 
 pub mod codec;
+pub mod environment;
 pub mod error;
 #[cfg(feature = "testkit")]
 pub mod guide;
@@ -56,7 +57,7 @@ pub mod surgery;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 
-pub use contracts::{backend, configuration, crypter, deployment, environment, persistent, sealing, target};
+pub use contracts::{backend, configuration, crypter, deployment, persistent, sealing, target};
 pub use format::{envelope, head, journal, sealed};
 pub use ids::{address, counter, digest, id, name, revision};
 pub use logic::{dag, diff, mask, merge, repair, sensitive, verify};
@@ -75,6 +76,7 @@ pub use environment::{Clock, Entropy, Timestamp};
 pub use error::{Error, ErrorKind, Result};
 pub use head::{Base, Head, SnapshotRef};
 pub use id::{Lineage, MutationId, Nonce, Uid, UpdateId};
+pub use ids::ParseIdError;
 pub use journal::{Frame, Record};
 pub use json::{Json, JsonMap, Properties};
 pub use log::{LogLevel, LogLine};

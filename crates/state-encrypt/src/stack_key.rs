@@ -10,7 +10,7 @@ use crate::sealer::Sealer;
 use crate::wrapped::wrap;
 use state_core::head::Policy;
 use state_core::mutation::StackOutputs;
-use state_core::sealing::{StackKey, Tag, TagDomain};
+use state_core::sealing::{MacKey, StackKey, Tag, TagDomain};
 use state_core::{Crypter, Entropy, Entry, KeyId, Lineage, Result, Serial, Snapshot};
 use std::fmt;
 use std::sync::Arc;
@@ -36,11 +36,18 @@ impl SealingKey {
     }
 }
 
-impl StackKey for SealingKey {
+impl MacKey for SealingKey {
     fn id(&self) -> KeyId {
         self.authenticator.key_id()
     }
 
+    fn tag(&self, domain: TagDomain, bytes: &[u8]) -> Tag {
+        let domain = format!("{domain:?}").to_lowercase();
+        Tag::from_bytes(self.authenticator.tag_named(&domain, &[bytes]))
+    }
+}
+
+impl StackKey for SealingKey {
     fn seal_entry(&self, policy: Policy, entry: &Entry) -> Result<Entry> {
         Ok(self.sealer.with_policy(policy).seal_entry(entry)?)
     }
@@ -63,11 +70,6 @@ impl StackKey for SealingKey {
 
     fn open_snapshot(&self, snapshot: &Snapshot) -> Result<Snapshot> {
         Ok(self.sealer.open_snapshot(snapshot)?)
-    }
-
-    fn tag(&self, domain: TagDomain, bytes: &[u8]) -> Tag {
-        let domain = format!("{domain:?}").to_lowercase();
-        Tag::from_bytes(self.authenticator.tag_named(&domain, &[bytes]))
     }
 
     fn endorse(&self, successor: KeyId, generation: u64) -> Tag {

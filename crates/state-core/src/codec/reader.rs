@@ -2,7 +2,7 @@
 
 use super::share::Shared;
 use crate::address::Address;
-use crate::error::Error;
+use crate::ids::ParseIdError;
 use crate::json::{Document, Json, JsonError, JsonMap, Kind, Limits, Members, Properties, View};
 use serde::de::DeserializeOwned;
 use std::cell::RefCell;
@@ -126,13 +126,10 @@ impl<'d, 'a> Reader<'d, 'a> {
     pub(super) fn parsed<T>(
         &self,
         view: View<'a>,
-        parse: impl FnOnce(&str) -> Result<T, Error>,
+        parse: impl FnOnce(&str) -> Result<T, ParseIdError>,
     ) -> Result<T, JsonError> {
         let text = view.as_str().ok_or_else(|| self.expected(view, "a string"))?;
-        parse(&text).map_err(|error| match error {
-            Error::Invalid { reason, .. } => self.error(view, reason),
-            _ => self.error(view, "it can't be read"),
-        })
+        parse(&text).map_err(|error| self.error(view, error.reason))
     }
 
     pub(super) fn address(&self, view: View<'a>) -> Result<Address, JsonError> {

@@ -20,19 +20,17 @@ mod anchors;
 mod catalogue;
 mod examination;
 mod extension;
-mod lock;
 mod name;
-mod object;
 mod piece;
 
+pub use crate::ids::object::{ObjectKind, ObjectName};
 pub use crate::memory::MemoryBackend;
+pub use crate::model::lock::{ClientLock, Holder, LockStatus};
 pub use anchors::Anchors;
 pub use catalogue::{BackendFactory, BackendType, OpenRequest, Opening};
 pub use examination::{Examination, Finding, Verdict};
 pub use extension::{CheckableStore, CollectableStore, CopyTarget, CredentialStore, Extensions, RemoteStore};
-pub use lock::{ClientLock, Holder, LockStatus};
 pub use name::{NamePointer, NameTarget};
-pub use object::{ObjectKind, ObjectName};
 pub use piece::{Piece, PieceName};
 
 use crate::counter::{Epoch, Slot};

@@ -5,9 +5,11 @@
 //! whoever can write to the store but has no key can't forge them. What is on disk is said by the implementation in
 //! `state-encrypt`; this crate knows no cipher.
 
+pub use crate::format::tag::{MacKey, Tag, TagDomain};
+
 use crate::counter::Serial;
 use crate::crypter::Crypter;
-use crate::digest::{Digest, KeyId};
+use crate::digest::KeyId;
 use crate::entry::Entry;
 use crate::environment::Entropy;
 use crate::error::{Error, Result};
@@ -15,23 +17,8 @@ use crate::head::Policy;
 use crate::id::Lineage;
 use crate::mutation::StackOutputs;
 use crate::snapshot::Snapshot;
-use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::sync::Arc;
-
-/// What a tag is made for. The same bytes have another tag for another object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TagDomain {
-    /// A head.
-    Head,
-    /// A frame of the journal.
-    Frame,
-    /// A document that says what made a revision.
-    Update,
-    /// A result that waits on a local disk.
-    Spool,
-}
 
 /// A data key as it goes to the store: age files, each of which opens with plain `age`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -76,10 +63,7 @@ pub trait KeyProvider: fmt::Debug + Send + Sync {
 }
 
 /// The data key of a stack, unwrapped.
-pub trait StackKey: fmt::Debug + Send + Sync {
-    /// Names it: a commitment to the key.
-    fn id(&self) -> KeyId;
-
+pub trait StackKey: MacKey {
     /// Seals what the policy says. What is sealed under this key already stays as it is; what didn't change gets the
     /// same bytes again.
     ///
@@ -116,9 +100,6 @@ pub trait StackKey: fmt::Debug + Send + Sync {
     /// # Errors
     /// As [`StackKey::open_entry`].
     fn open_snapshot(&self, snapshot: &Snapshot) -> Result<Snapshot>;
-
-    /// The tag of some bytes, which nobody can make without the key.
-    fn tag(&self, domain: TagDomain, bytes: &[u8]) -> Tag;
 
     /// What says, under this key, that another one takes its place as the `generation`-th.
     fn endorse(&self, successor: KeyId, generation: u64) -> Tag;
@@ -164,49 +145,4 @@ pub struct OpenedOutputs {
     pub key: KeyId,
     /// The outputs, open.
     pub outputs: StackOutputs,
-}
-
-/// A keyed MAC of 256 bits, in lower-case hex. Compares in constant time.
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Tag(Digest);
-
-impl Tag {
-    /// Bytes of the short form, which frames carry.
-    pub const SHORT: usize = 16;
-
-    /// The tag that these bytes are.
-    pub const fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(Digest::from_bytes(bytes))
-    }
-
-    /// The first half of it.
-    pub fn short(&self) -> [u8; Self::SHORT] {
-        std::array::from_fn(|at| self.0.as_bytes()[at])
-    }
-
-    /// Whether these bytes are the first half of it. Takes as long whatever differs.
-    pub fn begins_with(&self, short: &[u8; Self::SHORT]) -> bool {
-        let padded = |half: &[u8; Self::SHORT]| {
-            let mut whole = [0; 32];
-            whole[..Self::SHORT].copy_from_slice(half);
-            blake3::Hash::from_bytes(whole)
-        };
-        padded(&self.short()) == padded(short)
-    }
-}
-
-impl PartialEq for Tag {
-    fn eq(&self, other: &Self) -> bool {
-        // A hash of BLAKE3 compares in constant time.
-        blake3::Hash::from_bytes(*self.0.as_bytes()) == blake3::Hash::from_bytes(*other.0.as_bytes())
-    }
-}
-
-impl Eq for Tag {}
-
-impl fmt::Debug for Tag {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Tag({})", self.0.short())
-    }
 }

@@ -1,15 +1,16 @@
 //! The head of a stack: the one document that names what is current. It changes by compare-and-swap only.
 
-use crate::backend::{ClientLock, ObjectName};
 use crate::counter::{Epoch, Generation, Serial, Slot};
 use crate::digest::{Digest, DigestAlgorithm, KeyId};
 use crate::envelope::Enveloped;
 use crate::environment::Timestamp;
 use crate::error::{Error, Result};
+use crate::format::tag::{MacKey, Tag, TagDomain};
 use crate::id::{Lineage, Nonce};
+use crate::ids::object::ObjectName;
+use crate::model::lock::ClientLock;
 use crate::name::StackName;
 use crate::revision::RevisionId;
-use crate::sealing::{StackKey, Tag, TagDomain};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -112,7 +113,7 @@ impl Head {
 
     /// Tags the head with the data key. Epoch, generation, removal, fold, origin and nonce aren't covered: they change
     /// without a key, and each frame vouches for its epoch and for itself.
-    pub fn sign(&mut self, key: &dyn StackKey) {
+    pub fn sign(&mut self, key: &dyn MacKey) {
         self.tag = Some(key.tag(TagDomain::Head, &self.signed_bytes()));
     }
 
@@ -120,7 +121,7 @@ impl Head {
     ///
     /// # Errors
     /// [`Error::Sealed`] when the key is another one, or the tag is missing or another one.
-    pub fn authenticate(&self, object: &str, key: &dyn StackKey) -> Result<()> {
+    pub fn authenticate(&self, object: &str, key: &dyn MacKey) -> Result<()> {
         let forged = |reason| Err(Error::sealed(object, reason));
         if self.key_id != Some(key.id()) {
             return forged("it names another data key than the one at hand");
@@ -177,7 +178,7 @@ pub struct Succession {
     pub new: KeyId,
     /// How many keys the stack had then.
     pub generation: u64,
-    /// Made with the key before: see [`StackKey::endorse`].
+    /// Made with the key before: see [`StackKey::endorse`](crate::sealing::StackKey::endorse).
     pub endorsement: Tag,
 }
 
@@ -295,8 +296,8 @@ mod tests {
     use super::{Fold, Head};
     use crate::counter::{Epoch, Generation, Slot};
     use crate::digest::Digest;
+    use crate::format::tag::MacKey;
     use crate::id::{Lineage, Nonce};
-    use crate::sealing::StackKey;
     use crate::testkit::key::TagKey;
 
     #[test]

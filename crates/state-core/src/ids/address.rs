@@ -1,6 +1,6 @@
 //! How entries are named and how they name each other.
 
-use crate::error::{Error, Result};
+use super::ParseIdError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
@@ -20,8 +20,8 @@ impl Address {
     /// Takes an address as it is written.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when it is empty, too long or holds control characters.
-    pub fn new(text: impl Into<Arc<str>>) -> Result<Self> {
+    /// When it is empty, too long or holds control characters.
+    pub fn new(text: impl Into<Arc<str>>) -> Result<Self, ParseIdError> {
         let text = text.into();
         let reason = if text.is_empty() {
             "an address is not empty"
@@ -32,13 +32,7 @@ impl Address {
         } else {
             return Ok(Self(text));
         };
-        Err(Error::invalid(
-            format!(
-                "address `{}`",
-                text.chars().take(60).collect::<String>().escape_debug()
-            ),
-            reason,
-        ))
+        Err(ParseIdError::of_text("address", &text, reason))
     }
 
     /// The text.
@@ -60,15 +54,15 @@ impl fmt::Debug for Address {
 }
 
 impl FromStr for Address {
-    type Err = Error;
+    type Err = ParseIdError;
 
-    fn from_str(text: &str) -> Result<Self> {
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
         Self::new(text)
     }
 }
 
 impl<'de> Deserialize<'de> for Address {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::new(String::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
@@ -85,14 +79,14 @@ impl DeposedKey {
     /// Takes a key as it is written.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when it breaks the grammar.
-    pub fn new(text: impl Into<Arc<str>>) -> Result<Self> {
+    /// When it breaks the grammar.
+    pub fn new(text: impl Into<Arc<str>>) -> Result<Self, ParseIdError> {
         let text = text.into();
         let legal = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
         if (1..=64).contains(&text.len()) && text.bytes().all(legal) {
             return Ok(Self(text));
         }
-        Err(Error::invalid(
+        Err(ParseIdError::of_kind(
             "deposed key",
             "a deposed key is 1 to 64 characters of A-Z, a-z, 0-9, `.`, `_`, `-`",
         ))
@@ -117,7 +111,7 @@ impl fmt::Debug for DeposedKey {
 }
 
 impl<'de> Deserialize<'de> for DeposedKey {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         Self::new(String::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
@@ -194,7 +188,7 @@ struct GroupForm {
 }
 
 impl Serialize for Dependency {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use serde::ser::SerializeMap;
         match self {
             Self::Entry(address) => address.serialize(serializer),
@@ -208,7 +202,7 @@ impl Serialize for Dependency {
 }
 
 impl<'de> Deserialize<'de> for Dependency {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Form;
         impl<'de> de::Visitor<'de> for Form {
             type Value = Dependency;
@@ -217,11 +211,11 @@ impl<'de> Deserialize<'de> for Dependency {
                 f.write_str("an address, or {\"group\": address}")
             }
 
-            fn visit_str<E: de::Error>(self, text: &str) -> std::result::Result<Dependency, E> {
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Dependency, E> {
                 Address::new(text).map(Dependency::Entry).map_err(E::custom)
             }
 
-            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> std::result::Result<Dependency, A::Error> {
+            fn visit_map<A: de::MapAccess<'de>>(self, map: A) -> Result<Dependency, A::Error> {
                 let form = GroupForm::deserialize(de::value::MapAccessDeserializer::new(map))?;
                 Ok(Dependency::Group(form.group))
             }

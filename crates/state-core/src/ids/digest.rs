@@ -1,6 +1,6 @@
 //! Content digests: BLAKE3, 256 bits, lower-case hex.
 
-use crate::error::{Error, Result};
+use super::ParseIdError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
@@ -110,23 +110,23 @@ impl fmt::Debug for Digest {
 }
 
 impl FromStr for Digest {
-    type Err = Error;
+    type Err = ParseIdError;
 
-    fn from_str(text: &str) -> Result<Self> {
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
         read_hex(text)
             .map(Self)
-            .ok_or_else(|| Error::invalid("digest", "it is not 64 lower-case hexadecimal digits"))
+            .ok_or_else(|| ParseIdError::of_kind("digest", "it is not 64 lower-case hexadecimal digits"))
     }
 }
 
 impl Serialize for Digest {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
 impl<'de> Deserialize<'de> for Digest {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
         text.parse()
             .map_err(|_| de::Error::custom("a digest is 64 lower-case hexadecimal digits"))
@@ -162,11 +162,11 @@ impl fmt::Debug for KeyId {
 }
 
 impl FromStr for KeyId {
-    type Err = Error;
+    type Err = ParseIdError;
 
-    fn from_str(text: &str) -> Result<Self> {
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
         read_hex(text).and_then(Self::from_bytes).ok_or_else(|| {
-            Error::invalid(
+            ParseIdError::of_kind(
                 "key id",
                 "it is not 32 lower-case hexadecimal digits, or all are zero",
             )
@@ -175,13 +175,13 @@ impl FromStr for KeyId {
 }
 
 impl Serialize for KeyId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
 impl<'de> Deserialize<'de> for KeyId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
         read_hex(&text)
             .and_then(Self::from_bytes)

@@ -2,8 +2,8 @@
 //!
 //! None of them is made here: the caller draws the bits from an [`Entropy`].
 
+use super::ParseIdError;
 use crate::environment::Entropy;
-use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
@@ -51,11 +51,11 @@ macro_rules! identity {
         }
 
         impl FromStr for $name {
-            type Err = Error;
+            type Err = ParseIdError;
 
-            fn from_str(text: &str) -> Result<Self> {
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
                 Uuid::try_parse(text).map(Self).map_err(|_| {
-                    Error::invalid(format!("{} `{}`", $what, text.escape_debug()), "it is not a UUID")
+                    ParseIdError::of_text($what, text, "it is not a UUID")
                 })
             }
         }

@@ -1,6 +1,6 @@
 //! What people call a stack.
 
-use crate::error::{Error, Result};
+use super::ParseIdError;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
@@ -29,8 +29,8 @@ impl StackName {
     /// Checks and joins the two parts.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when a part breaks the grammar.
-    pub fn new(project: &str, stack: &str) -> Result<Self> {
+    /// When a part breaks the grammar.
+    pub fn new(project: &str, stack: &str) -> Result<Self, ParseIdError> {
         for part in [project, stack] {
             check_part(part)?;
         }
@@ -65,18 +65,16 @@ impl StackName {
     }
 }
 
-fn check_part(part: &str) -> Result<()> {
+fn check_part(part: &str) -> Result<(), ParseIdError> {
     let mut bytes = part.bytes();
     let head = bytes.next().is_some_and(|b| b.is_ascii_alphanumeric());
     let tail = bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
     if head && tail && part.len() <= 100 {
         return Ok(());
     }
-    Err(Error::invalid(
-        format!(
-            "stack name `{}`",
-            part.chars().take(60).collect::<String>().escape_debug()
-        ),
+    Err(ParseIdError::of_text(
+        "stack name",
+        part,
         "project and stack are 1 to 100 characters of A-Z, a-z, 0-9, `.`, `_`, `-`, and begin with a letter or digit",
     ))
 }
@@ -94,22 +92,22 @@ impl fmt::Debug for StackName {
 }
 
 impl FromStr for StackName {
-    type Err = Error;
+    type Err = ParseIdError;
 
-    fn from_str(text: &str) -> Result<Self> {
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
         let (project, stack) = text.split_once('/').unwrap_or((Self::DEFAULT_PROJECT, text));
         Self::new(project, stack)
     }
 }
 
 impl Serialize for StackName {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
 impl<'de> Deserialize<'de> for StackName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
         text.parse().map_err(de::Error::custom)
     }

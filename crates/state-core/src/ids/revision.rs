@@ -1,8 +1,8 @@
 //! The name of a revision.
 
+use super::ParseIdError;
 use crate::counter::Serial;
 use crate::digest::Digest;
-use crate::error::{Error, Result};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
@@ -50,9 +50,9 @@ impl fmt::Debug for RevisionId {
 }
 
 impl FromStr for RevisionId {
-    type Err = Error;
+    type Err = ParseIdError;
 
-    fn from_str(text: &str) -> Result<Self> {
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
         let parse = || {
             let (serial, short) = text.split_once('-')?;
             let canonical = serial == "0" || !serial.starts_with(['0', '+']);
@@ -64,11 +64,9 @@ impl FromStr for RevisionId {
             })
         };
         parse().ok_or_else(|| {
-            Error::invalid(
-                format!(
-                    "revision `{}`",
-                    text.chars().take(60).collect::<String>().escape_debug()
-                ),
+            ParseIdError::of_text(
+                "revision",
+                text,
                 "a revision is a serial, a dash and 16 hexadecimal digits, as `history` prints them",
             )
         })
@@ -76,13 +74,13 @@ impl FromStr for RevisionId {
 }
 
 impl Serialize for RevisionId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
 }
 
 impl<'de> Deserialize<'de> for RevisionId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
         text.parse().map_err(de::Error::custom)
     }

@@ -44,6 +44,8 @@ mod tests;
 
 use crate::address::{Address, EntryKey};
 use crate::entry::Entry;
+pub use crate::error::{Rule, Violation};
+
 use crate::error::{Error, Result};
 use crate::snapshot::Snapshot;
 use index::Index;
@@ -120,104 +122,6 @@ impl fmt::Display for Note {
             Self::DanglingGroup { entry, group } => {
                 write!(f, "{entry}: depends on group {group}, which has no live members")
             }
-        }
-    }
-}
-
-/// A rule that a snapshot or a mutation breaks.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Violation {
-    /// The rule.
-    pub rule: Rule,
-    /// The entry that breaks it; none when it is the snapshot as a whole.
-    pub entry: Option<EntryKey>,
-    /// What exactly is wrong, in words. Names, never values.
-    pub detail: String,
-}
-
-impl Violation {
-    /// A violation by one entry.
-    pub fn of(rule: Rule, entry: EntryKey, detail: impl Into<String>) -> Self {
-        Self {
-            rule,
-            entry: Some(entry),
-            detail: detail.into(),
-        }
-    }
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.entry {
-            Some(entry) => write!(f, "{entry}: {} [{}]", self.detail, self.rule.name()),
-            None => write!(f, "{} [{}]", self.detail, self.rule.name()),
-        }
-    }
-}
-
-/// The integrity rules. The name in JSON is what `verify` prints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Rule {
-    /// Keys (address and deposed key) are unique; so at most one live entry has an address.
-    UniqueKey,
-    /// Uids are unique.
-    UniqueUid,
-    /// A reference names something that exists.
-    ReferenceExists,
-    /// What is referred to stands earlier.
-    ReferenceEarlier,
-    /// The graph has no cycle.
-    Acyclic,
-    /// A provider reference names an incarnation that exists: the id fits.
-    ProviderId,
-    /// The fields that an entry's type requires are there: `kind` of a leaf and an action, `library` and
-    /// `library-type` of a library call, which has no `id`.
-    TypeFields,
-    /// The marks of an entry don't contradict each other: an external entry is never changed, so it is neither
-    /// tainted nor pending replacement.
-    Marks,
-    /// Pending operations have unique ids and say all that their kind needs. Whether their target is still there
-    /// is no matter of this rule: an edit may have removed it.
-    PendingOperation,
-    /// What a live entry refers to may not go.
-    StillReferenced,
-    /// A protected entry may not be deleted.
-    Protected,
-    /// A mutation names an entry that isn't there, or one that is there already.
-    Target,
-    /// A mutation was not begun, or was begun before.
-    Begun,
-    /// An update must be open, or must not be.
-    UpdateOpen,
-    /// An encoded entry is larger than the cap.
-    Size,
-    /// The header's fields fit each other.
-    Header,
-}
-
-impl Rule {
-    /// The name in JSON and in messages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::UniqueKey => "unique-key",
-            Self::UniqueUid => "unique-uid",
-            Self::ReferenceExists => "reference-exists",
-            Self::ReferenceEarlier => "reference-earlier",
-            Self::Acyclic => "acyclic",
-            Self::ProviderId => "provider-id",
-            Self::TypeFields => "type-fields",
-            Self::Marks => "marks",
-            Self::PendingOperation => "pending-operation",
-            Self::StillReferenced => "still-referenced",
-            Self::Protected => "protected",
-            Self::Target => "target",
-            Self::Begun => "begun",
-            Self::UpdateOpen => "update-open",
-            Self::Size => "size",
-            Self::Header => "header",
         }
     }
 }

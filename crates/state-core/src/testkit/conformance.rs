@@ -24,6 +24,7 @@ use crate::environment::Entropy;
 use crate::error::{Error, ErrorKind, Result};
 use crate::head::Head;
 use crate::id::{Lineage, Nonce};
+use crate::ids::ParseIdError;
 use crate::journal::{Frame, FrameKind, genesis};
 use crate::name::StackName;
 use std::fmt;
@@ -74,6 +75,12 @@ impl std::error::Error for Broken {}
 impl From<Error> for Broken {
     fn from(error: Error) -> Self {
         Self::failed("a call failed that had to succeed", &error)
+    }
+}
+
+impl From<ParseIdError> for Broken {
+    fn from(error: ParseIdError) -> Self {
+        Error::from(error).into()
     }
 }
 

@@ -5,7 +5,7 @@ use crate::entry::Entry;
 use crate::error::Result;
 use crate::head::Policy;
 use crate::mutation::StackOutputs;
-use crate::sealing::{StackKey, Tag, TagDomain};
+use crate::sealing::{MacKey, StackKey, Tag, TagDomain};
 use crate::snapshot::Snapshot;
 
 /// Tags with a keyed hash. Seals nothing: for what is about tags.
@@ -23,12 +23,21 @@ impl TagKey {
     }
 }
 
-impl StackKey for TagKey {
+impl MacKey for TagKey {
     fn id(&self) -> KeyId {
         let id = std::array::from_fn(|at| Digest::of(&self.secret).as_bytes()[at]);
         KeyId::from_bytes(id).expect("a digest isn't all zeros")
     }
 
+    fn tag(&self, domain: TagDomain, bytes: &[u8]) -> Tag {
+        let domain = format!("{domain:?}");
+        let mut hasher = blake3::Hasher::new_keyed(&self.secret);
+        hasher.update(domain.as_bytes()).update(&[0]).update(bytes);
+        Tag::from_bytes(*hasher.finalize().as_bytes())
+    }
+}
+
+impl StackKey for TagKey {
     fn seal_entry(&self, _: Policy, entry: &Entry) -> Result<Entry> {
         Ok(entry.clone())
     }
@@ -51,13 +60,6 @@ impl StackKey for TagKey {
 
     fn open_snapshot(&self, snapshot: &Snapshot) -> Result<Snapshot> {
         Ok(snapshot.clone())
-    }
-
-    fn tag(&self, domain: TagDomain, bytes: &[u8]) -> Tag {
-        let domain = format!("{domain:?}");
-        let mut hasher = blake3::Hasher::new_keyed(&self.secret);
-        hasher.update(domain.as_bytes()).update(&[0]).update(bytes);
-        Tag::from_bytes(*hasher.finalize().as_bytes())
     }
 
     fn endorse(&self, successor: KeyId, generation: u64) -> Tag {

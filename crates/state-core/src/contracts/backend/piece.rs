@@ -1,8 +1,8 @@
 //! Pieces: what a collection can delete one by one.
 
-use super::ObjectName;
 use crate::error::{Error, Result};
 use crate::head::Head;
+use crate::ids::object::ObjectName;
 use std::fmt;
 
 /// Something that a store keeps, and how large it is there.

@@ -1,9 +1,9 @@
 //! The payload of a fence: who took over, and where the segment before ends.
 
-use crate::backend::Holder;
 use crate::counter::Slot;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
+use crate::model::lock::Holder;
 use serde::{Deserialize, Serialize};
 
 /// The first frame of a segment. Bytes of the previous segment beyond the length it names don't count.

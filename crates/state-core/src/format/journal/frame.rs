@@ -20,8 +20,8 @@
 use crate::counter::{Epoch, Slot};
 use crate::digest::{Digest, DigestAlgorithm, KeyId};
 use crate::error::{Error, Result};
+use crate::format::tag::{MacKey, Tag, TagDomain};
 use crate::id::Nonce;
-use crate::sealing::{StackKey, Tag, TagDomain};
 use bytes::Bytes;
 use std::fmt;
 
@@ -86,7 +86,7 @@ impl Frame {
     /// # Errors
     /// As [`Frame::new`].
     pub fn tagged(
-        key: Option<&dyn StackKey>,
+        key: Option<&dyn MacKey>,
         kind: FrameKind,
         epoch: Epoch,
         slot: Slot,
@@ -103,7 +103,7 @@ impl Frame {
                 ),
             ));
         }
-        let key_id = key.map(StackKey::id);
+        let key_id = key.map(MacKey::id);
         let mut bytes = Vec::with_capacity(HEADER + payload.len() + CHAIN + MAC);
         bytes.extend_from_slice(MAGIC);
         let kind_code = match kind {
@@ -167,7 +167,7 @@ impl Frame {
     }
 
     /// Whether its MAC is there and was made with this key.
-    pub fn is_authentic(&self, key: &dyn StackKey) -> bool {
+    pub fn is_authentic(&self, key: &dyn MacKey) -> bool {
         let tag = key.tag(TagDomain::Frame, self.chain.as_bytes());
         self.key_id == Some(key.id())
             && self.bytes[7] & FLAG_MAC != 0
@@ -368,11 +368,11 @@ mod tests {
     use super::{Frame, FrameKind, Parsed};
     use crate::counter::{Epoch, Slot};
     use crate::digest::Digest;
+    use crate::format::tag::MacKey;
     use crate::id::Nonce;
-    use crate::sealing::StackKey;
     use crate::testkit::key::TagKey;
 
-    fn frame(key: Option<&dyn StackKey>) -> Frame {
+    fn frame(key: Option<&dyn MacKey>) -> Frame {
         let (nonce, before) = (Nonce::from_bytes([3; 16]), Digest::of(b"before"));
         Frame::tagged(key, FrameKind::Data, Epoch(1), Slot(2), nonce, b"{}\n", &before).unwrap()
     }

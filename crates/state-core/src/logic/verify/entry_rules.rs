@@ -1,0 +1,134 @@
+//! The rules about an entry and its place in a list, one function each. The full check and the incremental check of a
+//! state call the same functions; they differ only in which entries they look at.
+
+use super::{Rule, Violation};
+use crate::address::{Address, Dependency, EntryKey};
+use crate::entry::{Entry, EntryType, Reference, ReferenceField};
+
+/// A list of entries, as far as the rules about references ask.
+pub(crate) trait Lookup {
+    /// A place in the list.
+    type Position: Copy + Ord;
+
+    /// The first entry with this address.
+    fn first_of(&self, address: &Address) -> Option<Self::Position>;
+
+    /// The first entry with this address and this id.
+    fn first_with_id(&self, address: &Address, id: &str) -> Option<Self::Position>;
+
+    /// The last live member of a group.
+    fn last_member(&self, group: &Address) -> Option<Self::Position>;
+
+    /// The key of the entry at a position.
+    fn key_at(&self, position: Self::Position) -> Option<EntryKey>;
+}
+
+/// [`Rule::UniqueKey`]: the violation of an entry whose key another entry has.
+pub(crate) fn unique_key(key: EntryKey) -> Violation {
+    let detail = if key.is_live() {
+        "a second live entry has this address; only deposed ones may share it"
+    } else {
+        "a second entry has this key"
+    };
+    Violation::of(Rule::UniqueKey, key, detail)
+}
+
+/// [`Rule::UniqueUid`]: the violation of an entry whose uid another entry has.
+pub(crate) fn unique_uid(entry: &Entry, other: &Entry) -> Option<Violation> {
+    let uid = entry.uid.filter(|_| entry.uid == other.uid)?;
+    let detail = format!("its uid {uid} is the one of {}", other.key());
+    Some(Violation::of(Rule::UniqueUid, entry.key(), detail))
+}
+
+/// [`Rule::ReferenceExists`] and [`Rule::ReferenceEarlier`]: what is wrong with one reference of an entry that is, or
+/// would be, at `position`.
+pub(crate) fn reference<L: Lookup>(
+    list: &L,
+    entry: &Entry,
+    position: L::Position,
+    reference: &Reference,
+) -> Option<Violation> {
+    let Reference { field, to } = reference;
+    let (rule, detail) = match to {
+        Dependency::Entry(address) => match list.first_of(address) {
+            Some(first) if first < position => return None,
+            _ if *address == entry.address => (Rule::ReferenceEarlier, "the entry itself".to_owned()),
+            Some(_) => (Rule::ReferenceEarlier, format!("{to}, which comes later")),
+            None => (Rule::ReferenceExists, format!("{to}, which does not exist")),
+        },
+        Dependency::Group(group) if entry.is_live() && entry.group.as_ref() == Some(group) => (
+            Rule::ReferenceEarlier,
+            format!("{to}, to which the entry itself belongs"),
+        ),
+        Dependency::Group(group) => {
+            let last = list.last_member(group).filter(|last| *last >= position)?;
+            let member = list.key_at(last)?;
+            (
+                Rule::ReferenceEarlier,
+                format!("{to}, whose member {member} comes later"),
+            )
+        }
+    };
+    Some(Violation::of(
+        rule,
+        entry.key(),
+        format!("`{field}` names {detail}"),
+    ))
+}
+
+/// [`Rule::ProviderId`]: the provider of an entry that is, or would be, at `position` is there, but no earlier
+/// incarnation of it has the id that the entry names.
+pub(crate) fn provider_id<L: Lookup>(list: &L, entry: &Entry, position: L::Position) -> Option<Violation> {
+    let provider = entry.provider.as_ref().filter(|_| !entry.pending_replacement)?;
+    let is_earlier = |first: Option<L::Position>| first.is_some_and(|first| first < position);
+    let id = provider.id.as_ref()?;
+    if !is_earlier(list.first_of(&provider.address)) || is_earlier(list.first_with_id(&provider.address, id))
+    {
+        return None;
+    }
+    let detail = format!(
+        "`{}` names {} with an id that no earlier entry of that address has",
+        ReferenceField::Provider,
+        provider.address
+    );
+    Some(Violation::of(Rule::ProviderId, entry.key(), detail))
+}
+
+/// [`Rule::TypeFields`] and [`Rule::Marks`]: the violations of an entry by itself.
+pub(crate) fn by_itself(entry: &Entry) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    let mut add = |rule, detail| violations.push(Violation::of(rule, entry.key(), detail));
+    type_fields(entry, &mut |detail| add(Rule::TypeFields, detail));
+    marks(entry, &mut |detail| add(Rule::Marks, detail));
+    violations
+}
+
+fn type_fields(entry: &Entry, found: &mut dyn FnMut(String)) {
+    let mut require = |field: &str, value: &Option<String>| {
+        if value.as_ref().is_none_or(String::is_empty) {
+            found(format!("its type {} requires `{field}`", entry.entry_type.name()));
+        }
+    };
+    match entry.entry_type {
+        EntryType::Leaf | EntryType::Action => require("kind", &entry.kind),
+        EntryType::LibraryCall => {
+            require("library", &entry.library);
+            require("library-type", &entry.library_type);
+            if entry.id.is_some() {
+                found("a library call is no object of a provider, so it has no `id`".to_owned());
+            }
+        }
+    }
+}
+
+fn marks(entry: &Entry, found: &mut dyn FnMut(String)) {
+    let impossible = [
+        ("pending-replacement", entry.pending_replacement),
+        ("tainted", entry.tainted),
+    ];
+    for (mark, is_set) in impossible {
+        if entry.external && is_set {
+            found(format!("it is `external`, so it can't be `{mark}`"));
+        }
+    }
+}
