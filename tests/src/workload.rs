@@ -22,7 +22,7 @@ pub const LARGE: &str = "large";
 
 /// The entry that all others of a task depend on.
 pub fn anchor(task: u64) -> Result<Address> {
-    Address::new(format!("t{task}.anchor"))
+    Ok(Address::new(format!("t{task}.anchor"))?)
 }
 
 /// Which task an address belongs to.

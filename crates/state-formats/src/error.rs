@@ -1,7 +1,7 @@
 //! What can go wrong between a foreign state and ours.
 
-use state_core::ErrorKind;
 use state_core::json::{Document, JsonError, View};
+use state_core::{ErrorKind, ParseIdError};
 
 /// The result of everything that can fail here.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -78,6 +78,12 @@ const fn way_out(needs_passphrase: bool) -> &'static str {
         "give its passphrase, or decrypt it first: `tofu state pull` prints the state"
     } else {
         "only that gives the key, so decrypt it first: `tofu state pull` prints the state"
+    }
+}
+
+impl From<ParseIdError> for Error {
+    fn from(error: ParseIdError) -> Self {
+        Self::Core(error.into())
     }
 }
 

@@ -158,7 +158,7 @@ mod tests {
     use super::Seal;
     use state_core::head::Policy;
     use state_core::mutation::StackOutputs;
-    use state_core::sealing::{StackKey, Tag, TagDomain};
+    use state_core::sealing::{MacKey, StackKey, Tag, TagDomain};
     use state_core::testkit::key::TagKey;
     use state_core::{Entry, Error, Json, KeyId, Properties, Result, SharedEntry, Snapshot};
     use std::sync::Arc;
@@ -167,11 +167,17 @@ mod tests {
     #[derive(Debug)]
     struct Named(&'static str, TagKey);
 
-    impl StackKey for Named {
+    impl MacKey for Named {
         fn id(&self) -> KeyId {
             self.1.id()
         }
 
+        fn tag(&self, domain: TagDomain, bytes: &[u8]) -> Tag {
+            self.1.tag(domain, bytes)
+        }
+    }
+
+    impl StackKey for Named {
         fn seal_entry(&self, _: Policy, entry: &Entry) -> Result<Entry> {
             let mut sealed = entry.clone();
             let name = Json::from_string(self.0);
@@ -202,10 +208,6 @@ mod tests {
 
         fn open_snapshot(&self, snapshot: &Snapshot) -> Result<Snapshot> {
             self.1.open_snapshot(snapshot)
-        }
-
-        fn tag(&self, domain: TagDomain, bytes: &[u8]) -> Tag {
-            self.1.tag(domain, bytes)
         }
 
         fn endorse(&self, successor: KeyId, generation: u64) -> Tag {

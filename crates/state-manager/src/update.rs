@@ -415,5 +415,5 @@ fn size(length: usize) -> String {
 fn deposed_key(entropy: &dyn Entropy) -> Result<DeposedKey> {
     let mut bytes = [0; 4];
     entropy.fill(&mut bytes);
-    DeposedKey::new(format!("{:08x}", u32::from_be_bytes(bytes)))
+    Ok(DeposedKey::new(format!("{:08x}", u32::from_be_bytes(bytes)))?)
 }

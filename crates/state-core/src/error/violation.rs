@@ -25,6 +25,15 @@ impl Violation {
             detail: detail.into(),
         }
     }
+
+    /// A violation by the snapshot or the mutation as a whole.
+    pub fn whole(rule: Rule, detail: impl Into<String>) -> Self {
+        Self {
+            rule,
+            entry: None,
+            detail: detail.into(),
+        }
+    }
 }
 
 impl fmt::Display for Violation {

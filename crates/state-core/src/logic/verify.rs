@@ -1,7 +1,8 @@
 //! The one verifier: every integrity rule in one place, all violations reported.
 //!
-//! [`verify`] reads a whole snapshot in one pass over its references; it looks into no value. The rules of
-//! mutations ([`Rule::StillReferenced`] to [`Rule::Size`]) are checked where mutations are applied.
+//! [`verify`] reads a whole snapshot in one pass over its references; it looks into no value. A state checks only what
+//! a mutation touched, with the same functions. The rules of mutations ([`Rule::StillReferenced`] to [`Rule::Size`]) are
+//! checked where mutations are applied.
 //!
 //! # Pulumi's fifteen rules
 //!
@@ -37,6 +38,7 @@
 //! # Ok::<(), state_core::Error>(())
 //! ```
 
+pub(crate) mod entry_rules;
 mod index;
 mod rules;
 #[cfg(test)]
@@ -48,17 +50,12 @@ pub use crate::error::{Rule, Violation};
 
 use crate::error::{Error, Result};
 use crate::snapshot::Snapshot;
-use index::Index;
 use serde::Serialize;
 use std::fmt;
 
 /// Checks every rule of snapshots.
 pub fn verify(snapshot: &Snapshot) -> Report {
-    let index = Index::new(&snapshot.entries);
-    Report {
-        violations: rules::violations(snapshot, &index),
-        notes: index.notes(),
-    }
+    rules::report(snapshot)
 }
 
 /// [`verify`] as a gate. Notes pass.
@@ -79,7 +76,7 @@ pub fn check(object: impl Into<String>, snapshot: &Snapshot) -> Result<()> {
 /// Checks the rules that an entry can break by itself, whatever stands around it: [`Rule::TypeFields`] and
 /// [`Rule::Marks`].
 pub fn verify_entry(entry: &Entry) -> Vec<Violation> {
-    rules::by_itself(entry)
+    entry_rules::by_itself(entry)
 }
 
 /// What [`verify`] has to say about a snapshot.

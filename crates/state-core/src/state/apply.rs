@@ -95,7 +95,7 @@ impl State {
 
     fn start_update(&mut self, update: &UpdateInfo) -> Result<(), Vec<Violation>> {
         if let Some(open) = &self.update {
-            return Err(vec![whole(
+            return Err(vec![Violation::whole(
                 Rule::UpdateOpen,
                 format!("update {} is still open", open.id),
             )]);
@@ -115,7 +115,7 @@ impl State {
         if self.update.is_some() {
             return Ok(());
         }
-        Err(vec![whole(Rule::UpdateOpen, "no update is open")])
+        Err(vec![Violation::whole(Rule::UpdateOpen, "no update is open")])
     }
 
     fn mark(&mut self, mark: &Mark) -> Result<(), Vec<Violation>> {
@@ -140,7 +140,7 @@ impl State {
     fn next_serial(&mut self, serial: Serial) -> Result<(), Vec<Violation>> {
         if serial != self.serial.next() {
             let detail = format!("serial {serial} doesn't follow serial {}", self.serial);
-            return Err(vec![whole(Rule::Header, detail)]);
+            return Err(vec![Violation::whole(Rule::Header, detail)]);
         }
         self.serial = serial;
         Ok(())
@@ -150,11 +150,11 @@ impl State {
         self.require_update()?;
         let Some(snapshot) = loaded.get(&rebase.snapshot.digest) else {
             let detail = format!("{} was not loaded", rebase.snapshot.object());
-            return Err(vec![whole(Rule::Target, detail)]);
+            return Err(vec![Violation::whole(Rule::Target, detail)]);
         };
         let mut next = self.clone();
         next.load_entries(&snapshot.entries, 0)
-            .map_err(|reason| vec![whole(Rule::UniqueKey, reason)])?;
+            .map_err(|reason| vec![Violation::whole(Rule::UniqueKey, reason)])?;
         next.count_differences(self);
         next.take_header(snapshot);
         match &rebase.cause {
@@ -252,14 +252,5 @@ impl State {
             return Ok(());
         }
         Err(violations)
-    }
-}
-
-/// A violation by the mutation as a whole.
-pub(super) fn whole(rule: Rule, detail: impl Into<String>) -> Violation {
-    Violation {
-        rule,
-        entry: None,
-        detail: detail.into(),
     }
 }

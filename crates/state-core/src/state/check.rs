@@ -1,10 +1,12 @@
-//! The incremental verifier: after a change, looks only at what the change touched.
+//! The incremental check: which entries to check after a change, and with what the rules of [`crate::verify`] look
+//! them up in a state.
 //!
-//! The full verifier ([`crate::verify`]) judges it in property tests: both must agree on every state.
+//! Property tests compare it with the full check: both must agree on every state.
 
 use super::index::{Entries, Position};
 use crate::address::{Address, Dependency, EntryKey};
-use crate::entry::{Entry, Reference};
+use crate::entry::Entry;
+use crate::verify::entry_rules::{Lookup, provider_id, reference, unique_key, unique_uid};
 use crate::verify::{self, Rule, Violation};
 use std::collections::BTreeSet;
 
@@ -57,11 +59,7 @@ impl Touched {
     pub(super) fn put(&mut self, entries: &mut Entries, position: Position, entry: crate::SharedEntry) {
         let key = entry.key();
         if entries.position(&key).is_some() {
-            self.reject(Violation::of(
-                Rule::UniqueKey,
-                key,
-                "an entry with this key is there already",
-            ));
+            self.reject(unique_key(key));
             return;
         }
         if let Some(violation) = uid_taken(entries, &entry) {
@@ -82,22 +80,23 @@ impl Touched {
                 found.extend(unmet(entries, entry, position));
             }
         }
+        // The entries that were put have been checked; of the others only those that refer to what changed.
+        let others = |position| {
+            let entry = entries.at(position)?;
+            (!self.put.contains(&entry.key())).then_some((entry, position))
+        };
         for target in &self.targets {
-            orphans(entries, target, &self.put, &mut found);
+            let dependents = unmet_dependents(entries, target).take(NAMED).filter_map(others);
+            found.extend(
+                dependents.filter_map(|(entry, position)| lost_reference(entries, entry, position, target)),
+            );
         }
         for (address, id) in &self.incarnations {
             let first = entries.first_with_id(address, id);
-            for position in entries.managed_by(address, id).take(NAMED) {
-                if first.is_none_or(|first| first >= position) {
-                    report(entries, position, &self.put, &mut found, |key| {
-                        Violation::of(
-                            Rule::ProviderId,
-                            key,
-                            format!("its provider {address} with this id would go"),
-                        )
-                    });
-                }
-            }
+            let managed = entries.managed_by(address, id);
+            let unmet = managed.take_while(|position| first.is_none_or(|first| first >= *position));
+            let managed = unmet.take(NAMED).filter_map(others);
+            found.extend(managed.filter_map(|(entry, position)| provider_id(entries, entry, position)));
         }
         found
     }
@@ -112,109 +111,43 @@ pub(super) fn faults(entries: &Entries, entry: &Entry, position: Position) -> Ve
 }
 
 fn uid_taken(entries: &Entries, entry: &Entry) -> Option<Violation> {
-    let other = entries.holder_of(entry.uid?)?;
-    let detail = format!("its uid is that of {}", other.key());
-    Some(Violation::of(Rule::UniqueUid, entry.key(), detail))
+    unique_uid(entry, entries.holder_of(entry.uid?)?)
 }
 
 /// The references of an entry that would not be met if it stood at `position`.
-pub(super) fn unmet(entries: &Entries, entry: &Entry, position: Position) -> Vec<Violation> {
-    let key = entry.key();
-    let mut found: Vec<Violation> = entry
-        .references()
-        .filter_map(|reference| unmet_reference(entries, entry, position, &reference))
-        .collect();
-    if let Some(provider) = entry.provider.as_ref().filter(|_| !entry.pending_replacement)
-        && let Some(id) = &provider.id
-        && entries
-            .first_of(&provider.address)
-            .is_some_and(|first| first < position)
-        && entries
-            .first_with_id(&provider.address, id)
-            .is_none_or(|first| first >= position)
-    {
-        let detail = format!(
-            "no incarnation of its provider {} with the id it names stands earlier",
-            provider.address
-        );
-        found.push(Violation::of(Rule::ProviderId, key, detail));
-    }
-    found
+fn unmet(entries: &Entries, entry: &Entry, position: Position) -> impl Iterator<Item = Violation> {
+    let references = entry.references();
+    references
+        .filter_map(move |edge| reference(entries, entry, position, &edge))
+        .chain(provider_id(entries, entry, position))
 }
 
-fn unmet_reference(
+/// The positions of those whose reference to `target` isn't met: dependents come in order, so these come first.
+fn unmet_dependents<'a>(entries: &'a Entries, target: &'a Dependency) -> impl Iterator<Item = Position> + 'a {
+    let (limit, is_gone) = match target {
+        Dependency::Entry(address) => {
+            let first = entries.first_of(address);
+            (first, first.is_none())
+        }
+        Dependency::Group(group) => (entries.last_member(group), false),
+    };
+    let dependents = entries.dependents(target);
+    dependents.take_while(move |at| is_gone || limit.is_some_and(|limit| limit >= *at))
+}
+
+/// What is wrong with the reference of an entry to a target that changed.
+fn lost_reference(
     entries: &Entries,
     entry: &Entry,
     position: Position,
-    reference: &Reference,
+    target: &Dependency,
 ) -> Option<Violation> {
-    let Reference { field, to } = reference;
-    let violation = |rule, what: &str| Some(Violation::of(rule, entry.key(), format!("{field} {to} {what}")));
-    match to {
-        Dependency::Entry(address) => match entries.first_of(address) {
-            None => violation(Rule::ReferenceExists, "is not there"),
-            Some(first) if first >= position => violation(Rule::ReferenceEarlier, "doesn't stand earlier"),
-            Some(_) => None,
-        },
-        Dependency::Group(group) => {
-            let own = entry.is_live() && entry.group.as_ref() == Some(group);
-            let late = entries.last_member(group).is_some_and(|last| last >= position);
-            if own || late {
-                violation(Rule::ReferenceEarlier, "has a member that doesn't stand earlier")
-            } else {
-                None
-            }
-        }
+    let mut references = entry.references().filter(|reference| reference.to == *target);
+    let violation = references.find_map(|edge| reference(entries, entry, position, &edge))?;
+    if violation.rule == Rule::ReferenceExists {
+        // The target existed until this change.
+        let detail = format!("{target} would go, but is still referred to");
+        return Some(Violation::of(Rule::StillReferenced, entry.key(), detail));
     }
-}
-
-/// Those that refer to a changed target and are not met any more.
-fn orphans(entries: &Entries, target: &Dependency, put: &BTreeSet<EntryKey>, found: &mut Vec<Violation>) {
-    match target {
-        Dependency::Entry(address) => {
-            let first = entries.first_of(address);
-            let broken = entries
-                .dependents(target)
-                .take_while(|at| first.is_none_or(|first| first >= *at));
-            for position in broken.take(NAMED) {
-                let (rule, what) = match first {
-                    None => (Rule::StillReferenced, "would go, but is still referred to"),
-                    Some(_) => (Rule::ReferenceEarlier, "would come later"),
-                };
-                report(entries, position, put, found, |key| {
-                    Violation::of(rule, key, format!("{target} {what}"))
-                });
-            }
-        }
-        Dependency::Group(group) => {
-            let last = entries.last_member(group);
-            let broken = entries
-                .dependents(target)
-                .take_while(|at| last.is_some_and(|last| last >= *at));
-            for position in broken.take(NAMED) {
-                report(entries, position, put, found, |key| {
-                    Violation::of(
-                        Rule::ReferenceEarlier,
-                        key,
-                        format!("{target} would get a member that comes later"),
-                    )
-                });
-            }
-        }
-    }
-}
-
-/// Adds a violation of the entry at `position`, unless that entry was put itself: then it was checked already.
-fn report(
-    entries: &Entries,
-    position: Position,
-    put: &BTreeSet<EntryKey>,
-    found: &mut Vec<Violation>,
-    violation: impl FnOnce(EntryKey) -> Violation,
-) {
-    if let Some(entry) = entries.at(position)
-        && !put.contains(&entry.key())
-    {
-        found.push(violation(entry.key()));
-    }
+    Some(violation)
 }

@@ -4,6 +4,7 @@ use super::layered::Layered;
 use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::{Entry, SharedEntry};
 use crate::id::Uid;
+use crate::verify::entry_rules::Lookup;
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -120,28 +121,9 @@ impl Entries {
             .map(|(key, at)| (key, *at))
     }
 
-    /// Where the first entry with this address stands.
-    pub(super) fn first_of(&self, address: &Address) -> Option<Position> {
-        self.generations(address).map(|(_, position)| position).min()
-    }
-
-    /// Where the first entry with this address and id stands.
-    pub(super) fn first_with_id(&self, address: &Address, id: &str) -> Option<Position> {
-        self.generations(address)
-            .filter(|(_, at)| self.at(*at).is_some_and(|entry| entry.id.as_deref() == Some(id)))
-            .map(|(_, at)| at)
-            .min()
-    }
-
     /// Where the live members of a group stand, in order.
     pub(super) fn members_of(&self, group: &Address) -> impl Iterator<Item = Position> + '_ {
         self.members.range(everywhere(group)).map(|((_, at), ())| *at)
-    }
-
-    /// Where the last live member of a group stands.
-    pub(super) fn last_member(&self, group: &Address) -> Option<Position> {
-        let last = self.members.last_within(everywhere(group));
-        last.map(|((_, at), ())| *at)
     }
 
     /// Where those stand that refer to an address or group, in order.
@@ -213,6 +195,31 @@ impl Entries {
             self.managed.remove(&incarnation);
         }
         Some((position, entry))
+    }
+}
+
+/// Answers from the state's own indexes, so that a rule costs no walk over all entries.
+impl Lookup for Entries {
+    type Position = Position;
+
+    fn first_of(&self, address: &Address) -> Option<Position> {
+        self.generations(address).map(|(_, position)| position).min()
+    }
+
+    fn first_with_id(&self, address: &Address, id: &str) -> Option<Position> {
+        self.generations(address)
+            .filter(|(_, at)| self.at(*at).is_some_and(|entry| entry.id.as_deref() == Some(id)))
+            .map(|(_, at)| at)
+            .min()
+    }
+
+    fn last_member(&self, group: &Address) -> Option<Position> {
+        let last = self.members.last_within(everywhere(group));
+        last.map(|((_, at), ())| *at)
+    }
+
+    fn key_at(&self, position: Position) -> Option<EntryKey> {
+        self.at(position).map(|entry| entry.key())
     }
 }
 

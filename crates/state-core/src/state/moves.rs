@@ -1,7 +1,6 @@
 //! Entries that move from one stack to another: what each side makes of its records.
 
 use super::State;
-use super::apply::whole;
 use crate::address::EntryKey;
 use crate::id::MutationId;
 use crate::journal::Record;
@@ -51,7 +50,7 @@ impl State {
     pub(super) fn move_in(&mut self, incoming: &MoveIn) -> Checked {
         self.refuse_known(incoming.id)?;
         if incoming.from.lineage == self.lineage || incoming.entries.is_empty() {
-            return Err(vec![whole(
+            return Err(vec![Violation::whole(
                 Rule::Target,
                 "a move brings entries from another stack",
             )]);
@@ -67,7 +66,10 @@ impl State {
         self.require_update()?;
         self.refuse_known(leaving.id)?;
         if leaving.to.lineage == self.lineage || leaving.entries.is_empty() {
-            return Err(vec![whole(Rule::Target, "a move takes entries to another stack")]);
+            return Err(vec![Violation::whole(
+                Rule::Target,
+                "a move takes entries to another stack",
+            )]);
         }
         self.refuse_pending(leaving.entries.iter().cloned())?;
         let removed: Vec<_> = leaving.entries.iter().cloned().map(EditChange::Remove).collect();
@@ -121,7 +123,10 @@ impl State {
             || self.incoming().any(|incoming| incoming.id == id)
             || self.departed().any(|leaving| leaving.id == id);
         if is_known {
-            return Err(vec![whole(Rule::Begun, format!("move {id} was made before"))]);
+            return Err(vec![Violation::whole(
+                Rule::Begun,
+                format!("move {id} was made before"),
+            )]);
         }
         Ok(())
     }
@@ -151,5 +156,5 @@ fn appended(incoming: &MoveIn) -> Vec<EditChange> {
 }
 
 fn no_such_move(id: MutationId) -> Vec<Violation> {
-    vec![whole(Rule::Begun, format!("move {id} is not pending"))]
+    vec![Violation::whole(Rule::Begun, format!("move {id} is not pending"))]
 }

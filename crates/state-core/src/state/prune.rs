@@ -4,6 +4,7 @@ use super::check::Touched;
 use super::index::{Entries, Position};
 use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::{Entry, Rare, ReferenceField};
+use crate::verify::entry_rules::Lookup;
 use std::sync::Arc;
 
 /// Takes out an entry that is gone from the world. Whatever no other generation of its address stands before refers to it

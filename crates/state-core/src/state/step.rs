@@ -1,7 +1,7 @@
 //! The mutation table of [`crate::mutation`], cell by cell.
 
 use super::State;
-use super::apply::{Applied, whole};
+use super::apply::Applied;
 use super::check::{self, Touched};
 use super::prune;
 use crate::address::EntryKey;
@@ -179,7 +179,12 @@ impl State {
 
     fn begun(&self, id: crate::MutationId) -> Result<usize, Vec<Violation>> {
         let place = self.pending.iter().position(|p| p.id == id);
-        place.ok_or_else(|| vec![whole(Rule::Begun, format!("mutation {id} is not pending"))])
+        place.ok_or_else(|| {
+            vec![Violation::whole(
+                Rule::Begun,
+                format!("mutation {id} is not pending"),
+            )]
+        })
     }
 
     /// The state after the world changed as `end` says; the pending operation itself stays.

@@ -126,7 +126,10 @@ impl Draft {
 
     fn deposed_key(&self) -> Result<DeposedKey> {
         let [a, b, c, d, ..] = self.entropy.bits();
-        DeposedKey::new(format!("{:08x}", u32::from_be_bytes([a, b, c, d])))
+        Ok(DeposedKey::new(format!(
+            "{:08x}",
+            u32::from_be_bytes([a, b, c, d])
+        ))?)
     }
 
     fn lock(&self) -> MutexGuard<'_, Arc<State>> {

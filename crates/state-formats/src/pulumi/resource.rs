@@ -296,7 +296,7 @@ impl<'a> Reader<'a, '_> {
 fn deposed_key(id: &str) -> state_core::Result<DeposedKey> {
     let mut key = digest_id(&["deposed", id]).to_string();
     key.truncate(8);
-    DeposedKey::new(key)
+    Ok(DeposedKey::new(key)?)
 }
 
 /// A value with its members as they stand, without spaces.

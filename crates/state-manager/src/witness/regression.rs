@@ -30,7 +30,7 @@ impl<'a> Point<'a> {
     /// What is to be remembered of it, after what was known before.
     pub(super) fn seen(&self, before: Option<&Seen>, key: Option<&dyn StackKey>) -> Seen {
         Seen {
-            key: key.map(StackKey::id).or(before.and_then(|before| before.key)),
+            key: key.map(|key| key.id()).or(before.and_then(|before| before.key)),
             outputs: before.and_then(|before| before.outputs.clone()),
             epoch: self.epoch,
             serial: self.serial,

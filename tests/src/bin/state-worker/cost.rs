@@ -143,7 +143,7 @@ fn since(before: IoCounts, after: IoCounts) -> serde_json::Value {
 }
 
 fn address(number: u64) -> Result<Address> {
-    Address::new(format!("r{number:06}"))
+    Ok(Address::new(format!("r{number:06}"))?)
 }
 
 fn small(number: u64) -> Option<Properties> {

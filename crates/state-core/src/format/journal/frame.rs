@@ -75,7 +75,7 @@ impl Frame {
         payload: &[u8],
         previous: &Digest,
     ) -> Result<Self> {
-        Self::tagged(None, kind, epoch, slot, nonce, payload, previous)
+        Self::tagged(None::<&dyn MacKey>, kind, epoch, slot, nonce, payload, previous)
     }
 
     /// As [`Frame::new`], with a MAC when there is a key: over the chain, so over the frame and all before it.
@@ -85,8 +85,8 @@ impl Frame {
     ///
     /// # Errors
     /// As [`Frame::new`].
-    pub fn tagged(
-        key: Option<&dyn MacKey>,
+    pub fn tagged<K: MacKey + ?Sized>(
+        key: Option<&K>,
         kind: FrameKind,
         epoch: Epoch,
         slot: Slot,
