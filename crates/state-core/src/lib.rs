@@ -26,13 +26,15 @@
 //! |---|---|
 //! | `testkit` | Strategies, oracles and the conformance suite for backends (feature `testkit`) |
 //! | [`state`], [`surgery`] | The state that a journal describes, and edits of it by hand |
-//! | `memory` | The reference implementation of [`Backend`] |
-//! | `contracts` | Traits that other crates implement: [`backend`], [`target`], [`sealing`], [`environment`], ... |
+//! | `memory` | [`MemoryBackend`], the reference implementation of [`Backend`] |
+//! | `contracts` | Traits that other crates implement: [`backend`], [`target`], [`sealing`], ... |
 //! | `logic` | Pure functions: [`dag`], [`verify`], [`repair`], [`merge`], [`diff`], [`sensitive`], [`mask`] |
-//! | `format` | Stored forms: [`head`], [`journal`], [`envelope`], [`sealed`]; snapshots are in [`codec`] |
+//! | `format` | Stored forms beside snapshots: [`head`], [`journal`], [`envelope`], [`sealed`] |
+//! | [`codec`] | Snapshots and entries as bytes |
+//! | [`error`] | Errors of the whole layer, violations of integrity rules among them |
 //! | `model` | Data of a stack: [`entry`], [`snapshot`], [`mutation`], [`update`], ... |
 //! | `ids` | Names, addresses, counters, digests: [`address`], [`id`], [`revision`], ... |
-//! | [`error`], [`json`] | Errors of the whole layer; JSON without loss of digits or order |
+//! | [`json`], [`environment`] | JSON without loss of digits or order; time and randomness, injected |
 //!
 //! The folders are private: each module is public at the root, as `state_core::head`.
 //!
