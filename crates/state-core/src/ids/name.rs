@@ -1,13 +1,13 @@
 //! What people call a stack.
 
 use super::ParseIdError;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
 
 /// `project/stack`; each part matches `[A-Za-z0-9][A-Za-z0-9._-]{0,99}`. A bare name is project `default`.
 ///
-/// Names that differ only in case collide: [`StackName::folded`] is what a store keys by.
+/// Names that a file system of some system can't hold are refused: those that end in a dot, and device names of Windows
+/// (`con`, `nul`, `com1`, ...), also with an extension. Names that differ only in case collide: [`StackName::folded`] is what a store keys by.
 ///
 /// ```
 /// use state_core::StackName;
@@ -65,18 +65,33 @@ impl StackName {
     }
 }
 
+/// Base names that Windows reserves for devices, in any case and also before an extension; `com1` to `com9` and `lpt1`
+/// to `lpt9` beside them.
+const DEVICES: [&str; 4] = ["con", "prn", "aux", "nul"];
+
 fn check_part(part: &str) -> Result<(), ParseIdError> {
     let mut bytes = part.bytes();
     let head = bytes.next().is_some_and(|b| b.is_ascii_alphanumeric());
     let tail = bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
-    if head && tail && part.len() <= 100 {
+    // Names become file names. A name that was given once can't be taken back, so those that some system can't store
+    // are refused everywhere.
+    let reason = if !head || !tail || part.len() > 100 {
+        "project and stack are 1 to 100 characters of A-Z, a-z, 0-9, `.`, `_`, `-`, and begin with a letter or digit"
+    } else if part.ends_with('.') {
+        "project and stack don't end in a dot: Windows drops it from file names"
+    } else if is_device(part) {
+        "Windows reserves this name for a device, with or without an extension: choose another one"
+    } else {
         return Ok(());
-    }
-    Err(ParseIdError::of_text(
-        "stack name",
-        part,
-        "project and stack are 1 to 100 characters of A-Z, a-z, 0-9, `.`, `_`, `-`, and begin with a letter or digit",
-    ))
+    };
+    Err(ParseIdError::of_text("stack name", part, reason))
+}
+
+fn is_device(part: &str) -> bool {
+    let base = part.split('.').next().unwrap_or_default().to_ascii_lowercase();
+    let numbered = base.strip_prefix("com").or_else(|| base.strip_prefix("lpt"));
+    DEVICES.contains(&base.as_str())
+        || numbered.is_some_and(|number| matches!(number.as_bytes(), [b'1'..=b'9']))
 }
 
 impl fmt::Display for StackName {
@@ -100,15 +115,56 @@ impl FromStr for StackName {
     }
 }
 
-impl Serialize for StackName {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
+serde_as_text!(StackName);
 
-impl<'de> Deserialize<'de> for StackName {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map_err(de::Error::custom)
+#[cfg(test)]
+mod tests {
+    use super::StackName;
+
+    fn reason(text: &str) -> &'static str {
+        text.parse::<StackName>().unwrap_err().reason
+    }
+
+    #[test]
+    fn device_names_are_refused_in_both_parts() {
+        let numbered = (1..=9).flat_map(|number| [format!("com{number}"), format!("lpt{number}")]);
+        let devices = ["con", "prn", "aux", "nul"].map(str::to_owned);
+        for device in numbered.chain(devices) {
+            for part in [
+                device.clone(),
+                device.to_uppercase(),
+                format!("{device}.json"),
+                format!("{device}.a.b"),
+            ] {
+                for name in [part.clone(), format!("{part}/stack"), format!("project/{part}")] {
+                    assert!(reason(&name).contains("device"), "{name}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_that_end_in_a_dot_are_refused() {
+        for name in ["prod.", "a..", "shop./prod", "shop/prod."] {
+            assert!(reason(name).contains("dot"), "{name}");
+        }
+    }
+
+    #[test]
+    fn names_that_resemble_devices_are_accepted() {
+        for name in [
+            "console",
+            "con-1",
+            "com",
+            "com0",
+            "com10",
+            "lpt",
+            "a.con",
+            "nul_",
+            "auxiliary/x.nul",
+        ] {
+            let parsed: StackName = name.parse().unwrap();
+            assert!(parsed.to_string().ends_with(name), "{name}");
+        }
     }
 }
