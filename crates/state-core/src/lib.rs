@@ -27,7 +27,8 @@
 //! | `testkit` | Strategies, oracles and the conformance suite for backends (feature `testkit`) |
 //! | [`state`], [`surgery`] | The state that a journal describes, and edits of it by hand |
 //! | `memory` | [`MemoryBackend`], the reference implementation of [`Backend`] |
-//! | `contracts` | Traits that other crates implement: [`backend`], [`target`], [`sealing`], ... |
+//! | [`origins`] | Contracts of the systems that this crate grew out of: [`target`], [`persistent`], ... |
+//! | `contracts` | Traits that other crates implement: [`backend`], [`sealing`], [`crypter`] |
 //! | `logic` | Pure functions: [`dag`], [`verify`], [`repair`], [`merge`], [`diff`], [`sensitive`], [`mask`] |
 //! | `format` | Stored forms beside snapshots: [`head`], [`journal`], [`envelope`], [`sealed`] |
 //! | [`codec`] | Snapshots and entries as bytes |
@@ -54,16 +55,18 @@ pub mod error;
 pub mod guide;
 pub mod json;
 mod memory;
+pub mod origins;
 pub mod state;
 pub mod surgery;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 
-pub use contracts::{backend, configuration, crypter, deployment, persistent, sealing, target};
+pub use contracts::{backend, crypter, sealing};
 pub use format::{envelope, head, journal, sealed};
 pub use ids::{address, counter, digest, id, name, revision};
 pub use logic::{dag, diff, mask, merge, repair, sensitive, verify};
 pub use model::{entry, log, moves, mutation, pending, snapshot, update};
+pub use origins::{configuration, deployment, persistent, target};
 
 pub use address::{Address, Dependency, DeposedKey, EntryKey};
 pub use backend::{Backend, BackendType, MemoryBackend, Writer};

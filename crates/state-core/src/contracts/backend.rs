@@ -17,7 +17,6 @@
 //! - **Cancellation:** a future that is dropped leaves the step done or not done, never half done.
 
 mod anchors;
-mod catalogue;
 mod examination;
 mod extension;
 mod name;
@@ -26,8 +25,8 @@ mod piece;
 pub use crate::ids::object::{ObjectKind, ObjectName};
 pub use crate::memory::MemoryBackend;
 pub use crate::model::lock::{ClientLock, Holder, LockStatus};
+pub use crate::origins::backend_type::{BackendFactory, BackendType, OpenRequest, Opening};
 pub use anchors::Anchors;
-pub use catalogue::{BackendFactory, BackendType, OpenRequest, Opening};
 pub use examination::{Examination, Finding, Verdict};
 pub use extension::{CheckableStore, CollectableStore, CopyTarget, CredentialStore, Extensions, RemoteStore};
 pub use name::{NamePointer, NameTarget};

@@ -1,6 +1,6 @@
 //! Kinds of backends, as those who ship one tell of it: seed 003's `BackendType`.
 
-use super::Backend;
+use crate::backend::Backend;
 use crate::configuration::{Configuration, ConfigurationType};
 use crate::crypter::Crypter;
 use crate::error::{Error, Result};
