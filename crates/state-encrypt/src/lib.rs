@@ -91,7 +91,7 @@ mod stack_key;
 mod stretch;
 mod wrapped;
 
-pub use authenticator::{Authenticator, Domain, FRAME_TAG_BYTES, TAG_BYTES};
+pub use authenticator::{Authenticator, TAG_BYTES};
 pub use config_crypter::ConfigCrypter;
 pub use data_key::DataKey;
 pub use endorsement::{check_endorsement, endorse};

@@ -1,6 +1,6 @@
 //! A stack's outputs with a key of their own, wrapped in the document itself.
 
-use crate::authenticator::{Authenticator, Domain};
+use crate::authenticator::Authenticator;
 use crate::cipher::Cipher;
 use crate::data_key::DataKey;
 use crate::error::{Error, Result};
@@ -13,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use state_core::head::Policy;
 use state_core::mutation::StackOutputs;
+use state_core::sealing::TagDomain;
 use state_core::{Json, KeyId, Lineage, Serial};
 use std::collections::BTreeMap;
 
@@ -70,7 +71,7 @@ impl OutputsDocument {
             sensitive: sealed.sensitive,
             mac: String::new(),
         };
-        let tag = Authenticator::new(key, lineage).tag(Domain::Outputs, &[&document.encode()]);
+        let tag = Authenticator::new(key, lineage).tag(TagDomain::Outputs, &[&document.encode()]);
         document.mac = STANDARD.encode(tag);
         Ok(document)
     }
@@ -171,7 +172,7 @@ impl OutputsDocument {
         };
         Authenticator::new(key, self.lineage).verify(
             "the outputs document",
-            Domain::Outputs,
+            TagDomain::Outputs,
             &[&unsigned.encode()],
             &tag,
         )?;

@@ -201,11 +201,6 @@ impl Recipients {
         &self.keys
     }
 
-    /// How many passphrases there are.
-    pub fn passphrase_count(&self) -> usize {
-        self.passphrases.len()
-    }
-
     /// Whether there is nobody.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty() && self.passphrases.is_empty()

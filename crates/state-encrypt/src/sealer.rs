@@ -2,7 +2,6 @@
 
 mod entry;
 mod map;
-mod snapshot;
 mod value;
 
 #[cfg(test)]
@@ -10,13 +9,16 @@ mod tests;
 
 use crate::cipher::Cipher;
 use crate::data_key::DataKey;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::place::{Owner, Place, Side};
 use state_core::head::Policy;
 use state_core::mutation::StackOutputs;
+use state_core::sensitive::SecretStrings;
 use state_core::{Entry, KeyId, Lineage, Snapshot};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use value::Origin;
 pub(crate) use value::ValueSealer;
 
 /// Seals and opens a stack's values under one data key. Cheap to clone; callers seal in their own tasks.
@@ -110,30 +112,74 @@ impl Sealer {
         self.values.policy()
     }
 
-    /// An entry that another sealer sealed, sealed by this one: rotation, another policy, another lineage.
+    /// The snapshot with what is secret sealed. Entries that don't change stay shared.
     ///
     /// # Errors
-    /// Those of [`Sealer::open_entry`] of the other and [`Sealer::seal_entry`] of this.
-    pub fn reseal_entry(&self, from: &Self, entry: &Entry) -> Result<Entry> {
-        self.seal_entry(&from.open_entry(entry)?)
+    /// Those of [`Sealer::seal_entry`] and [`Sealer::seal_outputs`]; [`Error::Lineage`] for another stack's.
+    pub fn seal_snapshot(&self, snapshot: &Snapshot) -> Result<Snapshot> {
+        let outputs = self.seal_outputs(&outputs_of(snapshot))?;
+        let mut sealed = self.each_entry(snapshot, |entry| self.seal_entry(entry))?;
+        sealed.outputs = outputs.values;
+        if self.values.is_plaintext() {
+            return Ok(sealed);
+        }
+        let open = self.open_outputs(&StackOutputs {
+            values: sealed.outputs.clone(),
+            sensitive: snapshot.sensitive_outputs.clone(),
+        })?;
+        let secrets = SecretStrings::of_output_map(&open.values, &open.sensitive);
+        let place = Place::new(Owner::Stack, Side::Extensions);
+        let (extensions, pinned) = self.open_map(&snapshot.extensions, &place, Origin::Caller)?;
+        let opaque = |of: &Opaque| of.in_snapshot.clone();
+        sealed.extensions = self.seal_extensions(&extensions, &pinned, opaque, &secrets, &place)?;
+        let place = Place::new(Owner::Stack, Side::Unknown);
+        let (unknown, _) = self.open_map(&snapshot.unknown, &place, Origin::Caller)?;
+        sealed.unknown = self.seal_unknown(&unknown, &place)?;
+        Ok(sealed)
     }
 
-    /// As [`Sealer::reseal_entry`], for the stack's outputs.
+    /// The snapshot with everything open.
     ///
     /// # Errors
-    /// Those of [`Sealer::open_outputs`] of the other and [`Sealer::seal_outputs`] of this.
-    pub fn reseal_outputs(&self, from: &Self, outputs: &StackOutputs) -> Result<StackOutputs> {
-        self.seal_outputs(&from.open_outputs(outputs)?)
+    /// Those of [`Sealer::open_entry`] and [`Sealer::open_outputs`]; [`Error::Lineage`] for another stack's.
+    pub fn open_snapshot(&self, snapshot: &Snapshot) -> Result<Snapshot> {
+        let outputs = self.open_outputs(&outputs_of(snapshot))?;
+        let mut open = self.each_entry(snapshot, |entry| self.open_entry(entry))?;
+        open.outputs = outputs.values;
+        let place = Place::new(Owner::Stack, Side::Extensions);
+        (open.extensions, _) = self.open_map(&snapshot.extensions, &place, Origin::Store)?;
+        let place = Place::new(Owner::Stack, Side::Unknown);
+        (open.unknown, _) = self.open_map(&snapshot.unknown, &place, Origin::Store)?;
+        Ok(open)
     }
 
-    /// As [`Sealer::reseal_entry`], for a whole snapshot. Its lineage, if it says one, becomes this one's.
-    ///
-    /// # Errors
-    /// Those of [`Sealer::open_snapshot`] of the other and [`Sealer::seal_snapshot`] of this.
-    pub fn reseal_snapshot(&self, from: &Self, snapshot: &Snapshot) -> Result<Snapshot> {
-        let mut open = from.open_snapshot(snapshot)?;
-        open.lineage = open.lineage.map(|_| self.lineage());
-        self.seal_snapshot(&open)
+    fn each_entry(&self, snapshot: &Snapshot, change: impl Fn(&Entry) -> Result<Entry>) -> Result<Snapshot> {
+        if let Some(found) = snapshot.lineage.filter(|found| *found != self.lineage()) {
+            return Err(Error::Lineage {
+                object: "the snapshot".to_owned(),
+                expected: self.lineage(),
+                found,
+            });
+        }
+        let mut changed = snapshot.clone();
+        for entry in &mut changed.entries {
+            *entry = Self::shared(entry, &change)?;
+        }
+        for operation in &mut changed.pending_operations {
+            let result = operation.result.as_mut();
+            let came_back = result.and_then(|result| result.entry.as_mut());
+            for entry in operation.entry.iter_mut().chain(came_back) {
+                *entry = Self::shared(entry, &change)?;
+            }
+        }
+        Ok(changed)
+    }
+}
+
+fn outputs_of(snapshot: &Snapshot) -> StackOutputs {
+    StackOutputs {
+        values: snapshot.outputs.clone(),
+        sensitive: snapshot.sensitive_outputs.clone(),
     }
 }
 

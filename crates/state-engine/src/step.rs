@@ -2,7 +2,7 @@
 
 use state_core::diff::{self, Change, Property};
 use state_core::sensitive::SecretStrings;
-use state_core::{Entry, EntryKey, Op, SharedEntry};
+use state_core::{Entry, EntryKey, SharedEntry};
 use std::fmt;
 
 /// What a step does.
@@ -82,21 +82,6 @@ impl StepOp {
             Self::Read => "<",
             Self::Import => "=",
             Self::Discard | Self::RemovePendingReplace => ".",
-        }
-    }
-
-    /// What the journal calls it.
-    pub const fn recorded_as(self) -> Op {
-        match self {
-            Self::Same => Op::Same,
-            Self::Create | Self::CreateReplacement => Op::Create,
-            Self::Update => Op::Update,
-            Self::Delete | Self::DeleteReplaced => Op::Delete,
-            Self::Read => Op::Read,
-            Self::Import | Self::ImportReplacement => Op::Import,
-            Self::Refresh => Op::Refresh,
-            Self::Discard => Op::Discard,
-            Self::RemovePendingReplace => Op::RemovePendingReplace,
         }
     }
 }

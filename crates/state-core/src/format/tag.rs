@@ -25,6 +25,21 @@ pub enum TagDomain {
     Update,
     /// A result that waits on a local disk.
     Spool,
+    /// A document of a stack's outputs, for recipients of their own.
+    Outputs,
+}
+
+impl TagDomain {
+    /// The name that separates its tags from those of other domains.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Head => "head",
+            Self::Frame => "frame",
+            Self::Update => "update",
+            Self::Spool => "spool",
+            Self::Outputs => "outputs",
+        }
+    }
 }
 
 /// A keyed MAC of 256 bits, in lower-case hex. Compares in constant time.

@@ -46,56 +46,6 @@ impl Sealer {
         Ok(self.open_parts(entry, owner(entry)?, Origin::Store)?.entry)
     }
 
-    /// Refuses an entry whose marked values aren't all sealed. Opens nothing.
-    ///
-    /// # Errors
-    /// [`Error::Plain`] about the first of them, [`Error::NoUid`].
-    pub fn check_entry(&self, entry: &Entry) -> Result<()> {
-        if self.values.is_plaintext() {
-            return Ok(());
-        }
-        let owner = owner(entry)?;
-        let sides = [
-            (Side::Inputs, &entry.inputs, &entry.sensitive_inputs),
-            (Side::Outputs, &entry.outputs, &entry.sensitive_outputs),
-        ];
-        for (side, properties, paths) in sides {
-            if let Some(properties) = properties {
-                let json = properties.json();
-                let marked = |paths: &[String]| marked_fields(json, paths, &SecretStrings::default());
-                let place = Place::new(owner, side);
-                self.values.check_sealed(json, paths, marked, &place, "")?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Outputs that are registered for an entry after its step, as [`Sealer::seal_entry`] would seal them in it.
-    ///
-    /// # Errors
-    /// Those of [`Sealer::seal_entry`].
-    pub fn seal_registered(
-        &self,
-        entry: &Entry,
-        outputs: &Properties,
-        sensitive: &[String],
-    ) -> Result<Properties> {
-        let mut with = entry.clone();
-        with.outputs = Some(outputs.clone());
-        with.sensitive_outputs = sensitive.to_vec();
-        Ok(self.seal_entry(&with)?.outputs.unwrap_or_default())
-    }
-
-    /// The reasons of a partial end: they become the init errors of the entry, and are sealed as such.
-    ///
-    /// # Errors
-    /// Those of [`Sealer::seal_entry`].
-    pub fn seal_reasons(&self, entry: &Entry, reasons: &[String]) -> Result<Vec<String>> {
-        let mut with = entry.clone();
-        with.init_errors = reasons.to_vec();
-        Ok(self.seal_entry(&with)?.init_errors)
-    }
-
     /// As [`Sealer::seal_entry`] or [`Sealer::open_entry`]; an entry that doesn't change stays shared.
     pub(super) fn shared(
         entry: &SharedEntry,

@@ -67,7 +67,7 @@ impl ValueSealer {
         self.open_stretches(json, with_member(json), place, prefix, from)
     }
 
-    /// [`ValueSealer::check_sealed`], then [`ValueSealer::open`] of what the store holds.
+    /// [`ValueSealer::open`] of what the store holds, in which every marked value must be sealed.
     pub(crate) fn open_checked(
         &self,
         json: &Json,
@@ -212,19 +212,7 @@ impl ValueSealer {
         self.cipher.open(place, path, token)
     }
 
-    /// Refuses a value whose marked stretches aren't all inside of sealed values. Needs no key. `marked` says what paths
-    /// cover in it.
-    pub(crate) fn check_sealed(
-        &self,
-        json: &Json,
-        paths: &[String],
-        marked: impl Fn(&[String]) -> Vec<Stretch>,
-        place: &Place<'_>,
-        prefix: &str,
-    ) -> Result<()> {
-        self.check_inside(&with_member(json), paths, marked, place, prefix)
-    }
-
+    /// Refuses a value whose marked stretches aren't all inside of sealed values. `marked` says what paths cover in it.
     fn check_inside(
         &self,
         sealed: &[(Stretch, View<'_>)],
