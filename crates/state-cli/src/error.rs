@@ -3,7 +3,7 @@
 use crate::exit::ExitCode;
 use serde::Serialize;
 use state_core::verify::Violation;
-use state_core::{Error, ErrorKind, nearest};
+use state_core::{Error, ErrorKind, ParseIdError, nearest};
 use state_engine::EngineError;
 use state_engine::program::{Problem, ProgramError};
 use std::error::Error as _;
@@ -168,6 +168,12 @@ impl From<Error> for CliError {
             },
             problems: Box::default(),
         }
+    }
+}
+
+impl From<ParseIdError> for CliError {
+    fn from(error: ParseIdError) -> Self {
+        Error::from(error).into()
     }
 }
 

@@ -21,25 +21,21 @@
 
 mod fields;
 mod lines;
-mod pretty;
-mod read_entry;
-mod read_snapshot;
+mod read;
 mod reader;
-mod share;
-mod stored;
 mod value;
+mod write;
 
 #[cfg(test)]
 mod tests;
 
 use crate::entry::Entry;
 use crate::error::{Error, Result};
-use crate::json::{Document, Json, JsonError, View};
+use crate::json::Json;
 use crate::snapshot::Snapshot;
-use reader::Reader;
+use reader::{Reader, Shared};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
-use share::Shared;
 use std::cell::RefCell;
 
 pub use lines::StoredReader;
@@ -48,7 +44,7 @@ pub use lines::StoredReader;
 ///
 /// A key of [`Snapshot::unknown`] or [`Entry::unknown`] that is the name of a known field is left out.
 pub fn encode_stored(snapshot: &Snapshot) -> Vec<u8> {
-    stored::snapshot(snapshot).into_bytes()
+    write::stored(snapshot).into_bytes()
 }
 
 /// The lines of [`encode_stored`], one after the other, each with its newline: the first is the header's, the last
@@ -60,14 +56,14 @@ pub fn encode_stored_lines<E>(
     snapshot: &Snapshot,
     line: impl FnMut(&str) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
-    stored::lines(snapshot, line)
+    write::stored_lines(snapshot, line)
 }
 
 /// The pretty form (seed 003's `EncodeSnapshot`). Same snapshot, same text; ends with a newline.
 ///
 /// A snapshot that unobin 0.4.0 wrote comes out as it went in.
 pub fn encode_pretty(snapshot: &Snapshot) -> String {
-    pretty::snapshot(snapshot)
+    write::pretty(snapshot)
 }
 
 /// Reads a snapshot in either form; `object` names it in errors. Doesn't verify integrity.
@@ -97,7 +93,7 @@ fn decode_with(object: &str, bytes: &[u8], shared: &RefCell<Shared>, allows_twin
     let reader = Reader::new(&document, is_shallow)
         .sharing(shared)
         .allowing_twins(allows_twins);
-    let version = read_snapshot::format_version(&reader).map_err(malformed)?;
+    let version = read::format_version(&reader).map_err(malformed)?;
     if version != crate::CURRENT_FORMAT_VERSION {
         return Err(Error::Format {
             object: object.to_owned(),
@@ -105,22 +101,14 @@ fn decode_with(object: &str, bytes: &[u8], shared: &RefCell<Shared>, allows_twin
             supported: crate::CURRENT_FORMAT_VERSION,
         });
     }
-    read_snapshot::snapshot(&reader).map_err(malformed)
+    read::snapshot(&reader).map_err(malformed)
 }
 
 /// The canonical text of one entry: compact, keys sorted. What its line in the stored form holds.
 pub fn entry_text(entry: &Entry) -> String {
     let mut text = String::new();
-    stored::entry(entry, &mut text);
+    write::entry(entry, &mut text);
     text
-}
-
-/// Reads one entry that stands somewhere in a document.
-///
-/// # Errors
-/// As [`decode`], without the name of the object.
-pub fn entry_from_view(document: &Document<'_>, view: View<'_>) -> Result<Entry, JsonError> {
-    read_entry::entry(&Reader::new(document, false), view)
 }
 
 /// The value of a text that this crate wrote: of any size and depth.
@@ -144,7 +132,7 @@ impl<'de> Deserialize<'de> for Entry {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
         let (document, is_shallow) = reader::parse(raw.get().as_bytes()).map_err(serde::de::Error::custom)?;
         let reader = Reader::new(&document, is_shallow);
-        read_entry::entry(&reader, document.root())
+        read::entry(&reader, document.root())
             .map_err(|error| serde::de::Error::custom(format_args!("in an embedded entry, {error}")))
     }
 }

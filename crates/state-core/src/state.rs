@@ -14,15 +14,13 @@ mod index;
 mod layered;
 mod moves;
 mod prune;
-mod replay;
 mod step;
 mod window;
 
 #[cfg(test)]
 mod tests;
 
-pub use apply::{Applied, Loaded};
-pub use replay::replay;
+pub use apply::{Applied, Loaded, replay};
 
 use crate::address::{Address, Dependency, EntryKey};
 use crate::counter::Serial;

@@ -204,7 +204,7 @@ fn an_edit_comes_back_with_what_is_wrong_until_it_is_right_or_emptied() {
     let second = std::fs::read_to_string(sandbox.path().join("second.json")).unwrap();
     let notes: Vec<&str> = second.lines().filter(|line| line.starts_with("// ")).collect();
     assert!(
-        notes.len() == 2 && notes[1].contains("parent nowhere is not there"),
+        notes.len() == 2 && notes[1].contains("`parent` names nowhere, which does not exist"),
         "{second}"
     );
     assert_eq!(entry(&sandbox, MIGRATION)["parent"], DATABASE);

@@ -1,8 +1,7 @@
 //! The stored form read line by line: nothing but the entries that were read is held.
 
-use super::reader::{self, Reader};
-use super::share::Shared;
-use super::{read_entry, read_snapshot};
+use super::read;
+use super::reader::{self, Reader, Shared};
 use crate::entry::SharedEntry;
 use crate::error::{Error, Result};
 use crate::json::JsonError;
@@ -92,7 +91,7 @@ impl StoredReader {
     pub fn finish(self) -> Result<Snapshot> {
         match self.snapshot {
             Some(mut snapshot) if self.place == Place::Ended => {
-                if read_snapshot::second_of_a_key(&self.entries).is_some() {
+                if read::second_of_a_key(&self.entries).is_some() {
                     return Err(malformed(&self.object, "two entries have one key"));
                 }
                 snapshot.entries = self.entries;
@@ -117,7 +116,7 @@ impl StoredReader {
         let read = || {
             let (document, is_shallow) = reader::parse(text)?;
             let reader = Reader::new(&document, is_shallow).sharing(&self.shared);
-            read_entry::entry(&reader, document.root())
+            read::entry(&reader, document.root())
         };
         let entry = read().map_err(|source| Error::Malformed {
             object: self.object.clone(),

@@ -1,12 +1,12 @@
 //! Typed reading of one document's values, each error with its place.
 
-use super::share::Shared;
 use crate::address::Address;
 use crate::ids::ParseIdError;
 use crate::json::{Document, Json, JsonError, JsonMap, Kind, Limits, Members, Properties, View};
 use serde::de::DeserializeOwned;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// How deep a value of a user may be: inputs, outputs, extensions, unknown fields.
@@ -253,5 +253,27 @@ fn deepest(view: View<'_>, offset: usize) -> View<'_> {
             Some(child) => here = child,
             None => return here,
         }
+    }
+}
+
+/// Longer values are seldom alike.
+const LONGEST: usize = 256;
+
+/// The texts that were seen while a snapshot is read. What it gives out lives on without it.
+#[derive(Debug, Default)]
+pub(super) struct Shared(HashSet<Arc<str>>);
+
+impl Shared {
+    /// The text, the same one for the same content if it is short.
+    pub(super) fn text(&mut self, text: &str) -> Arc<str> {
+        if text.len() > LONGEST {
+            return text.into();
+        }
+        if let Some(known) = self.0.get(text) {
+            return Arc::clone(known);
+        }
+        let new: Arc<str> = text.into();
+        self.0.insert(Arc::clone(&new));
+        new
     }
 }

@@ -1,7 +1,7 @@
 //! Content digests: BLAKE3, 256 bits, lower-case hex.
 
 use super::ParseIdError;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
@@ -119,19 +119,7 @@ impl FromStr for Digest {
     }
 }
 
-impl Serialize for Digest {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for Digest {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse()
-            .map_err(|_| de::Error::custom("a digest is 64 lower-case hexadecimal digits"))
-    }
-}
+serde_as_text!(Digest);
 
 /// Names a data key without telling it: a commitment to the key. All zeros stand for "no key".
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -174,20 +162,7 @@ impl FromStr for KeyId {
     }
 }
 
-impl Serialize for KeyId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for KeyId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        read_hex(&text)
-            .and_then(Self::from_bytes)
-            .ok_or_else(|| de::Error::custom("a key id is 32 lower-case hexadecimal digits, not all zero"))
-    }
-}
+serde_as_text!(KeyId);
 
 fn write_hex(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     bytes.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

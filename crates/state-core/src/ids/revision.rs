@@ -3,7 +3,6 @@
 use super::ParseIdError;
 use crate::counter::Serial;
 use crate::digest::Digest;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use std::fmt;
 use std::str::FromStr;
 
@@ -73,15 +72,4 @@ impl FromStr for RevisionId {
     }
 }
 
-impl Serialize for RevisionId {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for RevisionId {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
-        text.parse().map_err(de::Error::custom)
-    }
-}
+serde_as_text!(RevisionId);

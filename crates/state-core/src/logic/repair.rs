@@ -32,20 +32,21 @@
 //! # Ok::<(), state_core::Error>(())
 //! ```
 
-mod circle;
-mod header;
-mod identity;
-mod order;
-mod provider;
-mod reference;
+mod references;
 mod step;
 #[cfg(test)]
 mod tests;
 
 pub use step::{Reason, Step};
 
+use crate::address::{Address, DeposedKey, EntryKey};
+use crate::digest::Digest;
+use crate::entry::SharedEntry;
+use crate::id::MutationId;
 use crate::snapshot::Snapshot;
 use crate::verify::{self, Violation};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
 
 /// What a repair did.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,14 +74,14 @@ pub fn repair(snapshot: &Snapshot) -> Repaired {
     let mut steps = Vec::new();
     if !before.is_empty() {
         let entries = &mut snapshot.entries;
-        identity::unique_keys(entries, &mut steps);
-        identity::unique_uids(entries, &mut steps);
-        identity::consistent_marks(entries, &mut steps);
-        reference::prune_missing(entries, &mut steps);
-        circle::break_all(entries, &mut steps);
-        order::restore(entries, &mut steps);
-        provider::settle(entries, &mut steps);
-        header::settle(&mut snapshot, &mut steps);
+        unique_keys(entries, &mut steps);
+        unique_uids(entries, &mut steps);
+        consistent_marks(entries, &mut steps);
+        references::prune_missing(entries, &mut steps);
+        references::break_circles(entries, &mut steps);
+        references::restore_order(entries, &mut steps);
+        references::settle_providers(entries, &mut steps);
+        settle_header(&mut snapshot, &mut steps);
     }
     let remaining = if steps.is_empty() {
         before
@@ -92,4 +93,126 @@ pub fn repair(snapshot: &Snapshot) -> Repaired {
         steps,
         remaining,
     }
+}
+
+/// Gives a deposed key to each entry whose key is taken.
+fn unique_keys(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
+    // A derived key must not be one that a later entry has.
+    let mut taken: HashSet<EntryKey> = entries.iter().map(|entry| entry.key()).collect();
+    if taken.len() == entries.len() {
+        return;
+    }
+    let mut seen: HashSet<EntryKey> = HashSet::with_capacity(entries.len());
+    for entry in entries {
+        let old = entry.key();
+        if seen.insert(old.clone()) {
+            continue;
+        }
+        if let Some(key) = free_key(&old.address, &taken) {
+            Arc::make_mut(entry).deposed = Some(key.clone());
+            taken.insert(entry.key());
+            seen.insert(entry.key());
+            steps.push(Step::Depose { entry: old, key });
+        }
+    }
+}
+
+fn free_key(address: &Address, taken: &HashSet<EntryKey>) -> Option<DeposedKey> {
+    (1..=taken.len() + 1)
+        .filter_map(|number| DeposedKey::new(format!("repair{number:02}")).ok())
+        .find(|key| {
+            !taken.contains(&EntryKey {
+                address: address.clone(),
+                deposed: Some(key.clone()),
+            })
+        })
+}
+
+/// Takes its uid from each entry that has the one of an earlier entry.
+fn unique_uids(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
+    let mut holders = HashMap::with_capacity(entries.len());
+    for entry in entries {
+        let Some(uid) = entry.uid else { continue };
+        let key = entry.key();
+        if let Some(holder) = holders.get(&uid).cloned() {
+            Arc::make_mut(entry).uid = None;
+            steps.push(Step::DropUid { entry: key, holder });
+        } else {
+            holders.insert(uid, key);
+        }
+    }
+}
+
+/// Takes the marks from external entries that only our own can have.
+fn consistent_marks(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
+    for entry in entries.iter_mut().filter(|entry| entry.external) {
+        let mut drop = |mark| {
+            steps.push(Step::DropMark {
+                entry: entry.key(),
+                mark,
+            });
+        };
+        let (pending_replacement, tainted) = (entry.pending_replacement, entry.tainted);
+        if pending_replacement {
+            drop("pending-replacement");
+        }
+        if tainted {
+            drop("tainted");
+        }
+        if pending_replacement || tainted {
+            let entry = Arc::make_mut(entry);
+            (entry.pending_replacement, entry.tainted) = (false, false);
+        }
+    }
+}
+
+/// Mends what can be mended without inventing anything.
+fn settle_header(snapshot: &mut Snapshot, steps: &mut Vec<Step>) {
+    unique_operations(snapshot, steps);
+    for (system, serial) in &mut snapshot.foreign_serials {
+        if serial.highest < serial.imported {
+            serial.highest = serial.imported;
+            steps.push(Step::RaiseSerial {
+                system: system.clone(),
+            });
+        }
+    }
+    let entries = snapshot.entries.len() as u64;
+    if let Some(continuation) = &mut snapshot.continuation
+        && continuation.recorded > entries
+    {
+        continuation.recorded = entries;
+        steps.push(Step::LowerRecorded);
+    }
+}
+
+fn unique_operations(snapshot: &mut Snapshot, steps: &mut Vec<Step>) {
+    let mut taken: BTreeSet<MutationId> = snapshot.pending_operations.iter().map(|p| p.id).collect();
+    let mut seen = BTreeSet::new();
+    for operation in &mut snapshot.pending_operations {
+        let from = operation.id;
+        if seen.insert(from) {
+            continue;
+        }
+        let mut to = derived(from);
+        while taken.contains(&to) {
+            to = derived(to);
+        }
+        operation.id = to;
+        taken.insert(to);
+        seen.insert(to);
+        steps.push(Step::RenameOperation {
+            from,
+            to,
+            target: operation.target.clone(),
+        });
+    }
+}
+
+/// Another id that depends on nothing but this one.
+fn derived(id: MutationId) -> MutationId {
+    let digest = Digest::of(id.as_bytes());
+    let mut bits = [0; 16];
+    bits.copy_from_slice(&digest.as_bytes()[..16]);
+    MutationId::from_bits(bits)
 }

@@ -197,67 +197,13 @@ impl Entry {
     /// Whether recording `self` over `old` would say nothing new: all fields are equal but `modified`, and the
     /// uid where it isn't given.
     pub fn says_the_same_as(&self, old: &Self) -> bool {
-        // Exhaustive on purpose: a new field breaks the build here and must be compared or excused.
-        let Self {
-            address,
-            deposed,
-            uid,
-            entry_type,
-            kind,
-            schema_version,
-            group,
-            sensitive_inputs,
-            sensitive_outputs,
-            library,
-            library_type,
-            configuration,
-            trigger_hash,
-            inputs,
-            outputs,
-            depends_on,
-            id,
-            parent,
-            provider,
-            property_dependencies,
-            deleted_with,
-            replace_with,
-            protect,
-            external,
-            retain_on_delete,
-            pending_replacement,
-            tainted,
-            init_errors,
-            created,
-            modified: _,
-            extensions,
-            unknown,
-        } = self;
-        (address, deposed, entry_type, kind, schema_version, group)
-            == (
-                &old.address,
-                &old.deposed,
-                &old.entry_type,
-                &old.kind,
-                &old.schema_version,
-                &old.group,
-            )
-            && (uid.is_none() || *uid == old.uid)
-            && (sensitive_inputs, sensitive_outputs) == (&old.sensitive_inputs, &old.sensitive_outputs)
-            && (library, library_type, configuration, trigger_hash)
-                == (
-                    &old.library,
-                    &old.library_type,
-                    &old.configuration,
-                    &old.trigger_hash,
-                )
-            && (inputs, outputs, depends_on, id) == (&old.inputs, &old.outputs, &old.depends_on, &old.id)
-            && (parent, provider, property_dependencies)
-                == (&old.parent, &old.provider, &old.property_dependencies)
-            && (deleted_with, replace_with) == (&old.deleted_with, &old.replace_with)
-            && (protect, external, retain_on_delete) == (&old.protect, &old.external, &old.retain_on_delete)
-            && (pending_replacement, tainted, init_errors)
-                == (&old.pending_replacement, &old.tainted, &old.init_errors)
-            && (created, extensions, unknown) == (&old.created, &old.extensions, &old.unknown)
+        // A comparison of whole entries: a field that is added later is compared too.
+        let as_old = Self {
+            uid: self.uid.or(old.uid),
+            modified: old.modified.clone(),
+            ..self.clone()
+        };
+        as_old == *old
     }
 
     /// Everything that it must stand after, each with the field that says so: parent, provider, dependencies,

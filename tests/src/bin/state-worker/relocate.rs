@@ -39,7 +39,10 @@ pub(crate) async fn run(dir: &str, stop: u64) -> Result<()> {
     let (source, there) = Stacks::lock_both(&source, &there, lock).await?;
     say(&Line::Locked);
     let request = MoveRequest {
-        addresses: MOVED.iter().map(|name| name.parse()).collect::<Result<_>>()?,
+        addresses: MOVED
+            .iter()
+            .map(|name| Ok(name.parse()?))
+            .collect::<Result<_>>()?,
         ..MoveRequest::default()
     };
     let plan = MovePlan::new(&source.state(), &there.state(), &request)?;

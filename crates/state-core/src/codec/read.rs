@@ -1,11 +1,86 @@
-//! Reading one entry.
+//! Reading a snapshot and its entries from a parsed document.
 
 use super::reader::Reader;
 use crate::address::{Dependency, DeposedKey};
-use crate::entry::{Entry, EntryType, Provider};
+use crate::counter::Serial;
+use crate::entry::{Entry, EntryType, Provider, SharedEntry};
 use crate::environment::Timestamp;
 use crate::json::{JsonError, View};
+use crate::snapshot::{FactoryInfo, Snapshot};
 use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+/// The format version that the document says it has.
+pub(super) fn format_version(reader: &Reader<'_, '_>) -> Result<u64, JsonError> {
+    reader.number(reader.required(reader.root(), "format-version")?)
+}
+
+/// The snapshot that the document is.
+pub(super) fn snapshot(reader: &Reader<'_, '_>) -> Result<Snapshot, JsonError> {
+    let root = reader.root();
+    let factory: FactoryInfo = reader.model(reader.required(root, "stack")?, "a factory")?;
+    let stack = reader.string(reader.required(root, "deployment-id")?)?;
+    let generated_at = timestamp(reader, reader.required(root, "generated-at")?)?;
+    let mut snapshot = Snapshot::new(factory, stack, generated_at);
+    for (key, value) in reader.members(root)? {
+        snapshot_field(reader, &mut snapshot, key, value)?;
+    }
+    Ok(snapshot)
+}
+
+fn snapshot_field<'a>(
+    reader: &Reader<'_, 'a>,
+    snapshot: &mut Snapshot,
+    key: Cow<'a, str>,
+    value: View<'a>,
+) -> Result<(), JsonError> {
+    let foreign_serial = |one| reader.model(one, "a foreign serial");
+    match &*key {
+        "format-version" | "stack" | "deployment-id" | "generated-at" => {}
+        "lineage" => snapshot.lineage = Some(reader.parsed(value, str::parse)?),
+        "serial" => snapshot.serial = Some(Serial(reader.number(value)?)),
+        "manifest" => snapshot.manifest = Some(reader.model(value, "a manifest")?),
+        "pending-operations" => {
+            snapshot.pending_operations =
+                reader.list(value, |one| reader.model(one, "a pending operation"))?;
+        }
+        "invalidated" => snapshot.invalidated = Some(reader.model(value, "an invalidation")?),
+        "entries" => snapshot.entries = entries(reader, value)?,
+        "outputs" => snapshot.outputs = reader.map(value, |json| reader.json(json))?,
+        "sensitive-outputs" => snapshot.sensitive_outputs = reader.strings(value)?,
+        "foreign-serials" => snapshot.foreign_serials = reader.map(value, foreign_serial)?,
+        "extensions" => snapshot.extensions = reader.json_map(value)?,
+        "continuation" => snapshot.continuation = Some(reader.model(value, "a continuation")?),
+        _ => {
+            snapshot.unknown.insert(key.into_owned(), reader.json(value)?);
+        }
+    }
+    Ok(())
+}
+
+/// Go writes an empty list as `null`.
+fn entries<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Vec<SharedEntry>, JsonError> {
+    if view.is_null() {
+        return Ok(Vec::new());
+    }
+    let entries = reader.list(view, |one| entry(reader, one).map(Arc::new))?;
+    if let Some(index) = second_of_a_key(&entries).filter(|_| !reader.allows_twins()) {
+        let second = view.index(index).unwrap_or(view);
+        let key = entries[index].key().to_string();
+        let shown: String = key.chars().take(120).collect();
+        return Err(reader.error(second, format!("the second entry of `{}`", shown.escape_debug())));
+    }
+    Ok(entries)
+}
+
+/// Where the first entry stands whose key another has before it.
+pub(super) fn second_of_a_key(entries: &[SharedEntry]) -> Option<usize> {
+    let mut keys = HashSet::with_capacity(entries.len());
+    entries
+        .iter()
+        .position(|entry| !keys.insert((&entry.address, &entry.deposed)))
+}
 
 /// The entry that stands at `view`.
 pub(super) fn entry<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Entry, JsonError> {
@@ -13,12 +88,12 @@ pub(super) fn entry<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Entry
     let entry_type = entry_type(reader, reader.required(view, "type")?)?;
     let mut entry = Entry::new(address, entry_type, None);
     for (key, value) in reader.members(view)? {
-        field(reader, &mut entry, key, value)?;
+        entry_field(reader, &mut entry, key, value)?;
     }
     Ok(entry)
 }
 
-fn field<'a>(
+fn entry_field<'a>(
     reader: &Reader<'_, 'a>,
     entry: &mut Entry,
     key: Cow<'a, str>,
@@ -102,6 +177,6 @@ fn provider<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Provider, Jso
 }
 
 /// Kept in its spelling.
-pub(super) fn timestamp<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Timestamp, JsonError> {
+fn timestamp<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Timestamp, JsonError> {
     reader.parsed(view, |text| Ok(Timestamp::new(text)))
 }

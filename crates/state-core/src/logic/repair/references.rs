@@ -1,0 +1,239 @@
+//! References that name nothing, circles of references, order, and incarnations of providers.
+
+use super::step::{Reason, Step};
+use crate::address::{Address, Dependency, EntryKey};
+use crate::dag::{self, Cycle};
+use crate::entry::{Entry, ReferenceField, SharedEntry};
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+/// Drops references to addresses that nothing has. A group without members is legal.
+pub(super) fn prune_missing(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
+    let known: HashSet<Address> = entries.iter().map(|entry| entry.address.clone()).collect();
+    let is_missing = |to: &Dependency| matches!(to, Dependency::Entry(address) if !known.contains(address));
+    for entry in entries {
+        drop_references(entry, |_, to| is_missing(to), &Reason::Missing, steps);
+    }
+}
+
+/// Drops what is chosen of an entry's references, and tells of each.
+fn drop_references(
+    entry: &mut SharedEntry,
+    goes: impl Fn(ReferenceField, &Dependency) -> bool,
+    reason: &Reason,
+    steps: &mut Vec<Step>,
+) {
+    let kept = entry.with_references(|field, to| (!goes(field, to)).then(|| to.clone()));
+    let Some(kept) = kept else { return };
+    let key = entry.key();
+    let mut dropped = Vec::new();
+    for reference in entry.references().filter(|r| goes(r.field, &r.to)) {
+        let step = Step::DropReference {
+            entry: key.clone(),
+            field: reference.field,
+            to: reference.to,
+            reason: reason.clone(),
+        };
+        // One property after the other may name the same.
+        if !dropped.contains(&step) {
+            dropped.push(step);
+        }
+    }
+    steps.extend(dropped);
+    *entry = Arc::new(kept);
+}
+
+/// Breaks one circle after the other, until an order exists.
+pub(super) fn break_circles(entries: &mut [SharedEntry], steps: &mut Vec<Step>) {
+    while let Err(cycle) = dag::topological_order(entries) {
+        let before = steps.len();
+        break_one(entries, &cycle, steps);
+        if steps.len() == before {
+            // No reference was found to drop: the verifier tells of what is left.
+            return;
+        }
+    }
+}
+
+/// An edge of a circle, cheaper ones first: a dependency is dropped rather than what gives an entry its place; what
+/// isn't met rather than what is; the fewest references; the first.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Cost {
+    field: u8,
+    is_met: bool,
+    references: usize,
+    index: usize,
+}
+
+fn break_one(entries: &mut [SharedEntry], cycle: &Cycle, steps: &mut Vec<Step>) {
+    let wanted: HashMap<&EntryKey, usize> = cycle.witness.iter().zip(0..).collect();
+    let mut positions = vec![None; cycle.witness.len()];
+    for (position, entry) in entries.iter().enumerate() {
+        if let Some(&index) = wanted.get(&entry.key()) {
+            positions[index] = Some(position);
+        }
+    }
+    let Some(positions) = positions.into_iter().collect::<Option<Vec<usize>>>() else {
+        return;
+    };
+    let edges = (0..positions.len()).map(|index| (index, (index + 1) % positions.len()));
+    let cheapest = edges
+        .filter_map(|(index, next)| {
+            let (from, to) = (positions[index], positions[next]);
+            let cost = cost(&entries[from], &entries[to], to < from, index)?;
+            Some((cost, from, to))
+        })
+        .min();
+    let Some((_, from, to)) = cheapest else { return };
+    let target = entries[to].clone();
+    let reason = Reason::Circle(cycle.witness.clone());
+    drop_references(
+        &mut entries[from],
+        |_, dependency| leads_to(dependency, &target),
+        &reason,
+        steps,
+    );
+}
+
+fn cost(from: &Entry, to: &Entry, is_met: bool, index: usize) -> Option<Cost> {
+    let fields: Vec<u8> = from
+        .references()
+        .filter(|reference| leads_to(&reference.to, to))
+        .map(|reference| weight(reference.field))
+        .collect();
+    Some(Cost {
+        field: *fields.iter().max()?,
+        is_met,
+        references: fields.len(),
+        index,
+    })
+}
+
+fn leads_to(dependency: &Dependency, entry: &Entry) -> bool {
+    match dependency {
+        Dependency::Entry(address) => *address == entry.address,
+        Dependency::Group(group) => entry.is_live() && entry.group.as_ref() == Some(group),
+    }
+}
+
+const fn weight(field: ReferenceField) -> u8 {
+    match field {
+        ReferenceField::DependsOn | ReferenceField::PropertyDependencies => 0,
+        ReferenceField::ReplaceWith => 1,
+        ReferenceField::DeletedWith => 2,
+        ReferenceField::Provider => 3,
+        ReferenceField::Parent => 4,
+    }
+}
+
+/// Moves what is needed to just before what needs it, and tells of each move. Leaves a list with a circle as it is.
+pub(super) fn restore_order(entries: &mut Vec<SharedEntry>, steps: &mut Vec<Step>) {
+    if let Ok(order) = dag::stable_order(entries) {
+        steps.extend(moves(entries, &order));
+        *entries = order.iter().map(|&position| entries[position].clone()).collect();
+    }
+}
+
+/// The entries that stand before one that they stood behind, in their new order.
+fn moves(entries: &[SharedEntry], order: &[usize]) -> Vec<Step> {
+    let mut moves = Vec::new();
+    // The entry with the lowest old position of those that come later, from the end on.
+    let mut lowest: Option<usize> = None;
+    for &position in order.iter().rev() {
+        match lowest {
+            Some(before) if before < position => moves.push(Step::Move {
+                entry: entries[position].key(),
+                before: entries[before].key(),
+            }),
+            _ => lowest = Some(position),
+        }
+    }
+    moves.reverse();
+    moves
+}
+
+/// Lets the incarnation that is named stand earlier if that can be; else names one that does.
+pub(super) fn settle_providers(entries: &mut Vec<SharedEntry>, steps: &mut Vec<Step>) {
+    let mut tried = HashSet::new();
+    loop {
+        let next = strangers(entries).into_iter().find_map(|position| {
+            let named = incarnation(&entries[position])?;
+            (!tried.contains(&named)).then_some((position, named))
+        });
+        let Some((position, named)) = next else { break };
+        if let Some(order) = with_incarnation_earlier(entries, position, &named) {
+            steps.extend(moves(entries, &order));
+            *entries = order.iter().map(|&at| entries[at].clone()).collect();
+        }
+        tried.insert(named);
+    }
+    for position in strangers(entries) {
+        name_what_is_there(entries, position, steps);
+    }
+}
+
+type Incarnation = (Address, String);
+
+/// Which incarnation of which provider an entry names.
+fn incarnation(entry: &Entry) -> Option<Incarnation> {
+    let provider = entry.provider.as_ref().filter(|_| !entry.pending_replacement)?;
+    Some((provider.address.clone(), provider.id.clone()?))
+}
+
+/// The positions of entries whose provider stands earlier, but not in the incarnation that they name.
+fn strangers(entries: &[SharedEntry]) -> Vec<usize> {
+    let mut ids: HashMap<&Address, Vec<Option<&str>>> = HashMap::new();
+    let mut found = Vec::new();
+    for (position, entry) in entries.iter().enumerate() {
+        if let Some((address, id)) = incarnation(entry)
+            && let Some(earlier) = ids.get(&address)
+            && !earlier.contains(&Some(&*id))
+        {
+            found.push(position);
+        }
+        ids.entry(&entry.address).or_default().push(entry.id.as_deref());
+    }
+    found
+}
+
+/// The order in which the incarnation comes before the entry at `position`, with what it needs; none if there is no such
+/// incarnation, or it needs the entry.
+fn with_incarnation_earlier(
+    entries: &[SharedEntry],
+    position: usize,
+    (address, id): &Incarnation,
+) -> Option<Vec<usize>> {
+    let is_named = |entry: &SharedEntry| entry.address == *address && entry.id.as_ref() == Some(id);
+    let named = position + entries[position..].iter().position(is_named)?;
+    if named == position {
+        return None;
+    }
+    let mut wanted: Vec<usize> = (0..entries.len()).collect();
+    wanted[position..=named].rotate_right(1);
+    let list: Vec<SharedEntry> = wanted.iter().map(|&at| entries[at].clone()).collect();
+    let order = dag::stable_order(&list).ok()?;
+    let order: Vec<usize> = order.into_iter().map(|at| wanted[at]).collect();
+    let place = |of: usize| order.iter().position(|&at| at == of);
+    (place(named)? < place(position)?).then_some(order)
+}
+
+fn name_what_is_there(entries: &mut [SharedEntry], position: usize, steps: &mut Vec<Step>) {
+    let (earlier, rest) = entries.split_at_mut(position);
+    let Some(entry) = rest.first_mut() else { return };
+    let Some((address, _)) = incarnation(entry) else {
+        return;
+    };
+    let generations = || earlier.iter().filter(|other| other.address == address);
+    let live = generations().find(|other| other.is_live());
+    let id = live
+        .into_iter()
+        .chain(generations())
+        .find_map(|other| other.id.clone());
+    if let Some(provider) = Arc::make_mut(entry).provider.as_mut() {
+        provider.id = id;
+    }
+    steps.push(Step::ChangeIncarnation {
+        entry: entry.key(),
+        provider: address,
+    });
+}
