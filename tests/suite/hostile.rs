@@ -134,10 +134,10 @@ impl World {
     }
 
     /// Runs a command on a copy, with interventions; then reads what is left without any.
-    async fn run(&self, command: Command, plan: Vec<Intervention>) -> Result<Outcome> {
+    async fn run(&self, command: Command, plan: Vec<Intervention>) -> Outcome {
         let disk = self.disk.copy().await;
         let attacker = Attacker::default();
-        let backend = disk.under(&attacker).await?;
+        let backend = disk.under(&attacker).await.expect("nothing is damaged yet");
         attacker.plan(plan);
         let shown = command.run(&self.stacks(backend)).await;
         let requests = attacker.requests();
@@ -145,13 +145,13 @@ impl World {
             let backend = disk.under(&Attacker::default()).await?;
             observe(&self.stacks(backend)).await
         };
-        Ok(Outcome {
+        Outcome {
             shown,
             left: left.await,
             requests,
             edits: attacker.edits_made(),
             attacker,
-        })
+        }
     }
 }
 
@@ -275,10 +275,14 @@ fn damages() -> Vec<Action> {
 }
 
 async fn damage_everywhere(world: &World, counts: &mut BTreeMap<&'static str, usize>) {
-    let before = world.run(Command::Read, Vec::new()).await.unwrap().shown.unwrap();
+    let before = world
+        .run(Command::Read, Vec::new())
+        .await
+        .shown
+        .expect("it is whole");
     for command in Command::ALL {
-        let honest = world.run(command, Vec::new()).await.unwrap();
-        let after = honest.shown.unwrap();
+        let honest = world.run(command, Vec::new()).await;
+        let after = honest.shown.expect("nothing is damaged");
         for (at, request) in honest.requests.iter().enumerate().step_by(STRIDE) {
             if matches!(request.verb, Verb::Sync | Verb::List) {
                 continue;
@@ -290,7 +294,7 @@ async fn damage_everywhere(world: &World, counts: &mut BTreeMap<&'static str, us
                 );
                 // Its random parts have other names in each run: aim at what this request is about.
                 let plan = vec![Intervention::new(at, request.object.clone(), action)];
-                let outcome = world.run(command, plan).await.unwrap();
+                let outcome = world.run(command, plan).await;
                 if outcome.edits == 0 {
                     *counts.entry("without effect").or_default() += 1;
                     continue;
@@ -440,7 +444,7 @@ const KNOWN_GAPS: [Gap; 5] = [
 
 /// Whether the attack goes through at any request of its command.
 async fn passes(gap: &Gap, world: &World) -> bool {
-    let honest = world.run(gap.command, Vec::new()).await.unwrap();
+    let honest = world.run(gap.command, Vec::new()).await;
     let known = honest.attacker.objects();
     let targets: Vec<_> = known.into_iter().filter(|object| (gap.aims_at)(object)).collect();
     assert!(
@@ -451,7 +455,7 @@ async fn passes(gap: &Gap, world: &World) -> bool {
     for target in targets {
         for at in 0..honest.requests.len() {
             let plan = vec![Intervention::new(at, target.clone(), (gap.action)())];
-            let outcome = world.run(gap.command, plan).await.unwrap();
+            let outcome = world.run(gap.command, plan).await;
             if outcome.edits > 0 && (gap.passes)(&outcome) {
                 return true;
             }

@@ -1,12 +1,14 @@
 //! P1 on a simulated disk: a crash before any operation, with any part of what wasn't synced lost, leaves every
 //! acknowledged frame, a head that parses, no half written object, and a stack that a new owner can use.
 
+#![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
+
 use bytes::Bytes;
 use state_backend_fs::FsBackend;
 use state_backend_fs::testkit::{CrashPoint, SimulatedFs};
 use state_core::backend::{Acquire, Acquired, Holder, NamePointer, NameTarget, ObjectKind, ObjectName, Tail};
 use state_core::journal::FrameKind;
-use state_core::{Backend, Epoch, Error, Frame, Head, Lineage, Nonce, Slot};
+use state_core::{Backend, Epoch, Frame, Head, Lineage, Nonce, Slot};
 use std::collections::{BTreeSet, HashSet};
 use std::fmt::Debug;
 
@@ -156,38 +158,41 @@ async fn run(ignore_syncs: bool) -> (Vec<Progress>, Vec<CrashPoint>) {
 
 /// Checks that what a crash left keeps every promise; the reason if it doesn't.
 async fn check(machine: &SimulatedFs, progress: &Progress) -> Result<(), String> {
-    let store = machine.open(ROOT).map_err(describe)?;
-    let name = store.read_name(&pointer().name).await.map_err(describe)?;
+    let store = machine.open(ROOT).map_err(|e| e.to_string())?;
+    let name = store
+        .read_name(&pointer().name)
+        .await
+        .map_err(|e| e.to_string())?;
     if name.is_none() && !progress.named {
         // What was never acknowledged can be done again.
-        store.create_stack(&head()).await.map_err(describe)?;
+        store.create_stack(&head()).await.map_err(|e| e.to_string())?;
         let named = store.swap_name(&pointer().name, None, &pointer()).await;
-        named.map_err(describe)?;
+        named.map_err(|e| e.to_string())?;
     } else {
         equal("name", &name, &Some(pointer()))?;
     }
     check_objects(&store, progress).await?;
-    let head_before = store.read_head(head().lineage).await.map_err(describe)?;
+    let head_before = store.read_head(head().lineage).await.map_err(|e| e.to_string())?;
     if head_before.epoch < Epoch(progress.epoch) || progress.swapped && head_before.floor != Slot(1) {
         return Err(format!("the head went back: {head_before:?}"));
     }
     let view = store
         .read_journal(head().lineage, Some(Slot(0)))
         .await
-        .map_err(describe)?;
+        .map_err(|e| e.to_string())?;
     check_frames(&view.frames, progress)?;
     let next = store
         .acquire(head().lineage, &request("next", None))
         .await
-        .map_err(describe)?;
+        .map_err(|e| e.to_string())?;
     equal("frames", &data(&next.frames), &data(&view.frames))?;
     let more = frame(next.writer.epoch(), next.tail, b"more\n");
-    next.writer.append(&more).await.map_err(describe)?;
-    next.writer.release().await.map_err(describe)?;
+    next.writer.append(&more).await.map_err(|e| e.to_string())?;
+    next.writer.release().await.map_err(|e| e.to_string())?;
     let view = store
         .read_journal(head().lineage, Some(Slot(0)))
         .await
-        .map_err(describe)?;
+        .map_err(|e| e.to_string())?;
     equal(
         "the last frame",
         &data(&view.frames).last().copied(),
@@ -199,11 +204,11 @@ async fn check_objects(store: &FsBackend, progress: &Progress) -> Result<(), Str
     let lineage = head().lineage;
     let listed = match store.list(lineage, ObjectKind::Snapshot).await {
         Ok(listed) => listed,
-        Err(error) => return Err(describe(error)),
+        Err(error) => return Err(error.to_string()),
     };
     if progress.object || !listed.is_empty() {
         equal("objects", &listed, &vec![object()])?;
-        let bytes = store.read(lineage, &object()).await.map_err(describe)?;
+        let bytes = store.read(lineage, &object()).await.map_err(|e| e.to_string())?;
         equal("the object", &bytes, &object_bytes())?;
     }
     Ok(())
@@ -231,10 +236,6 @@ fn equal<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) -> Result<()
     let mut shown = format!("{what}: {found:?} instead of {expected:?}");
     shown.truncate(500);
     Err(shown)
-}
-
-fn describe(error: Error) -> String {
-    error.to_string()
 }
 
 /// Distinct disks that were checked, up to the first that breaks a promise.
@@ -276,9 +277,9 @@ impl Checked {
             return Ok(());
         }
         machine.record();
-        let store = machine.open(ROOT).map_err(describe)?;
+        let store = machine.open(ROOT).map_err(|e| e.to_string())?;
         let next = store.acquire(head().lineage, &request("recovering", None)).await;
-        drop(next.map_err(describe)?);
+        drop(next.map_err(|e| e.to_string())?);
         for mut point in machine.crash_points() {
             // Marks of the recovery don't collide with those of the script.
             point.mark = u64::MAX - progress.frames.len() as u64;

@@ -69,11 +69,13 @@ pub enum Action {
     Forge(Forgery),
 }
 
+type Forge = dyn Fn(&[u8]) -> Vec<u8> + Send + Sync;
+
 /// A function from the bytes of an object to other bytes, with a name.
 #[derive(Clone)]
 pub struct Forgery {
     name: &'static str,
-    forge: Arc<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>,
+    forge: Arc<Forge>,
 }
 
 impl Forgery {
