@@ -1,6 +1,5 @@
 //! What a command gets: the settings, the output, the prompt, and what opens stores.
 
-use crate::actor::actor;
 use crate::error::CliError;
 use crate::identities::Keys;
 use crate::output::{Output, Report};
@@ -10,7 +9,7 @@ use crate::settings::Settings;
 use crate::store::Opener;
 use serde::Serialize;
 use state_core::Timestamp;
-use state_manager::Environment;
+use state_manager::{Actor, Environment};
 use std::sync::Arc;
 
 /// What a command gets.
@@ -63,4 +62,12 @@ impl Context {
     ) -> Result<Report, CliError> {
         self.output.report(kind, data, warnings, fill)
     }
+}
+
+/// The user, the machine and the process.
+fn actor() -> Actor {
+    let system = rustix::system::uname();
+    let user = rustix::process::getuid().as_raw();
+    let host = system.nodename().to_string_lossy();
+    Actor::of_process(host, user, |name| std::env::var(name).ok())
 }

@@ -6,6 +6,7 @@ use state_core::verify::Violation;
 use state_core::{Error, ErrorKind, ParseIdError, nearest};
 use state_engine::EngineError;
 use state_engine::program::{Problem, ProgramError};
+use state_manager::UnresolvedRevision;
 use std::error::Error as _;
 
 /// What a command fails with.
@@ -177,6 +178,20 @@ impl From<ParseIdError> for CliError {
     }
 }
 
+impl From<UnresolvedRevision> for CliError {
+    fn from(error: UnresolvedRevision) -> Self {
+        let (code, hint) = match error {
+            UnresolvedRevision::Collected { .. } => (ExitCode::NotFound, COLLECTED),
+            UnresolvedRevision::Ambiguous { .. } => (ExitCode::Usage, "give more of the id"),
+            _ => (ExitCode::NotFound, "`statectl history` lists them"),
+        };
+        Self {
+            message: error.to_string(),
+            ..Self::new(code, format!("revision {}", error.spec()), "").with_hint(hint)
+        }
+    }
+}
+
 impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
         match error {
@@ -222,7 +237,7 @@ impl From<ProgramError> for CliError {
 }
 
 /// What to do about a revision that is gone.
-pub(crate) const COLLECTED: &str = "`statectl gc` dropped it; `statectl history` lists what is left";
+const COLLECTED: &str = "`statectl gc` dropped it; `statectl history` lists what is left";
 
 /// What to do about a bucket that isn't there.
 fn create_container(container: &str) -> String {

@@ -6,7 +6,6 @@
 //!
 //! The exit codes are public: wrappers may match on [`ExitCode`].
 
-mod actor;
 mod commands;
 mod context;
 mod crossing;
@@ -27,12 +26,10 @@ mod prompt;
 mod query;
 mod reading;
 mod render;
-mod revision;
 mod settings;
 mod signals;
 mod store;
 mod target;
-mod witness;
 
 pub use exit::ExitCode;
 

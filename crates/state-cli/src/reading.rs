@@ -3,9 +3,8 @@
 use crate::context::Context;
 use crate::error::CliError;
 use crate::marks::Standing;
-use crate::revision::History;
 use state_core::{Address, RevisionId, Snapshot, State};
-use state_manager::Stack;
+use state_manager::{RevisionSpec, Stack};
 use std::sync::Arc;
 
 /// Which state to look at.
@@ -13,7 +12,7 @@ use std::sync::Arc;
 pub(crate) struct At {
     /// Look at this revision: an id, the beginning of one, a serial, `@` or `@-`. Default: the latest state.
     #[arg(long, value_name = "REV")]
-    pub(crate) at: Option<String>,
+    pub(crate) at: Option<RevisionSpec>,
 }
 
 impl At {
@@ -21,7 +20,7 @@ impl At {
     pub(crate) async fn resolve(&self, stack: &Stack) -> Result<Option<RevisionId>, CliError> {
         match &self.at {
             None => Ok(None),
-            Some(wanted) => Ok(Some(History::of(stack).await?.resolve(wanted)?)),
+            Some(wanted) => Ok(Some(stack.revision_list().await?.resolve(wanted)?)),
         }
     }
 }

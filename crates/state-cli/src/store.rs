@@ -6,10 +6,12 @@ use crate::identities::Keys;
 use crate::output::{Output, line_to_stderr};
 use crate::settings::file::{here, state_folder};
 use crate::settings::{Settings, quoted, shown, url_of};
-use crate::witness::FileWitness;
 use state_core::backend::Opening;
 use state_core::{Error, ErrorKind, StackName};
-use state_manager::{BackendRegistry, Environment, Session, Stack, Stacks, StoreRequest, file_url};
+use state_manager::{
+    BackendRegistry, Environment, FileKnownStacks, Session, Stack, Stacks, StoreIdentity, StoreRequest,
+    file_url,
+};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -90,9 +92,28 @@ impl Opener {
 
     /// What is known of the stacks of a store; none without a home folder. `asked` is the URL of the store as the user
     /// wrote it, with its parameters.
-    pub(crate) fn known_stacks(&self, url: &str, asked: &str) -> Option<Arc<FileWitness>> {
+    pub(crate) fn known_stacks(&self, url: &str, asked: &str) -> Option<Arc<FileKnownStacks>> {
+        let configured = |field: &str| self.configured(asked, field);
+        let store = StoreIdentity::of(&shown(url), configured, |name| std::env::var(name).ok());
+        let folder = state_folder()?.join("statectl/seen");
         let entropy = Arc::clone(&self.environment.entropy);
-        FileWitness::of(&self.settings, url, asked, entropy)
+        let output = self.output;
+        let warn = move |reason: &str| output.announce(|page| page.line(format_args!("warning: {reason}")));
+        Some(Arc::new(FileKnownStacks::of_store(
+            &folder, &store, entropy, warn,
+        )))
+    }
+
+    /// A value of the store's configuration, as the command line or the URL gives it.
+    fn configured(&self, asked: &str, field: &str) -> Option<String> {
+        let mut flags = self.settings.backend_config.iter().rev();
+        if let Some(flag) = flags.find(|config| config.key == field) {
+            return Some(flag.value.clone());
+        }
+        let (_, parameters) = asked.split_once('?')?;
+        let mut pairs = parameters.split('&').filter_map(|pair| pair.split_once('='));
+        let (_, value) = pairs.find(|(key, _)| *key == field)?;
+        Some(value.to_owned())
     }
 
     /// The store, for who has identities at hand.

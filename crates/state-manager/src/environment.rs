@@ -47,6 +47,32 @@ pub struct Actor {
     pub pid: u32,
 }
 
+impl Actor {
+    /// The actor of this process on a machine: the user whom the environment names, else the user id. `variable` looks up
+    /// an environment variable.
+    ///
+    /// ```
+    /// use state_manager::Actor;
+    ///
+    /// let actor = Actor::of_process("build-7", 1000, |name| std::env::var(name).ok());
+    /// assert_eq!(actor.host, "build-7");
+    /// assert_eq!(Actor::of_process("build-7", 1000, |_| None).who, "uid-1000");
+    /// ```
+    pub fn of_process(
+        host: impl Into<String>,
+        user_id: u32,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Self {
+        let named = ["USER", "LOGNAME"].into_iter().filter_map(variable);
+        let mut named = named.filter(|name| !name.is_empty());
+        Self {
+            who: named.next().unwrap_or_else(|| format!("uid-{user_id}")),
+            host: host.into(),
+            pid: std::process::id(),
+        }
+    }
+}
+
 #[derive(Debug)]
 struct SystemClock {
     started: Instant,

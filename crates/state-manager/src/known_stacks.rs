@@ -11,6 +11,12 @@
 //!  name         its stack is remembered  the same stack, if that one has a key
 //! ```
 
+#[cfg(feature = "fs")]
+mod file;
+
+#[cfg(feature = "fs")]
+pub use file::{FileKnownStacks, StoreIdentity};
+
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use state_core::{Digest, Epoch, KeyId, Lineage, Result, Serial, Slot, StackName};

@@ -100,13 +100,16 @@ pub use gc::collect::{Amount, CollectionReport, Waiting};
 pub use gc::retention::Retention;
 pub use intent::{Intent, UpdateRequest};
 pub use keys::rotation::{Rekey, Rekeyed};
+#[cfg(feature = "fs")]
+pub use known_stacks::{FileKnownStacks, StoreIdentity};
 pub use known_stacks::{ProcessWitness, Seen, SeenOutputs, Witness};
 pub use objects::document::{Revision, RevisionKind};
-pub use read::blame::{Blame, BlameLine};
+pub use read::blame::{Blame, BlameLine, MaskedBlame, MaskedBlameLine};
 pub use read::history::Revisions;
 pub use read::logs::{LogQuery, Logs, StoredLine};
 pub use read::names::StackSummary;
 pub use read::outputs::PublishedOutputs;
+pub use read::revision_spec::{RevisionList, RevisionSpec, UnresolvedRevision};
 pub use read::rollback_guard::CrossedMove;
 pub use read::verify::VerifyReport;
 pub use read::view::{Authenticity, View};

@@ -17,6 +17,7 @@ use crate::objects::document::Revision;
 use crate::read::blame::{self, Blame};
 use crate::read::history::Revisions;
 use crate::read::logs::{self, LogQuery, Logs, StoredLine};
+use crate::read::revision_spec::RevisionList;
 use crate::read::rollback_guard::{self, CrossedMove};
 use crate::read::tip;
 use crate::read::verify::{self, VerifyReport};
@@ -162,6 +163,15 @@ impl Stack {
     pub async fn collected_before(&self) -> Result<Option<Serial>> {
         let head = self.context.head().await?;
         Ok(head.collection.map(|collection| collection.serial))
+    }
+
+    /// The revisions, to find some by the names that people use for them.
+    ///
+    /// # Errors
+    /// `Corrupt` when stored bytes are damaged.
+    pub async fn revision_list(&self) -> Result<RevisionList> {
+        let revisions = self.history().await?;
+        Ok(RevisionList::new(revisions, self.collected_before().await?))
     }
 
     /// Which revision each property of an entry is from, in the tip or in a revision. Follows the object through

@@ -6,11 +6,10 @@ use crate::exit::ExitCode;
 use crate::output::Report;
 use crate::reading::opened;
 use crate::render::Page;
-use crate::revision::History;
 use serde::Serialize;
 use state_core::diff::{MaskedDiff, diff};
 use state_core::{RevisionId, Snapshot};
-use state_manager::{Stack, View};
+use state_manager::{RevisionSpec, Stack, View};
 use std::collections::BTreeMap;
 
 /// Tell what differs between two revisions. Long values are cut; `--json` has them whole.
@@ -18,10 +17,10 @@ use std::collections::BTreeMap;
 pub(crate) struct Args {
     /// The old revision: an id, the beginning of one, a serial, `@` or `@-`. Default: the one before the latest state.
     #[arg(value_name = "OLD")]
-    old: Option<String>,
+    old: Option<RevisionSpec>,
     /// The new revision. Default: the latest state.
     #[arg(value_name = "NEW", requires = "old")]
-    new: Option<String>,
+    new: Option<RevisionSpec>,
     /// Exit with 3 when there are differences.
     #[arg(long)]
     detailed_exitcode: bool,
@@ -42,7 +41,7 @@ struct Compared {
 /// Compares.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let stack = context.store.open_stack().await?;
-    let history = History::of(&stack).await?;
+    let history = stack.revision_list().await?;
     let view = stack.tip().await?;
     let settled = settled(&stack, &view).await?;
     let (new, new_snapshot) = match &args.new {

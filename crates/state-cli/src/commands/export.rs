@@ -6,12 +6,11 @@ use crate::exit::ExitCode;
 use crate::formats::{self, Format};
 use crate::marks::Standing;
 use crate::output::Report;
-use crate::revision::History;
 use crate::settings::{HIDDEN, MASKED};
 use serde::Serialize;
 use state_core::mask::{OpaquePointers, mask_snapshot};
 use state_core::{RevisionId, Snapshot};
-use state_manager::Stack;
+use state_manager::{RevisionSpec, Stack};
 use std::fs::OpenOptions;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
@@ -28,7 +27,7 @@ pub(crate) struct Args {
     format: Option<Format>,
     /// The revision: an id, the beginning of one, a serial, `@` or `@-`. Default: the latest state.
     #[arg(long, visible_alias = "at", value_name = "REV")]
-    rev: Option<String>,
+    rev: Option<RevisionSpec>,
     /// Write to this file, readable by you only, instead of stdout.
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -59,7 +58,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     let view = stack.tip().await?;
     let (snapshot, standing) = match &args.rev {
         Some(wanted) => {
-            let id = History::of(&stack).await?.resolve(wanted)?;
+            let id = stack.revision_list().await?.resolve(wanted)?;
             let snapshot = stack.get(&id).await?;
             let standing = Standing::at(stack.name(), id, &snapshot);
             (snapshot, standing)

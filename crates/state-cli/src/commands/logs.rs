@@ -6,10 +6,9 @@ use crate::glob;
 use crate::output::{Report, stream_line};
 use crate::render::time::Since;
 use crate::render::{Page, Style};
-use crate::revision::History;
 use serde::Serialize;
 use state_core::{LogLevel, Timestamp};
-use state_manager::{LogQuery, Stack, StoredLine};
+use state_manager::{LogQuery, RevisionSpec, Stack, StoredLine};
 
 /// Print what was said during updates, the oldest first. With `--json` each line is a document of its own.
 ///
@@ -30,7 +29,7 @@ pub(crate) struct Args {
     until: Option<Since>,
     /// Only of the update that made this revision: an id, the beginning of one, a serial, `@` or `@-`.
     #[arg(long, value_name = "REV")]
-    update: Option<String>,
+    update: Option<RevisionSpec>,
 }
 
 #[derive(Serialize)]
@@ -107,7 +106,7 @@ async fn query<'a>(
         other => (None, other),
     };
     let update = match &args.update {
-        Some(wanted) => Some(History::of(stack).await?.resolve(wanted)?.serial()),
+        Some(wanted) => Some(stack.revision_list().await?.resolve(wanted)?.serial()),
         None => None,
     };
     let query = LogQuery {

@@ -7,10 +7,9 @@ use crate::marks::count;
 use crate::output::Report;
 use crate::reading::opened;
 use crate::render::Page;
-use crate::revision::History;
 use serde::Serialize;
 use state_core::{Entry, EntryKey, RevisionId, Snapshot, State, UpdateKind};
-use state_manager::{Session, UpdateRequest};
+use state_manager::{RevisionSpec, Session, UpdateRequest};
 use std::collections::BTreeMap;
 
 /// How many entries a preview names.
@@ -21,7 +20,7 @@ const NAMED: usize = 50;
 pub(crate) struct Args {
     /// The revision: an id, the beginning of one, a serial, or `@-` for the one before the current.
     #[arg(value_name = "REV")]
-    revision: String,
+    revision: RevisionSpec,
     /// Even if entries moved to or from another stack since: they would be in both then, or in none.
     #[arg(long)]
     force: bool,
@@ -54,7 +53,7 @@ struct Done {
 /// Rolls back.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
     let stack = context.store.open_stack().await?;
-    let target = History::of(&stack).await?.resolve(&args.revision)?;
+    let target = stack.revision_list().await?.resolve(&args.revision)?;
     let view = stack.tip().await?;
     let object = format!("stack {}", stack.name().short());
     refuse_pending(&object, &view.state)?;

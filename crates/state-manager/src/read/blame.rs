@@ -1,11 +1,28 @@
 //! Which revision each property of an entry is from.
+//!
+//! ```
+//! use state_core::mask::Mask;
+//! use state_manager::{Result, Stack};
+//!
+//! async fn print(stack: &Stack) -> Result<()> {
+//!     let blame = stack.blame(&"aws_instance.web".parse()?, None).await?;
+//!     print!("{}", blame.masked(Mask::hide("(sensitive)")));
+//!     Ok(())
+//! }
+//! ```
 
 use crate::context::StackContext;
-use crate::objects::document::{Made, Revision};
+use crate::objects::document::{Made, Revision, RevisionKind};
 use crate::read::history::{self, Revisions};
 use crate::read::tip::{self, Tip, reading};
+use serde::Serialize;
 use state_core::diff::{self, Property};
-use state_core::{Address, Entry, Error, Result, RevisionId, SharedEntry, Snapshot, State, Timestamp};
+use state_core::mask::Mask;
+use state_core::{
+    Address, Entry, EntryKey, Error, Json, Result, RevisionId, SharedEntry, Snapshot, State, Timestamp,
+    UpdateKind,
+};
+use std::fmt;
 
 /// What an entry says, and since when it says so.
 #[derive(Clone, Debug)]
@@ -23,6 +40,95 @@ pub struct BlameLine {
     pub property: Property,
     /// The revision that last changed it; none while no revision has it, because an update is open say.
     pub revision: Option<Revision>,
+}
+
+/// A [`Blame`] as it may be shown, as a table or in JSON.
+#[derive(Clone, Debug, Serialize)]
+pub struct MaskedBlame {
+    /// Key of the entry.
+    #[serde(flatten)]
+    pub key: EntryKey,
+    /// Its properties.
+    pub properties: Vec<MaskedBlameLine>,
+}
+
+/// A [`BlameLine`] as it may be shown.
+#[derive(Clone, Debug, Serialize)]
+pub struct MaskedBlameLine {
+    /// The property: a JSON pointer.
+    pub pointer: String,
+    /// Its value.
+    pub value: Json,
+    /// Whether the value holds a secret.
+    pub sensitive: bool,
+    /// The revision that last changed it; none while no revision has it.
+    pub revision: Option<RevisionId>,
+    /// Kind of the update that made the revision, as the fields below; none for a revision that was stored as a whole.
+    pub kind: Option<UpdateKind>,
+    /// The person or service.
+    pub who: Option<String>,
+    /// The machine.
+    pub host: Option<String>,
+    /// When the update ended.
+    pub when: Option<Timestamp>,
+    /// What the history says of it.
+    pub message: Option<String>,
+}
+
+impl Blame {
+    /// The blame as it may be shown.
+    pub fn masked(&self, mask: Mask) -> MaskedBlame {
+        MaskedBlame {
+            key: self.entry.key(),
+            properties: self.lines.iter().map(|line| line.masked(mask)).collect(),
+        }
+    }
+}
+
+impl BlameLine {
+    fn masked(&self, mask: Mask) -> MaskedBlameLine {
+        let property = self.property.masked(mask);
+        let revision = self.revision.as_ref();
+        let update = revision.and_then(|revision| match &revision.kind {
+            RevisionKind::Update(update) => Some(update),
+            RevisionKind::Stored => None,
+        });
+        MaskedBlameLine {
+            pointer: property.pointer,
+            value: property.new.unwrap_or_else(Json::null),
+            sensitive: property.sensitive,
+            revision: revision.map(|revision| revision.id.clone()),
+            kind: update.map(|update| update.kind),
+            who: update.map(|update| update.who.clone()),
+            host: update.map(|update| update.host.clone()),
+            when: update.map(|update| update.end.as_ref().unwrap_or(&update.start).clone()),
+            message: update.map(|update| update.message.clone()),
+        }
+    }
+}
+
+impl MaskedBlameLine {
+    /// The cells of a table: revision, `who@host`, time, property and value. `time` says how times are shown.
+    pub fn cells(&self, time: impl FnOnce(&Timestamp) -> String) -> [String; 5] {
+        let revision = self.revision.as_ref();
+        let who = self.who.as_deref().zip(self.host.as_deref());
+        [
+            revision.map_or("none yet".to_owned(), ToString::to_string),
+            who.map(|(who, host)| format!("{who}@{host}")).unwrap_or_default(),
+            self.when.as_ref().map(time).unwrap_or_default(),
+            self.pointer.strip_prefix('/').unwrap_or(&self.pointer).to_owned(),
+            diff::short_text(&self.value),
+        ]
+    }
+}
+
+impl fmt::Display for MaskedBlame {
+    /// A line a property; its cells are separated by tabs.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.properties
+            .iter()
+            .try_for_each(|line| writeln!(f, "{}", line.cells(ToString::to_string).join("\t")))
+    }
 }
 
 /// Walks from the newest revision to the oldest, and stops when all properties are settled. Each stretch of the journal

@@ -1,0 +1,218 @@
+//! Known stacks in files: one small file a stack and one a name, in a folder for each store. They hold no secret.
+//!
+//! ```text
+//! ROOT/STORE/stacks/LINEAGE.json     key, epoch, serial and journal end of a stack
+//! ROOT/STORE/names/PROJECT/STACK     lineage of the stack with this name
+//! ```
+//!
+//! `statectl` has its root at `$XDG_STATE_HOME/statectl/seen`; a program of the same user may share it.
+//!
+//! ```
+//! use state_manager::{Actor, Environment, FileKnownStacks, StoreIdentity, Witness};
+//! use std::sync::Arc;
+//!
+//! # let root = std::env::temp_dir().join("known-stacks-example");
+//! # tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+//! let environment = Environment::system(Actor::default());
+//! let store = StoreIdentity::of("s3://bucket/state", |_field| None, |name| std::env::var(name).ok());
+//! let warn = |reason: &str| eprintln!("warning: {reason}");
+//! let known = FileKnownStacks::of_store(&root, &store, Arc::clone(&environment.entropy), warn);
+//! assert_eq!(known.named(&"shop/production".parse()?).await?, None);
+//! // let stacks = stacks.with_witness(Arc::new(known));
+//! # Ok::<(), state_core::Error>(()) }).unwrap();
+//! ```
+
+use super::{Seen, Witness};
+use async_trait::async_trait;
+use state_core::{Digest, Entropy, Error, Lineage, Nonce, Result, StackName};
+use std::fmt;
+use std::fs::{DirBuilder, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Larger files are refused: none that was written here is.
+const MAX_BYTES: u64 = 64 << 10;
+
+/// Fields of a store's configuration that tell stores with one URL apart, with the environment variables that set them.
+const PLACES: [(&str, &[&str]); 2] = [
+    (
+        "endpoint",
+        &[
+            "AWS_ENDPOINT_URL_S3",
+            "AWS_ENDPOINT_URL",
+            "AZURE_STORAGE_ENDPOINT",
+        ],
+    ),
+    ("account", &["AZURE_STORAGE_ACCOUNT_NAME"]),
+];
+
+/// Text that is the same for all ways to name one store, and another one for another store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreIdentity(String);
+
+impl StoreIdentity {
+    /// The identity of the store at a URL without secrets. `configured` looks up a field of the store's configuration,
+    /// `variable` an environment variable.
+    pub fn of(
+        url: &str,
+        configured: impl Fn(&str) -> Option<String>,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Self {
+        let url = url.split(['?', '#']).next().unwrap_or_default();
+        if let Some(path) = url.strip_prefix("file://") {
+            let canonical = std::fs::canonicalize(path);
+            return Self(
+                canonical.map_or_else(|_| url.to_owned(), |path| format!("file://{}", path.display())),
+            );
+        }
+        let mut store = url.trim_end_matches('/').to_owned();
+        for (field, variables) in PLACES {
+            let place = configured(field).or_else(|| variables.iter().find_map(|name| variable(name)));
+            store.push_str(&format!("\n{field} {}", place.unwrap_or_default()));
+        }
+        Self(store)
+    }
+}
+
+/// A [`Witness`] in files, for the stacks of one store.
+pub struct FileKnownStacks {
+    folder: PathBuf,
+    entropy: Arc<dyn Entropy>,
+    warn: Box<dyn Fn(&str) + Send + Sync>,
+    /// A failed write is reported once.
+    warned: AtomicBool,
+}
+
+impl fmt::Debug for FileKnownStacks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("FileKnownStacks").field(&self.folder).finish()
+    }
+}
+
+impl FileKnownStacks {
+    /// The known stacks of a store, in a folder below `root`, which need not exist. `warn` gets the first reason for which
+    /// a file can't be written: it is later that the missing file may matter, so the work goes on.
+    pub fn of_store(
+        root: &Path,
+        store: &StoreIdentity,
+        entropy: Arc<dyn Entropy>,
+        warn: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            folder: root.join(Digest::of(store.0.as_bytes()).short()),
+            entropy,
+            warn: Box::new(warn),
+            warned: AtomicBool::new(false),
+        }
+    }
+
+    fn of_stack(&self, lineage: Lineage) -> PathBuf {
+        self.folder.join("stacks").join(format!("{lineage}.json"))
+    }
+
+    fn of_name(&self, name: &StackName) -> PathBuf {
+        let (project, stack) = name.folded();
+        self.folder.join("names").join(project).join(stack)
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        path: PathBuf,
+        parse: impl FnOnce(&[u8]) -> Option<T> + Send + 'static,
+    ) -> Result<Option<T>> {
+        let read = move || match read(&path) {
+            Ok(None) => Ok(None),
+            Ok(Some(bytes)) => match parse(&bytes) {
+                Some(value) => Ok(Some(value)),
+                None => Err(unreadable(&path, "it isn't what statectl wrote")),
+            },
+            Err(source) => Err(unreadable(&path, &source.to_string())),
+        };
+        tokio::task::spawn_blocking(read)
+            .await
+            .map_err(|_| Error::invalid("what was seen before", "its reader failed"))?
+    }
+
+    /// Replaces a file, or removes it.
+    async fn write(&self, path: PathBuf, bytes: Option<Vec<u8>>) {
+        let temporary = format!(".tmp-{}", Nonce::random(&*self.entropy));
+        let shown = path.display().to_string();
+        let write = move || match bytes {
+            Some(bytes) => replace(&path, &temporary, &bytes),
+            None => match std::fs::remove_file(&path) {
+                Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+                _ => Ok(()),
+            },
+        };
+        let reason = match tokio::task::spawn_blocking(write).await {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => "its writer failed".to_owned(),
+        };
+        if !self.warned.swap(true, Ordering::Relaxed) {
+            (self.warn)(&format!("can't remember what was seen, in {shown}: {reason}"));
+        }
+    }
+}
+
+#[async_trait]
+impl Witness for FileKnownStacks {
+    async fn seen(&self, lineage: Lineage) -> Result<Option<Seen>> {
+        let path = self.of_stack(lineage);
+        self.read(path, |bytes| serde_json::from_slice(bytes).ok()).await
+    }
+
+    async fn remember(&self, lineage: Lineage, seen: Option<&Seen>) {
+        let encoded = seen.and_then(|seen| serde_json::to_vec(seen).ok());
+        self.write(self.of_stack(lineage), encoded).await;
+    }
+
+    async fn named(&self, name: &StackName) -> Result<Option<Lineage>> {
+        let parse = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.trim().parse().ok();
+        self.read(self.of_name(name), parse).await
+    }
+
+    async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>) {
+        let encoded = lineage.map(|lineage| format!("{lineage}\n").into_bytes());
+        self.write(self.of_name(name), encoded).await;
+    }
+}
+
+fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
+    let length = match std::fs::metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        found => found?.len(),
+    };
+    if length > MAX_BYTES {
+        return Err(std::io::Error::other("it is too large"));
+    }
+    std::fs::read(path).map(Some)
+}
+
+/// Writes a new file and renames it: a reader gets the file before or the one after.
+fn replace(path: &Path, temporary: &str, bytes: &[u8]) -> std::io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    let temporary = folder.join(temporary);
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&temporary)?;
+    let written = file
+        .write_all(bytes)
+        .and_then(|()| std::fs::rename(&temporary, path));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&temporary).ok();
+    }
+    written
+}
+
+fn unreadable(path: &Path, reason: &str) -> Error {
+    let reason =
+        format!("what was seen of the stack before can't be read: {reason}; remove the file to forget it");
+    Error::invalid(path.display().to_string(), reason)
+}
