@@ -35,10 +35,8 @@ mod surgery;
 mod trust;
 mod verify;
 
-use crate::context::Context;
-use crate::error::CliError;
+use crate::context::{CommandResult, Context};
 use crate::exit;
-use crate::output::Report;
 use crate::settings::Settings;
 use clap::{CommandFactory, Parser, Subcommand};
 pub(crate) use completions::understood;
@@ -144,7 +142,7 @@ impl Command {
 }
 
 /// Runs a command. But for what streams, nothing is printed on stdout before it is done.
-pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
     match command {
         Command::Backends => backends::run(context),
         Command::Init(args) => init::run(context, args).await,

@@ -12,6 +12,9 @@ use state_core::Timestamp;
 use state_manager::{Actor, Environment};
 use std::sync::Arc;
 
+/// What a command returns.
+pub(crate) type CommandResult = Result<Report, CliError>;
+
 /// What a command gets.
 pub(crate) struct Context {
     pub(crate) settings: Arc<Settings>,
@@ -59,7 +62,7 @@ impl Context {
         data: &impl Serialize,
         warnings: Vec<String>,
         fill: impl FnOnce(&mut Page),
-    ) -> Result<Report, CliError> {
+    ) -> CommandResult {
         self.output.report(kind, data, warnings, fill)
     }
 }

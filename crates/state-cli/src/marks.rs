@@ -3,6 +3,7 @@
 use serde::Serialize;
 use state_core::{FactoryInfo, Invalidation, RevisionId, Serial, Snapshot, StackName, Timestamp};
 use state_manager::{Authenticity, PublishedOutputs, View};
+use std::fmt::Display;
 
 /// Which stack a command looked at, and whether its state is known to say what the world is (seed 000).
 #[derive(Debug, Default, Serialize)]
@@ -153,8 +154,8 @@ pub(crate) fn stack_marks(update_open: bool, pending: usize, unreliable: bool) -
 }
 
 /// A number with its noun.
-pub(crate) fn count(number: usize, one: &str, many: &str) -> String {
-    format!("{number} {}", if number == 1 { one } else { many })
+pub(crate) fn count<N: Copy + Display + PartialEq + From<u8>>(number: N, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == N::from(1) { one } else { many })
 }
 
 /// The first so many of these, separated by a text, and how many more there are.

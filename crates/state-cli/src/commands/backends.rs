@@ -1,8 +1,6 @@
 //! `backends`: the kinds of stores, and what can be configured.
 
-use crate::context::Context;
-use crate::error::CliError;
-use crate::output::Report;
+use crate::context::{CommandResult, Context};
 use crate::render::table;
 use serde::Serialize;
 use state_core::backend::BackendType;
@@ -18,7 +16,7 @@ struct Kind<'a> {
 }
 
 /// Lists them.
-pub(crate) fn run(context: &Context) -> Result<Report, CliError> {
+pub(crate) fn run(context: &Context) -> CommandResult {
     let registry = BackendRegistry::default();
     let kinds: Vec<Kind<'_>> = registry.types().map(kind).collect();
     context.report("backends", &kinds, Vec::new(), |page| {

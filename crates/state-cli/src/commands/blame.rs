@@ -1,8 +1,6 @@
 //! `blame`: which revision each property of an entry is from.
 
-use crate::context::Context;
-use crate::error::CliError;
-use crate::output::Report;
+use crate::context::{CommandResult, Context};
 use crate::reading::{At, Reading};
 use crate::render::table;
 use crate::render::time::age;
@@ -28,7 +26,7 @@ struct Blamed {
 }
 
 /// Blames.
-pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let reading = Reading::open(context, &args.at).await?;
     let at = reading.standing.at.as_ref();
     let blame = match reading.stack.blame(&args.address, at).await {

@@ -4,7 +4,7 @@ mod meaning;
 
 pub(crate) use meaning::understood;
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::output::Report;
@@ -73,7 +73,7 @@ struct Script {
 }
 
 /// Makes the script.
-pub(crate) fn run(context: &Context, args: &Args, mut command: clap::Command) -> Result<Report, CliError> {
+pub(crate) fn run(context: &Context, args: &Args, mut command: clap::Command) -> CommandResult {
     let (generator, words) = match args.shell {
         Shell::Bash => (clap_complete::Shell::Bash, BASH_WORDS),
         Shell::Zsh => (clap_complete::Shell::Zsh, ZSH_WORDS),

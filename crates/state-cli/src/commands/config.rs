@@ -1,8 +1,6 @@
 //! `config`: which settings are in force, and where they come from.
 
-use crate::context::Context;
-use crate::error::CliError;
-use crate::output::Report;
+use crate::context::{CommandResult, Context};
 use crate::settings::{Origin, Setting};
 use serde::Serialize;
 
@@ -59,7 +57,7 @@ impl Line {
 }
 
 /// Runs one of them.
-pub(crate) fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
+pub(crate) fn run(context: &Context, command: &Command) -> CommandResult {
     let Command::Show { origin } = command;
     let settings = &context.settings.sources;
     let shown = Shown {

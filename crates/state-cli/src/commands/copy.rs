@@ -1,15 +1,16 @@
 //! `copy`: stacks with their whole history go to another store.
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::marks::count;
-use crate::output::{Report, to_stderr};
+use crate::output::to_stderr;
 use crate::render::visible;
 use crate::settings;
 use crate::store;
 use serde::Serialize;
 use state_core::StackName;
 use state_core::backend::Opening;
+use state_manager::Copied;
 
 /// Copy a stack, or all of a store, to another store: the whole history, byte for byte, sealed or not.
 ///
@@ -30,21 +31,11 @@ pub(crate) struct Args {
 struct Done {
     from: String,
     to: String,
-    stacks: Vec<Line>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct Line {
-    stack: String,
-    lineage: String,
-    frames: u64,
-    objects: u64,
-    was_there: bool,
+    stacks: Vec<Copied>,
 }
 
 /// Copies.
-pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let (from, to) = (settings::url_of(&args.from), settings::url_of(&args.to));
     let source = context.store.connect(&from, Opening::Existing).await;
     let source = source.map_err(|error| store::not_there(error, &from))?;
@@ -68,14 +59,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         if context.output.shows_progress() {
             to_stderr(&format!("copying stack {}\n", visible(&name.short())));
         }
-        let copied = target.copy_from(stack).await?;
-        stacks.push(Line {
-            stack: copied.name.to_string(),
-            lineage: copied.lineage.to_string(),
-            frames: copied.frames,
-            objects: copied.objects,
-            was_there: copied.was_there,
-        });
+        stacks.push(target.copy_from(stack).await?);
     }
     let done = Done {
         from: settings::shown(&from),
@@ -84,25 +68,21 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     };
     context.report("copy", &done, Vec::new(), |page| {
         for line in &done.stacks {
-            page.line(line.told());
+            page.line(told(line));
         }
     })
 }
 
-impl Line {
-    fn told(&self) -> String {
-        let counted =
-            |number: u64, one, many| count(usize::try_from(number).unwrap_or(usize::MAX), one, many);
-        let word = if self.was_there {
-            "was there already"
-        } else {
-            "copied"
-        };
-        format!(
-            "{}: {word}, {} and {} compared",
-            self.stack,
-            counted(self.frames, "frame", "frames"),
-            counted(self.objects, "object", "objects")
-        )
-    }
+fn told(copied: &Copied) -> String {
+    let word = if copied.was_there {
+        "was there already"
+    } else {
+        "copied"
+    };
+    format!(
+        "{}: {word}, {} and {} compared",
+        copied.name,
+        count(copied.frames, "frame", "frames"),
+        count(copied.objects, "object", "objects")
+    )
 }

@@ -1,9 +1,8 @@
 //! `diff`: what differs between two revisions, entry by entry and property by property.
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
-use crate::output::Report;
 use crate::reading::opened;
 use crate::render::Page;
 use serde::Serialize;
@@ -39,7 +38,7 @@ struct Compared {
 }
 
 /// Compares.
-pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let history = stack.revision_list().await?;
     let view = stack.tip().await?;

@@ -1,9 +1,7 @@
 //! `doctor`: does the store keep the promises that everything here rests on?
 
-use crate::context::Context;
-use crate::error::CliError;
+use crate::context::{CommandResult, Context};
 use crate::exit::ExitCode;
-use crate::output::Report;
 use crate::render::{Page, Style};
 use crate::settings;
 use crate::store;
@@ -28,7 +26,7 @@ struct Examined {
 }
 
 /// Examines.
-pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let url = match &args.url {
         None => context.store.place()?.url,
         Some(url) => settings::url_of(url),

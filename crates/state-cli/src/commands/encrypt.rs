@@ -1,10 +1,9 @@
 //! `encrypt`: turn a plain stack into a sealed one.
 
 use super::rekey::{self, Changed};
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::identities::Sealing;
-use crate::output::Report;
 use state_core::head::Policy;
 use state_manager::Rekey;
 
@@ -21,7 +20,7 @@ pub(crate) struct Args {
 }
 
 /// Seals it.
-pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let found = context.store.open_stack().await?;
     let object = format!("stack {}", found.name().short());
     let (policy, advice) = args.policy.prepare(&context.store.keys)?;

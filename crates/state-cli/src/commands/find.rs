@@ -1,10 +1,8 @@
 //! `find`: the entries that have something.
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::entry::EntryLine;
-use crate::error::CliError;
 use crate::marks::{Standing, count, first};
-use crate::output::Report;
 use crate::query::{self, Term};
 use crate::reading::{At, Reading};
 use crate::render::Style;
@@ -45,7 +43,7 @@ struct Match {
 }
 
 /// Finds.
-pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let terms: Vec<Term> = args
         .query
         .iter()

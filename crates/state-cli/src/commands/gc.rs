@@ -1,13 +1,10 @@
 //! `gc`: drop the history that nobody asks for any more, and delete it a grace later.
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::duration;
-use crate::error::CliError;
 use crate::marks::count;
-use crate::output::Report;
 use crate::render::Page;
 use serde::Serialize;
-use state_core::{RevisionId, Timestamp};
 use state_manager::{Amount, CollectionReport, Retention, Session};
 use std::time::Duration;
 
@@ -46,64 +43,21 @@ impl Args {
 struct Collected {
     stack: String,
     dry_run: bool,
-    dropped: Vec<RevisionId>,
-    forgotten: Vec<RevisionId>,
-    kept: usize,
-    held_back: usize,
-    oldest: Option<RevisionId>,
-    deleted: Stored,
-    waiting: Option<Waiting>,
-}
-
-#[derive(Serialize)]
-struct Stored {
-    files: u64,
-    bytes: u64,
-}
-
-#[derive(Serialize)]
-struct Waiting {
-    files: u64,
-    bytes: u64,
-    until: Timestamp,
-}
-
-impl Stored {
-    const fn of(amount: Amount) -> Self {
-        Self {
-            files: amount.files,
-            bytes: amount.bytes,
-        }
-    }
-}
-
-impl Collected {
-    fn new(stack: String, dry_run: bool, report: CollectionReport) -> Self {
-        Self {
-            stack,
-            dry_run,
-            kept: report.kept,
-            held_back: report.held_back,
-            oldest: report.oldest,
-            deleted: Stored::of(report.deleted),
-            waiting: report.waiting.map(|waiting| Waiting {
-                files: waiting.amount.files,
-                bytes: waiting.amount.bytes,
-                until: waiting.until,
-            }),
-            dropped: report.dropped,
-            forgotten: report.forgotten,
-        }
-    }
+    #[serde(flatten)]
+    report: CollectionReport,
 }
 
 /// Collects.
-pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let retention = args.retention();
     let planned = stack.plan_collection(&retention).await?;
     let is_idle = planned.is_idle();
-    let planned = Collected::new(stack.name().to_string(), true, planned);
+    let planned = Collected {
+        stack: stack.name().to_string(),
+        dry_run: true,
+        report: planned,
+    };
     if args.dry_run || is_idle {
         let told = Collected {
             dry_run: args.dry_run,
@@ -118,69 +72,74 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     context.prompt.confirm(&object, &question(&object, &planned))?;
     let work = async |session: &Session| Ok(session.collect(&retention).await?);
     let (done, warnings) = context.store.locked(&stack, "gc", work).await?;
-    let done = Collected::new(planned.stack, false, done);
+    let done = Collected {
+        stack: planned.stack,
+        dry_run: false,
+        report: done,
+    };
     report(context, &done, warnings)
 }
 
 fn question(object: &str, planned: &Collected) -> String {
-    if planned.dropped.is_empty() {
+    if planned.report.dropped.is_empty() {
         return format!("Delete what {object} doesn't need any more?");
     }
-    let dropped = count(planned.dropped.len(), "revision", "revisions");
+    let dropped = count(planned.report.dropped.len(), "revision", "revisions");
     format!("Drop {dropped} of {object} for good?")
 }
 
-fn report(context: &Context, told: &Collected, warnings: Vec<String>) -> Result<Report, CliError> {
+fn report(context: &Context, told: &Collected, warnings: Vec<String>) -> CommandResult {
     context.report("gc", told, warnings, |page| tell(page, told))
 }
 
 fn tell(page: &mut Page, told: &Collected) {
     let would = if told.dry_run { "would be " } else { "" };
-    if let [first, .., last] = &*told.dropped {
-        let dropped = count(told.dropped.len(), "revision", "revisions");
+    if let [first, .., last] = &*told.report.dropped {
+        let dropped = count(told.report.dropped.len(), "revision", "revisions");
         page.line(format_args!("{would}dropped: {dropped}, {first} to {last}"));
-    } else if let [only] = &*told.dropped {
+    } else if let [only] = &*told.report.dropped {
         page.line(format_args!("{would}dropped: revision {only}"));
     }
-    if !told.forgotten.is_empty() {
-        let forgotten = count(told.forgotten.len(), "deleted revision", "deleted revisions");
+    if !told.report.forgotten.is_empty() {
+        let forgotten = count(
+            told.report.forgotten.len(),
+            "deleted revision",
+            "deleted revisions",
+        );
         page.line(format_args!("{would}dropped: the files of {forgotten}"));
     }
-    if told.deleted.files > 0 {
-        page.line(format_args!(
-            "{would}deleted: {}",
-            amount(told.deleted.files, told.deleted.bytes)
-        ));
+    if told.report.deleted.files > 0 {
+        page.line(format_args!("{would}deleted: {}", amount(told.report.deleted)));
     }
-    if let Some(waiting) = &told.waiting {
+    if let Some(waiting) = &told.report.waiting {
         page.line(format_args!(
             "{} for the grace: {}, to be deleted by a `gc` after {}",
-            if told.dry_run && !told.dropped.is_empty() {
+            if told.dry_run && !told.report.dropped.is_empty() {
                 "would wait"
             } else {
                 "waiting"
             },
-            amount(waiting.files, waiting.bytes),
+            amount(waiting.amount),
             waiting.until
         ));
     }
-    if told.dropped.is_empty() && told.forgotten.is_empty() && told.deleted.files == 0 {
+    if told.report.dropped.is_empty() && told.report.forgotten.is_empty() && told.report.deleted.files == 0 {
         page.line("nothing to collect now");
     }
-    let kept = count(told.kept, "revision", "revisions");
-    let oldest = told.oldest.as_ref();
+    let kept = count(told.report.kept, "revision", "revisions");
+    let oldest = told.report.oldest.as_ref();
     let oldest = oldest.map_or_else(String::new, |oldest| format!(", the oldest is {oldest}"));
     page.line(format_args!("kept: {kept}{oldest}"));
-    if told.held_back > 0 {
+    if told.report.held_back > 0 {
         page.line(format_args!(
             "{} of them only because the journal can't be cut there",
-            told.held_back
+            told.report.held_back
         ));
     }
 }
 
-fn amount(files: u64, bytes: u64) -> String {
-    let files = count(usize::try_from(files).unwrap_or(usize::MAX), "file", "files");
+fn amount(Amount { files, bytes }: Amount) -> String {
+    let files = count(files, "file", "files");
     format!("{files}, {}", size(bytes))
 }
 
@@ -196,7 +155,7 @@ fn size(bytes: u64) -> String {
         (whole, tenths, unit) = (whole / 1000, whole % 1000 / 100, Some(next));
     }
     match unit {
-        None => count(usize::try_from(bytes).unwrap_or(usize::MAX), "byte", "bytes"),
+        None => count(bytes, "byte", "bytes"),
         Some(unit) => format!("{whole}.{tenths} {unit}"),
     }
 }

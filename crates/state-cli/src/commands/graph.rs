@@ -1,10 +1,9 @@
 //! `graph`: who needs whom.
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::graph::{Graph, GroupBy, Link, NODES, Node, drawing, tree};
 use crate::marks::{Standing, count};
-use crate::output::Report;
 use crate::reading::{At, Reading};
 use clap::ValueEnum;
 use serde::Serialize;
@@ -58,7 +57,7 @@ struct EdgeView<'a> {
 }
 
 /// Draws.
-pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let reading = Reading::open(context, &args.at).await?;
     let center = args.around.as_ref();
     let graph = match (

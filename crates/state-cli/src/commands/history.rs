@@ -1,7 +1,6 @@
 //! `history`: the revisions of a stack.
 
-use crate::context::Context;
-use crate::error::CliError;
+use crate::context::{CommandResult, Context};
 use crate::marks::count;
 use crate::output::{Report, stream_line};
 use crate::render::table;
@@ -89,7 +88,7 @@ impl From<UpdateInfo> for Details {
 }
 
 /// Lists.
-pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let now = context.now();
     let since = args.since.as_ref();
     let since = since.map(|since| since.moment("--since", &now)).transpose()?;
@@ -184,11 +183,7 @@ fn row(line: &Line, now: &Timestamp) -> [String; 8] {
         who.unwrap_or_default(),
         update.map_or_else(|| line.kind.clone(), |update| kind(&line.kind, update)),
         update.map(|update| steps(&update.counts)).unwrap_or_default(),
-        count(
-            usize::try_from(line.entries).unwrap_or(usize::MAX),
-            "entry",
-            "entries",
-        ),
+        count(line.entries, "entry", "entries"),
         message(line),
     ]
 }

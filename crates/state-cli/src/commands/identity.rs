@@ -1,9 +1,8 @@
 //! `identity`: whom others must add so that you can open their stacks.
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::identities::Fresh;
-use crate::output::Report;
 use serde::Serialize;
 
 /// Show the recipients of your identities: what others give to `statectl recipients add`.
@@ -20,7 +19,7 @@ struct Shown {
 }
 
 /// Shows them.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let fresh = if args.new {
         context.store.keys.ensure()?
     } else {

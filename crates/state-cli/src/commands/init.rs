@@ -1,9 +1,7 @@
 //! `init`: make a store.
 
-use crate::context::Context;
-use crate::error::CliError;
+use crate::context::{CommandResult, Context};
 use crate::identities::NewStack;
-use crate::output::Report;
 use crate::settings;
 use crate::store::{self, FOLDER};
 use serde::Serialize;
@@ -25,7 +23,7 @@ struct Made {
 }
 
 /// Makes the store.
-pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let url = match &context.settings.backend {
         Some(backend) => settings::url_of(backend),
         None => format!("file://{FOLDER}"),

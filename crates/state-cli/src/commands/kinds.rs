@@ -1,8 +1,7 @@
 //! `kinds`: what a program can make, and what each kind takes and gives. It needs no store.
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
-use crate::output::Report;
 use crate::render::{Page, table};
 use serde::Serialize;
 use state_core::Json;
@@ -45,7 +44,7 @@ struct Output {
 }
 
 /// Lists all of them, or says all of one. In JSON both are a list of whole descriptions.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let all = builtin::kinds();
     let Some(wanted) = &args.kind else {
         let kinds: Vec<Kind> = all.iter().map(Kind::of).collect();

@@ -1,8 +1,7 @@
 //! `list`: the entries of a stack.
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::entry::EntryLine;
-use crate::error::CliError;
 use crate::glob;
 use crate::marks::Standing;
 use crate::output::{Report, print_document};
@@ -53,7 +52,7 @@ impl Serialize for Lines<'_> {
 }
 
 /// Lists.
-pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let reading = Reading::open(context, &args.at).await?;
     let is_wanted = |entry: &&Entry| {
         let pattern = args.glob.as_ref();

@@ -2,9 +2,8 @@
 
 mod client;
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
-use crate::output::Report;
 use crate::store;
 use serde::Serialize;
 use state_core::Epoch;
@@ -38,7 +37,7 @@ struct Status {
 }
 
 /// Runs one of them.
-pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
     match command {
         Command::Status => status(context).await,
         Command::Acquire(args) => client::acquire(context, args).await,
@@ -48,7 +47,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
     }
 }
 
-async fn status(context: &Context) -> Result<Report, CliError> {
+async fn status(context: &Context) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let LockStatus {
         epoch,
@@ -87,7 +86,7 @@ struct Broken {
     fenced_epoch: Option<u64>,
 }
 
-async fn break_lock(context: &Context, epoch: Option<u64>) -> Result<Report, CliError> {
+async fn break_lock(context: &Context, epoch: Option<u64>) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let object = format!("stack {}", stack.name().short());
     let seen = stack.lock_status().await?;

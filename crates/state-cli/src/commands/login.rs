@@ -1,8 +1,6 @@
 //! `login`, `logout`, `whoami`: which store is remembered, and who works on it.
 
-use crate::context::Context;
-use crate::error::CliError;
-use crate::output::Report;
+use crate::context::{CommandResult, Context};
 use crate::settings;
 use crate::settings::file::{self, Remembered};
 use crate::store;
@@ -26,7 +24,7 @@ struct LoggedIn {
 }
 
 /// Remembers a store.
-pub(crate) async fn login(context: &Context, args: &LoginArgs) -> Result<Report, CliError> {
+pub(crate) async fn login(context: &Context, args: &LoginArgs) -> CommandResult {
     let given = file::absolute_here(&args.url)?;
     let stacks = context.store.connect(&given, Opening::Existing).await;
     let stacks = stacks.map_err(|error| store::not_there(error, &given))?;
@@ -59,7 +57,7 @@ struct LoggedOut {
 }
 
 /// Forgets the store that was remembered, and the credentials that it keeps for its user.
-pub(crate) async fn logout(context: &Context) -> Result<Report, CliError> {
+pub(crate) async fn logout(context: &Context) -> CommandResult {
     let Remembered { backend, .. } = file::remembered()?;
     let mut warnings = Vec::new();
     if let Some(url) = &backend {
@@ -91,7 +89,7 @@ struct Who {
 }
 
 /// Says who a lock would name, and of which store.
-pub(crate) fn whoami(context: &Context) -> Result<Report, CliError> {
+pub(crate) fn whoami(context: &Context) -> CommandResult {
     let Actor { who, host, .. } = context.environment.actor.clone();
     let done = Who {
         who,

@@ -1,6 +1,6 @@
 //! `logs`: what engines and providers said during updates.
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::glob;
 use crate::output::{Report, stream_line};
@@ -57,7 +57,7 @@ impl<'a> From<&'a StoredLine> for Line<'a> {
 }
 
 /// Prints them.
-pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let (query, pattern) = query(context, args, &stack).await?;
     let fits = |line: &&StoredLine| {

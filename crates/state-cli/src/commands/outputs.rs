@@ -1,10 +1,9 @@
 //! `outputs`: the stack's own outputs.
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::marks::Standing;
-use crate::output::Report;
 use crate::reading::{At, Reading};
 use serde::Serialize;
 use state_core::{Error, ErrorKind, Json, Snapshot};
@@ -37,7 +36,7 @@ struct Output {
 }
 
 /// Shows.
-pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let (standing, snapshot) = read(context, &args.at).await?;
     let place = match &standing.at {
         None => format!("stack {}", standing.stack),

@@ -3,11 +3,10 @@
 mod moves;
 mod spool;
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::entry::PendingView;
 use crate::error::CliError;
 use crate::marks::Standing;
-use crate::output::Report;
 use crate::render::time::age;
 use crate::render::{Style, table};
 use crate::store;
@@ -63,7 +62,7 @@ struct Answer {
 }
 
 /// Runs one of them.
-pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
     match command {
         Command::List => list(context).await,
         Command::Resolve(args) => resolve(context, args).await,
@@ -71,7 +70,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
     }
 }
 
-async fn list(context: &Context) -> Result<Report, CliError> {
+async fn list(context: &Context) -> CommandResult {
     let stack = context.store.open_stack().await?;
     // Before the look: whoever ends meanwhile may have begun what it sees.
     let holder = stack.lock_status().await?.holder;
@@ -130,7 +129,7 @@ struct Resolved {
     still_pending: usize,
 }
 
-async fn resolve(context: &Context, args: &Resolve) -> Result<Report, CliError> {
+async fn resolve(context: &Context, args: &Resolve) -> CommandResult {
     if let Some(file) = &args.answer.from {
         return spool::resolve(context, file).await;
     }
@@ -170,7 +169,7 @@ async fn resolve(context: &Context, args: &Resolve) -> Result<Report, CliError> 
     self::resolved(context, &resolved, warnings)
 }
 
-fn resolved(context: &Context, resolved: &Resolved, warnings: Vec<String>) -> Result<Report, CliError> {
+fn resolved(context: &Context, resolved: &Resolved, warnings: Vec<String>) -> CommandResult {
     context.report("pending-resolve", resolved, warnings, |page| {
         let operation = &resolved.operation;
         let mut line = format!(
@@ -194,7 +193,7 @@ struct Trusted {
     changed: bool,
 }
 
-async fn trust(context: &Context) -> Result<Report, CliError> {
+async fn trust(context: &Context) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let session = context.store.lock(&stack, "pending trust").await?;
     let work = async |session: &Session| {

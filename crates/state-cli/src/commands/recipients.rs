@@ -1,9 +1,8 @@
 //! `recipients`: who can open a sealed stack.
 
 use super::rekey::{self, Changed};
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
-use crate::output::Report;
 use serde::Serialize;
 use state_manager::{Rekey, Stack};
 
@@ -44,7 +43,7 @@ struct Listed {
 }
 
 /// Runs one of them.
-pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
     match command {
         Command::List => list(context).await,
         Command::Add { recipients, outputs } => add(context, recipients, *outputs).await,
@@ -52,12 +51,12 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
     }
 }
 
-async fn list(context: &Context) -> Result<Report, CliError> {
+async fn list(context: &Context) -> CommandResult {
     let stack = context.store.open_stack().await?;
     report(context, &stack).await
 }
 
-async fn add(context: &Context, more: &[String], outputs: bool) -> Result<Report, CliError> {
+async fn add(context: &Context, more: &[String], outputs: bool) -> CommandResult {
     let stack = context.store.open_stack().await?;
     match outputs {
         true => stack.add_output_recipients("recipients add", more).await?,
@@ -66,7 +65,7 @@ async fn add(context: &Context, more: &[String], outputs: bool) -> Result<Report
     report(context, &stack).await
 }
 
-async fn report(context: &Context, stack: &Stack) -> Result<Report, CliError> {
+async fn report(context: &Context, stack: &Stack) -> CommandResult {
     let listed = Listed {
         stack: stack.name().to_string(),
         recipients: stack.recipients().await?,
@@ -85,7 +84,7 @@ async fn report(context: &Context, stack: &Stack) -> Result<Report, CliError> {
     })
 }
 
-async fn remove(context: &Context, gone: &[String], outputs: bool) -> Result<Report, CliError> {
+async fn remove(context: &Context, gone: &[String], outputs: bool) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let object = format!("stack {}", stack.name().short());
     let mut recipients = match outputs {

@@ -1,9 +1,7 @@
 //! `rekey`: a new data key for a sealed stack.
 
-use crate::context::Context;
-use crate::error::CliError;
+use crate::context::{CommandResult, Context};
 use crate::marks::count;
-use crate::output::Report;
 use serde::Serialize;
 use state_core::RevisionId;
 use state_manager::{Rekey, Rekeyed, Stack};
@@ -42,7 +40,7 @@ impl Changed {
 }
 
 /// Gives it a new key.
-pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let object = format!("stack {}", stack.name().short());
     let question = match args.forget_history {
@@ -60,7 +58,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
 }
 
 /// Tells what a new key changed, and what it didn't.
-pub(super) fn report(context: &Context, kind: &'static str, changed: &Changed) -> Result<Report, CliError> {
+pub(super) fn report(context: &Context, kind: &'static str, changed: &Changed) -> CommandResult {
     let mut warnings = Vec::new();
     if !changed.older_revisions.is_empty() {
         let older = changed.older_revisions.len();

@@ -1,10 +1,9 @@
 //! `rollback`: bring back an earlier revision, as a new one.
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::crossing::{self, CrossedView};
 use crate::error::CliError;
 use crate::marks::count;
-use crate::output::Report;
 use crate::reading::opened;
 use crate::render::Page;
 use serde::Serialize;
@@ -51,7 +50,7 @@ struct Done {
 }
 
 /// Rolls back.
-pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let target = stack.revision_list().await?.resolve(&args.revision)?;
     let view = stack.tip().await?;
@@ -165,7 +164,7 @@ fn summary(changes: &Changes) -> String {
     )
 }
 
-fn report(context: &Context, done: &Done, warnings: Vec<String>) -> Result<Report, CliError> {
+fn report(context: &Context, done: &Done, warnings: Vec<String>) -> CommandResult {
     context.report("rollback", done, warnings, |page| {
         if done.changed {
             page.line(format_args!(

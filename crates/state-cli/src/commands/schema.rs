@@ -2,10 +2,10 @@
 //!
 //! Fields may be added within a format version; none goes or changes its meaning. So the schemas forbid no others.
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::formats;
-use crate::output::{FORMAT_VERSION, Report};
+use crate::output::FORMAT_VERSION;
 use serde_json::{Map, Value, json};
 
 /// The schema of each kind's data, that of errors, and what they share.
@@ -20,7 +20,7 @@ pub(crate) struct Args {
 }
 
 /// Prints.
-pub(crate) fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
     let mut data: Map<String, Value> = serde_json::from_str(DATA)
         .map_err(|error| CliError::failed("the schemas of this build", &error.to_string()))?;
     let names: Vec<_> = formats::all().iter().map(|format| format.name()).collect();

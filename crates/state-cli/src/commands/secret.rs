@@ -1,6 +1,6 @@
 //! `secret`: single values sealed with the stack's key: what a tool keeps in its configuration.
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::output::Report;
@@ -36,7 +36,7 @@ pub(crate) struct Args {
 }
 
 /// Runs one of them.
-pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
     let given = stdin()?;
     let crypter = crypter(context).await?;
     match command {
@@ -139,14 +139,11 @@ fn batch(bytes: &[u8]) -> Result<Values, CliError> {
     })
 }
 
-fn printed(context: &Context, value: &str) -> Result<Report, CliError> {
+fn printed(context: &Context, value: &str) -> CommandResult {
     context.report("secret", &value, Vec::new(), |page| page.line(value))
 }
 
-fn printed_batch<'a>(
-    context: &Context,
-    values: impl Iterator<Item = (&'a String, String)>,
-) -> Result<Report, CliError> {
+fn printed_batch<'a>(context: &Context, values: impl Iterator<Item = (&'a String, String)>) -> CommandResult {
     let values: BTreeMap<&String, String> = values.collect();
     context.report("secret-batch", &values, Vec::new(), |page| {
         // Names and strings: it always has a JSON form.

@@ -1,10 +1,8 @@
 //! `show`: one entry.
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::entry::EntryView;
-use crate::error::CliError;
 use crate::marks::Standing;
-use crate::output::Report;
 use crate::reading::{At, Reading};
 use crate::render::Page;
 use serde::Serialize;
@@ -29,7 +27,7 @@ struct Shown {
 }
 
 /// Shows.
-pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let reading = Reading::open(context, &args.at).await?;
     let state = &reading.state;
     let entries: Vec<EntryView> = state

@@ -1,15 +1,14 @@
 //! `stack`: list, make, remove and rename stacks.
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::identities::NewStack;
 use crate::marks::{count, stack_marks};
-use crate::output::Report;
 use crate::render::table;
 use crate::render::time::age;
 use serde::Serialize;
-use state_core::backend::{ClientLock, Holder};
-use state_core::{ErrorKind, Invalidation, Lineage, RevisionId, StackName, Timestamp};
+use state_core::backend::Holder;
+use state_core::{ErrorKind, Lineage, StackName};
 use state_manager::{Removal, StackSummary};
 
 #[derive(Debug, clap::Subcommand)]
@@ -45,7 +44,7 @@ pub(crate) enum Command {
 }
 
 /// Runs one of them.
-pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
     match command {
         Command::Ls => list(context).await,
         Command::New { name, sealing } => new(context, name, sealing).await,
@@ -54,43 +53,9 @@ pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, 
     }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "kebab-case")]
-struct Line {
-    name: String,
-    lineage: Lineage,
-    entries: usize,
-    revision: Option<RevisionId>,
-    updated: Option<Timestamp>,
-    holder: Option<Holder>,
-    client_lock: Option<ClientLock>,
-    update_open: bool,
-    pending: usize,
-    reliable: bool,
-    invalidated: Option<Invalidation>,
-}
-
-impl From<StackSummary> for Line {
-    fn from(summary: StackSummary) -> Self {
-        Self {
-            name: summary.name.to_string(),
-            lineage: summary.lineage,
-            entries: summary.entries,
-            revision: summary.current,
-            updated: summary.updated,
-            holder: summary.holder,
-            client_lock: summary.client_lock,
-            update_open: summary.update_open,
-            pending: summary.pending,
-            reliable: summary.reliable,
-            invalidated: summary.invalidated,
-        }
-    }
-}
-
-async fn list(context: &Context) -> Result<Report, CliError> {
+async fn list(context: &Context) -> CommandResult {
     let stacks = context.store.open().await?;
-    let lines: Vec<Line> = stacks.list().await?.into_iter().map(Line::from).collect();
+    let lines = stacks.list().await?;
     let now = context.now();
     context.report("stack-list", &lines, Vec::new(), |page| {
         if lines.is_empty() {
@@ -98,10 +63,9 @@ async fn list(context: &Context) -> Result<Report, CliError> {
             return;
         }
         let rows = lines.iter().map(|line| {
-            let short = line.name.strip_prefix("default/").unwrap_or(&line.name);
-            let revision = line.revision.as_ref().map(ToString::to_string);
+            let revision = line.current.as_ref().map(ToString::to_string);
             [
-                short.to_owned(),
+                line.name.short(),
                 line.entries.to_string(),
                 revision.unwrap_or_else(|| "-".to_owned()),
                 line.updated
@@ -118,7 +82,7 @@ async fn list(context: &Context) -> Result<Report, CliError> {
 }
 
 /// Who holds it: a writer, else whoever keeps others out.
-fn lock(line: &Line) -> String {
+fn lock(line: &StackSummary) -> String {
     let at = |holder: &Holder| format!("{}@{}", holder.who, holder.host);
     match (&line.holder, &line.client_lock) {
         (Some(holder), _) => at(holder),
@@ -134,7 +98,7 @@ struct Made {
     lineage: Lineage,
 }
 
-async fn new(context: &Context, name: &StackName, sealing: &NewStack) -> Result<Report, CliError> {
+async fn new(context: &Context, name: &StackName, sealing: &NewStack) -> CommandResult {
     let (policy, warnings) = sealing.policy.prepare(&context.store.keys)?;
     let stack = context
         .store
@@ -169,7 +133,7 @@ struct Removed {
     stack: String,
 }
 
-async fn remove(context: &Context, name: &StackName, force: bool) -> Result<Report, CliError> {
+async fn remove(context: &Context, name: &StackName, force: bool) -> CommandResult {
     let stacks = context.store.open().await?;
     let stack = context.store.find(&stacks, name).await?;
     let session = context.store.lock(&stack, "stack rm").await?;
@@ -198,7 +162,7 @@ struct Renamed {
     to: String,
 }
 
-async fn rename(context: &Context, old: &StackName, new: &StackName) -> Result<Report, CliError> {
+async fn rename(context: &Context, old: &StackName, new: &StackName) -> CommandResult {
     let stacks = context.store.open().await?;
     let stack = context.store.find(&stacks, old).await?;
     let session = context.store.lock(&stack, "stack rename").await?;

@@ -14,9 +14,8 @@ mod repair;
 mod restore;
 mod undo;
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
-use crate::output::Report;
 use clap::Args;
 use operate::{Remember, Request, deposed_key, named};
 use state_core::surgery::{MoveRequest, Operation};
@@ -71,7 +70,7 @@ pub(crate) struct Mv {
 
 impl Mv {
     /// Entries go to another stack.
-    async fn across(&self, context: &Context, to: &StackName) -> Result<Report, CliError> {
+    async fn across(&self, context: &Context, to: &StackName) -> CommandResult {
         let request = across::Request {
             entries: MoveRequest {
                 addresses: self.addresses.clone(),
@@ -153,7 +152,7 @@ impl Marked {
 }
 
 /// Runs one of them.
-pub(crate) async fn run(context: &Context, command: &Command) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
     let request = match command {
         Command::Mv(args) => match &args.to_stack {
             Some(to) => return args.across(context, to).await,

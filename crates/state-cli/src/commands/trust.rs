@@ -1,8 +1,7 @@
 //! `trust`: what this client remembers of a stack, and taking for true what is there now.
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
-use crate::output::Report;
 use crate::settings;
 use crate::store;
 use serde::Serialize;
@@ -44,7 +43,7 @@ struct Found {
 }
 
 /// Runs it.
-pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let place = context.store.place()?;
     let stacks = context.store.open().await?;
     let Some(name) = context.store.choose(&stacks).await? else {

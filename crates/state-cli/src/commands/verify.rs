@@ -1,14 +1,11 @@
 //! `verify`: check every stored byte that counts, and every integrity rule.
 
-use crate::context::Context;
-use crate::error::CliError;
+use crate::context::{CommandResult, Context};
 use crate::exit::ExitCode;
 use crate::marks::count;
-use crate::output::Report;
 use crate::reading::At;
 use crate::render::Style;
 use serde::Serialize;
-use state_core::verify::{Note, Violation};
 use state_core::{RevisionId, Snapshot};
 use state_manager::VerifyReport;
 
@@ -30,16 +27,12 @@ struct Verified {
     at: Option<RevisionId>,
     deep: bool,
     valid: bool,
-    frames: u64,
-    snapshots: u64,
-    revisions: u64,
-    entries: u64,
-    violations: Vec<Violation>,
-    notes: Vec<Note>,
+    #[serde(flatten)]
+    found: VerifyReport,
 }
 
 /// Verifies.
-pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let at = args.at.resolve(&stack).await?;
     let found = match &at {
@@ -51,26 +44,24 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         at,
         deep: args.deep,
         valid: found.report.is_valid(),
-        frames: found.frames,
-        snapshots: found.snapshots,
-        revisions: found.revisions,
-        entries: found.entries,
-        violations: found.report.violations,
-        notes: found.report.notes,
+        found,
     };
     let report = context.report("verify", &verified, Vec::new(), |page| {
         page.line(checked(&stack.name().short(), &verified));
-        for violation in &verified.violations {
+        for violation in &verified.found.report.violations {
             page.styled(Style::Bad, "violation:");
             page.line(format_args!(" {violation}"));
         }
-        for note in &verified.notes {
+        for note in &verified.found.report.notes {
             page.line(format_args!("note: {note}"));
         }
         if verified.valid {
             page.styled(Style::Good, "no violations");
         } else {
-            page.styled(Style::Bad, &format!("violations: {}", verified.violations.len()));
+            page.styled(
+                Style::Bad,
+                &format!("violations: {}", verified.found.report.violations.len()),
+            );
         }
         page.space("\n");
     })?;
@@ -92,15 +83,11 @@ fn checked(stack: &str, verified: &Verified) -> String {
     match &verified.at {
         Some(revision) => format!(
             "checked revision {revision} of stack {stack}: {}",
-            count(
-                usize::try_from(verified.entries).unwrap_or(usize::MAX),
-                "entry",
-                "entries"
-            )
+            count(verified.found.entries, "entry", "entries")
         ),
         None => format!(
             "checked stack {stack}: {} journal frames, {} snapshots, {} revisions, {} entries",
-            verified.frames, verified.snapshots, verified.revisions, verified.entries
+            verified.found.frames, verified.found.snapshots, verified.found.revisions, verified.found.entries
         ),
     }
 }

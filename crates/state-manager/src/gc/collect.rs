@@ -17,6 +17,7 @@ use crate::gc::retention::{Retention, after, has_passed};
 use crate::gc::survey::{Cut, Survey};
 use crate::read::history_floor::HistoryFloor;
 use crate::write::locked_stack::LockedStack;
+use serde::Serialize;
 use state_core::backend::{Piece, PieceName};
 use state_core::head::Collection;
 use state_core::{ErrorKind, Head, Result, RevisionId, Timestamp, Writer};
@@ -25,20 +26,21 @@ use state_core::{ErrorKind, Head, Result, RevisionId, Timestamp, Writer};
 const CHUNK: usize = 64;
 
 /// What a collection did, or would do.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct CollectionReport {
     /// Revisions that are gone from the history from now on, oldest first.
     pub dropped: Vec<RevisionId>,
     /// Revisions that were deleted by hand before, and whose bytes go with this collection.
     pub forgotten: Vec<RevisionId>,
-    /// The oldest revision that is left.
-    pub oldest: Option<RevisionId>,
     /// How many revisions are left.
     pub kept: usize,
     /// How many of them retention doesn't ask for: the journal can be cut only where a writer took the lock, or where a
     /// checkpoint was made.
     pub held_back: usize,
+    /// The oldest revision that is left.
+    pub oldest: Option<RevisionId>,
     /// What was deleted.
     pub deleted: Amount,
     /// What was dropped and waits for its grace.
@@ -53,7 +55,8 @@ impl CollectionReport {
 }
 
 /// Stored things.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Amount {
     /// How many: files, objects, or slots of the journal, as the store keeps them.
     pub files: u64,
@@ -77,9 +80,11 @@ impl Amount {
 }
 
 /// What waits for its grace.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Waiting {
     /// How much it is.
+    #[serde(flatten)]
     pub amount: Amount,
     /// A collection after this moment deletes it.
     pub until: Timestamp,

@@ -4,11 +4,13 @@ use crate::client_lock;
 use crate::context::{StackContext, StoreContext};
 use crate::keys::trust;
 use crate::read::view;
+use serde::Serialize;
 use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer};
 use state_core::{Error, Head, Invalidation, Lineage, Result, RevisionId, StackName, Timestamp};
 
 /// What a list of stacks says about one of them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct StackSummary {
     /// Its name.
     pub name: StackName,
@@ -17,6 +19,7 @@ pub struct StackSummary {
     /// How many entries it has.
     pub entries: usize,
     /// Its current revision; none when nothing was committed.
+    #[serde(rename = "revision")]
     pub current: Option<RevisionId>,
     /// When it was last changed.
     pub updated: Option<Timestamp>,

@@ -8,6 +8,7 @@ use crate::read::history;
 use crate::read::history_floor::{ATTEMPTS, whole_journal};
 use crate::read::replay::{self, frame_object};
 use crate::read::tip::Tip;
+use serde::Serialize;
 use state_core::backend::{JournalView, ObjectName, Tail};
 use state_core::head::Collection;
 use state_core::verify::{self, Report};
@@ -15,10 +16,8 @@ use state_core::{Base, Digest, Error, Frame, Result, Slot, State, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What was read, and what is wrong with it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize)]
 pub struct VerifyReport {
-    /// Violations and notes.
-    pub report: Report,
     /// Frames that were read.
     pub frames: u64,
     /// Stored snapshots that were read.
@@ -27,6 +26,9 @@ pub struct VerifyReport {
     pub revisions: u64,
     /// Entries of the tip.
     pub entries: u64,
+    /// Violations and notes.
+    #[serde(flatten)]
+    pub report: Report,
 }
 
 pub(crate) async fn verify(stack: &StackContext, deep: bool) -> Result<VerifyReport> {

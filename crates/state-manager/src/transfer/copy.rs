@@ -9,14 +9,17 @@ use crate::read::history_floor::{HistoryFloor, whole_journal};
 use crate::read::names;
 use crate::write::naming;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use serde::Serialize;
 use state_core::backend::{JournalView, NamePointer, NameTarget, ObjectKind, ObjectName, Tail};
 use state_core::{Backend, Digest, Error, ErrorKind, Frame, Head, Lineage, Result, Slot, StackName};
 use std::collections::BTreeMap;
 
 /// What a copy brought over.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct Copied {
     /// The stack.
+    #[serde(rename = "stack")]
     pub name: StackName,
     /// Its identity, here and there.
     pub lineage: Lineage,

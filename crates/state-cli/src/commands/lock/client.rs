@@ -1,8 +1,7 @@
 //! Client locks: hold a stack across commands, and give it back.
 
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
-use crate::output::Report;
 use serde::Serialize;
 use state_core::backend::ClientLock;
 use state_manager::{Stack, client_lock};
@@ -44,7 +43,7 @@ impl Changed {
     }
 }
 
-pub(super) async fn acquire(context: &Context, args: &AcquireArgs) -> Result<Report, CliError> {
+pub(super) async fn acquire(context: &Context, args: &AcquireArgs) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let lock = stack
         .acquire_client_lock("lock acquire", &args.message, args.expires)
@@ -64,7 +63,7 @@ pub(super) async fn acquire(context: &Context, args: &AcquireArgs) -> Result<Rep
     })
 }
 
-pub(super) async fn release(context: &Context, args: &ReleaseArgs) -> Result<Report, CliError> {
+pub(super) async fn release(context: &Context, args: &ReleaseArgs) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let id = match args.id.as_ref().or(context.settings.lock_id.as_ref()) {
         Some(id) => id.clone(),
@@ -81,7 +80,7 @@ pub(super) async fn release(context: &Context, args: &ReleaseArgs) -> Result<Rep
 }
 
 /// Frees the lock of somebody else.
-pub(super) async fn break_by_id(context: &Context, id: &str) -> Result<Report, CliError> {
+pub(super) async fn break_by_id(context: &Context, id: &str) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let object = format!("stack {}", stack.name().short());
     if let Some(lock) = stack

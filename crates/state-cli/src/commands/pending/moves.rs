@@ -1,11 +1,10 @@
 //! Moves between stacks that were cut short: shown by name, and settled by what the other stack says.
 
 use super::{Answer, Resolve, Resolved, answer};
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::entry::PendingView;
 use crate::error::CliError;
 use crate::marks::first;
-use crate::output::Report;
 use crate::store;
 use state_core::{EntryKey, Error, ErrorKind, MutationId, State, Timestamp};
 use state_manager::{MoveSettled, Session, Stack};
@@ -87,7 +86,7 @@ pub(super) async fn resolve(
     stack: &Stack,
     args: &Resolve,
     found: PendingView,
-) -> Result<Report, CliError> {
+) -> CommandResult {
     let object = format!("{} of {}", found.op, found.target);
     if args.answer.accept || args.id.is_some() {
         let message = "no result came back of a move, so there is none to accept";

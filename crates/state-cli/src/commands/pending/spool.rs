@@ -1,8 +1,6 @@
 //! `pending resolve --from FILE`: a result that waited in a file while its store was gone.
 
-use crate::context::Context;
-use crate::error::CliError;
-use crate::output::Report;
+use crate::context::{CommandResult, Context};
 use crate::settings::quoted;
 use crate::store;
 use serde::Serialize;
@@ -52,7 +50,7 @@ pub(super) fn hint(file: &Path) -> String {
 }
 
 /// Records the result.
-pub(super) async fn resolve(context: &Context, file: &Path) -> Result<Report, CliError> {
+pub(super) async fn resolve(context: &Context, file: &Path) -> CommandResult {
     let spooled = Spooled::read(file)?;
     let stacks = context.store.open().await?;
     let name = context.settings.stack.as_ref().unwrap_or(&spooled.stack);

@@ -3,9 +3,8 @@
 use super::operate::named;
 use super::preview::{self, EntryChange};
 use super::refusal;
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
-use crate::output::Report;
 use crate::settings::quoted;
 use crate::store;
 use serde::Serialize;
@@ -46,7 +45,7 @@ struct Side {
 }
 
 /// Moves entries to another stack.
-pub(super) async fn run(context: &Context, request: &Request<'_>) -> Result<Report, CliError> {
+pub(super) async fn run(context: &Context, request: &Request<'_>) -> CommandResult {
     let stacks = context.store.open().await?;
     let source = context.store.chosen(&stacks).await?;
     let there = context.store.find(&stacks, request.to).await?;
@@ -152,7 +151,7 @@ fn show(context: &Context, done: &Done) {
     }
 }
 
-fn report(context: &Context, done: &Done, warnings: Vec<String>) -> Result<Report, CliError> {
+fn report(context: &Context, done: &Done, warnings: Vec<String>) -> CommandResult {
     if done.dry_run {
         show(context, done);
     }

@@ -1,9 +1,8 @@
 //! `apply-edits`: many operations at once.
 
 use super::operate::{self, Remember};
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
-use crate::output::Report;
 use serde::Deserialize;
 use state_core::surgery::Operation;
 use std::io::Read;
@@ -28,7 +27,7 @@ struct Document {
 }
 
 /// Performs them.
-pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
     let name = args.file.display().to_string();
     let text = read(&args.file).map_err(|source| CliError::io(name.as_str(), &source))?;
     let Document { operations } = serde_json::from_str(&text).map_err(|source| {

@@ -4,9 +4,8 @@ use super::document::{self, Change};
 use super::editor::{self, Edited};
 use super::operate::{self, Done, Remember, deposed_key};
 use super::{preview, refusal};
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
-use crate::output::Report;
 use state_core::surgery::Refusal;
 use state_core::{Address, DeposedKey, EntryKey, SharedEntry, Snapshot, State, UpdateKind};
 use state_manager::{Session, UpdateRequest};
@@ -27,7 +26,7 @@ pub(crate) struct Args {
 }
 
 /// Edits.
-pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let work = async |session: &Session| {
         let state = session.state();

@@ -2,10 +2,9 @@
 
 use super::preview::{self, EntryChange};
 use super::refusal;
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::marks::first;
-use crate::output::Report;
 use clap::Args;
 use serde::Serialize;
 use state_core::surgery::{Operation, Surgery};
@@ -71,7 +70,7 @@ impl Done {
         context: &Context,
         kind: &'static str,
         warnings: Vec<String>,
-    ) -> Result<Report, CliError> {
+    ) -> CommandResult {
         context.report(kind, self, warnings, |page| {
             match self.revision.as_ref().filter(|_| self.changed) {
                 Some(revision) => page.line(format_args!(
@@ -114,7 +113,7 @@ impl Done {
 }
 
 /// Performs them.
-pub(super) async fn run(context: &Context, request: &Request) -> Result<Report, CliError> {
+pub(super) async fn run(context: &Context, request: &Request) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let work = async |session: &Session| {
         let surgery = perform(&session.state(), &request.operations)?;

@@ -1,10 +1,8 @@
 //! `repair`: mend what breaks integrity rules.
 
 use super::operate::Remember;
-use crate::context::Context;
-use crate::error::CliError;
+use crate::context::{CommandResult, Context};
 use crate::mending;
-use crate::output::Report;
 use serde::Serialize;
 use state_core::repair::{Repaired, repair};
 use state_core::verify::Violation;
@@ -34,7 +32,7 @@ struct Done<'a> {
 }
 
 /// Repairs.
-pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let name = stack.name().clone();
     let of = |state: &State| repair(&state.snapshot(name.to_string(), context.now()));
@@ -85,7 +83,7 @@ fn report(
     repaired: &Repaired,
     (revision, changed): (Option<RevisionId>, bool),
     warnings: Vec<String>,
-) -> Result<Report, CliError> {
+) -> CommandResult {
     let done = Done {
         stack: stack.to_owned(),
         revision,

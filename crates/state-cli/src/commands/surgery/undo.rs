@@ -2,10 +2,8 @@
 
 use super::operate::{Done, Remember};
 use super::preview;
-use crate::context::Context;
+use crate::context::{CommandResult, Context};
 use crate::crossing;
-use crate::error::CliError;
-use crate::output::Report;
 use state_core::UpdateKind;
 use state_manager::{Session, UpdateRequest};
 
@@ -21,7 +19,7 @@ pub(crate) struct Args {
 }
 
 /// Undoes.
-pub(super) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
+pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let work = async |session: &Session| {
         let state = session.state();
