@@ -169,16 +169,13 @@ fn every_kind_in_the_source_has_a_schema() {
                 continue;
             }
             let text = std::fs::read_to_string(path).unwrap();
-            for call in text.split("Report::new(").skip(1) {
-                let mut words = call.splitn(3, ',').map(str::trim);
-                if words.next() == Some("context") {
-                    let kind = words.next().unwrap_or_default();
-                    found.extend(
-                        kind.strip_prefix('"')
-                            .and_then(|kind| kind.strip_suffix('"'))
-                            .map(str::to_owned),
-                    );
-                }
+            for call in text.split(".report(").skip(1) {
+                let kind = call.split(',').next().unwrap_or_default().trim();
+                found.extend(
+                    kind.strip_prefix('"')
+                        .and_then(|kind| kind.strip_suffix('"'))
+                        .map(str::to_owned),
+                );
             }
         }
     }
