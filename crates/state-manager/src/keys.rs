@@ -1,9 +1,8 @@
 //! Data keys: wrapped in the store, used to seal values and to authenticate heads, journals and documents.
 //!
 //! `wrapped` opens stored keys, `trust` decides which head and journal this client accepts, `sealing` seals values of a
-//! locked stack; `recipients` and `rotation` change who can open it.
+//! locked stack; `rotation` changes who can open it.
 
-pub(crate) mod recipients;
 pub(crate) mod rotation;
 pub(crate) mod sealing;
 pub(crate) mod trust;

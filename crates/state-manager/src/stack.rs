@@ -11,7 +11,7 @@ use crate::context::StackContext;
 use crate::gc::collect::{self, CollectionReport};
 use crate::gc::retention::Retention;
 use crate::keys::rotation::{self, Rekey, Rekeyed};
-use crate::keys::{recipients, wrapped};
+use crate::keys::wrapped;
 use crate::lock;
 use crate::objects::document::Revision;
 use crate::read::blame::{self, Blame};
@@ -316,7 +316,7 @@ impl Stack {
     /// # Errors
     /// `Corrupt` when the head is damaged; `Sealed` when it is forged.
     pub async fn recipients(&self) -> Result<Vec<String>> {
-        let keys = recipients::keys(&self.context).await?;
+        let keys = rotation::keys(&self.context).await?;
         Ok(keys.map(|keys| keys.recipients).unwrap_or_default())
     }
 
@@ -325,7 +325,7 @@ impl Stack {
     /// # Errors
     /// `Sealed` when the key can't be had, or the stack has none; `Invalid` for what isn't a recipient; `Locked`.
     pub async fn add_recipients(&self, operation: &str, more: &[String]) -> Result<Vec<String>> {
-        recipients::add(&self.context, operation, more).await
+        rotation::add_recipients(&self.context, operation, more).await
     }
 
     /// To whom the stack's outputs are wrapped apart.
@@ -333,7 +333,7 @@ impl Stack {
     /// # Errors
     /// As [`Stack::recipients`].
     pub async fn output_recipients(&self) -> Result<Vec<String>> {
-        let keys = recipients::keys(&self.context).await?;
+        let keys = rotation::keys(&self.context).await?;
         Ok(keys.map(|keys| keys.outputs).unwrap_or_default())
     }
 
@@ -345,7 +345,7 @@ impl Stack {
     /// # Errors
     /// As [`Stack::add_recipients`].
     pub async fn add_output_recipients(&self, operation: &str, more: &[String]) -> Result<Vec<String>> {
-        recipients::add_for_outputs(&self.context, operation, more).await
+        rotation::add_output_recipients(&self.context, operation, more).await
     }
 
     /// Gives the stack a new data key, and seals its current state with it. The first key of a stack that was plain, too.

@@ -2,15 +2,15 @@
 //!
 //! | methods | room |
 //! |---|---|
-//! | `open`, `create`, `open_with`, `create_with`, `begin_mutation_for` | [`contracts`](crate::contracts) |
+//! | `open`, `create`, `open_with`, `create_with`, `begin_mutation_for`, deployments | [`contracts`](crate::contracts) |
 //! | `get`, `list`, `names`, `trust`, `published_outputs` | [`read`](crate::read) |
 //! | `new_stack`, `rename`, `remove` | [`write`](crate::write) |
-//! | `lock_both`, `copy_from`, deployments | [`transfer`](crate::transfer) |
+//! | `lock_both`, `copy_from` | [`transfer`](crate::transfer) |
 //! | `crypter` | [`keys`](crate::keys) |
 
 use crate::context::{StackContext, StoreContext};
-use crate::contracts::mutation;
 use crate::contracts::registry::{BackendRegistry, StoreRequest};
+use crate::contracts::whole;
 use crate::environment::Environment;
 use crate::intent::UpdateRequest;
 use crate::keys::trust;
@@ -22,7 +22,7 @@ use crate::read::view::{self, View};
 use crate::session::Session;
 use crate::stack::Stack;
 use crate::transfer::copy::{self, Copied};
-use crate::transfer::{deployments, settling};
+use crate::transfer::settling;
 use crate::write::naming::{self, Removal};
 use state_core::backend::{Examination, Opening};
 use state_core::crypter::CrypterProvider;
@@ -345,7 +345,7 @@ impl Stacks {
         request: UpdateRequest,
     ) -> Result<RevisionId> {
         let stack = names::require(&self.context, name).await?;
-        deployments::import(&stack, deployment, request).await
+        whole::import_deployment(&stack, deployment, request).await
     }
 
     /// As [`SnapshotProvider::begin_mutation`], with what history is told of it.
@@ -358,7 +358,7 @@ impl Stacks {
         request: UpdateRequest,
     ) -> Result<Box<dyn SnapshotMutation>> {
         let stack = names::require(&self.context, name).await?;
-        mutation::begin(&stack, request).await
+        whole::begin_mutation(&stack, request).await
     }
 }
 

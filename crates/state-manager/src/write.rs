@@ -7,7 +7,7 @@
 //! | `queue`, `queue/batch` | the serial mutation queue: one append and one sync for all that waits |
 //! | `checkpointer` | update documents, published outputs and checkpoints, behind the journal's back |
 //! | `steps`, `provider_result` | the records of an open update: intents, results, steps |
-//! | `edits`, `snapshots`, `storing` | changes that are one revision each; whole snapshots on their way into the store |
+//! | `edits`, `snapshots` | changes that are one revision each; whole snapshots on their way into the store |
 //! | `naming` | names of stacks: create, rename, remove |
 //! | `log_buffer`, `spool` | logs of updates; results that could not be recorded |
 
@@ -22,4 +22,3 @@ pub(crate) mod queue;
 pub(crate) mod snapshots;
 pub(crate) mod spool;
 pub(crate) mod steps;
-mod storing;

@@ -7,7 +7,8 @@ use crate::context::StackContext;
 use crate::gc::collect::collect;
 use crate::gc::retention::Retention;
 use crate::intent::UpdateRequest;
-use crate::keys::wrapped;
+use crate::keys::sealing::Seal;
+use crate::keys::{trust, wrapped};
 use crate::lock;
 use crate::objects::snapshots;
 use crate::read::view;
@@ -15,8 +16,11 @@ use crate::write::locked_stack::LockedStack;
 use crate::write::steps;
 use state_core::head::{Keys, Policy, Succession, Watermark};
 use state_core::journal::{CheckpointNote, Record};
+use state_core::mutation::StackOutputs;
 use state_core::sealing::{KeyProvider, StackKey};
-use state_core::{Base, Error, Head, Result, RevisionId, Slot, Snapshot, State, UpdateKind, UpdateResult};
+use state_core::{
+    Base, Error, Head, Result, RevisionId, Serial, Slot, Snapshot, State, UpdateKind, UpdateResult,
+};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,7 +101,7 @@ async fn forget_all_but_the_current(stack: &StackContext, operation: &str) -> Re
 }
 
 /// A revision of what is there, under the keys and for the recipients that the stack has now.
-pub(super) async fn mark_rekeyed(
+async fn mark_rekeyed(
     stack: &StackContext,
     operation: &str,
     message: String,
@@ -123,7 +127,7 @@ async fn rotate(
     request: Rekey,
 ) -> Result<(Base, Vec<String>)> {
     let tail = locked.end_queue().await?;
-    let (stack, writer) = (&locked.stack, &*locked.untagged);
+    let (stack, writer) = (&locked.stack, &*locked.writer);
     let old = locked.seal.shared_key();
     let head = stack.head().await?;
     let known = head.keys.as_ref().map(|keys| keys.recipients.clone());
@@ -158,9 +162,9 @@ async fn rotate(
             slot: Slot(after.next.get().saturating_sub(1)),
             chain: after.chain,
         });
-        head.sign(&*key);
     };
-    writer.swap_head(stack.nonce(), &change).await?;
+    let seal = Seal::new(policy, Some(Arc::clone(&key)));
+    seal.swap_head(writer, stack.nonce(), &change).await?;
     stack.keyring().keep(&key);
     writer.release().await?;
     Ok((base, wrapped.recipients))
@@ -186,7 +190,7 @@ async fn resealed(
     .await?
 }
 
-pub(super) fn require_provider(stack: &StackContext) -> Result<&dyn KeyProvider> {
+fn require_provider(stack: &StackContext) -> Result<&dyn KeyProvider> {
     let missing = || Error::sealed(stack.object(), "there is no identity or recipient at hand");
     stack.keyring().provider().ok_or_else(missing)
 }
@@ -217,4 +221,86 @@ fn successor(
         outputs: before.map(|keys| keys.outputs.clone()).unwrap_or_default(),
         succession,
     }
+}
+
+/// The keys that the head names, once it is authenticated; none for a stack without a key.
+pub(crate) async fn keys(stack: &StackContext) -> Result<Option<Keys>> {
+    let head = stack.head().await?;
+    trust::for_reading(stack, &head).await?;
+    Ok(head.keys)
+}
+
+/// Wraps the stack's data key to more recipients. Sealed values stay as they are.
+pub(crate) async fn add_recipients(
+    stack: &StackContext,
+    operation: &str,
+    more: &[String],
+) -> Result<Vec<String>> {
+    let locked = lock::lock(stack, operation, None).await?;
+    let added = wrap_to_more(&locked, more).await;
+    locked.close_after(added).await
+}
+
+async fn wrap_to_more(locked: &LockedStack, more: &[String]) -> Result<Vec<String>> {
+    let stack = &locked.stack;
+    let provider = require_provider(stack)?;
+    let head = stack.head().await?;
+    let (Some(key), Some(keys)) = (locked.seal.key(), head.keys) else {
+        return Err(unsealed(stack));
+    };
+    let recipients = with_more(keys.recipients, more);
+    let wrapped = provider.wrap(key.id(), Some(&recipients))?;
+    let files = wrapped::store(stack, &*locked.writer, key.id(), &wrapped).await?;
+    let change = |head: &mut Head| {
+        if let Some(keys) = &mut head.keys {
+            keys.files.clone_from(&files);
+            keys.recipients.clone_from(&wrapped.recipients);
+        }
+    };
+    locked.swap_head(&change).await?;
+    Ok(wrapped.recipients)
+}
+
+/// Wraps the stack's outputs to more recipients, and makes a revision whose outputs they get.
+pub(crate) async fn add_output_recipients(
+    stack: &StackContext,
+    operation: &str,
+    more: &[String],
+) -> Result<Vec<String>> {
+    let locked = lock::lock(stack, operation, None).await?;
+    let added = publish_to_more(&locked, more).await;
+    let recipients = locked.close_after(added).await?;
+    let message = format!("outputs for {}", more.join(", "));
+    mark_rekeyed(stack, operation, message, None).await?;
+    Ok(recipients)
+}
+
+async fn publish_to_more(locked: &LockedStack, more: &[String]) -> Result<Vec<String>> {
+    let head = locked.stack.head().await?;
+    let (Some(key), Some(keys)) = (locked.seal.key(), head.keys) else {
+        return Err(unsealed(&locked.stack));
+    };
+    let outputs = with_more(keys.outputs, more);
+    // A document that can't be wrapped to them is refused before anything changes.
+    key.outputs_document(head.policy, Serial::ZERO, &StackOutputs::default(), &outputs)?;
+    let change = |head: &mut Head| {
+        if let Some(keys) = &mut head.keys {
+            keys.outputs.clone_from(&outputs);
+        }
+    };
+    locked.swap_head(&change).await?;
+    Ok(outputs)
+}
+
+fn unsealed(stack: &StackContext) -> Error {
+    Error::sealed(stack.object(), "it has no data key: seal the stack first")
+}
+
+fn with_more(mut recipients: Vec<String>, more: &[String]) -> Vec<String> {
+    for one in more {
+        if !recipients.contains(one) {
+            recipients.push(one.clone());
+        }
+    }
+    recipients
 }

@@ -1,13 +1,10 @@
-//! What a session seals with, and the writer that tags each head that it swaps.
+//! What the owner of a stack seals values and signs heads with.
 
-use async_trait::async_trait;
-use bytes::Bytes;
-use state_core::backend::{HeadChange, ObjectName, PieceName, Tail};
+use state_core::backend::HeadChange;
 use state_core::head::Policy;
-use state_core::journal::Frame;
 use state_core::mutation::StackOutputs;
 use state_core::sealing::StackKey;
-use state_core::{Entry, Epoch, Error, Head, Nonce, Result, SharedEntry, Snapshot, Writer, sensitive};
+use state_core::{Entry, Error, Head, Nonce, Result, SharedEntry, Snapshot, Writer, sensitive};
 use std::sync::Arc;
 
 /// How the values of a stack are stored. Cheap to clone; callers seal in their own tasks.
@@ -32,6 +29,23 @@ impl Seal {
 
     pub(crate) fn shared_key(&self) -> Option<Arc<dyn StackKey>> {
         self.key.clone()
+    }
+
+    /// Changes the head, and signs it if the stack has a key. Owners change a head in no other way, so that none is left
+    /// without a signature.
+    pub(crate) async fn swap_head(
+        &self,
+        writer: &dyn Writer,
+        nonce: Nonce,
+        change: HeadChange<'_>,
+    ) -> Result<Head> {
+        let signed = |head: &mut Head| {
+            change(head);
+            if let Some(key) = &self.key {
+                head.sign(&**key);
+            }
+        };
+        writer.swap_head(nonce, &signed).await
     }
 
     /// An entry as it is stored. It must have the uid under which it will be recorded.
@@ -109,56 +123,6 @@ fn no_key(object: String) -> Error {
         "it holds sensitive values and the stack has no key to seal them with: give recipients or an identity, or make \
          the stack with the policy `plaintext`",
     )
-}
-
-/// Tags every head that it swaps, so that no change of an owner goes without.
-#[derive(Debug)]
-pub(crate) struct SigningWriter {
-    pub(crate) inner: Arc<dyn Writer>,
-    pub(crate) key: Arc<dyn StackKey>,
-}
-
-#[async_trait]
-impl Writer for SigningWriter {
-    fn epoch(&self) -> Epoch {
-        self.inner.epoch()
-    }
-
-    async fn append(&self, frame: &Frame) -> Result<()> {
-        self.inner.append(frame).await
-    }
-
-    async fn rotate(&self, tail: Tail, nonce: Nonce) -> Result<Tail> {
-        self.inner.rotate(tail, nonce).await
-    }
-
-    async fn swap_head(&self, nonce: Nonce, change: HeadChange<'_>) -> Result<Head> {
-        let signed = |head: &mut Head| {
-            change(head);
-            head.sign(&*self.key);
-        };
-        self.inner.swap_head(nonce, &signed).await
-    }
-
-    async fn remove(&self, nonce: Nonce) -> Result<()> {
-        self.inner.remove(nonce).await
-    }
-
-    async fn create(&self, name: &ObjectName, bytes: Bytes) -> Result<()> {
-        self.inner.create(name, bytes).await
-    }
-
-    async fn delete(&self, pieces: &[PieceName]) -> Result<()> {
-        self.inner.delete(pieces).await
-    }
-
-    async fn check(&self) -> Result<()> {
-        self.inner.check().await
-    }
-
-    async fn release(&self) -> Result<()> {
-        self.inner.release().await
-    }
 }
 
 #[cfg(test)]

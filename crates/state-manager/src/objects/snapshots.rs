@@ -1,9 +1,13 @@
-//! Full snapshots as stored objects: encoded, digested, compressed, and back.
+//! Full snapshots as stored objects: encoded, digested, compressed, and back. And how large an entry may be in them, and
+//! in a record.
 
-use crate::objects::limits::{self, MAX_ENTRY};
 use bytes::Bytes;
 use state_core::digest::Digester;
-use state_core::{Backend, Error, Lineage, Result, Slot, Snapshot, SnapshotRef, Writer, codec};
+use state_core::json::{Document, Limits};
+use state_core::verify::{Rule, Violation};
+use state_core::{
+    Backend, Entry, EntryKey, Error, Lineage, Result, Slot, Snapshot, SnapshotRef, Writer, codec,
+};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::sync::Arc;
 
@@ -12,6 +16,9 @@ const LEVEL: i32 = 1;
 
 /// The largest snapshot in bytes, uncompressed. Readers refuse more before they allocate.
 const MAX_LENGTH: u64 = 4 << 30;
+
+/// The largest entry in bytes, encoded.
+const MAX_ENTRY: usize = 32 << 20;
 
 /// How much is decompressed at once, in bytes.
 const BUFFER: usize = 128 << 10;
@@ -37,7 +44,7 @@ pub(crate) fn pack(snapshot: &Snapshot, slot: Slot) -> Result<Packed> {
         is_header = false;
         // A comma and a newline aren't the entry's.
         if let Some(entry) = entry.filter(|_| line.len() > MAX_ENTRY + 1) {
-            violations.push(limits::oversized(&entry.key(), line.len()));
+            violations.push(oversized(&entry.key(), line.len()));
         }
         packer.add(line.as_bytes())
     })?;
@@ -172,4 +179,41 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
             object: "the runtime".to_owned(),
             reason: format!("a background thread ended early: {error}"),
         })
+}
+
+pub(crate) fn check_size(entry: &Entry) -> Result<()> {
+    let Some(detail) = too_large(entry) else {
+        return Ok(());
+    };
+    Err(Error::Integrity {
+        object: format!("entry {}", entry.key()),
+        violations: vec![Violation::of(Rule::Size, entry.key(), detail)],
+    })
+}
+
+/// Why an entry can't be recorded; none when it can.
+pub(crate) fn too_large(entry: &Entry) -> Option<String> {
+    let text = codec::entry_text(entry);
+    if text.len() > MAX_ENTRY {
+        return Some(size(text.len()));
+    }
+    has_long_string(text.as_bytes()).then(|| "it has a string of more than 16 MiB".to_owned())
+}
+
+/// An entry that is too large to be recorded.
+fn oversized(key: &EntryKey, length: usize) -> Violation {
+    Violation::of(Rule::Size, key.clone(), size(length))
+}
+
+fn size(length: usize) -> String {
+    format!("encoded it has {length} bytes; {MAX_ENTRY} are the most")
+}
+
+/// Whether a string in it is longer than any reader takes.
+pub(crate) fn has_long_string(json: &[u8]) -> bool {
+    let limits = Limits {
+        max_depth: usize::MAX,
+        ..Limits::default()
+    };
+    json.len() > limits.max_string_bytes && Document::parse(json.trim_ascii_end(), &limits).is_err()
 }

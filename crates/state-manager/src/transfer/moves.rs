@@ -2,7 +2,7 @@
 //! [settled](super::settling) later.
 
 use crate::intent::UpdateRequest;
-use crate::objects::limits::check_size;
+use crate::objects::snapshots::check_size;
 use crate::write::locked_stack::LockedStack;
 use state_core::journal::{MAX_PAYLOAD, Record, encode_records};
 use state_core::moves::{MoveEnd, MoveIn, MoveOut, MoveOutcome, Peer};

@@ -4,6 +4,7 @@
 //! of all marks before it, because both go through one queue. What a crash leaves undone the next owner does.
 
 use crate::environment::Environment;
+use crate::keys::sealing::Seal;
 use crate::objects::document::{Made, RevisionDocument};
 use crate::objects::snapshots;
 use crate::write::queue::batch::{Job, Request, Work};
@@ -49,8 +50,8 @@ pub(crate) struct CheckpointTask {
     pub(crate) stack: String,
     /// Where it tells the queue that a checkpoint is in force.
     pub(crate) queue: mpsc::WeakSender<Request>,
-    /// What documents are tagged with.
-    pub(crate) key: Option<Arc<dyn StackKey>>,
+    /// What heads and documents are tagged with.
+    pub(crate) seal: Seal,
     /// Who gets the outputs apart.
     pub(crate) publication: Option<Publication>,
 }
@@ -186,18 +187,16 @@ impl CheckpointTask {
 
     async fn write_document(&self, document: &RevisionDocument) -> Result<()> {
         let name = ObjectName::Update(document.revision.clone());
-        let bytes = match &self.key {
-            Some(key) => document.clone().tagged(&**key).encode(),
+        let bytes = match self.seal.key() {
+            Some(key) => document.clone().tagged(key).encode(),
             None => document.encode(),
         };
         self.writer.create(&name, bytes.into()).await
     }
 
     async fn publish(&self, serial: Serial, outputs: &StackOutputs) -> Result<()> {
-        match (&self.publication, &self.key) {
-            (Some(publication), Some(key)) => {
-                publication.publish(&*self.writer, &**key, serial, outputs).await
-            }
+        match (&self.publication, self.seal.key()) {
+            (Some(publication), Some(key)) => publication.publish(&*self.writer, key, serial, outputs).await,
             _ => Ok(()),
         }
     }
@@ -213,14 +212,13 @@ impl CheckpointTask {
         };
         let open = state.update().is_some();
         let nonce = Nonce::random(&*self.environment.entropy);
-        self.writer
-            .swap_head(nonce, &|head| {
-                // While an update is open its start lies before the new base: readers of the current revision
-                // begin where they began before.
-                head.rev_base = open.then(|| head.rev_base.clone().unwrap_or_else(|| head.base.clone()));
-                head.base = made.clone();
-            })
-            .await?;
+        let change = |head: &mut Head| {
+            // While an update is open its start lies before the new base: readers of the current revision
+            // begin where they began before.
+            head.rev_base = open.then(|| head.rev_base.clone().unwrap_or_else(|| head.base.clone()));
+            head.base = made.clone();
+        };
+        self.seal.swap_head(&*self.writer, nonce, &change).await?;
         Ok(made)
     }
 

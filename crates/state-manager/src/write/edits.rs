@@ -3,7 +3,7 @@
 use crate::context::StackContext;
 use crate::intent::UpdateRequest;
 use crate::objects::document::RevisionKind;
-use crate::objects::limits::check_size;
+use crate::objects::snapshots::check_size;
 use crate::read::view;
 use crate::write::locked_stack::LockedStack;
 use crate::write::steps::sealed_change;

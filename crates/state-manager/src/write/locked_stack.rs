@@ -23,10 +23,7 @@ use tokio::sync::{RwLock, mpsc, oneshot, watch};
 #[derive(Clone, Debug)]
 pub(crate) struct LockedStack {
     pub(crate) stack: StackContext,
-    /// Signs every head that it swaps, if the stack has a key.
     pub(crate) writer: Arc<dyn Writer>,
-    /// The same writer without the key.
-    pub(crate) untagged: Arc<dyn Writer>,
     pub(crate) seal: Seal,
     pub(crate) recovered: Arc<[PendingOperation]>,
     /// Logs of ended updates that couldn't be stored yet.
@@ -138,7 +135,8 @@ impl LockedStack {
 
     /// Changes the head, signed if the stack has a key.
     pub(crate) async fn swap_head(&self, change: HeadChange<'_>) -> Result<Head> {
-        self.writer.swap_head(self.stack.nonce(), change).await
+        let nonce = self.stack.nonce();
+        self.seal.swap_head(&*self.writer, nonce, change).await
     }
 
     /// Fails if the queue has ended because of a failure.

@@ -5,7 +5,7 @@ use crate::read::names;
 use crate::write::locked_stack::LockedStack;
 use state_core::backend::{NamePointer, NameTarget};
 use state_core::head::{Moving, Policy};
-use state_core::{Backend, Error, Head, Lineage, Nonce, Result, StackName, Writer};
+use state_core::{Backend, Error, Head, Lineage, Nonce, Result, StackName};
 
 /// What became of a request to remove a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -122,41 +122,32 @@ async fn rename_locked(store: &StoreContext, locked: &LockedStack, to: &StackNam
         }
         return Err(error);
     }
-    commit_rename(stack, &*locked.writer, stack.name(), to).await?;
+    commit_rename(locked, stack.name(), to).await?;
     names::remember(store, stack.name(), None).await;
     names::remember(store, to, Some(stack.lineage())).await;
     Ok(())
 }
 
 /// A rename that an owner before began: forward if the new name's pointer was swapped, else back.
-pub(crate) async fn finish_rename(stack: &StackContext, writer: &dyn Writer, head: &Head) -> Result<()> {
+pub(crate) async fn finish_rename(locked: &LockedStack, head: &Head) -> Result<()> {
     let Some(moving) = &head.moving_to else {
         return Ok(());
     };
-    let target = stack.backend().read_name(&moving.name).await?;
-    let swapped = target.is_some_and(|pointer| pointer.nonce == moving.nonce);
-    if !swapped {
-        writer
-            .swap_head(stack.nonce(), &|head| head.moving_to = None)
-            .await?;
-        return Ok(());
+    let target = locked.stack.backend().read_name(&moving.name).await?;
+    if target.is_some_and(|pointer| pointer.nonce == moving.nonce) {
+        return commit_rename(locked, &head.name, &moving.name).await;
     }
-    commit_rename(stack, writer, &head.name, &moving.name).await
+    locked.swap_head(&|head| head.moving_to = None).await.map(drop)
 }
 
 /// The commit point of a rename, and the tombstone of the old name.
-async fn commit_rename(
-    stack: &StackContext,
-    writer: &dyn Writer,
-    from: &StackName,
-    to: &StackName,
-) -> Result<()> {
-    writer
-        .swap_head(stack.nonce(), &|head| {
-            head.name = to.clone();
-            head.moving_to = None;
-        })
-        .await?;
+async fn commit_rename(locked: &LockedStack, from: &StackName, to: &StackName) -> Result<()> {
+    let stack = &locked.stack;
+    let change = |head: &mut Head| {
+        head.name = to.clone();
+        head.moving_to = None;
+    };
+    locked.swap_head(&change).await?;
     if from.folded() == to.folded() {
         return Ok(());
     }

@@ -3,7 +3,7 @@
 
 use crate::client_lock;
 use crate::context::StackContext;
-use crate::keys::sealing::{Seal, SigningWriter};
+use crate::keys::sealing::Seal;
 use crate::keys::trust::{self, Point};
 use crate::keys::wrapped;
 use crate::objects::document::RevisionDocument;
@@ -16,7 +16,7 @@ use crate::write::queue::{Published, Queue, WAITING};
 use state_core::backend::{Acquire, Acquired, ObjectKind, ObjectName};
 use state_core::head::{Keys, Policy};
 use state_core::mutation::StackOutputs;
-use state_core::{Epoch, Head, Result, Serial, UpdateResult, Writer};
+use state_core::{Epoch, Head, Result, Serial, UpdateResult};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
@@ -60,8 +60,6 @@ async fn acquire_writer(
 /// What a writer found, and accepted.
 struct Checked {
     seal: Seal,
-    /// Signs the heads that it swaps.
-    writer: Arc<dyn Writer>,
     replayed: Replayed,
     publication: Option<Publication>,
     unwritten: Unwritten,
@@ -78,15 +76,15 @@ async fn open(stack: &StackContext, acquired: Acquired) -> Result<LockedStack> {
     let (sender, requests) = mpsc::channel(WAITING);
     let environment = stack.environment();
     let task = CheckpointTask {
-        writer: Arc::clone(&checked.writer),
+        writer: Arc::clone(&writer),
         environment: environment.clone(),
         stack: head.name.to_string(),
         queue: sender.downgrade(),
-        key: checked.seal.shared_key(),
+        seal: checked.seal.clone(),
         publication: checked.publication,
     };
     let journal_bytes = checked.replayed.journal_bytes;
-    let checkpointer = Checkpointer::start(task, head.base, journal_bytes, checked.unwritten);
+    let checkpointer = Checkpointer::start(task, head.base.clone(), journal_bytes, checked.unwritten);
     let (publish, published) = watch::channel(Published {
         state: Arc::new(state.clone()),
         tail,
@@ -94,7 +92,7 @@ async fn open(stack: &StackContext, acquired: Acquired) -> Result<LockedStack> {
     });
     let queue = Queue {
         object: stack.object(),
-        writer: Arc::clone(&checked.writer),
+        writer: Arc::clone(&writer),
         entropy: Arc::clone(&environment.entropy),
         tail,
         requests,
@@ -104,8 +102,7 @@ async fn open(stack: &StackContext, acquired: Acquired) -> Result<LockedStack> {
     };
     let locked = LockedStack {
         stack: stack.clone(),
-        writer: checked.writer,
-        untagged: writer,
+        writer,
         requests: sender,
         published,
         recovered: state.pending().cloned().collect(),
@@ -113,6 +110,7 @@ async fn open(stack: &StackContext, acquired: Acquired) -> Result<LockedStack> {
         logs: Arc::default(),
         storing: Arc::default(),
     };
+    naming::finish_rename(&locked, &head).await?;
     let _detached = tokio::spawn(queue.run(state));
     if interrupted {
         locked.end_update(UpdateResult::Interrupted).await?;
@@ -120,11 +118,11 @@ async fn open(stack: &StackContext, acquired: Acquired) -> Result<LockedStack> {
     Ok(locked)
 }
 
-/// Head and journal must be from those who have the key, and must not have gone back. Then a rename is finished that the
-/// writer before began, and what it left unwritten is found.
+/// Head and journal must be from those who have the key, and must not have gone back. Then what the writer before left
+/// unwritten is found.
 async fn check(stack: &StackContext, acquired: &Acquired) -> Result<Checked> {
     let (head, frames, tail) = (&acquired.head, &acquired.frames, acquired.tail);
-    let (seal, writer) = key_for_writing(stack, acquired).await?;
+    let seal = seal_for_writing(stack, acquired).await?;
     let replayed = replay::from_base(stack.backend(), stack.lineage(), &head.base, frames).await?;
     let point = Point {
         epoch: head.epoch,
@@ -133,7 +131,6 @@ async fn check(stack: &StackContext, acquired: &Acquired) -> Result<Checked> {
         journal: Some((&head.base, frames)),
     };
     trust::require_onward(stack, &point, seal.key()).await?;
-    naming::finish_rename(stack, &*writer, head).await?;
     let publication = Publication::of(head);
     let outputs = match &publication {
         Some(_) => unpublished(stack, &replayed).await?,
@@ -145,28 +142,27 @@ async fn check(stack: &StackContext, acquired: &Acquired) -> Result<Checked> {
     };
     Ok(Checked {
         seal,
-        writer,
         replayed,
         publication,
         unwritten,
     })
 }
 
-/// What a writer seals with, once head and frames are known to be authentic, and a writer that signs each head. A
-/// stack without a key gets its first here, unless it is plaintext.
-async fn key_for_writing(stack: &StackContext, acquired: &Acquired) -> Result<(Seal, Arc<dyn Writer>)> {
-    let (head, writer) = (&acquired.head, Arc::clone(&acquired.writer));
+/// What the owner seals with, once head and frames are known to be authentic. A stack without a key gets its first
+/// here, unless it is plaintext.
+async fn seal_for_writing(stack: &StackContext, acquired: &Acquired) -> Result<Seal> {
+    let (head, writer) = (&acquired.head, &*acquired.writer);
     if head.key_id.is_none() {
         trust::require_key(stack, head, None).await?;
     }
-    let key = match (head.policy, head.key_id, stack.keyring().provider()) {
-        (Policy::Plaintext, None, _) | (_, None, None) => return Ok((Seal::new(head.policy, None), writer)),
+    match (head.policy, head.key_id, stack.keyring().provider()) {
+        (Policy::Plaintext, None, _) | (_, None, None) => return Ok(Seal::new(head.policy, None)),
         (_, Some(id), _) => {
             let key = wrapped::unwrap(stack, id).await?;
             head.authenticate(&format!("head of {}", stack.object()), &*key)?;
             replay::authenticate(head, &acquired.frames, &*key)?;
             trust::require_key(stack, head, Some(&*key)).await?;
-            key
+            Ok(Seal::new(head.policy, Some(key)))
         }
         (_, None, Some(provider)) => {
             let key = provider.generate(stack.lineage())?;
@@ -174,26 +170,21 @@ async fn key_for_writing(stack: &StackContext, acquired: &Acquired) -> Result<(S
             let keys = Keys {
                 generation: 1,
                 since: acquired.tail.next,
-                files: wrapped::store(stack, &*writer, key.id(), &wrapped_key).await?,
+                files: wrapped::store(stack, writer, key.id(), &wrapped_key).await?,
                 recipients: wrapped_key.recipients,
                 outputs: Vec::new(),
                 succession: Vec::new(),
             };
+            let seal = Seal::new(head.policy, Some(Arc::clone(&key)));
             let change = |head: &mut Head| {
                 head.key_id = Some(key.id());
                 head.keys = Some(keys.clone());
-                head.sign(&*key);
             };
-            writer.swap_head(stack.nonce(), &change).await?;
+            seal.swap_head(writer, stack.nonce(), &change).await?;
             stack.keyring().keep(&key);
-            key
+            Ok(seal)
         }
-    };
-    let signing = SigningWriter {
-        inner: writer,
-        key: Arc::clone(&key),
-    };
-    Ok((Seal::new(head.policy, Some(key)), Arc::new(signing)))
+    }
 }
 
 /// The revisions of the live journal whose documents are not written yet. Deleted ones need none: theirs may have been

@@ -1,6 +1,6 @@
 //! Results of mutations on their way to the journal: sealed, and not too large. No result is thrown away.
 
-use crate::objects::limits::too_large;
+use crate::objects::snapshots::too_large;
 use crate::write::locked_stack::LockedStack;
 use crate::write::queue::batch::Prepared;
 use crate::write::spool;

@@ -3,7 +3,7 @@
 
 use crate::intent::{Intent, UpdateRequest};
 use crate::keys::sealing::Seal;
-use crate::objects::limits::check_size;
+use crate::objects::snapshots::check_size;
 use crate::write::locked_stack::{LockedStack, started};
 use crate::write::queue::batch::Prepared;
 use state_core::journal::Record;

@@ -1,6 +1,6 @@
 //! One batch: what goes into a frame, and who waits for it.
 
-use crate::objects::limits::{self, has_long_string};
+use crate::objects::snapshots::{check_size, has_long_string};
 use state_core::backend::Tail;
 use state_core::journal::{MAX_PAYLOAD, Record};
 use state_core::json::Limits;
@@ -43,7 +43,7 @@ impl Prepared {
     pub(crate) fn checked(record: Record, entry: Option<&Entry>) -> Result<Self> {
         let prepared = Self::from(record);
         match entry {
-            Some(entry) if prepared.is_long() => limits::check_size(entry).map(|()| prepared),
+            Some(entry) if prepared.is_long() => check_size(entry).map(|()| prepared),
             _ => Ok(prepared),
         }
     }
