@@ -121,7 +121,7 @@ impl Intent {
     /// changes or reads, else the one that the entry comes with, else a new one.
     ///
     /// # Errors
-    /// None but those of a damaged source of random bits.
+    /// `Invalid` when eight hexadecimal digits are no deposed key, which they always are.
     pub fn begin(self, state: &State, entropy: &dyn Entropy, at: Option<Timestamp>) -> Result<(Begin, Uid)> {
         let known = match self.op {
             Op::Update | Op::Read => state.entry(&self.target).and_then(|old| old.uid),

@@ -156,7 +156,7 @@ async fn seal_for_writing(stack: &StackContext, acquired: &Acquired) -> Result<S
         trust::require_key(stack, head, None).await?;
     }
     match (head.policy, head.key_id, stack.keyring().provider()) {
-        (Policy::Plaintext, None, _) | (_, None, None) => return Ok(Seal::new(head.policy, None)),
+        (Policy::Plaintext, None, _) | (_, None, None) => Ok(Seal::new(head.policy, None)),
         (_, Some(id), _) => {
             let key = wrapped::unwrap(stack, id).await?;
             head.authenticate(&format!("head of {}", stack.object()), &*key)?;
