@@ -74,12 +74,10 @@ pub(crate) struct Caller {
     pub(crate) timeout: Option<Duration>,
     /// Only `configure`, `check`, `diff` and `read` are called, and their answers are kept.
     pub(crate) planning: bool,
-    /// The providers that are prepared here may be asked to change the world later.
-    pub(crate) changes_follow: bool,
     pub(crate) stack: StackName,
     /// Knows what opens the configuration of providers.
     pub(crate) targets: Arc<dyn TargetProvider>,
-    /// The lock; none in a plan, which changes nothing.
+    /// The lock; none in a plan without one: no change of the world can follow.
     pub(crate) lock: Option<Session>,
     pub(crate) preparations: Preparations,
     /// The answers that the plan got; a plan fills them.
@@ -345,7 +343,7 @@ impl Caller {
             configuration: registered.configuration.clone(),
             crypter: self.crypter(&registered.configuration).await?,
             context: CallContext {
-                preview: !self.changes_follow,
+                preview: self.lock.is_none(),
                 ..self.context(about, &self.logger)
             },
         };

@@ -87,8 +87,11 @@ impl Engine {
         if run.settled.is_none() {
             run.settled = Some(self.settle(session, &run).await?);
         }
-        let plan = self.plan(Basis::locked(session), operation, run).await?;
-        self.apply(session, plan).await
+        let plan = self.planned(Basis::locked(session), operation, run).await?;
+        match plan.report.stopped_by {
+            Some(_) => Ok(plan.report),
+            None => self.apply(session, plan).await,
+        }
     }
 
     /// Asks the providers about the operations that a previous run left pending, and records what they say. A caller
@@ -116,9 +119,17 @@ impl Engine {
     /// `read` are called.
     ///
     /// # Errors
-    /// The options don't fit the state, or the state's secrets can't be opened. What is wrong with the program or its
-    /// resources is in the plan's report.
-    pub async fn plan(&self, basis: Basis, mut operation: Operation, run: Run) -> Result<Plan> {
+    /// The options don't fit the state, the state's secrets can't be opened, or the lock is lost. What is wrong with the
+    /// program or its resources is in the plan's report.
+    pub async fn plan(&self, basis: Basis, operation: Operation, run: Run) -> Result<Plan> {
+        let mut plan = self.planned(basis, operation, run).await?;
+        match plan.report.stopped_by.take() {
+            Some(error) => Err(error.into()),
+            None => Ok(plan),
+        }
+    }
+
+    async fn planned(&self, basis: Basis, mut operation: Operation, run: Run) -> Result<Plan> {
         refuse_unknown_targets(&operation, &run, basis.state())?;
         let settled = run.settled.as_ref();
         let preparations = settled
@@ -130,16 +141,13 @@ impl Engine {
         let logger = Logger::new(Arc::clone(&self.environment.clock), silence.clone(), None);
         let caller = Caller {
             planning: true,
-            changes_follow: basis.is_locked(),
+            lock: basis.session.clone(),
             preparations: preparations.clone(),
             ..self.caller(basis.stack.name(), &run, logger)
         };
         let answers = Arc::clone(&caller.answers);
         let deployment = Deployment::new(recorder, caller, &run.options, silence);
-        let mut report = deployment.deploy(&mut operation).await;
-        if let Some(error) = report.stopped_by.take() {
-            return Err(error.into());
-        }
+        let report = deployment.deploy(&mut operation).await;
         if let Operation::Update(source) = &mut operation {
             source.restart();
         }
@@ -212,7 +220,6 @@ impl Engine {
             logger,
             timeout: run.options.timeout,
             planning: false,
-            changes_follow: true,
             stack: stack.clone(),
             targets: Arc::clone(&self.targets),
             lock: None,

@@ -26,7 +26,7 @@
 use crate::call::{Answers, Preparations};
 use crate::report::Report;
 use crate::run::{Operation, Run};
-use state_core::{Epoch, Error, Result, State, Timestamp};
+use state_core::{Error, Result, State, Timestamp};
 use state_manager::{Session, Stack};
 use std::fmt;
 use std::sync::Arc;
@@ -36,8 +36,8 @@ use std::sync::Arc;
 pub struct Basis {
     pub(crate) stack: Stack,
     state: Arc<State>,
-    /// The fencing token of the lock under which it was read; none: it was read without a lock.
-    epoch: Option<Epoch>,
+    /// The lock under which it was read.
+    pub(crate) session: Option<Session>,
 }
 
 impl Basis {
@@ -46,7 +46,7 @@ impl Basis {
         Self {
             stack: session.stack().clone(),
             state: session.state(),
-            epoch: Some(session.epoch()),
+            session: Some(session.clone()),
         }
     }
 
@@ -59,17 +59,13 @@ impl Basis {
         Ok(Self {
             stack: stack.clone(),
             state: stack.tip().await?.state,
-            epoch: None,
+            session: None,
         })
     }
 
     /// The state as it is recorded: secrets are sealed.
     pub fn state(&self) -> &State {
         &self.state
-    }
-
-    pub(crate) const fn is_locked(&self) -> bool {
-        self.epoch.is_some()
     }
 
     /// The state with its secrets open.
@@ -82,7 +78,10 @@ impl Basis {
     pub(crate) fn check(&self, session: &Session) -> Result<()> {
         let now = session.state();
         let is_same = now.lineage() == self.state.lineage()
-            && self.epoch.is_none_or(|epoch| epoch == session.epoch())
+            && self
+                .session
+                .as_ref()
+                .is_none_or(|lock| lock.epoch() == session.epoch())
             && (now.serial(), now.current()) == (self.state.serial(), self.state.current())
             && now.update().or(self.state.update()).is_none();
         match is_same {

@@ -11,8 +11,9 @@ use crate::provider::{
 use crate::registry::Registry;
 use async_trait::async_trait;
 use state_core::sensitive::SecretStrings;
+use state_core::target::{Target, TargetProvider};
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
-use state_core::{EntryKey, Json, MemoryBackend, Properties};
+use state_core::{EntryKey, Json, Lineage, MemoryBackend, Properties, StackName};
 use state_manager::{Actor, Environment, Session, Stacks};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -64,14 +65,15 @@ impl Provider for Prepared {
     }
 }
 
-fn stacks() -> Stacks {
-    let environment = Environment {
-        clock: Arc::new(ManualClock::default()),
-        entropy: Arc::new(SeededEntropy::new(1)),
-        actor: Actor::default(),
-        writer_version: "0".into(),
-    };
-    Stacks::new(Arc::new(MemoryBackend::default()), environment)
+/// A stack without keys.
+#[derive(Debug)]
+struct Keyless;
+
+#[async_trait]
+impl TargetProvider for Keyless {
+    async fn target(&self, name: &StackName) -> Result<Target, state_core::Error> {
+        Ok(Target::new(name.clone(), Lineage::from_bits([1; 16]), None, None))
+    }
 }
 
 fn caller(registry: Registry, lock: Option<Session>) -> Caller {
@@ -83,9 +85,8 @@ fn caller(registry: Registry, lock: Option<Session>) -> Caller {
         logger: Logger::new(clock, Arc::new(|_: &Event| {}), None),
         timeout: None,
         planning: false,
-        changes_follow: true,
         stack: "shop/production".parse().unwrap(),
-        targets: Arc::new(stacks()),
+        targets: Arc::new(Keyless),
         lock,
         preparations: Preparations::default(),
         answers: Arc::default(),
@@ -163,7 +164,13 @@ async fn a_provider_is_prepared_once_for_each_configuration_however_that_ends() 
 
 #[tokio::test]
 async fn no_provider_is_prepared_once_the_lock_is_lost() {
-    let stacks = stacks();
+    let environment = Environment {
+        clock: Arc::new(ManualClock::default()),
+        entropy: Arc::new(SeededEntropy::new(1)),
+        actor: Actor::default(),
+        writer_version: "0".into(),
+    };
+    let stacks = Stacks::new(Arc::new(MemoryBackend::default()), environment);
     let name = "shop/production".parse().unwrap();
     let stack = stacks
         .new_stack_with(&name, state_core::head::Policy::Plaintext)
