@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// A format's part of the extensions.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Extension {
     /// The name of the format: the key in `extensions` and in `foreign_serials`.
     pub(crate) name: &'static str,
