@@ -25,7 +25,7 @@ fn statectl() {
 
 /// What such a process prints.
 fn run(folder: &Path, arguments: &[&str]) -> String {
-    let ran = Command::new(std::env::current_exe().unwrap())
+    let ran = Command::new(std::env::current_exe().expect("this test has a binary"))
         .args(["--exact", "statectl", "--nocapture"])
         .env(ARGUMENTS, arguments.join("\n"))
         .env("XDG_CONFIG_HOME", folder.join("user-config"))
@@ -37,8 +37,8 @@ fn run(folder: &Path, arguments: &[&str]) -> String {
         .current_dir(folder)
         .stdin(Stdio::null())
         .output()
-        .unwrap();
-    let stdout = String::from_utf8(ran.stdout).unwrap();
+        .expect("it runs");
+    let stdout = String::from_utf8(ran.stdout).expect("UTF-8");
     assert!(ran.status.success(), "{arguments:?}: {stdout}{:?}", ran.stderr);
     stdout
 }
