@@ -51,8 +51,6 @@ mod model;
 pub mod codec;
 pub mod environment;
 pub mod error;
-#[cfg(feature = "testkit")]
-pub mod guide;
 pub mod json;
 mod memory;
 pub mod origins;

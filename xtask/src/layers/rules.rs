@@ -14,7 +14,12 @@ pub(super) struct Layer {
 pub(super) const LAYERS: &[Layer] = &[
     layer("state-core", &[], &[]).alone(),
     layer("state-backend-fs", &["state-core"], &[]),
-    layer("state-backend-object-store", &["state-core"], &[]),
+    layer("state-backend-generic", &["state-core"], &[]),
+    layer(
+        "state-backend-object-store",
+        &["state-core", "state-backend-generic"],
+        &[],
+    ),
     layer("state-encrypt", &["state-core"], &[]),
     layer("state-formats", &["state-core"], &["state-encrypt"]),
     layer(
@@ -51,6 +56,7 @@ pub(super) const NEVER_BY_DEFAULT: &[(&str, &str)] = &[
 const ALL: &[&str] = &[
     "state-core",
     "state-backend-fs",
+    "state-backend-generic",
     "state-backend-object-store",
     "state-encrypt",
     "state-formats",

@@ -1,0 +1,35 @@
+//! The pauses between the retries of one step.
+
+use state_core::Clock;
+use std::time::Duration;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The pauses of one step: each twice as long as the one before, until its time is over.
+#[derive(Debug)]
+pub struct Backoff<'a> {
+    clock: &'a dyn Clock,
+    until: Duration,
+    pause: Duration,
+}
+
+impl<'a> Backoff<'a> {
+    pub(crate) fn new(clock: &'a dyn Clock, timeout: Duration) -> Self {
+        Self {
+            clock,
+            until: clock.elapsed().saturating_add(timeout),
+            pause: FIRST_PAUSE,
+        }
+    }
+
+    /// Waits before the next try; false if there should be none.
+    pub async fn wait(&mut self) -> bool {
+        if self.clock.elapsed().saturating_add(self.pause) >= self.until {
+            return false;
+        }
+        self.clock.sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        true
+    }
+}

@@ -1,0 +1,33 @@
+//! What the generic backend promises, over a store in memory that fails as planned.
+
+#![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
+
+mod conformance;
+mod faults;
+mod races;
+mod store;
+
+use state_backend_generic::{GenericBackend, KeyValueStore, Settings};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use store::MemoryStore;
+
+fn backend(store: &MemoryStore) -> GenericBackend {
+    let mut settings = Settings::new("test:");
+    settings.deletes = true;
+    let store: Arc<dyn KeyValueStore> = Arc::new(store.clone());
+    GenericBackend::new(store, settings)
+}
+
+/// Runs a future that never waits.
+fn block_on<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    let mut context = Context::from_waker(Waker::noop());
+    for _ in 0..1_000_000 {
+        if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
+            return output;
+        }
+    }
+    panic!("it waits for something that doesn't come");
+}

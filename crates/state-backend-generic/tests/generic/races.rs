@@ -1,0 +1,63 @@
+//! Two handles on one stack.
+
+use super::*;
+use state_core::testkit::clock::SeededEntropy;
+use state_core::testkit::conformance::Bench;
+use state_core::{Backend, ErrorKind};
+
+/// The guide's first backend failed this: the loser of a race for the lock freed the lock of the winner, because it had
+/// computed the same epoch.
+#[test]
+fn loser_of_a_takeover_race_leaves_the_lock_of_the_winner() {
+    for overtaken_at in ["lease.json", "head.json"] {
+        for is_break in [false, true] {
+            let store = MemoryStore::default();
+            let entropy = SeededEntropy::new(1);
+            let (anna, bert) = (backend(&store), backend(&store));
+            let bench = Bench::new(&anna, &entropy);
+            let lineage = block_on(bench.stack()).unwrap();
+            let break_epoch = is_break.then(|| {
+                let held = block_on(bench.acquire(lineage, "before")).unwrap();
+                held.writer.epoch()
+            });
+            // Bert takes the lock from beginning to end just before a write of Anna's takeover.
+            let (request, winner) = (bench.request("bert", break_epoch), bert.clone());
+            store.before_write_of(overtaken_at, move || {
+                let seen = block_on(winner.lock_status(lineage)).unwrap().epoch;
+                let mut request = request.clone();
+                request.break_epoch = (seen != state_core::Epoch::ZERO).then_some(seen);
+                let held = block_on(winner.acquire(lineage, &request)).unwrap();
+                std::mem::forget(held);
+            });
+            let lost = block_on(anna.acquire(lineage, &bench.request("anna", break_epoch)));
+            let kind = lost.unwrap_err().kind();
+            assert!(
+                matches!(kind, ErrorKind::Conflict | ErrorKind::Locked),
+                "{overtaken_at}: {kind:?}"
+            );
+            let status = block_on(bert.lock_status(lineage)).unwrap();
+            let holder = status.holder.expect("the winner still holds the lock");
+            assert_eq!(holder.who, "bert", "{overtaken_at}");
+            let third = block_on(Bench::new(&bert, &entropy).acquire(lineage, "carl"));
+            assert_eq!(third.unwrap_err().kind(), ErrorKind::Locked, "{overtaken_at}");
+        }
+    }
+}
+
+#[test]
+fn stale_writer_meets_the_fence_with_one_request() {
+    let store = MemoryStore::default();
+    let entropy = SeededEntropy::new(1);
+    let backend = backend(&store);
+    let bench = Bench::new(&backend, &entropy);
+    let lineage = block_on(bench.stack()).unwrap();
+    let stale = block_on(bench.acquire(lineage, "anna")).unwrap();
+    let before = store.writes();
+    let (_, tail) = block_on(bench.append(&stale, stale.tail, b"\"one\"\n")).unwrap();
+    assert_eq!(store.writes(), before + 1);
+    let request = bench.request("bert", Some(stale.writer.epoch()));
+    let owner = block_on(backend.acquire(lineage, &request)).unwrap();
+    let fenced = block_on(bench.append(&stale, tail, b"\"two\"\n")).unwrap_err();
+    assert_eq!(fenced.kind(), ErrorKind::Fenced);
+    assert_eq!(owner.frames.len(), 3, "a fence, a frame, a fence");
+}
