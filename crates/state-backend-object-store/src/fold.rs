@@ -4,10 +4,9 @@
 //! it in the background from the frames that it wrote or read, and lets the head name it. So once in a thousand batches
 //! there are two writes more, in nobody's way.
 
-use crate::layout::JournalName;
-use crate::owner::Owner;
-use crate::upload::create_named_by_digest;
+use crate::objects::Objects;
 use bytes::{Bytes, BytesMut};
+use state_backend_generic::protocol::{JournalName, Owner};
 use state_core::head::Fold;
 use state_core::{Digest, Frame, Result, Slot};
 use std::collections::VecDeque;
@@ -17,8 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const MOST: usize = 64 << 20;
 
 /// Gathers the frames since the head's base.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Folder {
+    objects: Objects,
     gathered: Mutex<Gathered>,
 }
 
@@ -33,13 +33,25 @@ struct Gathered {
 }
 
 impl Folder {
+    pub(crate) fn new(objects: Objects) -> Self {
+        Self {
+            objects,
+            gathered: Mutex::default(),
+        }
+    }
+
+    /// How many frames are worth a fold.
+    fn threshold(&self) -> u64 {
+        self.objects.options.fold.max(1)
+    }
+
     /// Takes what is in the journal now, and folds it in the background when there is enough.
     pub(crate) fn gather(self: &Arc<Self>, owner: &Arc<Owner>, frames: impl IntoIterator<Item = Frame>) {
         let mut gathered = self.gathered();
         for frame in frames {
             gathered.add(frame);
         }
-        if !gathered.busy && gathered.is_enough(owner) {
+        if !gathered.busy && gathered.is_enough(self.threshold()) {
             gathered.busy = true;
             let (folder, owner) = (Arc::clone(self), Arc::clone(owner));
             drop(tokio::spawn(async move {
@@ -52,11 +64,13 @@ impl Folder {
 
     async fn fold(&self, owner: &Owner) -> Result<()> {
         let base = owner.head().await?.1.base;
-        let Some((fold, bytes)) = self.gathered().begin(owner, base.start) else {
+        let Some((fold, bytes)) = self.gathered().begin(self.threshold(), base.start) else {
             return Ok(());
         };
-        let path = owner.stack.branch.in_journal(&JournalName::of_fold(&fold));
-        create_named_by_digest(&owner.stack, &path, &bytes).await?;
+        let key = owner.stack.paths.in_journal(&JournalName::of_fold(&fold));
+        self.objects
+            .create_named_by_digest(&owner.stack, &key, &bytes)
+            .await?;
         owner.set_fold(fold).await
     }
 
@@ -77,18 +91,18 @@ impl Gathered {
         self.frames.push_back(frame);
     }
 
-    fn is_enough(&self, owner: &Owner) -> bool {
-        (self.frames.len() - self.settled) as u64 >= owner.stack.objects.options.fold.max(1)
+    fn is_enough(&self, threshold: u64) -> bool {
+        (self.frames.len() - self.settled) as u64 >= threshold
     }
 
     /// The fold of what is there from the base on, if there is enough.
-    fn begin(&mut self, owner: &Owner, base: Slot) -> Option<(Fold, Bytes)> {
+    fn begin(&mut self, threshold: u64, base: Slot) -> Option<(Fold, Bytes)> {
         let passed = self.frames.partition_point(|frame| frame.slot() < base);
         for frame in self.frames.drain(..passed) {
             self.bytes -= frame.bytes().len();
         }
         self.settled = self.settled.saturating_sub(passed);
-        let is_enough = self.is_enough(owner);
+        let is_enough = self.is_enough(threshold);
         let (first, last) = (self.frames.front()?.slot(), self.frames.back()?.slot());
         if !is_enough || first != base {
             return None;

@@ -55,30 +55,21 @@
 //! assert!(store.capabilities().durable && !store.capabilities().frees_lock_of_the_dead);
 //! ```
 
-mod adoption;
 #[cfg(any(feature = "aws", feature = "gcp", feature = "azure"))]
 mod catalogue;
 mod clock;
-mod collection;
 mod entropy;
 mod etags;
 mod failure;
-mod fetched;
 mod fold;
 mod layout;
-mod names;
 mod objects;
 mod options;
-mod owner;
 mod probe;
-mod reader;
-mod stack;
 mod store;
-mod takeover;
+mod terms;
 #[cfg(feature = "testkit")]
 pub mod testkit;
-mod upload;
-mod watch;
 mod writer;
 
 #[cfg(any(feature = "aws", feature = "gcp", feature = "azure"))]

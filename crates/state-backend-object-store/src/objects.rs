@@ -1,19 +1,12 @@
-//! One object at a time, with patience: every answer that isn't certain is settled by reading back.
+//! Single requests to an object store, each with a time limit: what [`KeyValueStore`] asks for.
 //!
-//! | the store says | what is there | so |
-//! |---|---|---|
-//! | anything but a refusal | these bytes | it took effect, now or in an earlier try |
-//! | anything but a refusal | nothing, or what was there before | the same bytes are sent again: the first may still be under way |
-//! | anything but a refusal | something else | it had no effect and never will; a swap that wasn't answered may have had one in between |
-//! | anything but a refusal | no answer, until patience ends | nobody knows: `Indeterminate`, and nothing is cleaned up |
-//!
-//! Every document and frame holds a nonce, so the same bytes are the same write.
+//! Retries, and what an unknown outcome means, are the generic layer's: see [`SettledStore`].
 
-mod patience;
 mod upload;
 
 use crate::failure::Trouble;
 use crate::options::Options;
+use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use futures_util::future::{Either, select};
@@ -22,15 +15,14 @@ use object_store::{
     GetOptions, GetResult, ObjectMeta, ObjectStore, ObjectStoreExt, PutMode, PutOptions, PutPayload,
     UpdateVersion,
 };
-use patience::Patience;
-use state_core::{Error, Result};
+use state_backend_generic::protocol::{SettledStore, Stack};
+use state_backend_generic::{KeyValueStore, ListedKey, RequestError, Settings, Value, Version};
+use state_core::Result;
+use state_core::backend::ObjectName;
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
-
-/// How often a store may refuse to replace what it just gave before it is taken at its word.
-const REFUSALS: usize = 4;
 
 /// How long a first contact is tried.
 const FIRST_CONTACT: Duration = Duration::from_secs(1);
@@ -40,46 +32,6 @@ const FIRST_CONTACT: Duration = Duration::from_secs(1);
 pub(crate) struct Objects {
     store: Arc<dyn ObjectStore>,
     pub(crate) options: Arc<Options>,
-}
-
-/// An object as it was read or written, and what a swap of it must name.
-#[derive(Clone, Debug)]
-pub(crate) struct Found {
-    pub(crate) bytes: Bytes,
-    pub(crate) version: UpdateVersion,
-    /// When the store got it, by the store's clock, in milliseconds; none for what was written just now.
-    pub(crate) modified: Option<i64>,
-}
-
-/// What became of a creation.
-#[derive(Debug)]
-pub(crate) enum Created {
-    /// These bytes are there.
-    Ours(Found),
-    /// Others are.
-    Taken(Found),
-}
-
-/// What became of a swap.
-#[derive(Debug)]
-pub(crate) enum Swapped {
-    /// These bytes are there.
-    Ours(Found),
-    /// Others are, or nothing. Ours may have been there in between only if it isn't `certain`.
-    Changed { now: Option<Found>, certain: bool },
-}
-
-/// An object in a list. Its ETag is of no use: some stores give others here.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Listed {
-    pub(crate) path: Path,
-    pub(crate) bytes: u64,
-}
-
-impl Listed {
-    pub(crate) fn file(&self) -> &str {
-        self.path.filename().unwrap_or_default()
-    }
 }
 
 impl Objects {
@@ -98,33 +50,53 @@ impl Objects {
         }
     }
 
-    /// The same for a first contact: who gives a wrong place shall hear of it at once.
-    pub(crate) fn impatient(&self) -> Self {
-        let mut options = Options::clone(&self.options);
-        options.patience = options.patience.min(FIRST_CONTACT);
-        Self {
-            store: Arc::clone(&self.store),
-            options: Arc::new(options),
-        }
+    /// The store with every outcome settled.
+    pub(crate) fn settled(&self) -> SettledStore {
+        self.settled_within(self.options.patience)
+    }
+
+    /// The same for a first contact: a wrong place is reported at once.
+    pub(crate) fn first_contact(&self) -> SettledStore {
+        self.settled_within(self.options.patience.min(FIRST_CONTACT))
+    }
+
+    fn settled_within(&self, retry_timeout: Duration) -> SettledStore {
+        let mut settings = Settings::new(self.options.url.clone());
+        settings.deletes = true;
+        settings.retry_timeout = retry_timeout;
+        settings.concurrency = self.options.concurrency;
+        settings.clock = Arc::clone(&self.options.clock);
+        settings.stale_version_hint = "; without its quotes it may take it (`unquoted-etags=true`)";
+        SettledStore::new(Arc::new(self.clone()), settings)
     }
 
     pub(crate) const fn store(&self) -> &Arc<dyn ObjectStore> {
         &self.store
     }
 
-    /// The object as messages name it.
-    pub(crate) fn shown(&self, path: &Path) -> String {
-        let inside = path.prefix_match(&self.options.prefix);
-        let inside: Vec<String> = inside
-            .into_iter()
-            .flatten()
-            .map(|part| part.as_ref().to_owned())
-            .collect();
-        format!("{}/{}", self.options.url.trim_end_matches('/'), inside.join("/"))
+    fn path(&self, key: &str) -> Path {
+        let parts = key.split('/').filter(|part| !part.is_empty());
+        parts.fold(self.options.prefix.clone(), |folder, part| folder.join(part))
     }
 
-    fn patience(&self) -> Patience<'_> {
-        Patience::new(&*self.options.clock, self.options.patience)
+    /// The key of an object under the prefix.
+    fn key(&self, path: &Path) -> Option<String> {
+        let parts = path.prefix_match(&self.options.prefix)?;
+        let parts: Vec<String> = parts.map(|part| part.as_ref().to_owned()).collect();
+        Some(parts.join("/"))
+    }
+
+    /// The key as messages name it.
+    fn shown(&self, key: &str) -> String {
+        format!("{}/{key}", self.options.url.trim_end_matches('/'))
+    }
+
+    fn failed(&self, trouble: &Trouble, key: &str) -> RequestError {
+        match trouble.refusal(&self.shown(key.trim_end_matches('/'))) {
+            Some(refusal) => RequestError::Refused(refusal),
+            None if trouble.is_contested() => RequestError::Conflict(trouble.source()),
+            None => RequestError::NoAnswer(trouble.source()),
+        }
     }
 
     /// Makes one request, and gives up on it in time. It may still take effect then.
@@ -140,31 +112,7 @@ impl Objects {
         }
     }
 
-    /// The object, if it is there.
-    pub(crate) async fn read(&self, path: &Path, most: u64) -> Result<Option<Found>> {
-        self.read_within(path, most, &mut self.patience()).await
-    }
-
-    async fn read_within(
-        &self,
-        path: &Path,
-        most: u64,
-        patience: &mut Patience<'_>,
-    ) -> Result<Option<Found>> {
-        loop {
-            let trouble = match self.read_once(path, most).await {
-                Ok(found) => return Ok(Some(found)),
-                Err(trouble) if trouble.is_missing() => return Ok(None),
-                Err(trouble) => trouble,
-            };
-            let refused = trouble.refusal(&self.shown(path)).is_some();
-            if refused || !patience.again().await {
-                return Err(trouble.unavailable(&self.shown(path)));
-            }
-        }
-    }
-
-    async fn read_once(&self, path: &Path, most: u64) -> Result<Found, Trouble> {
+    async fn get_once(&self, path: &Path, most: u64) -> Result<Value, Trouble> {
         let answer = self
             .ask(0, self.store.get_opts(path, GetOptions::default()))
             .await?;
@@ -173,32 +121,15 @@ impl Objects {
             return Err(Trouble::Large { most });
         }
         let bytes = self.whole(answer, meta.size).await?;
-        Ok(Found {
-            bytes,
-            version: UpdateVersion {
-                e_tag: meta.e_tag,
-                version: meta.version,
-            },
-            modified: Some(meta.last_modified.timestamp_millis()),
-        })
+        let version = UpdateVersion {
+            e_tag: meta.e_tag,
+            version: meta.version,
+        };
+        let value = Value::new(bytes, encode(version));
+        Ok(value.with_modified(meta.last_modified.timestamp_millis()))
     }
 
-    /// The first bytes of an object, if it is there.
-    pub(crate) async fn begin(&self, path: &Path, bytes: u64) -> Result<Option<Bytes>> {
-        let mut patience = self.patience();
-        loop {
-            let trouble = match self.begin_once(path, bytes).await {
-                Ok(found) => return Ok(Some(found)),
-                Err(trouble) if trouble.is_missing() => return Ok(None),
-                Err(trouble) => trouble,
-            };
-            if trouble.refusal(&self.shown(path)).is_some() || !patience.again().await {
-                return Err(trouble.unavailable(&self.shown(path)));
-            }
-        }
-    }
-
-    async fn begin_once(&self, path: &Path, bytes: u64) -> Result<Bytes, Trouble> {
+    async fn get_start_once(&self, path: &Path, bytes: u64) -> Result<Bytes, Trouble> {
         let options = GetOptions::default().with_range(Some(0..bytes));
         let answer = self.ask(0, self.store.get_opts(path, options)).await?;
         let wanted = answer.range.end - answer.range.start;
@@ -215,160 +146,120 @@ impl Objects {
         Err(Trouble::Short { there, wanted })
     }
 
-    /// Creates an object; never replaces one.
-    ///
-    /// # Errors
-    /// `Indeterminate` when nobody knows; everything else certainly had no effect.
-    pub(crate) async fn create(&self, path: &Path, bytes: &Bytes) -> Result<Created> {
-        let mut patience = self.patience();
-        let mut certain = true;
-        loop {
-            let trouble = match self.put(path, bytes, PutMode::Create).await {
-                Ok(found) => return Ok(Created::Ours(found)),
-                Err(trouble) => trouble,
-            };
-            self.unless_refused(&trouble, path, certain)?;
-            certain &= trouble.is_contested();
-            match self.look(path, bytes, &trouble, &mut patience).await? {
-                Some(found) if found.bytes == *bytes => return Ok(Created::Ours(found)),
-                Some(found) => return Ok(Created::Taken(found)),
-                None => {}
-            }
-            if !patience.again().await {
-                return Err(trouble.indeterminate(&self.shown(path)));
-            }
-        }
-    }
-
-    /// Replaces an object if it is still the one that was found.
-    ///
-    /// # Errors
-    /// As [`Objects::create`].
-    pub(crate) async fn swap(&self, path: &Path, bytes: &Bytes, from: &Found) -> Result<Swapped> {
-        let mut patience = self.patience();
-        let mut expected = from.version.clone();
-        let (mut certain, mut refusals) = (true, 0);
-        loop {
-            let trouble = match self.put(path, bytes, PutMode::Update(expected.clone())).await {
-                Ok(found) => return Ok(Swapped::Ours(found)),
-                Err(trouble) => trouble,
-            };
-            self.unless_refused(&trouble, path, certain)?;
-            certain &= trouble.is_contested();
-            match self.look(path, bytes, &trouble, &mut patience).await? {
-                Some(found) if found.bytes == *bytes => return Ok(Swapped::Ours(found)),
-                Some(found) if found.bytes == from.bytes => expected = found.version,
-                now => return Ok(Swapped::Changed { now, certain }),
-            }
-            refusals += usize::from(trouble.is_contested());
-            if refusals == REFUSALS && certain {
-                return Err(Error::Unsupported {
-                    object: self.shown(path),
-                    missing: "to replace what is there: the store refuses the ETag that it gave; without its quotes \
-                              it may take it (`unquoted-etags=true`), which"
-                        .to_owned(),
-                });
-            }
-            if !patience.again().await {
-                return Err(trouble.indeterminate(&self.shown(path)));
-            }
-        }
-    }
-
-    /// A refusal tells of this try only: an earlier one that wasn't answered may have taken effect.
-    fn unless_refused(&self, trouble: &Trouble, path: &Path, certain: bool) -> Result<()> {
-        match trouble.refusal(&self.shown(path)) {
-            Some(_) if !certain => Err(trouble.indeterminate(&self.shown(path))),
-            Some(refusal) => Err(refusal),
-            None => Ok(()),
-        }
-    }
-
-    /// What is there after a write that wasn't answered well.
-    async fn look(
-        &self,
-        path: &Path,
-        written: &Bytes,
-        trouble: &Trouble,
-        patience: &mut Patience<'_>,
-    ) -> Result<Option<Found>> {
-        let most = crate::layout::MAX_FRAME.max(written.len() as u64);
-        let found = self.read_within(path, most, patience).await;
-        found.map_err(|_| trouble.indeterminate(&self.shown(path)))
-    }
-
-    async fn put(&self, path: &Path, bytes: &Bytes, mode: PutMode) -> Result<Found, Trouble> {
-        let payload = PutPayload::from_bytes(bytes.clone());
+    async fn put(&self, path: &Path, bytes: Bytes, mode: PutMode) -> Result<Version, Trouble> {
+        let length = bytes.len() as u64;
+        let payload = PutPayload::from_bytes(bytes);
         let put = self.store.put_opts(path, payload, PutOptions::from(mode));
-        let result = self.ask(bytes.len() as u64, put).await?;
-        Ok(Found {
-            bytes: bytes.clone(),
-            version: result.into(),
-            modified: None,
-        })
+        Ok(encode(self.ask(length, put).await?.into()))
     }
 
     /// Writes an object whatever is there: for those that say nothing but when they were written.
-    pub(crate) async fn touch(&self, path: &Path, bytes: Bytes) -> Result<ObjectMeta> {
+    pub(crate) async fn touch(&self, key: &str, bytes: Bytes) -> Result<ObjectMeta> {
+        let path = self.path(key);
         let touched = async {
-            self.put(path, &bytes, PutMode::Overwrite).await?;
-            self.ask(0, self.store.head(path)).await
+            self.put(&path, bytes, PutMode::Overwrite).await?;
+            self.ask(0, self.store.head(&path)).await
         };
         touched
             .await
-            .map_err(|trouble: Trouble| trouble.unavailable(&self.shown(path)))
+            .map_err(|trouble: Trouble| trouble.unavailable(&self.shown(key)))
     }
 
-    /// Deletes an object. One that isn't there is fine: stores differ in what they say of it.
-    pub(crate) async fn delete(&self, path: &Path) -> Result<()> {
-        let mut patience = self.patience();
-        loop {
-            let trouble = match self.ask(0, self.store.delete(path)).await {
-                Ok(()) => return Ok(()),
-                Err(trouble) if trouble.is_missing() => return Ok(()),
-                Err(trouble) => trouble,
-            };
-            if let Some(refusal) = trouble.refusal(&self.shown(path)) {
-                return Err(refusal);
-            }
-            if !patience.again().await {
-                return Err(trouble.indeterminate(&self.shown(path)));
-            }
-        }
-    }
-
-    /// The objects in a folder, and in those inside, sorted: stores need not sort them. With an `offset` those behind it.
-    pub(crate) async fn list(&self, folder: &Path, offset: Option<&Path>) -> Result<Vec<Listed>> {
-        let mut patience = self.patience();
-        loop {
-            let trouble = match self.list_once(folder, offset).await {
-                Ok(mut listed) => {
-                    listed.sort();
-                    listed.dedup();
-                    return Ok(listed);
-                }
-                Err(trouble) if trouble.is_missing() => return Ok(Vec::new()),
-                Err(trouble) => trouble,
-            };
-            if trouble.refusal(&self.shown(folder)).is_some() || !patience.again().await {
-                return Err(trouble.unavailable(&self.shown(folder)));
-            }
-        }
-    }
-
-    async fn list_once(&self, folder: &Path, offset: Option<&Path>) -> Result<Vec<Listed>, Trouble> {
-        let mut stream = match offset {
-            Some(offset) => self.store.list_with_offset(Some(folder), offset),
+    async fn list_once(&self, folder: &Path, after: Option<&Path>) -> Result<Vec<ListedKey>, Trouble> {
+        let mut stream = match after {
+            Some(after) => self.store.list_with_offset(Some(folder), after),
             None => self.store.list(Some(folder)),
         };
         let mut listed = Vec::new();
         // It comes in pages, each a request.
         while let Some(meta) = self.ask(0, stream.try_next()).await? {
-            listed.push(Listed {
-                path: meta.location,
-                bytes: meta.size,
-            });
+            if let Some(key) = self.key(&meta.location) {
+                listed.push(ListedKey {
+                    key,
+                    bytes: meta.size,
+                });
+            }
         }
         Ok(listed)
     }
+
+    /// Creates an object of a stack. The same bytes again are fine.
+    pub(crate) async fn create_object(&self, stack: &Stack, name: &ObjectName, bytes: &Bytes) -> Result<()> {
+        stack.check_size(name, bytes)?;
+        let key = stack.paths.object(name);
+        // Only a snapshot's name says what is in it: whoever makes it too makes the same.
+        if matches!(name, ObjectName::Snapshot { .. }) {
+            return self.create_named_by_digest(stack, &key, bytes).await;
+        }
+        stack.create_at(&key, bytes).await
+    }
+
+    /// Creates an object whose name has the digest of its content. A large one goes up in parts.
+    pub(crate) async fn create_named_by_digest(&self, stack: &Stack, key: &str, bytes: &Bytes) -> Result<()> {
+        if bytes.len() > self.options.part {
+            return self.upload(&stack.store, key, bytes).await;
+        }
+        stack.create_at(key, bytes).await
+    }
+}
+
+#[async_trait]
+impl KeyValueStore for Objects {
+    async fn get(&self, key: &str, limit: u64) -> Result<Option<Value>, RequestError> {
+        found(self.get_once(&self.path(key), limit).await).map_err(|trouble| self.failed(&trouble, key))
+    }
+
+    async fn create(&self, key: &str, value: Bytes) -> Result<Version, RequestError> {
+        let created = self.put(&self.path(key), value, PutMode::Create).await;
+        created.map_err(|trouble| self.failed(&trouble, key))
+    }
+
+    async fn compare_and_swap(
+        &self,
+        key: &str,
+        expected: &Version,
+        value: Bytes,
+    ) -> Result<Version, RequestError> {
+        let mode = PutMode::Update(decode(expected));
+        let swapped = self.put(&self.path(key), value, mode).await;
+        swapped.map_err(|trouble| self.failed(&trouble, key))
+    }
+
+    async fn list(&self, prefix: &str, after: Option<&str>) -> Result<Vec<ListedKey>, RequestError> {
+        let after = after.map(|key| self.path(key));
+        let listed = found(self.list_once(&self.path(prefix), after.as_ref()).await);
+        let listed = listed.map_err(|trouble| self.failed(&trouble, prefix))?;
+        Ok(listed.unwrap_or_default())
+    }
+
+    /// Stores differ in what they say of an object that isn't there.
+    async fn delete(&self, key: &str) -> Result<(), RequestError> {
+        let deleted = found(self.ask(0, self.store.delete(&self.path(key))).await);
+        deleted.map(drop).map_err(|trouble| self.failed(&trouble, key))
+    }
+
+    async fn get_start(&self, key: &str, length: u64) -> Result<Option<Bytes>, RequestError> {
+        let start = found(self.get_start_once(&self.path(key), length).await);
+        start.map_err(|trouble| self.failed(&trouble, key))
+    }
+}
+
+/// None for an object that isn't there.
+fn found<T>(answer: Result<T, Trouble>) -> Result<Option<T>, Trouble> {
+    match answer {
+        Ok(value) => Ok(Some(value)),
+        Err(trouble) if trouble.is_missing() => Ok(None),
+        Err(trouble) => Err(trouble),
+    }
+}
+
+/// Both parts of a version: S3 and Azure compare the ETag, GCS the version.
+fn encode(version: UpdateVersion) -> Version {
+    // Two optional strings always serialise.
+    Version::new(serde_json::to_string(&(version.e_tag, version.version)).unwrap_or_default())
+}
+
+fn decode(version: &Version) -> UpdateVersion {
+    let (e_tag, version) = serde_json::from_str(version.as_str()).unwrap_or_default();
+    UpdateVersion { e_tag, version }
 }

@@ -1,24 +1,20 @@
 //! The store: [`ObjectBackend`].
 
-use crate::adoption::adopt_stack;
-use crate::collection::pieces;
 use crate::etags::UnquotedEtags;
-use crate::fetched::Fetched;
-use crate::layout::{LAYOUT, LONGEST_LEASE, Layout, MAX_DOCUMENT, MAX_OBJECT, Proved, Tree};
-use crate::names;
-use crate::objects::{Created, Found, Objects};
+use crate::layout::{FORMAT, LAYOUT, LONGEST_LEASE, Layout, Proved};
+use crate::objects::Objects;
 use crate::options::Options;
-use crate::owner::Owner;
 use crate::probe::{Candidate, Effort, Proof, prove};
-use crate::reader::read_journal;
-use crate::stack::Stack;
-use crate::takeover::{newest, take_over};
-use crate::upload::create_object;
-use crate::watch::Watch;
-use crate::writer::ObjectWriter;
+use crate::terms::{ObjectLeases, Watch, store_time};
+use crate::writer::{ObjectWriter, lost};
 use async_trait::async_trait;
 use bytes::Bytes;
 use object_store::ObjectStore;
+use state_backend_generic::Value;
+use state_backend_generic::protocol::{
+    Created, MAX_DOCUMENT, Owner, SnapshotPrefetch, Stack, adopt_stack, names, pieces, read_journal,
+    take_over,
+};
 use state_core::backend::{
     Acquire, Acquired, Capabilities, CheckableStore, CollectableStore, CopyTarget, Examination, Extensions,
     JournalView, LockStatus, NamePointer, ObjectKind, ObjectName, Opening, Piece, RemoteStore, Tail,
@@ -39,14 +35,13 @@ use tokio::sync::OnceCell;
 pub struct ObjectBackend {
     /// As its endpoint is.
     objects: Objects,
-    tree: Tree,
     opening: Opening,
     /// Empty until the store was looked for.
     found: Arc<OnceCell<Known>>,
     /// Empty until something is written.
     proven: Arc<OnceCell<Objects>>,
     watch: Watch,
-    fetched: Fetched,
+    prefetch: SnapshotPrefetch,
 }
 
 /// A store that is there.
@@ -57,7 +52,7 @@ struct Known {
     /// Whether it was made by this handle.
     made: bool,
     /// What `format` holds, if it was found and doesn't say that the store was proved.
-    unproved: Option<Found>,
+    unproved: Option<Value>,
 }
 
 impl ObjectBackend {
@@ -67,13 +62,12 @@ impl ObjectBackend {
     pub fn new(store: Arc<dyn ObjectStore>, mut options: Options, opening: Opening) -> Self {
         options.lease = options.lease.min(LONGEST_LEASE);
         Self {
-            tree: Tree::of(&options),
             objects: Objects::new(store, options),
             opening,
             found: Arc::default(),
             proven: Arc::default(),
             watch: Watch::default(),
-            fetched: Fetched::default(),
+            prefetch: SnapshotPrefetch::default(),
         }
     }
 
@@ -93,8 +87,7 @@ impl ObjectBackend {
     }
 
     async fn find_or_make(&self) -> Result<Known> {
-        let path = self.tree.format();
-        if let Some(found) = self.objects.impatient().read(&path, MAX_DOCUMENT).await? {
+        if let Some(found) = self.objects.first_contact().read(FORMAT, MAX_DOCUMENT).await? {
             return self.known_as_found(found);
         }
         if self.opening == Opening::Existing {
@@ -104,7 +97,8 @@ impl ObjectBackend {
             layout: LAYOUT,
             proved: self.prove().await?,
         };
-        match self.objects.create(&path, &layout.encode().into()).await? {
+        let store = self.objects.settled();
+        match store.create(FORMAT, &layout.encode().into()).await? {
             Created::Ours(_) => Ok(Known {
                 objects: self.as_proved(layout.proved),
                 made: true,
@@ -114,7 +108,7 @@ impl ObjectBackend {
         }
     }
 
-    fn known_as_found(&self, found: Found) -> Result<Known> {
+    fn known_as_found(&self, found: Value) -> Result<Known> {
         let proved = self.layout(&found)?.proved;
         Ok(Known {
             objects: self.as_proved(proved),
@@ -142,7 +136,7 @@ impl ObjectBackend {
         self.proven.get_or_try_init(|| self.prove_late(found)).await
     }
 
-    async fn prove_late(&self, found: &Found) -> Result<Objects> {
+    async fn prove_late(&self, found: &Value) -> Result<Objects> {
         let proved = self.prove().await?;
         let objects = self.as_proved(proved);
         if proved.is_some() {
@@ -152,7 +146,8 @@ impl ObjectBackend {
             };
             // Whoever changed it meanwhile proved the store too.
             objects
-                .swap(&self.tree.format(), &layout.encode().into(), found)
+                .settled()
+                .swap(FORMAT, &layout.encode().into(), found)
                 .await?;
         }
         Ok(objects)
@@ -186,8 +181,8 @@ impl ObjectBackend {
         .await
     }
 
-    fn layout(&self, found: &Found) -> Result<Layout> {
-        let object = self.objects.shown(&self.tree.format());
+    fn layout(&self, found: &Value) -> Result<Layout> {
+        let object = self.objects.settled().shown(FORMAT);
         let layout = Layout::decode(&object, &found.bytes)?;
         if layout.layout == LAYOUT {
             return Ok(layout);
@@ -200,13 +195,19 @@ impl ObjectBackend {
     }
 
     async fn stack(&self, lineage: Lineage) -> Result<Stack> {
-        let objects = self.find().await?.objects.clone();
-        Ok(Stack::new(objects, &self.tree, lineage))
+        Ok(self.stack_in(&self.find().await?.objects, lineage))
     }
 
     async fn writable_stack(&self, lineage: Lineage) -> Result<Stack> {
-        let objects = self.writable().await?.clone();
-        Ok(Stack::new(objects, &self.tree, lineage))
+        Ok(self.stack_in(self.writable().await?, lineage))
+    }
+
+    fn stack_in(&self, objects: &Objects, lineage: Lineage) -> Stack {
+        let terms = ObjectLeases {
+            objects: objects.clone(),
+            watch: self.watch.clone(),
+        };
+        Stack::new(objects.settled(), lineage, Arc::new(terms))
     }
 }
 
@@ -229,11 +230,11 @@ impl Backend for ObjectBackend {
     }
 
     async fn names(&self) -> Result<Vec<NamePointer>> {
-        names::list(&self.find().await?.objects, &self.tree).await
+        names::list(&self.find().await?.objects.settled()).await
     }
 
     async fn read_name(&self, name: &StackName) -> Result<Option<NamePointer>> {
-        names::read(&self.find().await?.objects, &self.tree, name).await
+        names::read(&self.find().await?.objects.settled(), name).await
     }
 
     async fn swap_name(
@@ -242,7 +243,7 @@ impl Backend for ObjectBackend {
         expected: Option<Nonce>,
         pointer: &NamePointer,
     ) -> Result<()> {
-        names::swap(self.writable().await?, &self.tree, name, expected, pointer).await
+        names::swap(&self.writable().await?.settled(), name, expected, pointer).await
     }
 
     async fn create_stack(&self, head: &Head) -> Result<()> {
@@ -255,58 +256,38 @@ impl Backend for ObjectBackend {
 
     async fn read(&self, lineage: Lineage, name: &ObjectName) -> Result<Bytes> {
         let stack = self.stack(lineage).await?;
-        let path = stack.branch.object(name);
-        if let Some(bytes) = self.fetched.take(&path) {
-            return Ok(bytes);
-        }
-        match stack.objects.read(&path, MAX_OBJECT).await? {
-            Some(found) => Ok(found.bytes),
-            None => Err(Error::not_found(self.objects.shown(&path))),
+        match self.prefetch.take(&stack.paths.object(name)) {
+            Some(bytes) => Ok(bytes),
+            None => stack.read_object(name).await,
         }
     }
 
     async fn list(&self, lineage: Lineage, kind: ObjectKind) -> Result<Vec<ObjectName>> {
-        let stack = self.stack(lineage).await?;
-        let listed = stack.objects.list(&stack.branch.folder(kind), None).await?;
-        let mut names: Vec<_> = listed
-            .iter()
-            .filter_map(|listed| ObjectName::from_file_name(kind, listed.file()))
-            .collect();
-        names.sort();
-        Ok(names)
+        self.stack(lineage).await?.list(kind).await
     }
 
     async fn read_journal(&self, lineage: Lineage, from: Option<Slot>) -> Result<JournalView> {
         let stack = self.stack(lineage).await?;
-        read_journal(&stack, from, &self.fetched).await
+        read_journal(&stack, from, &self.prefetch).await
     }
 
     async fn acquire(&self, lineage: Lineage, request: &Acquire) -> Result<Acquired> {
         let stack = self.writable_stack(lineage).await?;
-        let (watch, request) = (self.watch.clone(), request.clone());
+        let (objects, request) = (self.writable().await?.clone(), request.clone());
         let (send, receive) = tokio::sync::oneshot::channel();
         let step = stack.clone();
         drop(tokio::spawn(async move {
-            if let Err(Ok(acquired)) = send.send(acquire(step, &watch, &request).await) {
+            if let Err(Ok(acquired)) = send.send(acquire(step, objects, &request).await) {
                 let acquired: Acquired = acquired;
                 // Whoever wanted the lock has gone.
                 drop(acquired.writer.release().await);
             }
         }));
-        receive.await.unwrap_or_else(|_| Err(stack.lost()))
+        receive.await.unwrap_or_else(|_| Err(lost(&stack)))
     }
 
     async fn lock_status(&self, lineage: Lineage) -> Result<LockStatus> {
-        let stack = self.stack(lineage).await?;
-        let head = stack.head().await?.head;
-        let lease = stack.lease().await?.map(|(lease, _)| lease);
-        Ok(LockStatus {
-            epoch: newest(&head, lease.as_ref()),
-            holder: lease
-                .filter(|lease| !lease.released && lease.epoch >= head.epoch)
-                .map(|lease| lease.holder),
-            client_lock: head.client_lock,
-        })
+        self.stack(lineage).await?.lock_status().await
     }
 
     fn extensions(&self) -> Extensions<'_> {
@@ -328,7 +309,9 @@ impl CollectableStore for ObjectBackend {
 #[async_trait]
 impl CopyTarget for ObjectBackend {
     async fn adopt_object(&self, lineage: Lineage, name: &ObjectName, bytes: Bytes) -> Result<()> {
-        create_object(&self.writable_stack(lineage).await?, name, &bytes).await
+        let objects = self.writable().await?;
+        let stack = self.stack_in(objects, lineage);
+        objects.create_object(&stack, name, &bytes).await
     }
 
     async fn adopt_stack(&self, head: &Head, before: Tail, frames: &[Frame]) -> Result<()> {
@@ -350,17 +333,16 @@ impl RemoteStore for ObjectBackend {
     }
 
     async fn time(&self, lineage: Lineage) -> Result<i64> {
-        let stack = self.writable_stack(lineage).await?;
-        let mark = Nonce::random(&*self.options().entropy).to_string();
-        stack.time(mark.into()).await
+        let mark = Nonce::random(&*self.options().entropy);
+        store_time(self.writable().await?, lineage, mark).await
     }
 }
 
-async fn acquire(stack: Stack, watch: &Watch, request: &Acquire) -> Result<Acquired> {
-    let mut taken = take_over(&stack, watch, request).await?;
+async fn acquire(stack: Stack, objects: Objects, request: &Acquire) -> Result<Acquired> {
+    let mut taken = take_over(&stack, request).await?;
     let head = taken.seen.head.clone();
     let (frames, tail) = (std::mem::take(&mut taken.frames), taken.tail);
-    let writer = ObjectWriter::new(Owner::new(stack, taken), &frames);
+    let writer = ObjectWriter::new(Owner::new(stack, taken), objects, &frames);
     let writer: Arc<dyn Writer> = Arc::new(writer);
     Ok(Acquired {
         head,

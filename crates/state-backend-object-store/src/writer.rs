@@ -1,16 +1,16 @@
 //! The writer lock of one stack, as the contract wants it: each step runs to its end, and in the background the lease
 //! is renewed and the journal folded.
 
-use crate::collection::delete;
+use crate::failure::Trouble;
 use crate::fold::Folder;
+use crate::objects::Objects;
 use crate::options::Options;
-use crate::owner::{Owner, Renewal};
-use crate::upload::create_object;
 use async_trait::async_trait;
 use bytes::Bytes;
+use state_backend_generic::protocol::{Owner, Renewal, Stack, delete};
 use state_core::backend::{ObjectName, PieceName, Tail};
 use state_core::head::Head;
-use state_core::{Clock, Epoch, Error, Frame, Nonce, Result, Writer};
+use state_core::{Epoch, Error, Frame, Nonce, Result, Writer};
 use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -21,20 +21,24 @@ const ATTEMPTS: usize = 16;
 
 pub(crate) struct ObjectWriter {
     owner: Arc<Owner>,
+    objects: Objects,
     folder: Arc<Folder>,
     renewing: JoinHandle<()>,
 }
 
 impl ObjectWriter {
     /// Begins to renew the lease: needs a tokio runtime.
-    pub(crate) fn new(owner: Owner, frames: &[Frame]) -> Self {
+    pub(crate) fn new(owner: Owner, objects: Objects, frames: &[Frame]) -> Self {
         let owner = Arc::new(owner);
-        let clock = Arc::clone(&owner.stack.objects.options.clock);
-        let folder = Arc::<Folder>::default();
+        let folder = Arc::new(Folder::new(objects.clone()));
         folder.gather(&owner, frames.iter().cloned());
         Self {
-            renewing: tokio::spawn(keep_renewing(Arc::downgrade(&owner), clock)),
+            renewing: tokio::spawn(keep_renewing(
+                Arc::downgrade(&owner),
+                Arc::clone(&objects.options),
+            )),
             folder,
+            objects,
             owner,
         }
     }
@@ -45,21 +49,36 @@ impl ObjectWriter {
         F: Future<Output = Result<T>> + Send + 'static,
     {
         let step = step(Arc::clone(&self.owner));
-        self.owner.stack.to_its_end(step).await
+        to_its_end(&self.owner.stack, step).await
     }
 }
 
+/// Runs a step to its end, whether or not its caller still waits.
+pub(crate) async fn to_its_end<T: Send + 'static>(
+    stack: &Stack,
+    step: impl Future<Output = Result<T>> + Send + 'static,
+) -> Result<T> {
+    match tokio::spawn(step).await {
+        Ok(result) => result,
+        Err(_) => Err(lost(stack)),
+    }
+}
+
+/// The error of a step that panicked, or whose runtime ended.
+pub(crate) fn lost(stack: &Stack) -> Error {
+    Trouble::Lost.indeterminate(&stack.shown())
+}
+
 /// Renews the lease as long as its owner is there.
-async fn keep_renewing(owner: Weak<Owner>, clock: Arc<dyn Clock>) {
+async fn keep_renewing(owner: Weak<Owner>, options: Arc<Options>) {
     let mut renewal = Renewal::Done;
     loop {
-        let Some(usual) = owner
-            .upgrade()
-            .map(|owner| jittered(&owner.stack.objects.options))
-        else {
+        if owner.strong_count() == 0 {
             return;
-        };
-        clock
+        }
+        let usual = jittered(&options);
+        options
+            .clock
             .sleep(if renewal == Renewal::Done {
                 usual
             } else {
@@ -135,10 +154,7 @@ impl Writer for ObjectWriter {
                 return Ok(head);
             }
         }
-        Err(Error::conflict(
-            format!("the head of {}", self.owner.stack.shown()),
-            "it keeps changing; try again",
-        ))
+        Err(self.owner.head_keeps_changing())
     }
 
     async fn remove(&self, nonce: Nonce) -> Result<()> {
@@ -146,10 +162,10 @@ impl Writer for ObjectWriter {
     }
 
     async fn create(&self, name: &ObjectName, bytes: Bytes) -> Result<()> {
-        let name = name.clone();
+        let (name, objects) = (name.clone(), self.objects.clone());
         self.step(|owner| async move {
             owner.check_open()?;
-            create_object(&owner.stack, &name, &bytes).await
+            objects.create_object(&owner.stack, &name, &bytes).await
         })
         .await
     }

@@ -12,8 +12,8 @@ use super::Objects;
 use crate::failure::Trouble;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use object_store::path::Path;
 use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
+use state_backend_generic::protocol::{MAX_OBJECT, SettledStore};
 use state_core::{Error, Result};
 
 /// Where an upload failed.
@@ -29,51 +29,53 @@ impl Objects {
     ///
     /// # Errors
     /// `Conflict` when it is there with other bytes; `Indeterminate` when nobody knows; everything else had no effect.
-    pub(crate) async fn upload(&self, path: &Path, bytes: &Bytes) -> Result<()> {
-        let there = self.read(path, crate::layout::MAX_OBJECT).await?;
-        if self.is_done(path, bytes, there.map(|found| found.bytes))? {
+    pub(super) async fn upload(&self, store: &SettledStore, key: &str, bytes: &Bytes) -> Result<()> {
+        let there = store.read(key, MAX_OBJECT).await?;
+        if self.is_done(key, bytes, there.map(|found| found.bytes))? {
             return Ok(());
         }
-        let mut patience = self.patience();
+        let mut backoff = store.backoff();
         let mut certain = true;
         loop {
-            let trouble = match self.upload_once(path, bytes).await {
+            let trouble = match self.upload_once(key, bytes).await {
                 Ok(()) => return Ok(()),
                 Err(Failed::Unseen(trouble)) => {
-                    self.unless_refused(&trouble, path, certain)?;
+                    store.unless_refused(self.failed(&trouble, key), key, certain)?;
                     trouble
                 }
                 Err(Failed::Completing(trouble)) => {
-                    self.unless_refused(&trouble, path, certain)?;
+                    store.unless_refused(self.failed(&trouble, key), key, certain)?;
                     certain = false;
-                    let there = self.look(path, bytes, &trouble, &mut patience).await?;
-                    if self.is_done(path, bytes, there.map(|found| found.bytes))? {
+                    let there = store.read_back(key, bytes, &mut backoff).await;
+                    let there = there.map_err(|_| trouble.indeterminate(&self.shown(key)))?;
+                    if self.is_done(key, bytes, there.map(|found| found.bytes))? {
                         return Ok(());
                     }
                     trouble
                 }
             };
-            if !patience.again().await {
+            if !backoff.wait().await {
                 return Err(if certain {
-                    trouble.not_applied(&self.shown(path))
+                    trouble.not_applied(&self.shown(key))
                 } else {
-                    trouble.indeterminate(&self.shown(path))
+                    trouble.indeterminate(&self.shown(key))
                 });
             }
         }
     }
 
     /// Whether these bytes are there. Others are never replaced.
-    fn is_done(&self, path: &Path, bytes: &Bytes, there: Option<Bytes>) -> Result<bool> {
+    fn is_done(&self, key: &str, bytes: &Bytes, there: Option<Bytes>) -> Result<bool> {
         match there {
             None => Ok(false),
             Some(there) if there == *bytes => Ok(true),
-            Some(_) => Err(Error::conflict(self.shown(path), "it exists with other bytes")),
+            Some(_) => Err(Error::conflict(self.shown(key), "it exists with other bytes")),
         }
     }
 
-    async fn upload_once(&self, path: &Path, bytes: &Bytes) -> Result<(), Failed> {
-        let begun = self.ask(0, self.store.put_multipart(path)).await;
+    async fn upload_once(&self, key: &str, bytes: &Bytes) -> Result<(), Failed> {
+        let path = self.path(key);
+        let begun = self.ask(0, self.store.put_multipart(&path)).await;
         let mut upload = begun.map_err(Failed::Unseen)?;
         if let Err(trouble) = self.send_parts(&mut *upload, bytes).await {
             // What was sent costs money until it is dropped. Nobody can see it, and nothing makes an object of it.
