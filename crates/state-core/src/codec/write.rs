@@ -95,13 +95,13 @@ fn pretty_members(fields: Fields<'_>, out: &mut String) {
 }
 
 fn members_with(fields: Fields<'_>, out: &mut String, write: impl Fn(&Value<'_>, &mut String)) {
-    for (index, (key, value)) in fields.0.iter().enumerate() {
+    for (index, (key, value)) in fields.0.into_iter().enumerate() {
         if index > 0 {
             out.push(',');
         }
         write_string(out, key);
         out.push(':');
-        write(value, out);
+        write(&value, out);
     }
 }
 
