@@ -7,12 +7,12 @@
 //! # Contract
 //! - **Durable:** when a method that writes returns `Ok`, the effect survives a crash of everything.
 //! - **Fenced:** after [`Backend::acquire`] returned to a new owner, an append of an older owner fails with
-//!   [`Error::Fenced`] and isn't visible, or was already part of what the new owner got.
+//!   [`Error::Fenced`](crate::Error::Fenced) and isn't visible, or was already part of what the new owner got.
 //! - **Once:** [`Writer::create`] of a name that exists with the same bytes is fine, with others a conflict.
 //! - **Ordered:** frames come back in slot order, without a gap, each linked to the one before by its chain.
 //! - **Collected:** a store that can delete deletes only pieces that it is told to, never one that its head names, and
 //!   of the journal nothing from the head's floor on. Whoever reads before the floor hears
-//!   [`Error::Collected`], whether or not the bytes are still there.
+//!   [`Error::Collected`](crate::Error::Collected), whether or not the bytes are still there.
 //! - **Honest:** a failed write says whether it had no effect, or that nobody knows.
 //! - **Cancellation:** a future that is dropped leaves the step done or not done, never half done.
 
