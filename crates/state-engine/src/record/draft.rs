@@ -1,11 +1,11 @@
-//! A copy of a state that changes by the same rules, and that nobody sees: what a preview is made on.
+//! A copy of a state that changes by the same rules, and that nobody sees: what a plan is made on.
 
 use state_core::journal::Record;
 use state_core::mutation::{Edit, EditChange, End, StackOutputs, Step, StepChange};
 use state_core::state::{Applied, Loaded};
 use state_core::verify::Violation;
 use state_core::{
-    Entropy, Entry, Error, MutationId, Outcome, Result, State, UpdateId, UpdateInfo, UpdateKind, UpdateResult,
+    Entropy, Entry, Error, MutationId, Outcome, Result, State, UpdateId, UpdateInfo, UpdateKind,
 };
 use state_manager::{Environment, Intent};
 use std::fmt;
@@ -20,21 +20,9 @@ pub(crate) struct Draft {
 impl Draft {
     pub(super) fn new(mut state: State, environment: &Environment) -> Result<Self> {
         let entropy = Arc::clone(&environment.entropy);
-        let info = |kind| UpdateInfo::new(UpdateId::random(&*entropy), kind, environment.clock.now());
-        if let Some(open) = state.update().cloned() {
-            // Whoever writes right now: the preview goes on from what is there.
-            let mark = state_core::journal::Mark {
-                serial: state.serial().next(),
-                update: UpdateInfo {
-                    result: Some(UpdateResult::Interrupted),
-                    ..open
-                },
-                base: state_core::Base::empty(state.lineage()),
-                entries: state.len() as u64,
-            };
-            apply(&mut state, &Record::Mark(mark))?;
-        }
-        apply(&mut state, &Record::UpdateStart(info(UpdateKind::Update)))?;
+        let id = UpdateId::random(&*entropy);
+        let info = UpdateInfo::new(id, UpdateKind::Update, environment.clock.now());
+        apply(&mut state, &Record::UpdateStart(info))?;
         Ok(Self {
             state: Mutex::new(Arc::new(state)),
             entropy,
