@@ -12,7 +12,6 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::mutants;
 use crate::process::{Ended, Failure, cargo, now, probe, run_logged, target, tests_in};
-use crate::servers;
 use evidence::{Row, Verdict};
 use parts::{PARTS, Part, Rounds, Tests, Work};
 
@@ -34,7 +33,6 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Failure> {
     let limits = parse(args, seconds / 86_400 * 10_000_000)?;
     let logs = target().join("nightly");
     std::fs::create_dir_all(&logs).map_err(|error| Failure(format!("{}: {error}", logs.display())))?;
-    let servers = servers::for_tests()?;
     let start = now();
     let mut rows = Vec::new();
     for (index, part) in limits.parts.iter().enumerate() {
@@ -51,13 +49,11 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Failure> {
             limit: left,
             start: now(),
             logs: &logs,
-            exports: &servers.exports,
         };
         let row = run.row()?;
         println!("{}: {}", part.name, row.verdict);
         rows.push(row);
     }
-    drop(servers);
     let path = evidence::append(&rows, seconds)?;
     println!("\nwritten to {}", path.display());
     let failed: Vec<&str> = rows
@@ -126,7 +122,6 @@ struct Run<'a> {
     limit: Option<Duration>,
     start: Instant,
     logs: &'a Path,
-    exports: &'a servers::Exports,
 }
 
 impl Run<'_> {
@@ -172,9 +167,7 @@ impl Run<'_> {
                 break;
             }
             let mut command = rounds.tests.command();
-            command
-                .envs(self.exports.iter().cloned())
-                .env("STATE_TESTS_SEED", seed.to_string());
+            command.env("STATE_TESTS_SEED", seed.to_string());
             row.verdict = verdict(run_logged(&mut command, &log, None)?, &log)?;
             seed += rounds.seeds_per_round;
             if row.verdict.is_failure() {
@@ -192,7 +185,6 @@ impl Run<'_> {
         let log = self.log(row.part);
         let mut command = tests.command();
         command
-            .envs(self.exports.iter().cloned())
             .env("STATE_TEST_SCALE", factor.to_string())
             // Properties without a count of their own run 256 cases.
             .env("PROPTEST_CASES", factor.saturating_mul(256).to_string());
