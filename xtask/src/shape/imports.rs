@@ -17,24 +17,15 @@ use graph::{Circle, Graph};
 /// A folder's façade and two files that use each other's types are read in one sitting.
 const MAX_CIRCLE: usize = 3;
 
-/// Crates with larger circles, and the size of their largest. The list only shrinks.
-const KNOWN: [(&str, usize); 3] = [
-    ("crates/state-core", 14),
-    ("crates/state-engine", 4),
-    ("crates/state-manager", 23),
-];
-
 /// A message for each circle that is too large.
 pub(super) fn findings(root: &Path) -> Result<Vec<String>, Failure> {
     let mut found = Vec::new();
     for target in targets(root)? {
         let graph = target.graph(root)?;
-        let known = KNOWN.iter().find(|(name, _)| *name == target.name);
-        let limit = known.map_or(MAX_CIRCLE, |(_, size)| *size);
         let circles = graph.circles();
         let sizes: Vec<usize> = circles.iter().map(|circle| circle.size).collect();
         println!("{}: {} files, circles: {sizes:?}", target.name, graph.len());
-        let large = circles.iter().filter(|circle| circle.size > limit);
+        let large = circles.iter().filter(|circle| circle.size > MAX_CIRCLE);
         found.extend(large.map(|circle| message(&target.name, circle)));
     }
     Ok(found)
