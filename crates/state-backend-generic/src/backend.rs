@@ -1,6 +1,5 @@
 //! The whole contract over a [`KeyValueStore`]: [`GenericBackend`].
 
-use crate::adoption::adopt_stack;
 use crate::collection::pieces;
 use crate::lease::NoExpiry;
 use crate::names;
@@ -9,7 +8,7 @@ use crate::prefetch::SnapshotPrefetch;
 use crate::reader::read_journal;
 use crate::settings::Settings;
 use crate::settle::SettledStore;
-use crate::stack::Stack;
+use crate::stack::{Stack, adopt_stack};
 use crate::store::KeyValueStore;
 use crate::takeover::take_over;
 use crate::writer::GenericWriter;

@@ -16,7 +16,6 @@
 //! be settled within [`Settings::retry_timeout`] is [`Error::Indeterminate`](state_core::Error::Indeterminate): nothing
 //! is cleaned up then, and the slot is never tried with another frame.
 
-mod adoption;
 mod backend;
 mod backoff;
 mod collection;
@@ -41,7 +40,6 @@ pub use store::{KeyValueStore, ListedKey, RequestError, Value, Version};
 
 /// The parts of [`GenericBackend`], for backends that need more than it offers: leases, uploads, background work.
 pub mod protocol {
-    pub use crate::adoption::adopt_stack;
     pub use crate::backoff::Backoff;
     pub use crate::collection::{delete, pieces};
     pub use crate::layout::{JournalName, Lease, MAX_DOCUMENT, MAX_FRAME, MAX_OBJECT, StackPaths};
@@ -50,7 +48,7 @@ pub mod protocol {
     pub use crate::prefetch::SnapshotPrefetch;
     pub use crate::reader::read_journal;
     pub use crate::settle::{Created, SettledStore, Swapped};
-    pub use crate::stack::{Stack, VersionedHead};
+    pub use crate::stack::{Stack, VersionedHead, adopt_stack};
     pub use crate::takeover::{HeldLease, Takeover, take_over};
 
     /// Name pointers.

@@ -5,8 +5,9 @@ use crate::lease::LeaseTerms;
 use crate::settle::{Created, SettledStore};
 use crate::store::Value;
 use bytes::Bytes;
-use state_core::backend::{LockStatus, ObjectKind, ObjectName};
-use state_core::{Base, Enveloped, Epoch, Error, Head, Lineage, Result};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use state_core::backend::{LockStatus, ObjectKind, ObjectName, Tail};
+use state_core::{Base, Enveloped, Epoch, Error, Frame, Head, Lineage, Result};
 use std::sync::Arc;
 
 /// One stack in its store.
@@ -210,4 +211,36 @@ impl Stack {
 /// The epoch of the last takeover, finished or not.
 pub(crate) fn newest(head: &Head, lease: Option<&Lease>) -> Epoch {
     lease.map_or(head.epoch, |lease| lease.epoch.max(head.epoch))
+}
+
+/// Adds a stack of another store: its slots, then its head, each created once. Without a head the stack doesn't exist, so
+/// an interrupted call can be repeated.
+///
+/// # Errors
+/// `Conflict` when the stack exists already.
+pub async fn adopt_stack(stack: &Stack, head: &Head, before: Tail, frames: &[Frame]) -> Result<()> {
+    if frames.first().is_some_and(|frame| frame.slot() != before.next) {
+        return Err(Error::invalid(
+            stack.shown(),
+            "its journal doesn't begin where it should",
+        ));
+    }
+    let meta = Meta {
+        lineage: stack.lineage,
+    };
+    stack
+        .create_at(&stack.paths.meta(), &meta.encode().into())
+        .await?;
+    let slots: Vec<(String, Bytes)> = frames
+        .iter()
+        .map(|frame| (stack.paths.slot(frame.slot()), frame.bytes().clone()))
+        .collect();
+    let slots = slots
+        .into_iter()
+        .map(|(path, bytes)| async move { stack.create_at(&path, &bytes).await });
+    stream::iter(slots)
+        .buffer_unordered(stack.store.concurrency())
+        .try_collect::<()>()
+        .await?;
+    stack.create_at(&stack.paths.head(), &head.encode().into()).await
 }
