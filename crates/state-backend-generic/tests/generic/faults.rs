@@ -64,7 +64,7 @@ fn at_every_write(fault: Fault, check: impl Fn(usize, &Result<()>)) {
 fn lost_answers_are_settled_by_reading_back() {
     for fault in [Fault::Before, Fault::After, Fault::OwnConflict] {
         at_every_write(fault, |at, done| {
-            assert!(done.is_ok(), "{fault:?} at {at}: {done:?}")
+            assert!(done.is_ok(), "{fault:?} at {at}: {done:?}");
         });
     }
 }
