@@ -1,0 +1,150 @@
+//! Which clients are built, in which version, and how.
+//!
+//! A module whose `go.mod` has `replace` lines can't be built by `go install`: Go honours these lines only in the main
+//! module. So each client is built from a small module of our own, which requires the client's module and repeats the
+//! `replace` lines that it needs.
+
+/// A program that tests run for real.
+#[derive(Debug)]
+pub(super) struct Client {
+    pub(super) name: &'static str,
+    pub(super) about: &'static str,
+    /// The Go module, and the package inside it that has `main`.
+    pub(super) module: &'static str,
+    pub(super) version: &'static str,
+    pub(super) package: &'static str,
+    /// `old => new version`, as in `go.mod`.
+    pub(super) replaces: &'static [(&'static str, &'static str)],
+    /// Packages of nested modules that no module proxy serves, replaced by an empty Terraform state backend.
+    pub(super) stubs: &'static [&'static str],
+    /// What the linker sets: release builds set the version in the same way.
+    pub(super) variables: &'static [(&'static str, &'static str)],
+    pub(super) place: Place,
+}
+
+/// Where the binary goes.
+#[derive(Debug)]
+pub(super) enum Place {
+    /// Among the programs, under the client's name.
+    Program,
+    /// Into the mirror from which `terraform init` and `tofu init` install a provider.
+    Provider,
+}
+
+pub(super) static CLIENTS: [Client; 6] = [
+    Client {
+        name: "tofu",
+        about: "OpenTofu",
+        module: "github.com/opentofu/opentofu",
+        version: "v1.12.6",
+        package: "github.com/opentofu/opentofu/cmd/tofu",
+        replaces: &[(
+            "github.com/hashicorp/hcl/v2 v2.20.1",
+            "github.com/opentofu/hcl/v2 v2.20.2-0.20251021132045-587d123c2828",
+        )],
+        stubs: &[],
+        variables: &[("github.com/opentofu/opentofu/version.dev", "no")],
+        place: Place::Program,
+    },
+    Client {
+        name: "terraform",
+        about: "Terraform, the newest version that the module proxy serves",
+        module: "github.com/hashicorp/terraform",
+        version: "v1.13.3",
+        package: "github.com/hashicorp/terraform",
+        replaces: &[],
+        stubs: TERRAFORM_BACKENDS,
+        variables: &[("github.com/hashicorp/terraform/version.dev", "no")],
+        place: Place::Program,
+    },
+    Client {
+        name: "terraform-1.11",
+        about: "Terraform 1.11",
+        module: "github.com/hashicorp/terraform",
+        version: "v1.11.4",
+        package: "github.com/hashicorp/terraform",
+        replaces: &[],
+        stubs: TERRAFORM_BACKENDS,
+        variables: &[("github.com/hashicorp/terraform/version.dev", "no")],
+        place: Place::Program,
+    },
+    Client {
+        name: "pulumi",
+        about: "the Pulumi CLI",
+        module: "github.com/pulumi/pulumi/pkg/v3",
+        version: "v3.200.0",
+        package: "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
+        replaces: &[
+            ("github.com/sergi/go-diff", "github.com/sergi/go-diff v1.1.0"),
+            (
+                "github.com/atotto/clipboard",
+                "github.com/tgummerer/clipboard v0.0.0-20241001131231-d02d263e614e",
+            ),
+        ],
+        stubs: &[],
+        variables: &[(
+            "github.com/pulumi/pulumi/sdk/v3/go/common/version.Version",
+            "v3.200.0",
+        )],
+        place: Place::Program,
+    },
+    Client {
+        name: "time",
+        about: "Terraform's provider hashicorp/time",
+        module: "github.com/hashicorp/terraform-provider-time",
+        version: "v0.14.2",
+        package: "github.com/hashicorp/terraform-provider-time",
+        replaces: &[],
+        stubs: &[],
+        variables: &[],
+        place: Place::Provider,
+    },
+    Client {
+        name: "local",
+        about: "Terraform's provider hashicorp/local",
+        module: "github.com/hashicorp/terraform-provider-local",
+        version: "v1.4.0",
+        package: "github.com/hashicorp/terraform-provider-local",
+        replaces: &[],
+        stubs: &[],
+        variables: &[],
+        place: Place::Provider,
+    },
+];
+
+/// Terraform keeps these backends in nested modules that only its own repository resolves. The tests use none of them.
+const TERRAFORM_BACKENDS: &[&str] = &[
+    "azure",
+    "consul",
+    "cos",
+    "gcs",
+    "kubernetes",
+    "oci",
+    "oss",
+    "pg",
+    "s3",
+];
+
+/// Clients that were asked for and can't be built here, each with the reason.
+pub(super) const UNAVAILABLE: [(&str, &str); 5] = [
+    (
+        "pulumi-language-yaml",
+        "the module proxy serves no version that its checksum database knows",
+    ),
+    (
+        "pulumi-resource-random, pulumi-resource-command",
+        "the module proxy serves no version",
+    ),
+    (
+        "hashicorp/random",
+        "releases from 2.1 on aren't Go module versions; 2.0.0 speaks a plugin protocol that Terraform 1.x dropped",
+    ),
+    (
+        "hashicorp/tls",
+        "releases from 2.0 on aren't Go module versions; 1.2.0 speaks a plugin protocol that Terraform 1.x dropped",
+    ),
+    (
+        "hashicorp/null",
+        "releases from 2.0 on aren't Go module versions; 1.0.0 speaks a plugin protocol that Terraform 1.x dropped",
+    ),
+];
