@@ -1,5 +1,6 @@
 //! Laws and scenarios across crates; the tests are in `suite/`.
 
+pub mod clients;
 pub mod dice;
 pub mod large;
 pub mod line;

@@ -2,8 +2,9 @@
 
 mod cli;
 
+use cli::Terraform;
+
 use crate::store::{block_on, environment, stack};
-use state_core::testkit::run::skip;
 use state_core::{ErrorKind, RevisionId, Snapshot, UpdateKind, codec};
 use state_formats::{Imported, ReadOptions, StateFormat, Terraform};
 use state_manager::{Session, Stack, UpdateRequest};
@@ -76,7 +77,6 @@ fn after_a_rollback_the_old_revision_is_byte_for_byte_and_the_current_one_has_a_
 
 #[test]
 fn terraform_reads_our_exports_and_accepts_the_rollback() {
-    let Some(terraform) = terraform() else { return };
     let dir = tempfile::tempdir().expect("a folder");
     let (exported, entries) = block_on(async {
         let Scenario { stack, .. } = Scenario::play(dir.path()).await;
@@ -90,31 +90,35 @@ fn terraform_reads_our_exports_and_accepts_the_rollback() {
     });
     let mut ours = entries;
     ours.sort();
-    assert_eq!(
-        terraform.state_list(&exported),
-        ours,
-        "`state list` names our entries"
-    );
-    assert_eq!(terraform.show(&exported), ours, "`show -json` too");
-    assert_eq!(
-        terraform.state_list(&exported),
-        terraform.state_list(&fixture("shop")),
-        "which are those of the first state"
-    );
+    for terraform in Terraform::all() {
+        assert_eq!(
+            terraform.state_list(&exported),
+            ours,
+            "{terraform}: `state list` names our entries"
+        );
+        assert_eq!(terraform.show(&exported), ours, "{terraform}: `show -json` too");
+        assert_eq!(
+            terraform.state_list(&exported),
+            terraform.state_list(&fixture("shop")),
+            "{terraform}: which are those of the first state"
+        );
 
-    let refused = terraform.push(&fixture("successor"), &fixture("shop"));
-    assert!(refused.is_err(), "Terraform refuses the old state itself");
-    let pushed = terraform
-        .push(&fixture("successor"), &exported)
-        .expect("it accepts ours");
-    let (pushed, exported) = (facts(&pushed), facts(&exported));
-    assert_eq!(pushed.resources, exported.resources, "and holds it afterwards");
-    assert_eq!(pushed.lineage, exported.lineage);
+        let refused = terraform.push(&fixture("successor"), &fixture("shop"));
+        assert!(refused.is_err(), "{terraform} refuses the old state itself");
+        let pushed = terraform
+            .push(&fixture("successor"), &exported)
+            .expect("it accepts ours");
+        let (pushed, exported) = (facts(&pushed), facts(&exported));
+        assert_eq!(
+            pushed.resources, exported.resources,
+            "{terraform} holds it afterwards"
+        );
+        assert_eq!(pushed.lineage, exported.lineage);
+    }
 }
 
 #[test]
 fn terraform_plans_no_change_on_an_exported_state() {
-    let Some(terraform) = terraform() else { return };
     let dir = tempfile::tempdir().expect("a folder");
     let exported = block_on(async {
         let Scenario { stack, .. } = Scenario::play(dir.path()).await;
@@ -122,37 +126,33 @@ fn terraform_plans_no_change_on_an_exported_state() {
     });
     assert!(exported != fixture("shop"), "it has another serial at least");
     let configuration = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/shop-config");
-    let (is_unchanged, told) = terraform.plan(&configuration, &exported);
-    assert!(is_unchanged, "{told}");
-    let (is_unchanged, told) = terraform.plan(&configuration, &fixture("basic"));
-    assert!(
-        !is_unchanged,
-        "a plan over another state changes something: {told}"
-    );
+    for terraform in Terraform::all() {
+        let (is_unchanged, output) = terraform.plan(&configuration, &exported);
+        assert!(is_unchanged, "{terraform}: {output}");
+        let (is_unchanged, output) = terraform.plan(&configuration, &fixture("basic"));
+        assert!(
+            !is_unchanged,
+            "{terraform}: a plan over another state changes something: {output}"
+        );
+    }
 }
 
 #[test]
 fn terraform_upgrades_old_states_to_what_we_make_of_them() {
-    let Some(terraform) = terraform() else { return };
+    let clients = Terraform::all();
     for name in ["v1", "v2", "v3"] {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!(
             "../crates/state-formats/tests/fixtures/legacy/{name}.tfstate"
         ));
         let old = std::fs::read(path).expect("a fixture");
         let ours: serde_json::Value = serde_json::from_slice(&export(&read(&old).snapshot)).expect("JSON");
-        let mut theirs: serde_json::Value = serde_json::from_slice(&terraform.pull(&old)).expect("JSON");
-        theirs["terraform_version"] = ours["terraform_version"].clone();
-        assert_eq!(ours, theirs, "{name}");
+        for terraform in &clients {
+            let pulled = terraform.pull(&old);
+            let mut theirs: serde_json::Value = serde_json::from_slice(&pulled).expect("JSON");
+            theirs["terraform_version"] = ours["terraform_version"].clone();
+            assert_eq!(ours, theirs, "{terraform}: {name}");
+        }
     }
-}
-
-/// The real Terraform; none, loudly, where it isn't on the PATH.
-fn terraform() -> Option<cli::Terraform> {
-    let found = cli::Terraform::find();
-    if found.is_none() {
-        skip("terraform", "exports read by the real one");
-    }
-    found
 }
 
 /// The shop, then its successor, then back to the shop.

@@ -22,7 +22,10 @@ pub(crate) fn run(names: &[String]) -> Result<(), Failure> {
         print!("{}", listing(&cache));
         return Ok(());
     }
-    if let Some(unknown) = names.iter().find(|name| CLIENTS.iter().all(|client| client.name != **name)) {
+    if let Some(unknown) = names
+        .iter()
+        .find(|name| CLIENTS.iter().all(|client| client.name != **name))
+    {
         return Err(Failure(format!(
             "no client `{unknown}`; known are:\n{}",
             listing(&cache)
@@ -67,7 +70,11 @@ struct Cache(PathBuf);
 
 impl Cache {
     fn find() -> Result<Self, Failure> {
-        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let set = |name: &str| {
+            std::env::var_os(name)
+                .filter(|value| !value.is_empty())
+                .map(PathBuf::from)
+        };
         set("STATE_CLIENTS_DIR")
             .or_else(|| Some(set("XDG_CACHE_HOME")?.join("statectl-clients")))
             .or_else(|| Some(set("HOME")?.join(".cache/statectl-clients")))
@@ -82,8 +89,13 @@ impl Cache {
             Place::Program => self.0.join("bin").join(format!("{}@{number}", client.name)),
             Place::Provider => {
                 let name = client.name;
-                let folder = format!("mirror/registry.terraform.io/hashicorp/{name}/{number}/{}", platform());
-                self.0.join(folder).join(format!("terraform-provider-{name}_v{number}"))
+                let folder = format!(
+                    "mirror/registry.terraform.io/hashicorp/{name}/{number}/{}",
+                    platform()
+                );
+                self.0
+                    .join(folder)
+                    .join(format!("terraform-provider-{name}_v{number}"))
             }
         }
     }
@@ -154,7 +166,10 @@ fn write_module(folder: &Path, client: &Client) -> io::Result<()> {
     fs::write(folder.join("go.mod"), go_mod(client))?;
     // Without an import the requirement would be dropped.
     let import = format!("package clients\n\nimport _ \"{}\"\n", client.package);
-    fs::write(folder.join("require.go"), format!("//go:build require\n\n{import}"))?;
+    fs::write(
+        folder.join("require.go"),
+        format!("//go:build require\n\n{import}"),
+    )?;
     for stub in client.stubs {
         write_stub(&folder.join(stub), &stub_module(stub))?;
         fs::write(folder.join(stub).join("stub.go"), stub_source(stub))?;
@@ -213,9 +228,14 @@ mod tests {
     fn a_module_with_replacements_repeats_them() {
         let tofu = &CLIENTS[0];
         let text = go_mod(tofu);
-        assert!(text.contains("require github.com/opentofu/opentofu v1.12.6\n"), "{text}");
         assert!(
-            text.contains("replace github.com/hashicorp/hcl/v2 v2.20.1 => github.com/opentofu/hcl/v2 v2.20.2"),
+            text.contains("require github.com/opentofu/opentofu v1.12.6\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains(
+                "replace github.com/hashicorp/hcl/v2 v2.20.1 => github.com/opentofu/hcl/v2 v2.20.2"
+            ),
             "{text}"
         );
     }
@@ -223,7 +243,8 @@ mod tests {
     #[test]
     fn every_binary_has_a_place_of_its_own_and_names_its_version() {
         let cache = Cache(PathBuf::from("cache"));
-        let places: std::collections::BTreeSet<_> = CLIENTS.iter().map(|client| cache.binary(client)).collect();
+        let places: std::collections::BTreeSet<_> =
+            CLIENTS.iter().map(|client| cache.binary(client)).collect();
         assert_eq!(places.len(), CLIENTS.len());
         for client in &CLIENTS {
             let shown = cache.binary(client).to_string_lossy().into_owned();
@@ -243,6 +264,9 @@ mod tests {
     #[test]
     fn an_unknown_client_is_refused_with_those_that_are_known() {
         let failure = run(&["teraform".to_owned()]).expect_err("a misspelled name");
-        assert!(failure.0.contains("`teraform`") && failure.0.contains("tofu"), "{failure}");
+        assert!(
+            failure.0.contains("`teraform`") && failure.0.contains("tofu"),
+            "{failure}"
+        );
     }
 }

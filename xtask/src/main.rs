@@ -6,6 +6,7 @@
 )]
 
 mod ci;
+mod clients;
 mod layers;
 mod mutants;
 mod nightly;
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
             print!("{}", help());
             Ok(())
         }
+        ["clients", ..] => clients::run(&args[1..]),
         ["servers", ..] => servers::run(&args[1..]),
         ["mutants", rest @ ..] => mutants::run(rest),
         ["nightly", rest @ ..] => nightly::run(rest),
@@ -70,6 +72,8 @@ fn help() -> String {
   nightly [PART...] [--minutes N] [--scale N] [--seed N]
             full counts, recorded in docs/evidence; parts:
 {parts}
+  clients [NAME...] | clients list
+            real clients for the tests, built from their Go modules into a cache folder
   servers start|stop|status [NAME...]
             object stores on loopback that tests talk to
 ",

@@ -1,22 +1,33 @@
-//! The real Terraform, where there is one.
+//! The real Terraform and OpenTofu, where there are any.
 
+use state_tests::clients::{self, Client};
+use std::fmt;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// A Terraform on the PATH, with a home of its own.
+/// A Terraform or OpenTofu, with a home of its own.
 pub(super) struct Terraform {
+    client: Client,
     home: TempDir,
 }
 
+impl fmt::Display for Terraform {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.client.name)
+    }
+}
+
 impl Terraform {
-    /// The one on the PATH.
-    pub(super) fn find() -> Option<Self> {
-        let found = Self {
-            home: tempfile::tempdir().expect("a folder"),
-        };
-        let there = found.command(found.home.path()).arg("version").output();
-        there.is_ok_and(|output| output.status.success()).then_some(found)
+    /// All that are at hand; none, loudly, where there is none.
+    pub(super) fn all() -> Vec<Self> {
+        clients::terraforms("exports read by the real client")
+            .into_iter()
+            .map(|client| Self {
+                client,
+                home: tempfile::tempdir().expect("a folder"),
+            })
+            .collect()
     }
 
     /// The addresses that `terraform state list` prints, sorted.
@@ -76,7 +87,7 @@ impl Terraform {
     }
 
     fn command(&self, dir: &Path) -> Command {
-        let mut command = Command::new("terraform");
+        let mut command = Command::new(&self.client.program);
         command
             .current_dir(dir)
             .stdin(Stdio::null())

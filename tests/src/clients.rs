@@ -1,0 +1,83 @@
+//! The real clients that tests run: those that `cargo xtask clients` built, and those on the PATH.
+
+use state_core::testkit::run::skip;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A program of another tool, which reads and writes states by its own rules.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Client {
+    /// For messages: the program with its version.
+    pub name: String,
+    /// The file to run.
+    pub program: PathBuf,
+}
+
+/// Every Terraform and OpenTofu at hand: the `terraform` on the PATH, and each one in the cache of built clients. Empty, and
+/// reported as a skip, where there is none; a missing OpenTofu is reported too.
+pub fn terraforms(untested: &str) -> Vec<Client> {
+    let mut found = built(&["terraform", "terraform-1.11", "tofu"]);
+    for name in ["terraform", "tofu"] {
+        let is_built = found
+            .iter()
+            .any(|client| client.name.starts_with(&format!("{name}@")));
+        if (name == "terraform" || !is_built) && answers(Path::new(name)) {
+            found.push(Client {
+                name: format!("{name} on the PATH"),
+                program: PathBuf::from(name),
+            });
+        }
+    }
+    for name in ["terraform", "tofu"] {
+        if !found.iter().any(|client| client.name.starts_with(name)) {
+            skip(name, untested);
+        }
+    }
+    found
+}
+
+/// The clients with these names in the folder that `cargo xtask clients` fills, sorted by name.
+fn built(names: &[&str]) -> Vec<Client> {
+    let Some(folder) = cache().and_then(|cache| std::fs::read_dir(cache.join("bin")).ok()) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for file in folder.flatten() {
+        let name = file.file_name().to_string_lossy().into_owned();
+        // A build that is under way has another ending.
+        let is_named = name
+            .split_once('@')
+            .is_some_and(|(stem, _)| names.contains(&stem));
+        if is_named && !name.ends_with(".partial") && answers(&file.path()) {
+            found.push(Client {
+                name,
+                program: file.path(),
+            });
+        }
+    }
+    found.sort();
+    found
+}
+
+/// The folder that `cargo xtask clients` fills: the rule is the same there.
+fn cache() -> Option<PathBuf> {
+    let set = |name: &str| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    set("STATE_CLIENTS_DIR")
+        .or_else(|| Some(set("XDG_CACHE_HOME")?.join("statectl-clients")))
+        .or_else(|| Some(set("HOME")?.join(".cache/statectl-clients")))
+}
+
+fn answers(program: &Path) -> bool {
+    let mut version = Command::new(program);
+    version
+        .arg("version")
+        .env("CHECKPOINT_DISABLE", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    version.status().is_ok_and(|status| status.success())
+}
