@@ -2,9 +2,8 @@
 
 mod cli;
 
-use cli::Terraform;
-
 use crate::store::{block_on, environment, stack};
+use cli::TerraformCli;
 use state_core::{ErrorKind, RevisionId, Snapshot, UpdateKind, codec};
 use state_formats::{Imported, ReadOptions, StateFormat, Terraform};
 use state_manager::{Session, Stack, UpdateRequest};
@@ -90,7 +89,7 @@ fn terraform_reads_our_exports_and_accepts_the_rollback() {
     });
     let mut ours = entries;
     ours.sort();
-    for terraform in Terraform::all() {
+    for terraform in TerraformCli::all() {
         assert_eq!(
             terraform.state_list(&exported),
             ours,
@@ -126,7 +125,7 @@ fn terraform_plans_no_change_on_an_exported_state() {
     });
     assert!(exported != fixture("shop"), "it has another serial at least");
     let configuration = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("fixtures/shop-config");
-    for terraform in Terraform::all() {
+    for terraform in TerraformCli::all() {
         let (is_unchanged, output) = terraform.plan(&configuration, &exported);
         assert!(is_unchanged, "{terraform}: {output}");
         let (is_unchanged, output) = terraform.plan(&configuration, &fixture("basic"));
@@ -139,7 +138,7 @@ fn terraform_plans_no_change_on_an_exported_state() {
 
 #[test]
 fn terraform_upgrades_old_states_to_what_we_make_of_them() {
-    let clients = Terraform::all();
+    let clients = TerraformCli::all();
     for name in ["v1", "v2", "v3"] {
         let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!(
             "../crates/state-formats/tests/fixtures/legacy/{name}.tfstate"

@@ -306,7 +306,6 @@ pub(crate) fn environment() -> Environment {
     }
 }
 
-#[expect(clippy::needless_pass_by_value, reason = "it is what `map_err` hands over")]
 pub(crate) fn failed(error: impl Into<Error>) -> TestCaseError {
     let error = error.into();
     TestCaseError::fail(format!("{error}: {error:?}"))

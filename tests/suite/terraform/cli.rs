@@ -7,18 +7,18 @@ use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 /// A Terraform or OpenTofu, with a home of its own.
-pub(super) struct Terraform {
+pub(super) struct TerraformCli {
     client: Client,
     home: TempDir,
 }
 
-impl fmt::Display for Terraform {
+impl fmt::Display for TerraformCli {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.client.name)
     }
 }
 
-impl Terraform {
+impl TerraformCli {
     /// All that are at hand; none, loudly, where there is none.
     pub(super) fn all() -> Vec<Self> {
         clients::terraforms("exports read by the real client")
