@@ -3,13 +3,14 @@
 //! Whatever changes the world takes a [`Begun`]: without an intent on record such a call can't be written down.
 
 mod answers;
+mod ending;
 #[cfg(test)]
 mod tests;
 
 pub(crate) use answers::Answers;
 
 use crate::interrupt::Interrupt;
-use crate::log::{LogBuffer, Logger, shown};
+use crate::log::{LogBuffer, Logger};
 use crate::provider::{
     CallContext, CheckRequest, Checked, ConfigureRequest, CreateRequest, DeleteRequest, Diff, DiffRequest,
     Failure, Found, Object, Provider, ReadRequest, UpdateRequest,
@@ -17,17 +18,15 @@ use crate::provider::{
 use crate::record::Begun;
 use crate::registry::{Registered, Registry};
 use answers::{Memory, Question};
+use ending::{caught, discreet, honest, named};
 use state_core::sensitive::SecretStrings;
 use state_core::target::TargetProvider;
 use state_core::{Clock, Crypter, Entry, EntryKey, Error, MutationId, Properties, StackName};
 use state_manager::Session;
 use std::collections::BTreeSet;
 use std::fmt;
-use std::future::{Future, poll_fn};
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
+use std::future::Future;
 use std::sync::Arc;
-use std::task::Poll;
 use std::time::Duration;
 use tokio::sync::{Mutex, OnceCell};
 
@@ -418,62 +417,6 @@ impl Caller {
             }
         }
     }
-}
-
-/// A failure always says something, and an object that is there has an id.
-fn honest(failure: Failure) -> Failure {
-    let or_silence = |reasons: Vec<String>| match reasons.is_empty() {
-        true => vec!["its provider gave no reason".to_owned()],
-        false => reasons,
-    };
-    match failure {
-        Failure::NotDone(reasons) => Failure::NotDone(or_silence(reasons)),
-        Failure::Unknown(reasons) => Failure::Unknown(or_silence(reasons)),
-        Failure::Partial { object, reasons } if object.id.is_empty() => {
-            let mut reasons = or_silence(reasons);
-            reasons.push("its provider gave no id for what is there".to_owned());
-            Failure::Unknown(reasons)
-        }
-        Failure::Partial { object, reasons } => Failure::Partial {
-            object,
-            reasons: or_silence(reasons),
-        },
-    }
-}
-
-/// A failure that tells no secret.
-fn discreet(failure: Failure, secrets: &SecretStrings) -> Failure {
-    let shown = |reasons: Vec<String>| reasons.iter().map(|reason| shown(reason, secrets)).collect();
-    match failure {
-        Failure::NotDone(reasons) => Failure::NotDone(shown(reasons)),
-        Failure::Unknown(reasons) => Failure::Unknown(shown(reasons)),
-        Failure::Partial { object, reasons } => Failure::Partial {
-            object,
-            reasons: shown(reasons),
-        },
-    }
-}
-
-fn named(about: About<'_>, object: Object) -> Called<Object> {
-    if object.id.is_empty() {
-        let reason = format!("the provider of kind `{}` gave an empty id", about.kind);
-        return Err(CallError::Failed(Failure::unknown(reason)));
-    }
-    Ok(object)
-}
-
-/// What a future gives; none if it panics.
-async fn caught<T>(future: impl Future<Output = T>) -> Option<T> {
-    let mut future = pin!(future);
-    poll_fn(|context| {
-        // The future isn't polled again after a panic, so nobody sees what it left half done.
-        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
-            Ok(Poll::Ready(value)) => Poll::Ready(Some(value)),
-            Ok(Poll::Pending) => Poll::Pending,
-            Err(_) => Poll::Ready(None),
-        }
-    })
-    .await
 }
 
 impl<'a> About<'a> {

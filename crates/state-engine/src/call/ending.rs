@@ -1,0 +1,67 @@
+//! What a provider's call ended with, made presentable: failures that give a reason and reveal no secret, objects with an
+//! id, and panics caught.
+
+use super::{About, CallError, Called};
+use crate::log::shown;
+use crate::provider::{Failure, Object};
+use state_core::sensitive::SecretStrings;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
+
+/// A failure always says something, and an object that is there has an id.
+pub(super) fn honest(failure: Failure) -> Failure {
+    let or_silence = |reasons: Vec<String>| match reasons.is_empty() {
+        true => vec!["its provider gave no reason".to_owned()],
+        false => reasons,
+    };
+    match failure {
+        Failure::NotDone(reasons) => Failure::NotDone(or_silence(reasons)),
+        Failure::Unknown(reasons) => Failure::Unknown(or_silence(reasons)),
+        Failure::Partial { object, reasons } if object.id.is_empty() => {
+            let mut reasons = or_silence(reasons);
+            reasons.push("its provider gave no id for what is there".to_owned());
+            Failure::Unknown(reasons)
+        }
+        Failure::Partial { object, reasons } => Failure::Partial {
+            object,
+            reasons: or_silence(reasons),
+        },
+    }
+}
+
+/// A failure that tells no secret.
+pub(super) fn discreet(failure: Failure, secrets: &SecretStrings) -> Failure {
+    let shown = |reasons: Vec<String>| reasons.iter().map(|reason| shown(reason, secrets)).collect();
+    match failure {
+        Failure::NotDone(reasons) => Failure::NotDone(shown(reasons)),
+        Failure::Unknown(reasons) => Failure::Unknown(shown(reasons)),
+        Failure::Partial { object, reasons } => Failure::Partial {
+            object,
+            reasons: shown(reasons),
+        },
+    }
+}
+
+pub(super) fn named(about: About<'_>, object: Object) -> Called<Object> {
+    if object.id.is_empty() {
+        let reason = format!("the provider of kind `{}` gave an empty id", about.kind);
+        return Err(CallError::Failed(Failure::unknown(reason)));
+    }
+    Ok(object)
+}
+
+/// What a future gives; none if it panics.
+pub(super) async fn caught<T>(future: impl Future<Output = T>) -> Option<T> {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        // The future isn't polled again after a panic, so nobody sees what it left half done.
+        match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
+            Ok(Poll::Ready(value)) => Poll::Ready(Some(value)),
+            Ok(Poll::Pending) => Poll::Pending,
+            Err(_) => Poll::Ready(None),
+        }
+    })
+    .await
+}
