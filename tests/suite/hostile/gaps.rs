@@ -1,6 +1,6 @@
 //! Forgeries between two requests that pass today: each is asserted to pass, so that mending one turns its test red.
 
-use super::{Command, Kind, Outcome, Stack, World, name};
+use super::{Command, Kind, Outcome, Stack, World};
 use crate::store::block_on;
 use state_core::backend::{NamePointer, NameTarget};
 use state_core::head::Policy;
