@@ -71,7 +71,7 @@ impl Opener {
         Ok(stacks)
     }
 
-    /// As [`connect`], but one that is far away isn't asked anything yet.
+    /// As [`connect`](Self::connect), but one that is far away isn't asked anything yet.
     pub(crate) fn reach(&self, url: &str, opening: Opening) -> state_core::Result<Stacks> {
         let registry = BackendRegistry::default();
         let mut store = StoreRequest::new(url);
@@ -167,7 +167,7 @@ impl Opener {
     /// The stack of this store that the user named, or the only one.
     ///
     /// # Errors
-    /// As [`open_stack`].
+    /// As [`open_stack`](Self::open_stack).
     pub(crate) async fn chosen(&self, stacks: &Stacks) -> Result<Stack, CliError> {
         if let Some(name) = self.choose(stacks).await? {
             return self.find(stacks, &name).await;

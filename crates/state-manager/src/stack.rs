@@ -3,7 +3,7 @@
 //! | methods | room |
 //! |---|---|
 //! | `tip`, `current`, `get`, `list`, `history`, `blame`, `logs`, `verify`, … | [`read`](crate::read) |
-//! | `lock`, `lock_within`, `break_lock`, `force_unlock`, client locks | [`lock`](crate::lock) |
+//! | `lock`, `lock_within`, `break_lock`, `force_unlock`, client locks | [`lock`] |
 //! | `reveal`, `policy`, `recipients`, `rekey` | [`keys`](crate::keys) |
 //! | `plan_collection` | [`gc`](crate::gc) |
 

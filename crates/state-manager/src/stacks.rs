@@ -348,7 +348,7 @@ impl Stacks {
         whole::import_deployment(&stack, deployment, request).await
     }
 
-    /// As [`SnapshotProvider::begin_mutation`], with what history is told of it.
+    /// As [`begin_mutation`](state_core::target::SnapshotProvider::begin_mutation), with what history is told of it.
     ///
     /// # Errors
     /// `NotFound` when there is no such stack; `Locked` when another works on it.
