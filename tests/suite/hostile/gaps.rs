@@ -11,7 +11,7 @@ use state_core::{Enveloped, Head};
 struct Gap {
     /// What the attacker does.
     attack: &'static str,
-    /// What issue 15 expects instead.
+    /// What the reader must do instead (docs/decisions/0001).
     expected: &'static str,
     command: Command,
     /// Only sealed stacks promise anything here.
@@ -47,8 +47,8 @@ fn forge<T: Enveloped + 'static>(name: &'static str, change: fn(&mut T)) -> Acti
     }))
 }
 
-/// What passes today. Issue 15 mends these: a mended gap turns the test red, and then its line moves to a test that
-/// asserts what is expected.
+/// Forgeries that pass until a stack is read through one authenticated view. A mended gap turns the test red: its line then
+/// moves to a test that asserts what is expected.
 const KNOWN_GAPS: [Gap; 5] = [
     Gap {
         attack: "the name pointer is deleted",
