@@ -32,6 +32,17 @@ fn a_mutation_costs_the_same_at_100_and_at_100_000_entries_with_readers_attached
     }
 }
 
+/// A create and an update record the entry that is wanted and the entry that came of it; a delete records none.
+#[test]
+fn each_entry_of_a_mutation_is_encoded_once() {
+    let report = measure(100);
+    let kinds = ["create", "update", "delete"].iter().cycle();
+    for (kind, encodings) in kinds.zip(each(&report, "encodings")) {
+        let recorded = if *kind == "delete" { 0 } else { 2 };
+        assert_eq!(encodings, recorded, "encodings of entries for a {kind}");
+    }
+}
+
 #[test]
 fn a_frame_adds_at_most_112_bytes_to_its_payload() {
     let report = measure(100);

@@ -1,6 +1,6 @@
 //! The steps that are plain `cargo` commands: format, lints, documentation, dependencies, features, tests.
 
-use crate::process::{Failure, cargo, probe, run};
+use crate::process::{Failure, cargo, probe, run, target};
 use crate::servers;
 use crate::skips::{SkipLog, SkipPolicy};
 
@@ -29,18 +29,19 @@ pub(crate) fn deny() -> Result<(), Failure> {
             "cargo-deny is missing: install it with `cargo install cargo-deny --locked`".to_owned(),
         ));
     }
-    // It needs the manifests of every platform's dependencies; only a machine that has them all can stay offline.
-    let complete = probe(&mut cargo([
-        "metadata",
-        "--format-version",
-        "1",
-        "--all-features",
-        "--offline",
-    ]));
+    ["Cargo.toml", SQLITE_EXAMPLE].into_iter().try_for_each(deny_tree)
+}
+
+fn deny_tree(manifest: &str) -> Result<(), Failure> {
+    let manifest = ["--manifest-path", manifest];
+    // cargo-deny needs the manifests of every platform's dependencies; only a machine that has them all can stay offline.
+    let mut metadata = cargo(["metadata", "--format-version", "1", "--all-features", "--offline"]);
+    let complete = probe(metadata.args(manifest));
     let mut command = cargo(["deny"]);
     if complete.is_some() {
         command.arg("--offline");
     }
+    command.args(manifest).args(["--config", "deny.toml"]);
     run(command.args(DENY_CHECKS))
 }
 
@@ -69,6 +70,9 @@ pub(crate) fn features() -> Result<(), Failure> {
     })
 }
 
+/// The guide's backend, which passes the conformance suite.
+const SQLITE_EXAMPLE: &str = "crates/state-backend-generic/examples/sqlite/Cargo.toml";
+
 /// All tests, with the servers that the tests of object stores talk to; tests find them by the environment.
 pub(crate) fn test(policy: SkipPolicy) -> Result<(), Failure> {
     let servers = servers::for_tests()?;
@@ -81,6 +85,12 @@ pub(crate) fn test(policy: SkipPolicy) -> Result<(), Failure> {
     let outcome = run_tests(&["--workspace"]).and_then(|()| {
         // Features that are off in the run above, at least in part.
         run_tests(&["-p", "state-encrypt", "-p", "state-formats", "--all-features"])
+    });
+    // A workspace of its own, since SQLite's C code is no dependency of ours.
+    let folder = target();
+    let outcome = outcome.and_then(|()| {
+        let folder = folder.to_string_lossy();
+        run_tests(&["--manifest-path", SQLITE_EXAMPLE, "--target-dir", &folder])
     });
     // Skips are reported beside failed tests too.
     let skips = log.report(policy);

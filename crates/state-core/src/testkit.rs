@@ -2,6 +2,7 @@
 
 pub mod clock;
 pub mod conformance;
+pub mod encodings;
 pub mod fault;
 pub mod hostile;
 pub mod key;

@@ -50,6 +50,8 @@ fn size(entry: &Entry) -> usize {
 
 /// One entry, without a newline.
 pub(super) fn entry(entry: &Entry, out: &mut String) {
+    #[cfg(feature = "testkit")]
+    crate::testkit::encodings::add_one();
     out.push('{');
     members(fields::entry(entry).sorted(), out);
     out.push('}');

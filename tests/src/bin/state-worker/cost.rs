@@ -4,6 +4,7 @@ use crate::ALLOCATOR;
 use state_backend_fs::{FsBackend, IoCounts};
 use state_core::head::Policy;
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
+use state_core::testkit::encodings;
 use state_core::{
     Address, Dependency, Entry, EntryKey, Error, FactoryInfo, Json, Properties, Result, Snapshot, Timestamp,
     UpdateKind, UpdateResult,
@@ -111,10 +112,12 @@ impl Meter {
             _ => (Intent::delete(EntryKey::live(created()?)), None),
         };
         let before = self.backend.io_counts();
+        let encoded = encodings::count();
         let region = Region::new(ALLOCATOR);
         let violations = self.update.begin(intent).await?.succeed(made).await?;
         let stats = region.change();
         let mut counts = since(before, self.backend.io_counts());
+        counts["encodings"] = (encodings::count() - encoded).into();
         if let Some(violation) = violations.first() {
             return Err(Error::invalid("a result", violation.to_string()));
         }

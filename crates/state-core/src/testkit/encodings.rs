@@ -1,0 +1,15 @@
+//! How often this process encoded an entry: a mutation is to encode each of its entries once.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+static COUNT: AtomicU64 = AtomicU64::new(0);
+
+/// Entries encoded by this process so far, on all threads.
+pub fn count() -> u64 {
+    COUNT.load(Ordering::Relaxed)
+}
+
+/// Counts one encoding; [`codec`](crate::codec) calls it.
+pub(crate) fn add_one() {
+    COUNT.fetch_add(1, Ordering::Relaxed);
+}
