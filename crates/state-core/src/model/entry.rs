@@ -14,30 +14,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// What an entry records (seed 003).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum EntryType {
-    /// A primitive resource: its `kind` is required.
-    #[default]
-    Leaf,
-    /// The call site of a composite: its `library` and `library-type` are required.
-    LibraryCall,
-    /// An action that ran: its `kind` is required.
-    Action,
-}
-
-impl EntryType {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Leaf, Self::LibraryCall, Self::Action];
-
-    /// The name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Leaf => "leaf",
-            Self::LibraryCall => "library-call",
-            Self::Action => "action",
-        }
+named! {
+    /// What an entry records (seed 003).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum EntryType {
+        /// A primitive resource: its `kind` is required.
+        #[default]
+        Leaf = "leaf",
+        /// The call site of a composite: its `library` and `library-type` are required.
+        LibraryCall = "library-call",
+        /// An action that ran: its `kind` is required.
+        Action = "action",
     }
 }
 
@@ -209,43 +197,39 @@ impl Entry {
     /// Everything that it must stand after, each with the field that says so: parent, provider, dependencies,
     /// property dependencies, deleted-with, replace-with. The only place that knows which fields these are.
     pub fn references(&self) -> impl Iterator<Item = Reference> + '_ {
-        let one = |field, address: &Address| Reference {
-            field,
-            to: Dependency::Entry(address.clone()),
+        let one = |field| {
+            move |address: &Address| Reference {
+                field,
+                to: Dependency::Entry(address.clone()),
+            }
         };
-        let many = |field, to: &Dependency| Reference {
-            field,
-            to: to.clone(),
+        let many = |field| {
+            move |to: &Dependency| Reference {
+                field,
+                to: to.clone(),
+            }
         };
-        self.parent
-            .iter()
-            .map(move |a| one(ReferenceField::Parent, a))
-            .chain(
-                self.provider
-                    .iter()
-                    .map(move |p| one(ReferenceField::Provider, &p.address)),
-            )
-            .chain(
-                self.depends_on
-                    .iter()
-                    .map(move |d| many(ReferenceField::DependsOn, d)),
-            )
-            .chain(
-                self.property_dependencies
-                    .values()
-                    .flatten()
-                    .map(move |d| many(ReferenceField::PropertyDependencies, d)),
-            )
-            .chain(
-                self.deleted_with
-                    .iter()
-                    .map(move |a| one(ReferenceField::DeletedWith, a)),
-            )
-            .chain(
-                self.replace_with
-                    .iter()
-                    .map(move |a| one(ReferenceField::ReplaceWith, a)),
-            )
+        let provider = self.provider.iter().map(|provider| &provider.address);
+        let by_property = self.property_dependencies.values().flatten();
+        let parent = self.parent.iter().map(one(ReferenceField::Parent));
+        parent
+            .chain(provider.map(one(ReferenceField::Provider)))
+            .chain(self.depends_on.iter().map(many(ReferenceField::DependsOn)))
+            .chain(by_property.map(many(ReferenceField::PropertyDependencies)))
+            .chain(self.deleted_with.iter().map(one(ReferenceField::DeletedWith)))
+            .chain(self.replace_with.iter().map(one(ReferenceField::ReplaceWith)))
+    }
+
+    /// The group that waits for it: a deposed entry belongs to none.
+    pub(crate) fn live_group(&self) -> Option<&Address> {
+        self.group.as_ref().filter(|_| self.is_live())
+    }
+
+    /// The incarnation of a provider that manages it, as the provider's address and id; none while the entry is
+    /// pending replacement.
+    pub(crate) fn incarnation(&self) -> Option<(&Address, &String)> {
+        let provider = self.provider.as_ref().filter(|_| !self.pending_replacement)?;
+        Some((&provider.address, provider.id.as_ref()?))
     }
 }
 
@@ -281,34 +265,24 @@ pub struct Reference {
     pub to: Dependency,
 }
 
-/// The fields that refer to other entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum ReferenceField {
-    /// `parent`
-    Parent,
-    /// `provider`
-    Provider,
-    /// `depends-on`
-    DependsOn,
-    /// `property-dependencies`
-    PropertyDependencies,
-    /// `deleted-with`
-    DeletedWith,
-    /// `replace-with`
-    ReplaceWith,
-}
-
-impl fmt::Display for ReferenceField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Parent => "parent",
-            Self::Provider => "provider",
-            Self::DependsOn => "depends-on",
-            Self::PropertyDependencies => "property-dependencies",
-            Self::DeletedWith => "deleted-with",
-            Self::ReplaceWith => "replace-with",
-        })
+named! {
+    /// The fields that refer to other entries.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    #[non_exhaustive]
+    pub enum ReferenceField {
+        /// `parent`
+        Parent = "parent",
+        /// `provider`
+        Provider = "provider",
+        /// `depends-on`
+        DependsOn = "depends-on",
+        /// `property-dependencies`
+        PropertyDependencies = "property-dependencies",
+        /// `deleted-with`
+        DeletedWith = "deleted-with",
+        /// `replace-with`
+        ReplaceWith = "replace-with",
     }
 }
 
