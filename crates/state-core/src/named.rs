@@ -1,4 +1,4 @@
-//! Enums whose variants have names.
+//! Enums with a name for each variant.
 
 /// Declares an enum together with the name of each variant, under which it is stored and shown.
 macro_rules! named {
@@ -14,10 +14,10 @@ macro_rules! named {
         }
 
         impl $type {
-            /// All of them, in the order of their declaration.
+            /// All variants, in the order of their declaration.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$variant),+];
 
-            /// The name under which it is stored and shown.
+            /// The name under which the variant is stored and shown.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $name,)+
