@@ -14,32 +14,17 @@ pub(crate) struct Failure {
 impl Failure {
     /// It failed before anybody could see anything of it.
     pub(crate) fn unwritten(object: &str, source: io::Error) -> Self {
-        let object = object.to_owned();
-        let error = if denied(&source) {
-            Error::Denied {
-                object,
-                source: source.into(),
-            }
-        } else {
-            Error::NotApplied {
-                object,
-                source: source.into(),
-            }
-        };
-        Self {
-            error,
-            poisons: false,
+        if denied(&source) {
+            return unreachable(object, source).into();
         }
+        Error::not_applied(object, source).into()
     }
 
     /// Nobody can see anything of it, but the handle isn't to be trusted any more: after a failed sync the system
     /// may have dropped pages and called them clean.
     pub(crate) fn spoilt(object: &str, source: io::Error) -> Self {
         Self {
-            error: Error::NotApplied {
-                object: object.to_owned(),
-                source: source.into(),
-            },
+            error: Error::not_applied(object, source),
             poisons: true,
         }
     }
@@ -47,11 +32,7 @@ impl Failure {
     /// It may have taken effect, and it may not survive.
     pub(crate) fn unknown(object: &str, source: io::Error) -> Self {
         Self {
-            error: Error::Indeterminate {
-                object: object.to_owned(),
-                mutations: Vec::new(),
-                source: source.into(),
-            },
+            error: Error::indeterminate(object, source),
             poisons: true,
         }
     }
@@ -124,17 +105,13 @@ fn denied(source: &io::Error) -> bool {
 /// A read, or anything else without an effect, that failed.
 pub(crate) fn unreachable(object: &str, source: impl Into<io::Error>) -> Error {
     let source = source.into();
-    let object = object.to_owned();
     if denied(&source) {
         return Error::Denied {
-            object,
+            object: object.to_owned(),
             source: source.into(),
         };
     }
-    Error::Unavailable {
-        object,
-        source: source.into(),
-    }
+    Error::unavailable(object, source)
 }
 
 /// Something of the wrong kind stands where the store keeps its own.

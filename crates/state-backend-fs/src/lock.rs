@@ -51,10 +51,7 @@ impl LockFile {
                 // Somebody moved or removed the file meanwhile.
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) if waited >= patience => {
-                    return Err(Error::Locked {
-                        object,
-                        holder: Box::new(read(dir, name)),
-                    });
+                    return Err(Error::locked(object, read(dir, name)));
                 }
                 Err(TryLockError::WouldBlock) => {}
                 Err(TryLockError::Error(error)) => return Err(unreachable(&object, error)),

@@ -8,7 +8,7 @@ use crate::files::{FileHandle, SyncScope};
 use crate::layout::{MAX_OBJECT, MAX_SEGMENT, SegmentName};
 use crate::lock::LockFile;
 use crate::stack::{Seen, Stack};
-use crate::takeover::{Taken, open_segment};
+use crate::takeover::{Opened, Taken, open_segment};
 use state_core::backend::{Holder, ObjectName, PieceName, Tail};
 use state_core::journal::{FrameKind, Parsed, Previous};
 use state_core::{Epoch, Error, Frame, Head, Nonce, Result, Slot};
@@ -47,6 +47,18 @@ struct End {
     tail: Tail,
 }
 
+impl End {
+    /// The end of a segment that holds its fence only.
+    fn of(opened: Opened) -> Self {
+        Self {
+            length: opened.fence.bytes().len() as u64,
+            tail: opened.tail(),
+            name: opened.name,
+            file: opened.file,
+        }
+    }
+}
+
 /// What became of a head swap.
 #[derive(Debug)]
 pub(crate) enum Swap {
@@ -57,7 +69,6 @@ pub(crate) enum Swap {
 
 impl Owner {
     pub(crate) fn new(stack: Stack, holder: Holder, taken: Taken) -> Self {
-        let tail = taken.opened.tail();
         Self {
             stack,
             journal: taken.journal,
@@ -66,12 +77,7 @@ impl Owner {
             lock: Mutex::new(Some(taken.lock)),
             closed: Mutex::new(None),
             seen: Mutex::new(taken.seen),
-            end: Mutex::new(End {
-                name: taken.opened.name,
-                file: taken.opened.file,
-                length: taken.opened.fence.bytes().len() as u64,
-                tail,
-            }),
+            end: Mutex::new(End::of(taken.opened)),
         }
     }
 
@@ -90,10 +96,7 @@ impl Owner {
         self.settle(synced.map_err(|e| Failure::unknown(&object, e)))?;
         self.check_mine_after_write()?;
         end.length = length;
-        end.tail = Tail {
-            next: frame.slot().next(),
-            chain: *frame.chain(),
-        };
+        end.tail = Tail::after(frame);
         Ok(())
     }
 
@@ -166,14 +169,8 @@ impl Owner {
             ..failure
         }))?;
         self.check_mine_after_write()?;
-        let tail = opened.tail();
-        *end = End {
-            length: opened.fence.bytes().len() as u64,
-            name: opened.name,
-            file: opened.file,
-            tail,
-        };
-        Ok(tail)
+        *end = End::of(opened);
+        Ok(end.tail)
     }
 
     /// The head, read afresh, if the stack is still ours.

@@ -8,7 +8,7 @@ use crate::segment::Segment;
 use crate::stack::{Seen, Stack};
 use crate::walk::{Start, Walked, walk};
 use state_core::backend::{Holder, JournalView};
-use state_core::{Epoch, Error, Head, Result, Slot};
+use state_core::{Epoch, Head, Result, Slot};
 
 /// How often a reader starts over because the head changed before it asks for `head.lock`.
 const ATTEMPTS: usize = 8;
@@ -96,12 +96,4 @@ pub(crate) fn read_segments(
     }
     journal.sync()?;
     Ok(walked)
-}
-
-/// The error for a stack that was removed.
-pub(crate) fn removed(stack: &Stack) -> Error {
-    Error::conflict(
-        stack.dir.path(),
-        "the stack was removed; nobody can write to it again",
-    )
 }

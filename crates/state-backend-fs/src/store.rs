@@ -83,11 +83,7 @@ impl FsBackend {
         if found == LAYOUT {
             return Ok(store);
         }
-        Err(Error::Format {
-            object,
-            found,
-            supported: LAYOUT,
-        })
+        Err(Error::format(object, found, LAYOUT))
     }
 
     /// Creates a store on a file system, unless there is one.

@@ -15,7 +15,7 @@ use crate::failure::Failure;
 use crate::files::FileHandle;
 use crate::layout::{SegmentName, lock_file};
 use crate::lock::LockFile;
-use crate::reader::{read_segments, removed};
+use crate::reader::read_segments;
 use crate::stack::{Seen, Stack};
 use crate::staged::Staged;
 use state_core::backend::{Acquire, Holder, Tail};
@@ -46,10 +46,7 @@ pub(crate) struct Opened {
 impl Opened {
     /// The end of the journal right after the fence.
     pub(crate) fn tail(&self) -> Tail {
-        Tail {
-            next: self.fence.slot().next(),
-            chain: *self.fence.chain(),
-        }
+        Tail::after(&self.fence)
     }
 }
 
@@ -100,7 +97,8 @@ fn attempt(stack: &Stack, request: &Acquire) -> Result<Option<Taken>> {
 
 fn check(stack: &Stack, request: &Acquire, head: &Head) -> Result<()> {
     if head.removed {
-        return Err(removed(stack));
+        let reason = "the stack was removed; nobody can write to it again";
+        return Err(Error::conflict(stack.dir.path(), reason));
     }
     match request.break_epoch {
         Some(epoch) if epoch != head.epoch => Err(Error::conflict(

@@ -69,11 +69,7 @@ pub(crate) fn walk(
 }
 
 fn nothing(start: &Start<'_>) -> Result<Walked> {
-    let chain = genesis(start.head.lineage);
-    let tail = Tail {
-        next: Slot::ZERO,
-        chain,
-    };
+    let tail = Tail::genesis(start.head.lineage);
     let passed = Anchors::of(start.head).pass(tail);
     passed.map_err(|reason| Error::corrupt(start.folder, 0, reason))?;
     finish(start, tail, start.folder, 0)?;
@@ -94,7 +90,9 @@ fn back(
     let (mut name, mut end) = (top, None);
     loop {
         let Some(segment) = load(name)? else {
-            return Err(missing(start, name));
+            let object = format!("{}/{name}", start.folder);
+            let reason = "the segment is missing, but a later one continues it";
+            return Err(Error::corrupt(object, 0, reason));
         };
         let fence = segment.beginning()?;
         let previous = fence.previous.clone();
@@ -126,11 +124,6 @@ fn predecessor(segment: &Segment, previous: &Previous) -> Result<SegmentName> {
     } else {
         Err(segment.corrupt(0, "its fence doesn't follow the segment that it names"))
     }
-}
-
-fn missing(start: &Start<'_>, name: SegmentName) -> Error {
-    let object = format!("{}/{name}", start.folder);
-    Error::corrupt(object, 0, "the segment is missing, but a later one continues it")
 }
 
 fn forward(start: &Start<'_>, steps: Vec<Step>) -> Result<Walked> {
@@ -198,10 +191,7 @@ fn through(
     pass(tail, at)?;
     for frame in &frames {
         at += frame.bytes().len();
-        tail = Tail {
-            next: frame.slot().next(),
-            chain: *frame.chain(),
-        };
+        tail = Tail::after(frame);
         pass(tail, at)?;
     }
     let mut wanted = frames;

@@ -4,7 +4,7 @@ use crate::owner::{Owner, Swap};
 use crate::worker::Worker;
 use async_trait::async_trait;
 use bytes::Bytes;
-use state_core::backend::{ObjectName, PieceName, Tail};
+use state_core::backend::{HeadChange, ObjectName, PieceName, Tail};
 use state_core::head::Head;
 use state_core::{Epoch, Error, Frame, Nonce, Result, Writer};
 use std::fmt;
@@ -67,11 +67,7 @@ impl Writer for FsWriter {
             .await
     }
 
-    async fn swap_head(
-        &self,
-        nonce: Nonce,
-        change: &(dyn for<'h> Fn(&'h mut Head) + Send + Sync),
-    ) -> Result<Head> {
+    async fn swap_head(&self, nonce: Nonce, change: HeadChange<'_>) -> Result<Head> {
         let mut seen = self.step(&self.objects, Owner::head).await?;
         // The change runs here and not under `head.lock`: nobody waits for the caller's code.
         for _ in 0..ATTEMPTS {

@@ -83,11 +83,10 @@ pub async fn swap(
         Some((_, found)) => match store.swap(&key, &bytes, &found).await? {
             Swapped::Ours(_) => Ok(()),
             Swapped::Changed { certain: true, .. } => Err(changed(store, &key)),
-            Swapped::Changed { .. } => Err(Error::Indeterminate {
-                object: store.shown(&key),
-                mutations: Vec::new(),
-                source: "another pointer stands there; ours may have stood there in between".into(),
-            }),
+            Swapped::Changed { .. } => Err(Error::indeterminate(
+                store.shown(&key),
+                "another pointer stands there; ours may have stood there in between",
+            )),
         },
     }
 }

@@ -1,14 +1,14 @@
 //! The owner of one epoch: what it knows, and whether it may still write.
 
 use crate::layout::Lease;
-use crate::reader::{after, follow};
+use crate::reader::follow;
 use crate::settle::{Created, Swapped};
 use crate::stack::{Stack, VersionedHead};
 use crate::takeover::{HeldLease, Takeover, release};
 use state_core::backend::{HeadChange, Tail};
 use state_core::head::Fold;
 use state_core::journal::FrameKind;
-use state_core::{Digest, Enveloped, Epoch, Error, Frame, Head, Nonce, Result};
+use state_core::{Digest, Epoch, Error, Frame, Head, Nonce, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::OwnedMutexGuard;
@@ -96,7 +96,7 @@ impl Owner {
             // We slept, or the store did. The frame counts, but whether others saw that is for the head to say.
             self.close_on_error(self.check_after(frame).await)?;
         }
-        *tail = Some(after(frame));
+        *tail = Some(Tail::after(frame));
         Ok(())
     }
 
@@ -132,10 +132,10 @@ impl Owner {
         match self.renew().await {
             Renewal::Done => Ok(()),
             Renewal::Over => self.check_open(),
-            Renewal::Indeterminate => Err(Error::NotApplied {
-                object: self.stack.store.shown(&self.stack.paths.slot(frame.slot())),
-                source: "the lease ran out, and the store doesn't say whether it is still ours".into(),
-            }),
+            Renewal::Indeterminate => Err(Error::not_applied(
+                self.stack.store.shown(&self.stack.paths.slot(frame.slot())),
+                "the lease ran out, and the store doesn't say whether it is still ours",
+            )),
         }
     }
 
@@ -143,11 +143,10 @@ impl Owner {
         match self.stack.head().await {
             Ok(seen) if seen.head.epoch == self.epoch => Ok(()),
             Ok(seen) => Err(self.stack.fenced(self.epoch, seen.head.epoch, true)),
-            Err(error) => Err(Error::Indeterminate {
-                object: self.stack.store.shown(&self.stack.paths.slot(frame.slot())),
-                mutations: Vec::new(),
-                source: Box::new(error),
-            }),
+            Err(error) => {
+                let object = self.stack.store.shown(&self.stack.paths.slot(frame.slot()));
+                Err(Error::indeterminate(object, error))
+            }
         }
     }
 
@@ -225,12 +224,7 @@ impl Owner {
         head: Head,
     ) -> Result<Option<Head>> {
         let path = self.stack.paths.head();
-        match self
-            .stack
-            .store
-            .swap(&path, &head.encode().into(), &seen.found)
-            .await?
-        {
+        match self.stack.swap(&path, &head, &seen.found).await? {
             Swapped::Ours(found) => {
                 **guard = Some(VersionedHead {
                     head: head.clone(),
@@ -335,12 +329,7 @@ impl Owner {
                 ..held.lease
             };
             let path = self.stack.paths.lease();
-            let swapped = self
-                .stack
-                .store
-                .swap(&path, &lease.encode().into(), &held.found)
-                .await;
-            let now = match swapped {
+            let now = match self.stack.swap(&path, &lease, &held.found).await {
                 Ok(Swapped::Ours(found)) => {
                     *guard = Some(HeldLease { lease, found, sent });
                     *lock(&self.confirmed) = sent;

@@ -13,7 +13,7 @@
 
 use crate::layout::{JournalName, MAX_FRAME, MAX_OBJECT};
 use crate::prefetch::SnapshotPrefetch;
-use crate::stack::{Stack, VersionedHead};
+use crate::stack::Stack;
 use crate::store::Value;
 use bytes::Bytes;
 use futures_util::future::join;
@@ -55,7 +55,13 @@ pub async fn read_journal(
         };
         match result {
             // Nobody of a later epoch has written: no takeover in between, or none that matters yet.
-            Ok(walked) if walked.epoch <= seen.head.epoch => return Ok(view(seen, walked)),
+            Ok(walked) if walked.epoch <= seen.head.epoch => {
+                return Ok(JournalView {
+                    head: seen.head,
+                    frames: walked.frames,
+                    tail: walked.tail,
+                });
+            }
             Err(error) if !may_be_a_race(&error) => return Err(error),
             Ok(_) | Err(_) => {}
         }
@@ -86,14 +92,6 @@ fn later(stack: &Stack, walked: &JournalRead, head: &Head) -> Error {
     Error::corrupt(stack.store.shown(&stack.paths.journal()), 0, reason)
 }
 
-fn view(seen: VersionedHead, walked: JournalRead) -> JournalView {
-    JournalView {
-        head: seen.head,
-        frames: walked.frames,
-        tail: walked.tail,
-    }
-}
-
 /// Reads all frames from a slot on (none: from the head's base).
 pub(crate) async fn walk(stack: &Stack, head: &Head, from: Option<Slot>) -> Result<JournalRead> {
     let from = from.unwrap_or(head.base.start);
@@ -114,16 +112,12 @@ pub(crate) async fn walk(stack: &Stack, head: &Head, from: Option<Slot>) -> Resu
         },
     };
     walk.pass()?;
-    if let Some(fold) = fold_from(head, from) {
+    // The fold that the head names, if the walk can begin with it.
+    if let Some(fold) = head.fold.filter(|fold| fold.start == from && fold.end > from) {
         walk.take_fold(&fold).await?;
     }
     walk.take_slots().await?;
     walk.finish()
-}
-
-/// The fold that the head names, if the walk can begin with it.
-fn fold_from(head: &Head, from: Slot) -> Option<Fold> {
-    head.fold.filter(|fold| fold.start == from && fold.end > from)
 }
 
 /// The chain before the first frame: from the head, or from the frame before, of which the next one tells whether it is
@@ -271,7 +265,7 @@ impl Walk<'_> {
         let frame = follow(object, bytes, at, self.walked.tail, self.walked.epoch)?;
         let length = frame.bytes().len();
         self.walked.epoch = frame.epoch();
-        self.walked.tail = after(&frame);
+        self.walked.tail = Tail::after(&frame);
         self.walked.frames.push(frame);
         self.pass()?;
         Ok(length)
@@ -288,12 +282,4 @@ pub(crate) fn follow(object: &str, bytes: &Bytes, at: usize, tail: Tail, epoch: 
         Parsed::Short { reason } | Parsed::Bad { reason } => reason,
     };
     Err(Error::corrupt(object, at as u64, reason))
-}
-
-/// The end of a journal whose last frame this is.
-pub(crate) fn after(frame: &Frame) -> Tail {
-    Tail {
-        next: frame.slot().next(),
-        chain: *frame.chain(),
-    }
 }

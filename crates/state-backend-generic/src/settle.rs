@@ -183,13 +183,11 @@ impl SettledStore {
             }
             refusals += usize::from(is_conflict);
             if refusals == REFUSALS && certain {
-                return Err(Error::Unsupported {
-                    object: self.shown(key),
-                    missing: format!(
-                        "to replace what is there: the store refuses the version that it reported{}, which",
-                        self.settings.stale_version_hint
-                    ),
-                });
+                let hint = self.settings.stale_version_hint;
+                let missing = format!(
+                    "to replace what is there: the store refuses the version that it reported{hint}, which"
+                );
+                return Err(Error::unsupported(self.shown(key), missing));
             }
             if !backoff.wait().await {
                 return Err(error.indeterminate(self.shown(key)));

@@ -2,7 +2,7 @@
 
 use crate::layout::{Lease, MAX_DOCUMENT, MAX_OBJECT, Meta, StackPaths};
 use crate::lease::LeaseTerms;
-use crate::settle::{Created, SettledStore};
+use crate::settle::{Created, SettledStore, Swapped};
 use crate::store::Value;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -56,22 +56,25 @@ impl Stack {
         let meta = Meta {
             lineage: self.lineage,
         };
-        let conflict = || Err(Error::conflict(self.shown(), "it exists already"));
-        if let Created::Taken(_) = self
-            .store
-            .create(&self.paths.meta(), &meta.encode().into())
-            .await?
-        {
-            return conflict();
+        for (path, bytes) in [
+            (self.paths.meta(), meta.encode()),
+            (self.paths.head(), head.encode()),
+        ] {
+            if let Created::Taken(_) = self.store.create(&path, &bytes.into()).await? {
+                return Err(Error::conflict(self.shown(), "it exists already"));
+            }
         }
-        match self
-            .store
-            .create(&self.paths.head(), &head.encode().into())
-            .await?
-        {
-            Created::Ours(_) => Ok(()),
-            Created::Taken(_) => conflict(),
-        }
+        Ok(())
+    }
+
+    /// Replaces the document at a path, if it is still the one that was found.
+    pub(crate) async fn swap<D: Enveloped>(
+        &self,
+        path: &str,
+        document: &D,
+        found: &Value,
+    ) -> Result<Swapped> {
+        self.store.swap(path, &document.encode().into(), found).await
     }
 
     /// The head as it is now.

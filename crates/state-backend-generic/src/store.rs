@@ -47,10 +47,7 @@ pub trait KeyValueStore: fmt::Debug + Send + Sync {
     /// The default refuses. A store that implements it says so with
     /// [`Settings::deletes`](crate::Settings::deletes), and its history can be collected.
     async fn delete(&self, key: &str) -> Result<(), RequestError> {
-        Err(RequestError::Refused(Error::Unsupported {
-            object: key.to_owned(),
-            missing: "deletion".to_owned(),
-        }))
+        Err(RequestError::Refused(Error::unsupported(key, "deletion")))
     }
 
     /// The first bytes of a value, at most `length`; none if the key does not exist. The default reads all of it.
@@ -158,18 +155,14 @@ impl RequestError {
 
     /// A write that may have taken effect, or may still do so.
     pub fn indeterminate(self, object: String) -> Error {
-        Error::Indeterminate {
-            object,
-            mutations: Vec::new(),
-            source: self.into_source(),
-        }
+        Error::indeterminate(object, self.into_source())
     }
 
     /// A read that failed.
     pub(crate) fn unavailable(self, object: String) -> Error {
         match self {
             Self::Refused(error) => error,
-            Self::Conflict(source) | Self::NoAnswer(source) => Error::Unavailable { object, source },
+            Self::Conflict(source) | Self::NoAnswer(source) => Error::unavailable(object, source),
         }
     }
 

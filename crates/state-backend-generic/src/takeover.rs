@@ -10,7 +10,7 @@
 //! fences are never deleted.
 
 use crate::layout::Lease;
-use crate::reader::{JournalRead, after, follow, walk};
+use crate::reader::{JournalRead, follow, walk};
 use crate::settle::{Created, Swapped};
 use crate::stack::{Stack, VersionedHead, newest};
 use crate::store::Value;
@@ -79,10 +79,7 @@ async fn win(stack: &Stack, request: &Acquire) -> Result<(VersionedHead, HeldLea
                     .is_over(stack.lineage, lease, found, request.fence_nonce)
                     .await
             {
-                return Err(Error::Locked {
-                    object: stack.shown(),
-                    holder: Box::new(lease.holder.clone()),
-                });
+                return Err(Error::locked(stack.shown(), lease.holder.clone()));
             }
         }
         let lease = Lease {
@@ -142,10 +139,7 @@ pub(crate) async fn release(stack: &Stack, held: &HeldLease) -> Result<()> {
     };
     let mut from = held.found.clone();
     for _ in 0..ATTEMPTS {
-        let swapped = stack
-            .store
-            .swap(&stack.paths.lease(), &released.encode().into(), &from)
-            .await?;
+        let swapped = stack.swap(&stack.paths.lease(), &released, &from).await?;
         let Swapped::Changed { now: Some(now), .. } = swapped else {
             return Ok(());
         };
@@ -197,11 +191,7 @@ async fn raise(stack: &Stack, request: &Acquire, seen: VersionedHead, epoch: Epo
         let mut head = seen.head.clone();
         head.epoch = epoch;
         head.nonce = request.head_nonce;
-        let swapped = stack
-            .store
-            .swap(&stack.paths.head(), &head.encode().into(), &seen.found)
-            .await?;
-        match swapped {
+        match stack.swap(&stack.paths.head(), &head, &seen.found).await? {
             Swapped::Ours(found) => return Ok(VersionedHead { head, found }),
             // The owner before still swaps.
             Swapped::Changed { now: Some(now), .. } => seen = stack.seen(now)?,
@@ -258,7 +248,7 @@ async fn put_fence(
 
 impl JournalRead {
     fn push(&mut self, frame: Frame) {
-        self.tail = after(&frame);
+        self.tail = Tail::after(&frame);
         self.frames.push(frame);
     }
 }

@@ -4,8 +4,8 @@ use crate::collection::delete;
 use crate::owner::Owner;
 use async_trait::async_trait;
 use bytes::Bytes;
-use state_core::backend::{HeadChange, ObjectName, PieceName, Tail};
-use state_core::{Epoch, Error, Frame, Head, Nonce, Result, Writer};
+use state_core::backend::{HeadChange, ObjectName, PieceName, Tail, cannot_delete};
+use state_core::{Epoch, Frame, Head, Nonce, Result, Writer};
 
 /// Holds the lock until it is released or broken.
 #[derive(Debug)]
@@ -53,10 +53,8 @@ impl Writer for GenericWriter {
         if self.deletes {
             return delete(&self.owner, pieces).await;
         }
-        Err(Error::Unsupported {
-            object: self.owner.stack.store.settings().url.clone(),
-            missing: "deletion, and with it the collection of history,".to_owned(),
-        })
+        let url = self.owner.stack.store.settings().url.clone();
+        Err(cannot_delete(url))
     }
 
     async fn check(&self) -> Result<()> {

@@ -71,10 +71,10 @@ impl Trouble {
                 object: owned(),
                 source: self.source(),
             }),
-            StoreError::NotImplemented { .. } | StoreError::NotSupported { .. } => Some(Error::Unsupported {
-                object: owned(),
-                missing: format!("what a write needs here ({self})"),
-            }),
+            StoreError::NotImplemented { .. } | StoreError::NotSupported { .. } => {
+                let missing = format!("what a write needs here ({self})");
+                Some(Error::unsupported(object, missing))
+            }
             StoreError::InvalidPath { .. } | StoreError::UnknownConfigurationKey { .. } => {
                 Some(Error::invalid(owned(), self.to_string()))
             }
@@ -98,27 +98,18 @@ impl Trouble {
 
     /// A read that failed.
     pub(crate) fn unavailable(&self, object: &str) -> Error {
-        self.refusal(object).unwrap_or_else(|| Error::Unavailable {
-            object: object.to_owned(),
-            source: self.source(),
-        })
+        let refusal = self.refusal(object);
+        refusal.unwrap_or_else(|| Error::unavailable(object, self.source()))
     }
 
     /// A write that had no effect and never will.
     pub(crate) fn not_applied(&self, object: &str) -> Error {
-        Error::NotApplied {
-            object: object.to_owned(),
-            source: self.source(),
-        }
+        Error::not_applied(object, self.source())
     }
 
     /// A write that may have had an effect, or may yet have one.
     pub(crate) fn indeterminate(&self, object: &str) -> Error {
-        Error::Indeterminate {
-            object: object.to_owned(),
-            mutations: Vec::new(),
-            source: self.source(),
-        }
+        Error::indeterminate(object, self.source())
     }
 }
 

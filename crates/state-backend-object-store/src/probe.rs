@@ -6,7 +6,6 @@
 //! back in quotes, whether deleting what isn't there is an error, in which order a list comes.
 
 mod creates;
-mod deletes;
 mod etags;
 mod place;
 mod swaps;
@@ -158,7 +157,7 @@ async fn findings_of(
     findings.extend(visibility::lists(place, effort.objects).await?);
     findings.push(visibility::times(place).await?);
     if effort.differences {
-        findings.push(deletes::of_what_is_missing(place).await?);
+        findings.push(visibility::deletions_of_nothing(place).await?);
         findings.push(etags::in_lists(place).await?);
         findings.push(etags::repeat(place).await?);
     }

@@ -187,11 +187,7 @@ impl ObjectBackend {
         if layout.layout == LAYOUT {
             return Ok(layout);
         }
-        Err(Error::Format {
-            object,
-            found: layout.layout,
-            supported: LAYOUT,
-        })
+        Err(Error::format(object, layout.layout, LAYOUT))
     }
 
     async fn stack(&self, lineage: Lineage) -> Result<Stack> {

@@ -8,7 +8,7 @@ use crate::options::Options;
 use async_trait::async_trait;
 use bytes::Bytes;
 use state_backend_generic::protocol::{Owner, Renewal, Stack, delete};
-use state_core::backend::{ObjectName, PieceName, Tail};
+use state_core::backend::{HeadChange, ObjectName, PieceName, Tail};
 use state_core::head::Head;
 use state_core::{Epoch, Error, Frame, Nonce, Result, Writer};
 use std::fmt;
@@ -139,11 +139,7 @@ impl Writer for ObjectWriter {
         self.owner.check_tail(tail).await
     }
 
-    async fn swap_head(
-        &self,
-        nonce: Nonce,
-        change: &(dyn for<'h> Fn(&'h mut Head) + Send + Sync),
-    ) -> Result<Head> {
+    async fn swap_head(&self, nonce: Nonce, change: HeadChange<'_>) -> Result<Head> {
         for _ in 0..ATTEMPTS {
             let (mut guard, mut head) = self.owner.head().await?;
             change(&mut head);

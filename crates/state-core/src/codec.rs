@@ -24,27 +24,43 @@ mod lines;
 mod read;
 mod reader;
 mod value;
-mod write;
 
 #[cfg(test)]
 mod tests;
 
 use crate::entry::Entry;
 use crate::error::{Error, Result};
-use crate::json::Json;
-use crate::snapshot::Snapshot;
+use crate::json::{ObjectWriter, Properties, Style, write, write_string};
+use crate::snapshot::{FactoryInfo, Snapshot};
+use fields::Fields;
 use reader::{Reader, Shared};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::cell::RefCell;
+use std::convert::Infallible;
+use value::{Value, with_unlimited_document};
 
 pub use lines::StoredReader;
+
+/// What an entry takes beside its inputs and outputs, roughly, in bytes.
+const ENTRY_OVERHEAD: usize = 320;
+
+/// The layout of the pretty form: what Go's `json.MarshalIndent` makes of seed 003's structs.
+const PRETTY: Style = Style {
+    indent: Some("  "),
+    escape_html: true,
+};
 
 /// The stored form. Same snapshot, same bytes; ends with a newline.
 ///
 /// A key of [`Snapshot::unknown`] or [`Entry::unknown`] that is the name of a known field is left out.
 pub fn encode_stored(snapshot: &Snapshot) -> Vec<u8> {
-    write::stored(snapshot).into_bytes()
+    let mut out = String::with_capacity(snapshot.entries.iter().map(|entry| size(entry)).sum());
+    let Ok(()) = encode_stored_lines(snapshot, |line| {
+        out.push_str(line);
+        Ok::<(), Infallible>(())
+    });
+    out.into_bytes()
 }
 
 /// The lines of [`encode_stored`], one after the other, each with its newline: the first is the header's, the last
@@ -54,16 +70,49 @@ pub fn encode_stored(snapshot: &Snapshot) -> Vec<u8> {
 /// The first that `line` answers with; then no other line comes.
 pub fn encode_stored_lines<E>(
     snapshot: &Snapshot,
-    line: impl FnMut(&str) -> std::result::Result<(), E>,
+    mut line: impl FnMut(&str) -> std::result::Result<(), E>,
 ) -> std::result::Result<(), E> {
-    write::stored_lines(snapshot, line)
+    let (Fields(mut header), Fields(rest)) = fields::snapshot(snapshot);
+    header.extend(rest);
+    let mut text = String::from("{");
+    members(Fields(header).sorted(), &mut text);
+    // It has at least a format version, so a comma is right.
+    text.push_str(",\"entries\":[\n");
+    line(&text)?;
+    for (index, one) in snapshot.entries.iter().enumerate() {
+        text.clear();
+        write_entry(one, &mut text);
+        let is_last = index + 1 == snapshot.entries.len();
+        text.push_str(if is_last { "\n" } else { ",\n" });
+        line(&text)?;
+    }
+    line("]}\n")
 }
 
 /// The pretty form (seed 003's `EncodeSnapshot`). Same snapshot, same text; ends with a newline.
 ///
 /// A snapshot that unobin 0.4.0 wrote comes out as it went in.
 pub fn encode_pretty(snapshot: &Snapshot) -> String {
-    write::pretty(snapshot)
+    // Written compactly with its keys in order, then laid out as a whole.
+    let (before, after) = fields::snapshot(snapshot);
+    let mut compact = String::from("{");
+    pretty_members(before, &mut compact);
+    compact.push_str(",\"entries\":[");
+    for (index, entry) in snapshot.entries.iter().enumerate() {
+        compact.push_str(if index > 0 { ",{" } else { "{" });
+        pretty_members(fields::entry(entry), &mut compact);
+        compact.push('}');
+    }
+    compact.push(']');
+    if !after.0.is_empty() {
+        compact.push(',');
+        pretty_members(after, &mut compact);
+    }
+    compact.push('}');
+    let mut out = String::with_capacity(compact.len() * 2);
+    with_unlimited_document(&compact, |document| write(document.root(), &PRETTY, &mut out));
+    out.push('\n');
+    out
 }
 
 /// Reads a snapshot in either form; `object` names it in errors. Doesn't verify integrity.
@@ -95,11 +144,7 @@ fn decode_with(object: &str, bytes: &[u8], shared: &RefCell<Shared>, allows_twin
         .allowing_twins(allows_twins);
     let version = read::format_version(&reader).map_err(malformed)?;
     if version != crate::CURRENT_FORMAT_VERSION {
-        return Err(Error::Format {
-            object: object.to_owned(),
-            found: version,
-            supported: crate::CURRENT_FORMAT_VERSION,
-        });
+        return Err(Error::format(object, version, crate::CURRENT_FORMAT_VERSION));
     }
     read::snapshot(&reader).map_err(malformed)
 }
@@ -107,18 +152,62 @@ fn decode_with(object: &str, bytes: &[u8], shared: &RefCell<Shared>, allows_twin
 /// The canonical text of one entry: compact, keys sorted. What its line in the stored form holds.
 pub fn entry_text(entry: &Entry) -> String {
     let mut text = String::new();
-    write::entry(entry, &mut text);
+    write_entry(entry, &mut text);
     text
 }
 
-/// The value of a text that this crate wrote: of any size and depth.
-pub(crate) fn json_of_own(text: &str) -> Json {
-    let mut json = Json::null();
-    value::with_unlimited_document(text, |document| json = Json::from_view(document.root()));
-    json
+/// Embeds the canonical text. For `serde_json` only.
+fn size(entry: &Entry) -> usize {
+    let length = |side: &Option<Properties>| side.as_ref().map_or(0, Properties::len_bytes);
+    ENTRY_OVERHEAD + length(&entry.inputs) + length(&entry.outputs)
 }
 
-/// Embeds the canonical text. For `serde_json` only.
+/// One entry, without a newline.
+fn write_entry(entry: &Entry, out: &mut String) {
+    #[cfg(feature = "testkit")]
+    crate::testkit::encodings::add_one();
+    out.push('{');
+    members(fields::entry(entry).sorted(), out);
+    out.push('}');
+}
+
+fn members(fields: Fields<'_>, out: &mut String) {
+    members_with(fields, out, |value, out| value.write(out));
+}
+
+fn pretty_members(fields: Fields<'_>, out: &mut String) {
+    members_with(fields, out, |value, out| match value {
+        Value::Factory(info) => factory(info, out),
+        value => value.write(out),
+    });
+}
+
+fn members_with(fields: Fields<'_>, out: &mut String, write: impl Fn(&Value<'_>, &mut String)) {
+    for (index, (key, value)) in fields.0.into_iter().enumerate() {
+        if index > 0 {
+            out.push(',');
+        }
+        write_string(out, key);
+        out.push(':');
+        write(&value, out);
+    }
+}
+
+/// In the order of the seed, which isn't that of the alphabet.
+fn factory(info: &FactoryInfo, out: &mut String) {
+    let FactoryInfo {
+        name,
+        version,
+        content_revision,
+    } = info;
+    let mut object = ObjectWriter::new(out);
+    object
+        .string("name", name)
+        .string("version", version)
+        .string("content-revision", content_revision);
+    object.finish();
+}
+
 impl Serialize for Entry {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let raw = RawValue::from_string(entry_text(self)).map_err(serde::ser::Error::custom)?;

@@ -311,6 +311,56 @@ impl Error {
         }
     }
 
+    /// [`Error::Unsupported`].
+    pub fn unsupported(object: impl Into<String>, missing: impl Into<String>) -> Self {
+        Self::Unsupported {
+            object: object.into(),
+            missing: missing.into(),
+        }
+    }
+
+    /// [`Error::Format`].
+    pub fn format(object: impl Into<String>, found: u64, supported: u64) -> Self {
+        Self::Format {
+            object: object.into(),
+            found,
+            supported,
+        }
+    }
+
+    /// [`Error::Locked`].
+    pub fn locked(object: impl Into<String>, holder: Holder) -> Self {
+        Self::Locked {
+            object: object.into(),
+            holder: Box::new(holder),
+        }
+    }
+
+    /// [`Error::NotApplied`].
+    pub fn not_applied(object: impl Into<String>, source: impl Into<Source>) -> Self {
+        Self::NotApplied {
+            object: object.into(),
+            source: source.into(),
+        }
+    }
+
+    /// [`Error::Indeterminate`], about no mutation in particular.
+    pub fn indeterminate(object: impl Into<String>, source: impl Into<Source>) -> Self {
+        Self::Indeterminate {
+            object: object.into(),
+            mutations: Vec::new(),
+            source: source.into(),
+        }
+    }
+
+    /// [`Error::Unavailable`].
+    pub fn unavailable(object: impl Into<String>, source: impl Into<Source>) -> Self {
+        Self::Unavailable {
+            object: object.into(),
+            source: source.into(),
+        }
+    }
+
     /// An [`Error::Sealed`].
     pub fn sealed(object: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Sealed {

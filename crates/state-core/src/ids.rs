@@ -1,7 +1,5 @@
 //! Identifiers: names, addresses, counters and digests. Nothing here knows what an entry or a record is.
 
-use std::fmt;
-
 /// Serializes an identifier as its text, and reads it back through `FromStr`.
 macro_rules! serde_as_text {
     ($name:ty) => {
@@ -29,7 +27,8 @@ pub(crate) mod object;
 pub mod revision;
 
 /// The error of a text that is no valid identifier. Converts into [`Error::Invalid`](crate::Error::Invalid).
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{object}: {reason}")]
 pub struct ParseIdError {
     /// The kind of identifier, and the rejected text where it is short enough to show.
     pub object: String,
@@ -55,11 +54,3 @@ impl ParseIdError {
         }
     }
 }
-
-impl fmt::Display for ParseIdError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.object, self.reason)
-    }
-}
-
-impl std::error::Error for ParseIdError {}

@@ -36,12 +36,12 @@ mod write;
 mod tests;
 
 pub use build::{ArrayWriter, ObjectWriter};
-pub use canonical::{canonical, is_canonical};
+pub use canonical::{canonical, is_canonical, is_canonical_text};
 pub use document::Document;
 pub use error::{JsonError, Position};
 pub use map::JsonMap;
 pub use value::{Json, Properties};
-pub use view::{Elements, Kind, Members, View};
+pub use view::{Elements, Kind, Members, View, child_pointer};
 pub use write::{Style, write, write_at, write_string};
 
 /// How much the strict pass takes before it refuses a text.
@@ -53,6 +53,15 @@ pub struct Limits {
     pub max_bytes: usize,
     /// The longest string or key, in bytes between its quotes as written.
     pub max_string_bytes: usize,
+}
+
+impl Limits {
+    /// No limits: for texts that this library wrote itself.
+    pub const UNLIMITED: Self = Self {
+        max_depth: usize::MAX,
+        max_bytes: usize::MAX,
+        max_string_bytes: usize::MAX,
+    };
 }
 
 impl Default for Limits {

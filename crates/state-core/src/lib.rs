@@ -42,6 +42,9 @@
 //! # Errors
 //! Everything fails with [`Error`], whose [`Error::kind`] says what the caller should do.
 
+#[macro_use]
+mod named;
+
 mod contracts;
 mod format;
 mod ids;

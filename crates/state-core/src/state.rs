@@ -35,6 +35,7 @@ use crate::pending::PendingOperation;
 use crate::revision::RevisionId;
 use crate::snapshot::{Continuation, ForeignSerial, Invalidation, Manifest, Plugin, Snapshot};
 use crate::update::UpdateInfo;
+use crate::verify::{Rule, Violation};
 use imbl::{OrdSet, Vector};
 use index::{Entries, Position};
 use std::collections::BTreeMap;
@@ -347,11 +348,23 @@ impl State {
         }
     }
 
+    fn update_mut(&mut self) -> Option<&mut UpdateInfo> {
+        self.update.as_mut().map(Arc::make_mut)
+    }
+
     fn count(&mut self, op: Op) {
-        if let Some(update) = &mut self.update {
-            *Arc::make_mut(update).counts.entry(op).or_default() += 1;
+        if let Some(update) = self.update_mut() {
+            *update.counts.entry(op).or_default() += 1;
         }
     }
+}
+
+/// The result of a change, or all rules that the change breaks.
+type Checked<T = ()> = Result<T, Vec<Violation>>;
+
+/// Refuses a change that breaks a rule of the state as a whole.
+fn refuse<T>(rule: Rule, detail: impl Into<String>) -> Checked<T> {
+    Err(vec![Violation::whole(rule, detail)])
 }
 
 /// Equal when they mean the same: positions and shared structure don't count.

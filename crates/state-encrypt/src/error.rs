@@ -179,51 +179,7 @@ pub enum Error {
     },
 }
 
-/// What the caller should do about an [`Error`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// Mend the argument: nothing was tried.
-    Invalid,
-    /// Give an identity that opens the key.
-    NoKey,
-    /// It is sealed, but under another key: open it with that one.
-    OtherKey,
-    /// Stop: the store isn't what those with the key wrote.
-    NotAuthentic,
-    /// Stop: something is plain that must not be.
-    Plain,
-}
-
 impl Error {
-    /// What to do about it.
-    pub const fn kind(&self) -> ErrorKind {
-        match self {
-            Self::Recipient { .. }
-            | Self::Identity { .. }
-            | Self::NoIdentity { .. }
-            | Self::NoRecipient
-            | Self::EmptyPassphrase
-            | Self::WorkFactorRange { .. }
-            | Self::Wrapping { .. }
-            | Self::NoUid { .. }
-            | Self::Lineage { .. } => ErrorKind::Invalid,
-            Self::UnknownKey { .. }
-            | Self::WrongIdentity { .. }
-            | Self::Plugin { .. }
-            | Self::WorkFactor { .. } => ErrorKind::NoKey,
-            Self::SealedUnder { .. } => ErrorKind::OtherKey,
-            Self::OtherKey { .. }
-            | Self::Wrapped { .. }
-            | Self::NotAuthentic { .. }
-            | Self::Malformed { .. }
-            | Self::Forged { .. }
-            | Self::Unendorsed { .. }
-            | Self::Document { .. } => ErrorKind::NotAuthentic,
-            Self::Plain { .. } => ErrorKind::Plain,
-        }
-    }
-
     /// What may help, in a sentence without a full stop.
     pub const fn hint(&self) -> &'static str {
         match self {

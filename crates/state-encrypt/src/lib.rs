@@ -95,7 +95,7 @@ pub use authenticator::{Authenticator, TAG_BYTES};
 pub use config_crypter::ConfigCrypter;
 pub use data_key::DataKey;
 pub use endorsement::{check_endorsement, endorse};
-pub use error::{Error, ErrorKind, Result};
+pub use error::{Error, Result};
 pub use generated::{GeneratedIdentity, generate_identity};
 pub use identity::{DEFAULT_MAX_WORK_FACTOR, Identities};
 pub use key_provider::AgeKeys;

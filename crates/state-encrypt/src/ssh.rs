@@ -9,6 +9,10 @@ const KNOWN: [&str; 2] = ["ssh-ed25519", "ssh-rsa"];
 
 const MAGIC: &[u8] = b"openssh-key-v1\0";
 
+const DAMAGED: &str = "an SSH key that is cut off or damaged";
+const ENCRYPTED: &str = "an SSH key with a passphrase, which isn't asked for here: use a copy without one \
+                         (`ssh-keygen -p -N '' -f COPY`), or an age identity";
+
 /// Reads `ssh-ed25519 …` or `ssh-rsa …`, with or without a comment.
 pub(crate) fn recipient(line: &str) -> Result<age::ssh::Recipient, String> {
     use age::ssh::ParseRecipientKeyError as Refusal;
@@ -37,17 +41,11 @@ pub(crate) fn recipient(line: &str) -> Result<age::ssh::Recipient, String> {
 
 /// Reads a private key from its lines, the first and last of which say what it is.
 pub(crate) fn identity(block: &str) -> Result<age::ssh::Identity, &'static str> {
-    const ENCRYPTED: &str = "an SSH key with a passphrase, which isn't asked for here: use a copy without one \
-                             (`ssh-keygen -p -N '' -f COPY`), or an age identity";
-    let damaged = "an SSH key that is cut off or damaged";
     let body: String = block.lines().filter(|line| !line.starts_with("-----")).collect();
     let body = Zeroizing::new(body);
     if block.starts_with("-----BEGIN OPENSSH") {
-        let wire = Zeroizing::new(STANDARD.decode(&*body).map_err(|_| damaged)?);
-        check_openssh(&wire).map_err(|refusal| match refusal {
-            Refused::Encrypted => ENCRYPTED,
-            Refused::Damaged => damaged,
-        })?;
+        let wire = Zeroizing::new(STANDARD.decode(&*body).map_err(|_| DAMAGED)?);
+        check_openssh(&wire)?;
     } else if body.starts_with("Proc-Type") {
         return Err(ENCRYPTED);
     }
@@ -56,35 +54,30 @@ pub(crate) fn identity(block: &str) -> Result<age::ssh::Identity, &'static str> 
         Ok(age::ssh::Identity::Unsupported(age::ssh::UnsupportedKey::Type(kind)))
             if KNOWN.contains(&kind.as_str()) =>
         {
-            Err(damaged)
+            Err(DAMAGED)
         }
         Ok(age::ssh::Identity::Unsupported(_)) => {
             Err("an SSH key of a kind that age doesn't know: ed25519 or RSA is expected")
         }
         Ok(identity) => Ok(identity),
-        Err(_) => Err(damaged),
+        Err(_) => Err(DAMAGED),
     }
-}
-
-enum Refused {
-    Encrypted,
-    Damaged,
 }
 
 /// What must hold before age may look at it.
-fn check_openssh(wire: &[u8]) -> Result<(), Refused> {
-    let rest = wire.strip_prefix(MAGIC).ok_or(Refused::Damaged)?;
-    let (cipher, rest) = field(rest).ok_or(Refused::Damaged)?;
+fn check_openssh(wire: &[u8]) -> Result<(), &'static str> {
+    let rest = wire.strip_prefix(MAGIC).ok_or(DAMAGED)?;
+    let (cipher, rest) = field(rest).ok_or(DAMAGED)?;
     if cipher != b"none" {
-        return Err(Refused::Encrypted);
+        return Err(ENCRYPTED);
     }
     let after_kdf = field(rest).and_then(|(_, rest)| field(rest));
-    let (_, rest) = after_kdf.ok_or(Refused::Damaged)?;
-    let (public, rest) = rest.get(4..).and_then(field).ok_or(Refused::Damaged)?;
-    let (private, _) = field(rest).ok_or(Refused::Damaged)?;
-    let numbers = private.get(8..).ok_or(Refused::Damaged)?;
+    let (_, rest) = after_kdf.ok_or(DAMAGED)?;
+    let (public, rest) = rest.get(4..).and_then(field).ok_or(DAMAGED)?;
+    let (private, _) = field(rest).ok_or(DAMAGED)?;
+    let numbers = private.get(8..).ok_or(DAMAGED)?;
     if has_zeros(public) || has_zeros(numbers) {
-        return Err(Refused::Damaged);
+        return Err(DAMAGED);
     }
     Ok(())
 }

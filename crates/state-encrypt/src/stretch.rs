@@ -4,11 +4,10 @@ use crate::error::{Error, Result};
 use crate::place::Place;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
-use state_core::json::{Document, Kind, Limits, View, is_canonical};
-use state_core::sensitive::SecretStretch;
+use state_core::json::{Kind, View, child_pointer, is_canonical_text};
+pub(crate) use state_core::sensitive::SecretStretch as Stretch;
 use state_core::{Json, sealed};
 use std::borrow::Cow;
-use std::ops::Range;
 
 /// A sealed value is an object, one level deeper than a string: values that stand very deep are sealed with what is
 /// around them, so that what was legal stays readable.
@@ -17,47 +16,9 @@ const MAX_STEPS: usize = 60;
 /// The longest string of a sealed value, in bytes; more go to an array. Readers refuse strings of 16 MiB.
 const MAX_STRING: usize = 8 << 20;
 
-/// One value in a text.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Stretch {
-    pub(crate) pointer: String,
-    pub(crate) range: Range<usize>,
-}
-
-impl Stretch {
-    pub(crate) fn of(pointer: String, view: View<'_>) -> Self {
-        Self {
-            pointer,
-            range: view.offset()..view.offset() + view.text().len(),
-        }
-    }
-
-    pub(crate) fn contains(&self, other: &Self) -> bool {
-        self.range.start <= other.range.start && other.range.end <= self.range.end
-    }
-}
-
-impl From<SecretStretch> for Stretch {
-    fn from(stretch: SecretStretch) -> Self {
-        Self {
-            pointer: stretch.pointer,
-            range: stretch.range,
-        }
-    }
-}
-
 /// A key or index as a step of a JSON pointer.
 pub(crate) fn step(key: &str) -> String {
-    let mut step = String::with_capacity(key.len() + 1);
-    step.push('/');
-    for character in key.chars() {
-        match character {
-            '~' => step.push_str("~0"),
-            '/' => step.push_str("~1"),
-            other => step.push(other),
-        }
-    }
-    step
+    child_pointer("", key)
 }
 
 /// All objects that have a member `$sealed`, outermost only, in the order of the text.
@@ -82,7 +43,7 @@ pub(crate) fn with_member(json: &Json) -> Vec<(Stretch, View<'_>)> {
                 break;
             }
             if is_container(value) {
-                open.push((pointer.clone() + &step(&key), value));
+                open.push((child_pointer(&pointer, &key), value));
             }
         }
     }
@@ -186,15 +147,7 @@ fn push_parts(out: &mut String, token: &str) {
 
 /// Refuses a value that was sealed without being canonical JSON: it would break the text that it goes into.
 pub(crate) fn check_canonical(value: &str, place: &Place<'_>, path: &str) -> Result<()> {
-    let limits = Limits {
-        max_depth: usize::MAX,
-        max_bytes: usize::MAX,
-        max_string_bytes: usize::MAX,
-    };
-    let document = Document::parse(value.as_bytes(), &limits);
-    let is_canonical =
-        document.is_ok_and(|document| document.root().text() == value && is_canonical(document.root()));
-    if is_canonical {
+    if is_canonical_text(value) {
         return Ok(());
     }
     Err(Error::Malformed {

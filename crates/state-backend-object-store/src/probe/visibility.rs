@@ -1,4 +1,4 @@
-//! Reads and lists see at once what was written.
+//! Reads and lists see at once what was written or deleted.
 
 use super::place::{Answer, Ended, Place};
 use object_store::path::Path;
@@ -125,4 +125,19 @@ pub(super) async fn times(place: &Place) -> Result<Finding, Ended> {
         before = Some(now);
     }
     Ok(Finding::holds(CHECK, "the store's clock goes forward"))
+}
+
+/// What the store says when somebody deletes an object that does not exist.
+pub(super) async fn deletions_of_nothing(place: &Place) -> Result<Finding, Ended> {
+    const CHECK: &str = "deletions";
+    let path = place.path("deletions/nothing");
+    match place.delete(&path).await {
+        Ok(()) => Ok(Finding::holds(CHECK, "deleting what isn't there is fine")),
+        Err(trouble) if trouble.is_missing() => Ok(Finding::noted(
+            CHECK,
+            "deleting what isn't there is an error",
+            "it is taken as done, as elsewhere",
+        )),
+        Err(trouble) => Err(trouble.into()),
+    }
 }

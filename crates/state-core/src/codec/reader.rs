@@ -241,7 +241,7 @@ fn offset_of(text: &str, line: usize, column: usize) -> usize {
 
 /// The innermost value that `offset` lies in.
 fn deepest(view: View<'_>, offset: usize) -> View<'_> {
-    let holds = |child: &View<'_>| (child.offset()..child.offset() + child.text().len()).contains(&offset);
+    let holds = |child: &View<'_>| child.range().contains(&offset);
     let mut here = view;
     loop {
         let element = here.elements().and_then(|mut all| all.find(holds));

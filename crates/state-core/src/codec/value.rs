@@ -58,12 +58,7 @@ impl Value<'_> {
 
 /// Hands over what was just written: it may be larger than what is taken from outside.
 pub(super) fn with_unlimited_document(text: &str, read: impl FnOnce(&Document<'_>)) {
-    let limits = Limits {
-        max_depth: usize::MAX,
-        max_bytes: usize::MAX,
-        max_string_bytes: usize::MAX,
-    };
-    let document = Document::parse(text.as_bytes(), &limits);
+    let document = Document::parse(text.as_bytes(), &Limits::UNLIMITED);
     debug_assert!(document.is_ok(), "an encoder wrote what isn't JSON");
     if let Ok(document) = document {
         read(&document);

@@ -28,7 +28,9 @@ pub use crate::model::lock::{ClientLock, Holder, LockStatus};
 pub use crate::origins::backend_type::{BackendFactory, BackendType, OpenRequest, Opening};
 pub use anchors::Anchors;
 pub use examination::{Examination, Finding, Verdict};
-pub use extension::{CheckableStore, CollectableStore, CopyTarget, CredentialStore, Extensions, RemoteStore};
+pub use extension::{
+    CheckableStore, CollectableStore, CopyTarget, CredentialStore, Extensions, RemoteStore, cannot_delete,
+};
 pub use name::{NamePointer, NameTarget};
 pub use piece::{Piece, PieceName};
 
@@ -37,11 +39,10 @@ use crate::digest::Digest;
 use crate::error::Result;
 use crate::head::Head;
 use crate::id::{Lineage, Nonce};
-use crate::journal::Frame;
+use crate::journal::{Frame, genesis};
 use crate::name::StackName;
 use async_trait::async_trait;
 use bytes::Bytes;
-use extension::cannot_delete;
 use std::fmt;
 use std::sync::Arc;
 
@@ -176,6 +177,24 @@ pub struct Tail {
     pub next: Slot,
     /// The chain before it.
     pub chain: Digest,
+}
+
+impl Tail {
+    /// The end of a journal without frames.
+    pub fn genesis(lineage: Lineage) -> Self {
+        Self {
+            next: Slot::ZERO,
+            chain: genesis(lineage),
+        }
+    }
+
+    /// The end of a journal whose last frame is this one.
+    pub const fn after(frame: &Frame) -> Self {
+        Self {
+            next: frame.slot().next(),
+            chain: *frame.chain(),
+        }
+    }
 }
 
 /// A change of head: run on the head as it is read afresh, perhaps more than once.

@@ -55,10 +55,8 @@ pub trait KeyProvider: fmt::Debug + Send + Sync {
     /// # Errors
     /// `Sealed` when no identity at hand opens it, or it was changed; `Unsupported` by providers that can't.
     fn open_outputs(&self, lineage: Lineage, _document: &[u8]) -> Result<OpenedOutputs> {
-        Err(Error::Unsupported {
-            object: format!("stack {lineage}"),
-            missing: "outputs with recipients of their own".to_owned(),
-        })
+        let object = format!("stack {lineage}");
+        Err(Error::unsupported(object, "outputs with recipients of their own"))
     }
 }
 
@@ -129,10 +127,7 @@ pub trait StackKey: MacKey {
 
     /// That it can't do something.
     fn lacks(&self, what: &str) -> Error {
-        Error::Unsupported {
-            object: format!("key {}", self.id()),
-            missing: what.to_owned(),
-        }
+        Error::unsupported(format!("key {}", self.id()), what)
     }
 }
 

@@ -45,68 +45,46 @@ impl fmt::Display for Violation {
     }
 }
 
-/// The integrity rules. The name in JSON is what `verify` prints.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Rule {
-    /// Keys (address and deposed key) are unique; so at most one live entry has an address.
-    UniqueKey,
-    /// Uids are unique.
-    UniqueUid,
-    /// A reference names something that exists.
-    ReferenceExists,
-    /// What is referred to stands earlier.
-    ReferenceEarlier,
-    /// The graph has no cycle.
-    Acyclic,
-    /// A provider reference names an incarnation that exists: the id fits.
-    ProviderId,
-    /// The fields that an entry's type requires are there: `kind` of a leaf and an action, `library` and
-    /// `library-type` of a library call, which has no `id`.
-    TypeFields,
-    /// The marks of an entry don't contradict each other: an external entry is never changed, so it is neither
-    /// tainted nor pending replacement.
-    Marks,
-    /// Pending operations have unique ids and say all that their kind needs. Whether their target is still there
-    /// is no matter of this rule: an edit may have removed it.
-    PendingOperation,
-    /// What a live entry refers to may not go.
-    StillReferenced,
-    /// A protected entry may not be deleted.
-    Protected,
-    /// A mutation names an entry that isn't there, or one that is there already.
-    Target,
-    /// A mutation was not begun, or was begun before.
-    Begun,
-    /// An update must be open, or must not be.
-    UpdateOpen,
-    /// An encoded entry is larger than the cap.
-    Size,
-    /// The header's fields fit each other.
-    Header,
-}
-
-impl Rule {
-    /// The name in JSON and in messages.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::UniqueKey => "unique-key",
-            Self::UniqueUid => "unique-uid",
-            Self::ReferenceExists => "reference-exists",
-            Self::ReferenceEarlier => "reference-earlier",
-            Self::Acyclic => "acyclic",
-            Self::ProviderId => "provider-id",
-            Self::TypeFields => "type-fields",
-            Self::Marks => "marks",
-            Self::PendingOperation => "pending-operation",
-            Self::StillReferenced => "still-referenced",
-            Self::Protected => "protected",
-            Self::Target => "target",
-            Self::Begun => "begun",
-            Self::UpdateOpen => "update-open",
-            Self::Size => "size",
-            Self::Header => "header",
-        }
+named! {
+    /// The integrity rules. The name in JSON is what `verify` prints.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    #[non_exhaustive]
+    pub enum Rule {
+        /// Keys (address and deposed key) are unique; so at most one live entry has an address.
+        UniqueKey = "unique-key",
+        /// Uids are unique.
+        UniqueUid = "unique-uid",
+        /// A reference names something that exists.
+        ReferenceExists = "reference-exists",
+        /// What is referred to stands earlier.
+        ReferenceEarlier = "reference-earlier",
+        /// The graph has no cycle.
+        Acyclic = "acyclic",
+        /// A provider reference names an incarnation that exists: the id fits.
+        ProviderId = "provider-id",
+        /// The fields that an entry's type requires are there: `kind` of a leaf and an action, `library` and
+        /// `library-type` of a library call, which has no `id`.
+        TypeFields = "type-fields",
+        /// The marks of an entry don't contradict each other: an external entry is never changed, so it is neither
+        /// tainted nor pending replacement.
+        Marks = "marks",
+        /// Pending operations have unique ids and say all that their kind needs. Whether their target is still there
+        /// is no matter of this rule: an edit may have removed it.
+        PendingOperation = "pending-operation",
+        /// What a live entry refers to may not go.
+        StillReferenced = "still-referenced",
+        /// A protected entry may not be deleted.
+        Protected = "protected",
+        /// A mutation names an entry that isn't there, or one that is there already.
+        Target = "target",
+        /// A mutation was not begun, or was begun before.
+        Begun = "begun",
+        /// An update must be open, or must not be.
+        UpdateOpen = "update-open",
+        /// An encoded entry is larger than the cap.
+        Size = "size",
+        /// The header's fields fit each other.
+        Header = "header",
     }
 }

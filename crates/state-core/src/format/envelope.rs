@@ -65,11 +65,7 @@ pub trait Enveloped: Serialize + DeserializeOwned {
         };
         let read: Read<'_> = serde_json::from_slice(line).map_err(|e| damaged(&e))?;
         if read.format != u64::from(FORMAT) {
-            return Err(Error::Format {
-                object: object.to_owned(),
-                found: read.format,
-                supported: u64::from(FORMAT),
-            });
+            return Err(Error::format(object, read.format, FORMAT.into()));
         }
         if read.kind != Self::KIND {
             return Err(Error::corrupt(

@@ -106,6 +106,14 @@ impl Head {
         }
     }
 
+    /// The bases that it names, each with what messages call it.
+    pub fn bases(&self) -> impl Iterator<Item = (&'static str, &Base)> {
+        let rev_base = self.rev_base.iter().map(|base| ("revision's base", base));
+        let floor = self.collection.iter();
+        let floor = floor.map(|collection| ("history's beginning", &collection.base));
+        std::iter::once(("base", &self.base)).chain(rev_base).chain(floor)
+    }
+
     /// Whether frames from this slot on can't be asked for any more, because history begins later.
     pub fn is_collected(&self, from: Slot) -> bool {
         from < self.floor && from < self.base.start

@@ -12,8 +12,7 @@
 //! # Ok::<(), state_core::json::JsonError>(())
 //! ```
 
-use crate::codec::json_of_own;
-use crate::json::{Json, View, write_string};
+use crate::json::{Json, View};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The only member of a sealed value.
@@ -58,16 +57,7 @@ pub fn split(token: &str) -> Option<(&str, &str)> {
 
 /// A copy with the placeholder, as a string, in the place of each sealed value.
 pub fn hidden(value: &Json, placeholder: &str) -> Json {
-    let whole = value.as_str();
-    let mut text = String::with_capacity(whole.len());
-    let mut end = 0;
-    for (from, to) in ranges(value) {
-        text.push_str(&whole[end..from]);
-        write_string(&mut text, placeholder);
-        end = to;
-    }
-    text.push_str(&whole[end..]);
-    json_of_own(&text)
+    value.with_placeholders(ranges(value), placeholder)
 }
 
 /// Where sealed values begin and end in the text of a value.
@@ -76,7 +66,7 @@ pub(crate) fn ranges(value: &Json) -> BTreeMap<usize, usize> {
     let mut open = vec![value.view()];
     while let Some(view) = open.pop() {
         if key_of(view).is_some() {
-            found.insert(view.offset(), view.offset() + view.text().len());
+            found.insert(view.offset(), view.range().end);
             continue;
         }
         open.extend(view.members().into_iter().flatten().map(|(_, below)| below));

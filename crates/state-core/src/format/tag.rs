@@ -13,32 +13,21 @@ pub trait MacKey: fmt::Debug + Send + Sync {
     fn tag(&self, domain: TagDomain, bytes: &[u8]) -> Tag;
 }
 
-/// What a tag is made for. The same bytes have another tag for another object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum TagDomain {
-    /// A head.
-    Head,
-    /// A frame of the journal.
-    Frame,
-    /// A document that says what made a revision.
-    Update,
-    /// A result that waits on a local disk.
-    Spool,
-    /// A document of a stack's outputs, for recipients of their own.
-    Outputs,
-}
-
-impl TagDomain {
-    /// The name that separates its tags from those of other domains.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Head => "head",
-            Self::Frame => "frame",
-            Self::Update => "update",
-            Self::Spool => "spool",
-            Self::Outputs => "outputs",
-        }
+named! {
+    /// What a tag is made for. The same bytes have another tag for another object.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    #[non_exhaustive]
+    pub enum TagDomain {
+        /// A head.
+        Head = "head",
+        /// A frame of the journal.
+        Frame = "frame",
+        /// A document that says what made a revision.
+        Update = "update",
+        /// A result that waits on a local disk.
+        Spool = "spool",
+        /// A document of a stack's outputs, for recipients of their own.
+        Outputs = "outputs",
     }
 }
 

@@ -6,6 +6,36 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
+/// Shows a text that `new` checks, and reads it back through `new`.
+macro_rules! checked_text {
+    ($name:ident) => {
+        impl $name {
+            /// The text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &*self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                Self::new(String::deserialize(deserializer)?).map_err(de::Error::custom)
+            }
+        }
+    };
+}
+
 /// The name of an entry, or of a group of entries, inside its stack. Opaque; compared byte for byte.
 ///
 /// 1 to 4,096 bytes without control characters.
@@ -34,36 +64,15 @@ impl Address {
         };
         Err(ParseIdError::of_text("address", &text, reason))
     }
-
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for Address {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", &*self.0)
-    }
-}
+checked_text!(Address);
 
 impl FromStr for Address {
     type Err = ParseIdError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Self::new(text)
-    }
-}
-
-impl<'de> Deserialize<'de> for Address {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::new(String::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
 
@@ -91,30 +100,9 @@ impl DeposedKey {
             "a deposed key is 1 to 64 characters of A-Z, a-z, 0-9, `.`, `_`, `-`",
         ))
     }
-
-    /// The text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
-impl fmt::Display for DeposedKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for DeposedKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", &*self.0)
-    }
-}
-
-impl<'de> Deserialize<'de> for DeposedKey {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::new(String::deserialize(deserializer)?).map_err(de::Error::custom)
-    }
-}
+checked_text!(DeposedKey);
 
 /// What names one entry of a snapshot: unique there. Sorts by address, the live entry first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -189,14 +177,9 @@ struct GroupForm {
 
 impl Serialize for Dependency {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        use serde::ser::SerializeMap;
         match self {
             Self::Entry(address) => address.serialize(serializer),
-            Self::Group(address) => {
-                let mut map = serializer.serialize_map(Some(1))?;
-                map.serialize_entry("group", address)?;
-                map.end()
-            }
+            Self::Group(address) => serializer.collect_map([("group", address)]),
         }
     }
 }

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::vec;
 
+use super::Limits;
+use super::document::Document;
 use super::text::{end_of_plain, unescape};
 use super::token::{Token, Tokens};
 use super::view::{Elements, Kind, View};
@@ -116,6 +118,12 @@ pub fn is_canonical(view: View<'_>) -> bool {
     }
     // Whatever the tokens do not account for is white space.
     length == view.text().len()
+}
+
+/// Whether a text is one value in its canonical form, with nothing around it.
+pub fn is_canonical_text(text: &str) -> bool {
+    let document = Document::parse(text.as_bytes(), &Limits::UNLIMITED);
+    document.is_ok_and(|document| document.root().text() == text && is_canonical(document.root()))
 }
 
 fn has_minimal_escapes(raw: &str) -> bool {

@@ -81,7 +81,7 @@ impl<'a> Document<'a> {
 
 /// The child of `view` in which `offset` lies.
 fn step_towards(view: View<'_>, offset: usize) -> Option<(Step<'_>, View<'_>)> {
-    let holds = |child: &View<'_>| (child.offset()..child.offset() + child.text().len()).contains(&offset);
+    let holds = |child: &View<'_>| child.range().contains(&offset);
     match view.kind() {
         Kind::Array => {
             let (index, child) = view.elements()?.enumerate().find(|(_, child)| holds(child))?;

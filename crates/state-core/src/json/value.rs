@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use super::Limits;
-use super::canonical::{canonical, is_canonical};
+use super::canonical::{canonical, is_canonical_text};
 use super::document::Document;
 use super::error::JsonError;
 use super::view::{Kind, View};
@@ -81,22 +81,33 @@ impl Json {
         self.view().kind() == Kind::Object
     }
 
+    /// A copy with the placeholder, as a string, in the place of the values that begin and end there, in the order of
+    /// the text.
+    pub(crate) fn with_placeholders(
+        &self,
+        values: impl IntoIterator<Item = (usize, usize)>,
+        placeholder: &str,
+    ) -> Self {
+        let mut text = String::with_capacity(self.0.len());
+        let mut end = 0;
+        for (from, to) in values {
+            text.push_str(&self.0[end..from]);
+            write_string(&mut text, placeholder);
+            end = to;
+        }
+        if end == 0 {
+            return self.clone();
+        }
+        text.push_str(&self.0[end..]);
+        Self::from_canonical(&text)
+    }
+
     /// The value over several lines, indented by two spaces, without a newline at the end.
     pub fn pretty(&self) -> String {
         let mut text = String::new();
         write(self.view(), &Style::PRETTY, &mut text);
         text
     }
-}
-
-fn is_canonical_text(text: &str) -> bool {
-    let limits = Limits {
-        max_depth: usize::MAX,
-        max_bytes: usize::MAX,
-        max_string_bytes: usize::MAX,
-    };
-    let document = Document::parse(text.as_bytes(), &limits);
-    document.is_ok_and(|document| is_canonical(document.root()) && document.root().text() == text)
 }
 
 impl fmt::Debug for Json {

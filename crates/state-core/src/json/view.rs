@@ -3,36 +3,26 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::iter::FusedIterator;
+use std::ops::Range;
 
 use super::text::{skip_space, skip_string, skip_value, unescape};
 
-/// What a value is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// `null`
-    Null,
-    /// `true` or `false`
-    Bool,
-    /// A number of any length.
-    Number,
-    /// A string.
-    String,
-    /// An array.
-    Array,
-    /// An object.
-    Object,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Null => "null",
-            Self::Bool => "bool",
-            Self::Number => "number",
-            Self::String => "string",
-            Self::Array => "array",
-            Self::Object => "object",
-        })
+named! {
+    /// What a value is.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+    pub enum Kind {
+        /// `null`
+        Null = "null",
+        /// `true` or `false`
+        Bool = "bool",
+        /// A number of any length.
+        Number = "number",
+        /// A string.
+        String = "string",
+        /// An array.
+        Array = "array",
+        /// An object.
+        Object = "object",
     }
 }
 
@@ -56,6 +46,11 @@ impl<'a> View<'a> {
     /// Where the value starts in its document (or in its [`Json`](super::Json)), in bytes.
     pub fn offset(&self) -> usize {
         self.offset
+    }
+
+    /// Where it stands in the text that was validated.
+    pub fn range(&self) -> Range<usize> {
+        self.offset..self.offset + self.text.len()
     }
 
     /// The value as it is written. It may be a secret.
@@ -147,6 +142,15 @@ impl<'a> View<'a> {
                 _ => None,
             })
     }
+}
+
+/// The JSON pointer that leads one step further: to a member by its key, or to an element by its index.
+pub fn child_pointer(pointer: &str, step: &str) -> String {
+    if step.contains(['~', '/']) {
+        let escaped = step.replace('~', "~0").replace('/', "~1");
+        return format!("{pointer}/{escaped}");
+    }
+    format!("{pointer}/{step}")
 }
 
 fn unescape_token(token: &str) -> Option<Cow<'_, str>> {

@@ -21,6 +21,7 @@ mod tests;
 
 use crate::entry::SharedEntry;
 pub use cycle::Cycle;
+pub(crate) use cycle::round;
 use graph::Graph;
 
 /// The positions of the entries in the one order that depends on nothing but keys and references, not on the
@@ -35,16 +36,6 @@ pub fn topological_order(entries: &[SharedEntry]) -> Result<Vec<usize>, Cycle> {
         Ok(walked) => Ok(positions(&walked.order)),
         Err(stuck) => Err(Cycle::smallest(&graph, &stuck)),
     }
-}
-
-/// [`topological_order`] backwards: the order in which to destroy, each entry before all that it refers to.
-///
-/// # Errors
-/// A smallest [`Cycle`] when there is no order.
-pub fn reverse_order(entries: &[SharedEntry]) -> Result<Vec<usize>, Cycle> {
-    let mut order = topological_order(entries)?;
-    order.reverse();
-    Ok(order)
 }
 
 /// The positions of the entries in an order that moves little: entries stay where they are, but what one of

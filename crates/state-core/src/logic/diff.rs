@@ -206,24 +206,9 @@ fn output_changes(old: &Snapshot, new: &Snapshot) -> Vec<Change> {
             object.raw(name, value.as_str());
         }
         object.finish();
-        let map = crate::codec::json_of_own(&text);
+        let map = Json::from_canonical(&text);
         Side::of_object(map, &one.sensitive_outputs, &other.sensitive_outputs, &secrets)
     });
     sides::compare("", &before, &after, &mut changes);
     changes
-}
-
-/// A step of a JSON pointer.
-fn push_step(pointer: &str, step: &str) -> String {
-    let step: std::borrow::Cow<'_, str> = if step.contains(['~', '/']) {
-        step.replace('~', "~0").replace('/', "~1").into()
-    } else {
-        step.into()
-    };
-    format!("{pointer}/{step}")
-}
-
-/// The value of a text that is canonical already.
-fn json(text: &str) -> Json {
-    crate::codec::json_of_own(text)
 }

@@ -31,10 +31,9 @@ mod fragments;
 #[cfg(test)]
 mod tests;
 
-use crate::codec::json_of_own;
 use crate::entry::Entry;
-use crate::json::{Json, ObjectWriter, Properties, View, write_string};
-use crate::pending::{PendingOperation, RefusedResult};
+use crate::json::{Json, ObjectWriter, Properties, View};
+use crate::pending::PendingOperation;
 use crate::snapshot::Snapshot;
 use cover::{Covered, Path, covered, resolve_all};
 use std::borrow::Cow;
@@ -143,12 +142,24 @@ pub fn covered_pointers(value: &Json, paths: &[String], also: &SecretStrings) ->
 
 /// A stretch of a value's text that is secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct SecretStretch {
     /// JSON pointer to the value that stands there; the empty one leads to the whole.
     pub pointer: String,
     /// Where it begins and ends in the text, in bytes.
     pub range: std::ops::Range<usize>,
+}
+
+impl SecretStretch {
+    /// The stretch of a value to which the pointer leads.
+    pub fn of(pointer: String, view: View<'_>) -> Self {
+        let range = view.range();
+        Self { pointer, range }
+    }
+
+    /// Whether the other one lies in it.
+    pub const fn contains(&self, other: &Self) -> bool {
+        self.range.start <= other.range.start && other.range.end <= self.range.end
+    }
 }
 
 /// [`covered_pointers`] with the place of each in the text.
@@ -176,10 +187,7 @@ pub fn stretches_of_output(
 }
 
 fn stretches(covered: Vec<Covered<'_>>) -> Vec<SecretStretch> {
-    let stretch = |Covered { pointer, view }| SecretStretch {
-        pointer,
-        range: view.offset()..view.offset() + view.text().len(),
-    };
+    let stretch = |Covered { pointer, view }| SecretStretch::of(pointer, view);
     covered.into_iter().map(stretch).collect()
 }
 
@@ -191,21 +199,17 @@ pub(crate) fn secret_ranges(
     foreign: &[String],
     also: &SecretStrings,
 ) -> BTreeMap<usize, usize> {
-    let range = |view: View<'_>| (view.offset(), view.offset() + view.text().len());
     let covered = cover::covered_with(object.view(), &Path::all(own), &Path::all(foreign), also);
     match (covered.as_slice(), object.view().members()) {
-        ([whole], Some(fields)) if whole.pointer.is_empty() => {
-            fields.map(|(_, value)| range(value)).collect()
-        }
-        _ => covered.iter().map(|one| range(one.view)).collect(),
+        ([whole], Some(fields)) if whole.pointer.is_empty() => fields.map(|(_, value)| span(value)).collect(),
+        _ => covered.iter().map(|one| span(one.view)).collect(),
     }
 }
 
 /// Where strings that are secret begin and end in the text of any value.
 pub(crate) fn secret_string_ranges(value: &Json, also: &SecretStrings) -> Vec<(usize, usize)> {
     let covered = cover::covered_below(value.view(), &[], also);
-    let range = |view: View<'_>| (view.offset(), view.offset() + view.text().len());
-    covered.iter().map(|one| range(one.view)).collect()
+    covered.iter().map(|one| span(one.view)).collect()
 }
 
 /// A copy with the placeholder, as a string, in the place of all that is secret.
@@ -244,22 +248,19 @@ pub fn mask_outputs(snapshot: &Snapshot, placeholder: &str) -> BTreeMap<String, 
 /// Whether anything that is there is marked as secret: in the entries, in those of pending operations, or in the
 /// outputs.
 pub fn has_sensitive(snapshot: &Snapshot) -> bool {
-    let pending = snapshot.pending_operations.iter().flat_map(entries_of);
-    let mut entries = snapshot.entries.iter().map(AsRef::as_ref).chain(pending);
+    let pending = snapshot
+        .pending_operations
+        .iter()
+        .flat_map(PendingOperation::entries);
+    let mut entries = snapshot.entries.iter().chain(pending);
     let outputs = !snapshot.sensitive_outputs.is_empty() && !snapshot.outputs.is_empty();
-    outputs || entries.any(entry_has_sensitive)
+    outputs || entries.any(|entry| entry_has_sensitive(entry))
 }
 
 /// Whether anything in an entry is marked as secret.
 pub fn entry_has_sensitive(entry: &Entry) -> bool {
     let mut sides = sides(entry).into_iter();
     sides.any(|(side, paths)| side.is_some() && !paths.is_empty())
-}
-
-fn entries_of(operation: &PendingOperation) -> impl Iterator<Item = &Entry> {
-    let result = operation.result.as_ref();
-    let came_back = result.and_then(|RefusedResult { entry, .. }| entry.as_deref());
-    operation.entry.as_deref().into_iter().chain(came_back)
 }
 
 const fn sides(entry: &Entry) -> [(&Option<Properties>, &Vec<String>); 2] {
@@ -295,23 +296,16 @@ fn mask_properties(
             object.string(&key, placeholder);
         }
         object.finish();
-        Properties::new(json_of_own(&text)).unwrap_or_default()
+        Properties::new(Json::from_canonical(&text)).unwrap_or_default()
     })
 }
 
-/// The text of the value with its covered stretches replaced. It stays canonical.
+/// A copy with the placeholder in the place of what is covered.
 fn replaced(value: &Json, covered: &[Covered<'_>], placeholder: &str) -> Json {
-    if covered.is_empty() {
-        return value.clone();
-    }
-    let whole = value.as_str();
-    let mut text = String::with_capacity(whole.len());
-    let mut end = 0;
-    for Covered { view, .. } in covered {
-        text.push_str(&whole[end..view.offset()]);
-        write_string(&mut text, placeholder);
-        end = view.offset() + view.text().len();
-    }
-    text.push_str(&whole[end..]);
-    json_of_own(&text)
+    value.with_placeholders(covered.iter().map(|one| span(one.view)), placeholder)
+}
+
+/// Where a value begins and ends.
+fn span(view: View<'_>) -> (usize, usize) {
+    (view.offset(), view.range().end)
 }

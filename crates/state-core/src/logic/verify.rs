@@ -45,18 +45,14 @@ mod rules;
 mod tests;
 
 use crate::address::{Address, EntryKey};
-use crate::entry::Entry;
 pub use crate::error::{Rule, Violation};
+pub use entry_rules::verify_entry;
+pub use rules::verify;
 
 use crate::error::{Error, Result};
 use crate::snapshot::Snapshot;
 use serde::Serialize;
 use std::fmt;
-
-/// Checks every rule of snapshots.
-pub fn verify(snapshot: &Snapshot) -> Report {
-    rules::report(snapshot)
-}
 
 /// [`verify`] as a gate. Notes pass.
 ///
@@ -71,12 +67,6 @@ pub fn check(object: impl Into<String>, snapshot: &Snapshot) -> Result<()> {
         object: object.into(),
         violations,
     })
-}
-
-/// Checks the rules that an entry can break by itself, whatever stands around it: [`Rule::TypeFields`] and
-/// [`Rule::Marks`].
-pub fn verify_entry(entry: &Entry) -> Vec<Violation> {
-    entry_rules::by_itself(entry)
 }
 
 /// What [`verify`] has to say about a snapshot.

@@ -45,10 +45,7 @@ impl StoredStack {
                 let reason = format!("the frame of slot {} doesn't follow the one before", frame.slot());
                 return Err(Error::invalid(stack.journal(), reason));
             }
-            tail = Tail {
-                next: frame.slot().next(),
-                chain: *frame.chain(),
-            };
+            tail = Tail::after(frame);
             stack.frames.insert(frame.slot(), frame.clone());
         }
         stack.verify(None)?;
@@ -77,14 +74,8 @@ impl StoredStack {
 
     pub(super) fn tail(&self) -> Tail {
         match self.frames.last_key_value() {
-            None => Tail {
-                next: Slot::ZERO,
-                chain: genesis(self.head.lineage),
-            },
-            Some((slot, frame)) => Tail {
-                next: slot.next(),
-                chain: *frame.chain(),
-            },
+            None => Tail::genesis(self.head.lineage),
+            Some((_, frame)) => Tail::after(frame),
         }
     }
 
@@ -130,10 +121,7 @@ impl StoredStack {
             ));
         }
         if let (Some((_, holder)), None) = (&self.held, request.break_epoch) {
-            return Err(Error::Locked {
-                object: self.name(),
-                holder: Box::new(holder.clone()),
-            });
+            return Err(Error::locked(self.name(), holder.clone()));
         }
         self.verify(None)?;
         if self.held.is_some() {
@@ -275,21 +263,14 @@ impl StoredStack {
     /// What a head must not say, whoever wants it to: bases that can't be, or a floor that sinks, or that isn't where
     /// its collection begins, or that lies above a base.
     pub(super) fn check_head(&self, after: &Head) -> Result<()> {
-        let collection = after.collection.as_ref();
-        let bases = [Some(&after.base), after.rev_base.as_ref()];
-        let bases: Vec<&Base> = bases.into_iter().flatten().collect();
-        for base in bases
-            .iter()
-            .copied()
-            .chain(collection.map(|collection| &collection.base))
-        {
+        for (_, base) in after.bases() {
             self.check_base(base)?;
         }
-        let Some(collection) = collection else {
+        let Some(collection) = &after.collection else {
             return Ok(());
         };
         let floor = after.floor;
-        let held = bases.iter().all(|base| base.start >= floor);
+        let held = after.bases().all(|(_, base)| base.start >= floor);
         if floor == collection.base.start && floor >= self.head.floor && held {
             return Ok(());
         }

@@ -1,7 +1,6 @@
 //! One record of a snapshot: a resource, a call of a composite, or an action.
 
 mod rare;
-mod rewrite;
 
 pub use rare::{Empty, Rare};
 
@@ -14,30 +13,18 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// What an entry records (seed 003).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum EntryType {
-    /// A primitive resource: its `kind` is required.
-    #[default]
-    Leaf,
-    /// The call site of a composite: its `library` and `library-type` are required.
-    LibraryCall,
-    /// An action that ran: its `kind` is required.
-    Action,
-}
-
-impl EntryType {
-    /// All of them.
-    pub const ALL: [Self; 3] = [Self::Leaf, Self::LibraryCall, Self::Action];
-
-    /// The name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Leaf => "leaf",
-            Self::LibraryCall => "library-call",
-            Self::Action => "action",
-        }
+named! {
+    /// What an entry records (seed 003).
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum EntryType {
+        /// A primitive resource: its `kind` is required.
+        #[default]
+        Leaf = "leaf",
+        /// The call site of a composite: its `library` and `library-type` are required.
+        LibraryCall = "library-call",
+        /// An action that ran: its `kind` is required.
+        Action = "action",
     }
 }
 
@@ -209,44 +196,102 @@ impl Entry {
     /// Everything that it must stand after, each with the field that says so: parent, provider, dependencies,
     /// property dependencies, deleted-with, replace-with. The only place that knows which fields these are.
     pub fn references(&self) -> impl Iterator<Item = Reference> + '_ {
-        let one = |field, address: &Address| Reference {
-            field,
-            to: Dependency::Entry(address.clone()),
+        let one = |field| {
+            move |address: &Address| Reference {
+                field,
+                to: Dependency::Entry(address.clone()),
+            }
         };
-        let many = |field, to: &Dependency| Reference {
-            field,
-            to: to.clone(),
+        let many = |field| {
+            move |to: &Dependency| Reference {
+                field,
+                to: to.clone(),
+            }
         };
-        self.parent
-            .iter()
-            .map(move |a| one(ReferenceField::Parent, a))
-            .chain(
-                self.provider
-                    .iter()
-                    .map(move |p| one(ReferenceField::Provider, &p.address)),
-            )
-            .chain(
-                self.depends_on
-                    .iter()
-                    .map(move |d| many(ReferenceField::DependsOn, d)),
-            )
-            .chain(
-                self.property_dependencies
-                    .values()
-                    .flatten()
-                    .map(move |d| many(ReferenceField::PropertyDependencies, d)),
-            )
-            .chain(
-                self.deleted_with
-                    .iter()
-                    .map(move |a| one(ReferenceField::DeletedWith, a)),
-            )
-            .chain(
-                self.replace_with
-                    .iter()
-                    .map(move |a| one(ReferenceField::ReplaceWith, a)),
-            )
+        let provider = self.provider.iter().map(|provider| &provider.address);
+        let by_property = self.property_dependencies.values().flatten();
+        let parent = self.parent.iter().map(one(ReferenceField::Parent));
+        parent
+            .chain(provider.map(one(ReferenceField::Provider)))
+            .chain(self.depends_on.iter().map(many(ReferenceField::DependsOn)))
+            .chain(by_property.map(many(ReferenceField::PropertyDependencies)))
+            .chain(self.deleted_with.iter().map(one(ReferenceField::DeletedWith)))
+            .chain(self.replace_with.iter().map(one(ReferenceField::ReplaceWith)))
     }
+
+    /// A copy in which each reference names what `to` says, or is gone where it says none; none if nothing changes.
+    ///
+    /// Where two items of a list become one, the list names it once. A property whose last dependency goes, goes too. A
+    /// parent, provider, deleted-with or replace-with always names an entry: a group there leaves it as it is.
+    pub fn with_references(
+        &self,
+        mut to: impl FnMut(ReferenceField, &Dependency) -> Option<Dependency>,
+    ) -> Option<Self> {
+        let is_same = self
+            .references()
+            .all(|reference| to(reference.field, &reference.to).as_ref() == Some(&reference.to));
+        if is_same {
+            return None;
+        }
+        let mut changed = self.clone();
+        let mut one = |field, address: Address| match to(field, &Dependency::Entry(address.clone())) {
+            Some(Dependency::Entry(other)) => Some(other),
+            Some(Dependency::Group(_)) => Some(address),
+            None => None,
+        };
+        changed.parent = changed.parent.and_then(|at| one(ReferenceField::Parent, at));
+        let provider = changed
+            .provider
+            .into_inner()
+            .and_then(|Provider { address, id }| {
+                let address = one(ReferenceField::Provider, address)?;
+                Some(Provider { address, id })
+            });
+        changed.provider = provider.into();
+        let with = changed.deleted_with.into_inner();
+        changed.deleted_with = with.and_then(|at| one(ReferenceField::DeletedWith, at)).into();
+        let replace_with = renamed(&self.replace_with, |at| {
+            one(ReferenceField::ReplaceWith, at.clone())
+        });
+        changed.replace_with = replace_with.into();
+        let mut many = |field, list: &[Dependency]| renamed(list, |dependency| to(field, dependency));
+        changed.depends_on = many(ReferenceField::DependsOn, &self.depends_on);
+        for (property, list) in &self.property_dependencies {
+            let left = many(ReferenceField::PropertyDependencies, list);
+            if left.is_empty() && !list.is_empty() {
+                changed.property_dependencies.remove(property);
+            } else {
+                changed.property_dependencies.insert(property.clone(), left);
+            }
+        }
+        Some(changed)
+    }
+
+    /// The group that waits for it: a deposed entry belongs to none.
+    pub(crate) fn live_group(&self) -> Option<&Address> {
+        self.group.as_ref().filter(|_| self.is_live())
+    }
+
+    /// The incarnation of a provider that manages it, as the provider's address and id; none while the entry is
+    /// pending replacement.
+    pub(crate) fn incarnation(&self) -> Option<(&Address, &String)> {
+        let provider = self.provider.as_ref().filter(|_| !self.pending_replacement)?;
+        Some((&provider.address, provider.id.as_ref()?))
+    }
+}
+
+/// The list with its items renamed. What has another name now goes where the list has that name already.
+fn renamed<T: PartialEq>(list: &[T], mut to: impl FnMut(&T) -> Option<T>) -> Vec<T> {
+    let mut new = Vec::with_capacity(list.len());
+    for item in list {
+        match to(item) {
+            Some(other) if other == *item || !(list.contains(&other) || new.contains(&other)) => {
+                new.push(other);
+            }
+            _ => {}
+        }
+    }
+    new
 }
 
 /// Shows names, never values.
@@ -281,34 +326,24 @@ pub struct Reference {
     pub to: Dependency,
 }
 
-/// The fields that refer to other entries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum ReferenceField {
-    /// `parent`
-    Parent,
-    /// `provider`
-    Provider,
-    /// `depends-on`
-    DependsOn,
-    /// `property-dependencies`
-    PropertyDependencies,
-    /// `deleted-with`
-    DeletedWith,
-    /// `replace-with`
-    ReplaceWith,
-}
-
-impl fmt::Display for ReferenceField {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Parent => "parent",
-            Self::Provider => "provider",
-            Self::DependsOn => "depends-on",
-            Self::PropertyDependencies => "property-dependencies",
-            Self::DeletedWith => "deleted-with",
-            Self::ReplaceWith => "replace-with",
-        })
+named! {
+    /// The fields that refer to other entries.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    #[non_exhaustive]
+    pub enum ReferenceField {
+        /// `parent`
+        Parent = "parent",
+        /// `provider`
+        Provider = "provider",
+        /// `depends-on`
+        DependsOn = "depends-on",
+        /// `property-dependencies`
+        PropertyDependencies = "property-dependencies",
+        /// `deleted-with`
+        DeletedWith = "deleted-with",
+        /// `replace-with`
+        ReplaceWith = "replace-with",
     }
 }
 

@@ -3,7 +3,6 @@
 use crate::address::Address;
 use crate::environment::Timestamp;
 use serde::{Deserialize, Serialize};
-use std::fmt;
 use std::str::FromStr;
 
 /// One line of an update's log. Its message is sealed on a sealed stack, and stored as it is on a plain one.
@@ -46,41 +45,21 @@ impl LogLine {
     }
 }
 
-/// How much a line matters; the higher the more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum LogLevel {
-    /// Every call.
-    Trace,
-    /// For whoever looks for a fault.
-    Debug,
-    /// What happens.
-    Info,
-    /// What may be wrong.
-    Warning,
-    /// What is wrong.
-    Error,
-}
-
-impl LogLevel {
-    /// All of them, the least first.
-    pub const ALL: [Self; 5] = [Self::Trace, Self::Debug, Self::Info, Self::Warning, Self::Error];
-
-    /// The name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Trace => "trace",
-            Self::Debug => "debug",
-            Self::Info => "info",
-            Self::Warning => "warning",
-            Self::Error => "error",
-        }
-    }
-}
-
-impl fmt::Display for LogLevel {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
+named! {
+    /// How much a line matters; the higher the more.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum LogLevel {
+        /// Every call.
+        Trace = "trace",
+        /// For whoever looks for a fault.
+        Debug = "debug",
+        /// What happens.
+        Info = "info",
+        /// What may be wrong.
+        Warning = "warning",
+        /// What is wrong.
+        Error = "error",
     }
 }
 

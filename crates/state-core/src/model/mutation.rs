@@ -23,82 +23,45 @@ use crate::id::MutationId;
 use crate::json::{Json, Properties};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 
-/// The kinds of steps.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum Op {
-    /// Looked at, not changed.
-    Same,
-    /// Made.
-    Create,
-    /// Changed.
-    Update,
-    /// Deleted.
-    Delete,
-    /// Marks that a create and a delete belong together.
-    Replace,
-    /// Read from the world; not ours.
-    Read,
-    /// Compared with the world.
-    Refresh,
-    /// Taken over from the world.
-    Import,
-    /// Forgotten without being deleted.
-    Discard,
-    /// A tombstone that isn't needed any more goes.
-    RemovePendingReplace,
-    /// Outputs registered after the step.
-    Outputs,
+named! {
+    /// The kinds of steps.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    #[non_exhaustive]
+    pub enum Op {
+        /// Looked at, not changed.
+        Same = "same",
+        /// Made.
+        Create = "create",
+        /// Changed.
+        Update = "update",
+        /// Deleted.
+        Delete = "delete",
+        /// Marks that a create and a delete belong together.
+        Replace = "replace",
+        /// Read from the world; not ours.
+        Read = "read",
+        /// Compared with the world.
+        Refresh = "refresh",
+        /// Taken over from the world.
+        Import = "import",
+        /// Forgotten without being deleted.
+        Discard = "discard",
+        /// A tombstone that isn't needed any more goes.
+        RemovePendingReplace = "remove-pending-replace",
+        /// Outputs registered after the step.
+        Outputs = "outputs",
+    }
 }
 
 impl Op {
-    /// All of them.
-    pub const ALL: [Self; 11] = [
-        Self::Same,
-        Self::Create,
-        Self::Update,
-        Self::Delete,
-        Self::Replace,
-        Self::Read,
-        Self::Refresh,
-        Self::Import,
-        Self::Discard,
-        Self::RemovePendingReplace,
-        Self::Outputs,
-    ];
-
     /// Whether it touches the world, so that its intent is recorded first.
     pub const fn has_begin(self) -> bool {
         matches!(
             self,
             Self::Create | Self::Update | Self::Delete | Self::Read | Self::Import | Self::Discard
         )
-    }
-
-    /// The name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Same => "same",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Delete => "delete",
-            Self::Replace => "replace",
-            Self::Read => "read",
-            Self::Refresh => "refresh",
-            Self::Import => "import",
-            Self::Discard => "discard",
-            Self::RemovePendingReplace => "remove-pending-replace",
-            Self::Outputs => "outputs",
-        }
-    }
-}
-
-impl fmt::Display for Op {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 

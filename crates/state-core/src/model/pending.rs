@@ -4,7 +4,7 @@ use crate::address::{DeposedKey, EntryKey};
 use crate::entry::SharedEntry;
 use crate::environment::Timestamp;
 use crate::id::MutationId;
-use crate::mutation::{Op, Outcome};
+use crate::mutation::{Begin, Op, Outcome};
 use serde::{Deserialize, Serialize};
 
 /// A mutation between its begin and its end. It survives crashes and every later edit, until it is resolved.
@@ -32,6 +32,29 @@ pub struct PendingOperation {
     /// What came back from the world but breaks a rule: kept here, so that nothing is lost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<RefusedResult>,
+}
+
+impl PendingOperation {
+    /// The operation that was begun so, without a result.
+    pub(crate) fn of(begin: &Begin) -> Self {
+        let begin = begin.clone();
+        Self {
+            id: begin.id,
+            op: begin.op,
+            target: begin.target,
+            entry: begin.entry,
+            deposes: begin.deposes,
+            tombstone: begin.tombstone,
+            begun: begin.at,
+            result: None,
+        }
+    }
+
+    /// The entries that it carries: the one that it was begun with, and the one that came back.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &SharedEntry> {
+        let came_back = self.result.as_ref().and_then(|result| result.entry.as_ref());
+        self.entry.iter().chain(came_back)
+    }
 }
 
 /// A result that could not be merged into the entries.

@@ -7,7 +7,6 @@ use crate::mutation::Op;
 use crate::revision::RevisionId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fmt;
 
 /// Everything that is known of an update: from its start to the revision that it made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -80,29 +79,31 @@ impl UpdateInfo {
     }
 }
 
-/// What an update did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum UpdateKind {
-    /// Brought the world to what a program says.
-    Update,
-    /// Brought the state to what the world is.
-    Refresh,
-    /// Deleted everything.
-    Destroy,
-    /// Took a state from elsewhere.
-    Import,
-    /// Changed the state by hand.
-    Edit,
-    /// Brought back an earlier revision.
-    Rollback,
-    /// Gave the stack another name.
-    Rename,
-    /// Made a stored snapshot current.
-    Restore,
-    /// Gave the stack a new data key.
-    Rekey,
+named! {
+    /// What an update did.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    #[non_exhaustive]
+    pub enum UpdateKind {
+        /// Brought the world to what a program says.
+        Update = "update",
+        /// Brought the state to what the world is.
+        Refresh = "refresh",
+        /// Deleted everything.
+        Destroy = "destroy",
+        /// Took a state from elsewhere.
+        Import = "import",
+        /// Changed the state by hand.
+        Edit = "edit",
+        /// Brought back an earlier revision.
+        Rollback = "rollback",
+        /// Gave the stack another name.
+        Rename = "rename",
+        /// Made a stored snapshot current.
+        Restore = "restore",
+        /// Gave the stack a new data key.
+        Rekey = "rekey",
+    }
 }
 
 impl UpdateKind {
@@ -112,40 +113,16 @@ impl UpdateKind {
     }
 }
 
-impl fmt::Display for UpdateKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Update => "update",
-            Self::Refresh => "refresh",
-            Self::Destroy => "destroy",
-            Self::Import => "import",
-            Self::Edit => "edit",
-            Self::Rollback => "rollback",
-            Self::Rename => "rename",
-            Self::Restore => "restore",
-            Self::Rekey => "rekey",
-        })
-    }
-}
-
-/// How an update ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum UpdateResult {
-    /// All that was asked was done.
-    Succeeded,
-    /// Something failed; what was done before is recorded.
-    Failed,
-    /// Somebody asked it to stop, or its writer died and the next one closed it.
-    Interrupted,
-}
-
-impl fmt::Display for UpdateResult {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Interrupted => "interrupted",
-        })
+named! {
+    /// How an update ended.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum UpdateResult {
+        /// All that was asked was done.
+        Succeeded = "succeeded",
+        /// Something failed; what was done before is recorded.
+        Failed = "failed",
+        /// Somebody asked it to stop, or its writer died and the next one closed it.
+        Interrupted = "interrupted",
     }
 }

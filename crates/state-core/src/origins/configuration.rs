@@ -28,19 +28,21 @@ pub struct FieldType {
     description: String,
 }
 
-/// What a field holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[non_exhaustive]
-pub enum FieldKind {
-    /// Text.
-    String,
-    /// A whole number, possibly negative.
-    Integer,
-    /// `true` or `false`.
-    Boolean,
-    /// A path in the filesystem; a relative one begins in the working folder.
-    Path,
+named! {
+    /// What a field holds.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+    #[serde(rename_all = "kebab-case")]
+    #[non_exhaustive]
+    pub enum FieldKind {
+        /// Text.
+        String = "string",
+        /// A whole number, possibly negative.
+        Integer = "integer",
+        /// `true` or `false`.
+        Boolean = "boolean",
+        /// A path in the filesystem; a relative one begins in the working folder.
+        Path = "path",
+    }
 }
 
 /// What was given for a field.
@@ -58,16 +60,6 @@ pub enum FieldValue {
 }
 
 impl FieldKind {
-    /// The name in JSON.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::String => "string",
-            Self::Integer => "integer",
-            Self::Boolean => "boolean",
-            Self::Path => "path",
-        }
-    }
-
     fn decode(self, text: &str) -> Option<FieldValue> {
         match self {
             Self::String => Some(FieldValue::String(text.to_owned())),

@@ -39,11 +39,7 @@ impl UntypedDeployment {
     /// `Format` for a version that this build doesn't know; `Malformed` when it isn't a snapshot.
     pub fn snapshot(&self) -> Result<Snapshot> {
         if self.version != snapshot::CURRENT_FORMAT_VERSION {
-            return Err(Error::Format {
-                object: "deployment".to_owned(),
-                found: self.version,
-                supported: CURRENT_FORMAT_VERSION,
-            });
+            return Err(Error::format("deployment", self.version, CURRENT_FORMAT_VERSION));
         }
         codec::decode("deployment", self.deployment.as_str().as_bytes())
     }

@@ -1,7 +1,7 @@
 //! `apply`: one record, one change of state; `replay`: from a base and the frames after it to the state that they mean.
 
 use super::check::Touched;
-use super::{State, Unsettled};
+use super::{Checked, State, Unsettled, refuse};
 use crate::counter::Serial;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -41,7 +41,7 @@ impl State {
         self.change(record, loaded)
     }
 
-    fn change(&mut self, record: &Record, loaded: &Loaded) -> Result<Applied, Vec<Violation>> {
+    fn change(&mut self, record: &Record, loaded: &Loaded) -> Checked<Applied> {
         match record {
             Record::UpdateStart(update) => self.start_update(update)?,
             Record::Begin(begin) => self.begin(begin)?,
@@ -94,12 +94,9 @@ impl State {
         }
     }
 
-    fn start_update(&mut self, update: &UpdateInfo) -> Result<(), Vec<Violation>> {
+    fn start_update(&mut self, update: &UpdateInfo) -> Checked {
         if let Some(open) = &self.update {
-            return Err(vec![Violation::whole(
-                Rule::UpdateOpen,
-                format!("update {} is still open", open.id),
-            )]);
+            return refuse(Rule::UpdateOpen, format!("update {} is still open", open.id));
         }
         self.open_block();
         if update.kind.is_driven()
@@ -112,14 +109,14 @@ impl State {
         Ok(())
     }
 
-    pub(super) fn require_update(&self) -> Result<(), Vec<Violation>> {
+    pub(super) fn require_update(&self) -> Checked {
         if self.update.is_some() {
             return Ok(());
         }
-        Err(vec![Violation::whole(Rule::UpdateOpen, "no update is open")])
+        refuse(Rule::UpdateOpen, "no update is open")
     }
 
-    fn mark(&mut self, mark: &Mark) -> Result<(), Vec<Violation>> {
+    fn mark(&mut self, mark: &Mark) -> Checked {
         self.require_update()?;
         self.next_serial(mark.serial)?;
         if mark.update.kind.is_driven() {
@@ -132,30 +129,30 @@ impl State {
         Ok(())
     }
 
-    fn stored(&mut self, stored: &Stored) -> Result<(), Vec<Violation>> {
+    fn stored(&mut self, stored: &Stored) -> Checked {
         self.next_serial(stored.serial)?;
         self.unsettled = Some(Unsettled::Stored);
         Ok(())
     }
 
-    fn next_serial(&mut self, serial: Serial) -> Result<(), Vec<Violation>> {
+    fn next_serial(&mut self, serial: Serial) -> Checked {
         if serial != self.serial.next() {
             let detail = format!("serial {serial} doesn't follow serial {}", self.serial);
-            return Err(vec![Violation::whole(Rule::Header, detail)]);
+            return refuse(Rule::Header, detail);
         }
         self.serial = serial;
         Ok(())
     }
 
-    fn rebase(&mut self, rebase: &Rebase, loaded: &Loaded) -> Result<(), Vec<Violation>> {
+    fn rebase(&mut self, rebase: &Rebase, loaded: &Loaded) -> Checked {
         self.require_update()?;
         let Some(snapshot) = loaded.get(&rebase.snapshot.digest) else {
             let detail = format!("{} was not loaded", rebase.snapshot.object());
-            return Err(vec![Violation::whole(Rule::Target, detail)]);
+            return refuse(Rule::Target, detail);
         };
         let mut next = self.clone();
         next.load_entries(&snapshot.entries, 0)
-            .map_err(|reason| vec![Violation::whole(Rule::UniqueKey, reason)])?;
+            .or_else(|reason| refuse(Rule::UniqueKey, reason))?;
         next.count_differences(self);
         next.take_header(snapshot);
         match &rebase.cause {
@@ -169,8 +166,8 @@ impl State {
             }
             RebaseCause::Import { foreign: None } | RebaseCause::Edit => {}
             RebaseCause::Restore { revision } => {
-                if let Some(update) = &mut next.update {
-                    Arc::make_mut(update).restored = Some(revision.clone());
+                if let Some(update) = next.update_mut() {
+                    update.restored = Some(revision.clone());
                 }
             }
         }
@@ -201,12 +198,12 @@ impl State {
             .filter(|old| self.entries.get(&old.key()).is_none());
         counts.insert(Op::Discard, gone.count() as u64);
         counts.retain(|_, count| *count > 0);
-        if let Some(update) = &mut self.update {
-            Arc::make_mut(update).counts.extend(counts);
+        if let Some(update) = self.update_mut() {
+            update.counts.extend(counts);
         }
     }
 
-    fn edit(&mut self, edit: &Edit) -> Result<(), Vec<Violation>> {
+    fn edit(&mut self, edit: &Edit) -> Checked {
         self.require_update()?;
         let mut next = self.edited(&edit.changes)?;
         next.recent.push(edit.id, true);
@@ -241,16 +238,14 @@ impl State {
                 }
             }
         }
-        let mut edited = self.clone();
-        edited.commit(next, touched).map(|()| edited)
+        next.accepted(touched)
     }
 
-    /// Takes over a changed copy if nothing that the change touched is broken.
-    pub(super) fn commit(&mut self, next: Self, touched: Touched) -> Result<(), Vec<Violation>> {
-        let violations = touched.violations(&next.entries);
+    /// The changed state, if nothing that the change touched is broken.
+    pub(super) fn accepted(self, touched: Touched) -> Checked<Self> {
+        let violations = touched.violations(&self.entries);
         if violations.is_empty() {
-            *self = next;
-            return Ok(());
+            return Ok(self);
         }
         Err(violations)
     }

@@ -9,6 +9,7 @@ use crate::entry::Entry;
 use crate::verify::entry_rules::{Lookup, provider_id, reference, unique_key, unique_uid};
 use crate::verify::{self, Rule, Violation};
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 /// How many entries are named when many break one rule at once.
 const NAMED: usize = 20;
@@ -27,8 +28,8 @@ pub(super) struct Touched {
 }
 
 impl Touched {
-    pub(super) fn reject(&mut self, violation: Violation) {
-        self.violations.push(violation);
+    pub(super) fn reject(&mut self, rule: Rule, key: &EntryKey, detail: &str) {
+        self.violations.push(Violation::of(rule, key.clone(), detail));
     }
 
     fn touch(&mut self, entry: &Entry) {
@@ -45,7 +46,7 @@ impl Touched {
         key: &EntryKey,
     ) -> Option<(Position, crate::SharedEntry)> {
         let Some((position, entry)) = entries.take(key) else {
-            self.reject(Violation::of(Rule::Target, key.clone(), "there is no such entry"));
+            self.reject(Rule::Target, key, "there is no such entry");
             return None;
         };
         self.touch(&entry);
@@ -59,17 +60,29 @@ impl Touched {
     pub(super) fn put(&mut self, entries: &mut Entries, position: Position, entry: crate::SharedEntry) {
         let key = entry.key();
         if entries.position(&key).is_some() {
-            self.reject(unique_key(key));
+            self.violations.push(unique_key(key));
             return;
         }
         if let Some(violation) = uid_taken(entries, &entry) {
-            self.reject(violation);
+            self.violations.push(violation);
             return;
         }
         self.violations.extend(verify::verify_entry(&entry));
         self.touch(&entry);
         self.put.insert(key);
         entries.put(position, entry);
+    }
+
+    /// Puts what `change` makes of an entry in its place; a violation if it isn't there.
+    pub(super) fn replace(
+        &mut self,
+        entries: &mut Entries,
+        key: &EntryKey,
+        change: impl FnOnce(&Entry) -> Entry,
+    ) {
+        if let Some((position, old)) = self.take(entries, key) {
+            self.put(entries, position, Arc::new(change(&old)));
+        }
     }
 
     /// All that the change broke.

@@ -75,7 +75,7 @@ impl Entries {
                 },
             )?,
             members: Layered::of_keys(
-                each().filter_map(|(entry, at)| Some((live_group(entry)?.clone(), at))),
+                each().filter_map(|(entry, at)| Some((entry.live_group()?.clone(), at))),
             ),
             dependents: Layered::of_keys(
                 each().flat_map(|(entry, at)| entry.references().map(move |reference| (reference.to, at))),
@@ -166,7 +166,7 @@ impl Entries {
         if let Some(uid) = entry.uid {
             self.uids.insert(uid, position);
         }
-        if let Some(group) = live_group(&entry) {
+        if let Some(group) = entry.live_group() {
             self.members.insert((group.clone(), position), ());
         }
         for reference in entry.references() {
@@ -185,7 +185,7 @@ impl Entries {
         if let Some(uid) = entry.uid {
             self.uids.remove(&uid);
         }
-        if let Some(group) = live_group(&entry) {
+        if let Some(group) = entry.live_group() {
             self.members.remove(&(group.clone(), position));
         }
         for reference in entry.references() {
@@ -228,13 +228,9 @@ fn everywhere<K: Clone>(key: &K) -> RangeInclusive<(K, Position)> {
     (key.clone(), Position::FIRST)..=(key.clone(), Position::LAST)
 }
 
-fn live_group(entry: &Entry) -> Option<&Address> {
-    entry.group.as_ref().filter(|_| entry.is_live())
-}
-
 fn incarnation(entry: &Entry, position: Position) -> Option<(Address, String, Position)> {
-    let provider = entry.provider.as_ref().filter(|_| !entry.pending_replacement)?;
-    Some((provider.address.clone(), provider.id.clone()?, position))
+    let (address, id) = entry.incarnation()?;
+    Some((address.clone(), id.clone(), position))
 }
 
 impl fmt::Debug for Entries {

@@ -1,6 +1,6 @@
 //! Entries that move from one stack to another: what each side makes of its records.
 
-use super::State;
+use super::{Checked, State, refuse};
 use crate::address::EntryKey;
 use crate::id::MutationId;
 use crate::journal::Record;
@@ -9,8 +9,6 @@ use crate::mutation::EditChange;
 use crate::verify::{Rule, Violation};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-
-type Checked = Result<(), Vec<Violation>>;
 
 impl State {
     /// Entries that will come if another stack lets them go, oldest first. They are no entries of this state yet, and
@@ -50,10 +48,7 @@ impl State {
     pub(super) fn move_in(&mut self, incoming: &MoveIn) -> Checked {
         self.refuse_known(incoming.id)?;
         if incoming.from.lineage == self.lineage || incoming.entries.is_empty() {
-            return Err(vec![Violation::whole(
-                Rule::Target,
-                "a move brings entries from another stack",
-            )]);
+            return refuse(Rule::Target, "a move brings entries from another stack");
         }
         let mut next = self.clone();
         next.incoming.push_back(Arc::new(incoming.clone()));
@@ -66,10 +61,7 @@ impl State {
         self.require_update()?;
         self.refuse_known(leaving.id)?;
         if leaving.to.lineage == self.lineage || leaving.entries.is_empty() {
-            return Err(vec![Violation::whole(
-                Rule::Target,
-                "a move takes entries to another stack",
-            )]);
+            return refuse(Rule::Target, "a move takes entries to another stack");
         }
         self.refuse_pending(leaving.entries.iter().cloned())?;
         let removed: Vec<_> = leaving.entries.iter().cloned().map(EditChange::Remove).collect();
@@ -108,12 +100,12 @@ impl State {
 
     fn moved(&mut self, id: MutationId, moved: Moved) {
         self.recent.push(id, true);
-        if let Some(update) = &mut self.update {
-            Arc::make_mut(update).moved = Some(moved);
+        if let Some(update) = self.update_mut() {
+            update.moved = Some(moved);
         }
     }
 
-    fn place_of_incoming(&self, id: MutationId) -> Result<usize, Vec<Violation>> {
+    fn place_of_incoming(&self, id: MutationId) -> Checked<usize> {
         let place = self.incoming.iter().position(|incoming| incoming.id == id);
         place.ok_or_else(|| no_such_move(id))
     }
@@ -123,10 +115,7 @@ impl State {
             || self.incoming().any(|incoming| incoming.id == id)
             || self.departed().any(|leaving| leaving.id == id);
         if is_known {
-            return Err(vec![Violation::whole(
-                Rule::Begun,
-                format!("move {id} was made before"),
-            )]);
+            return refuse(Rule::Begun, format!("move {id} was made before"));
         }
         Ok(())
     }
@@ -136,16 +125,11 @@ impl State {
             return Ok(());
         }
         let keys: BTreeSet<EntryKey> = keys.collect();
+        let detail = "it has a pending operation, and moves";
         let pending = self.pending.iter().map(|operation| &operation.target);
         let found: Vec<Violation> = pending
             .filter(|target| keys.contains(target))
-            .map(|target| {
-                Violation::of(
-                    Rule::Begun,
-                    target.clone(),
-                    "it has a pending operation, and moves",
-                )
-            })
+            .map(|target| Violation::of(Rule::Begun, target.clone(), detail))
             .collect();
         if found.is_empty() { Ok(()) } else { Err(found) }
     }

@@ -5,7 +5,6 @@ use super::index::{Entries, Position};
 use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::{Entry, Rare, ReferenceField};
 use crate::verify::entry_rules::Lookup;
-use std::sync::Arc;
 
 /// Takes out an entry that is gone from the world. Whatever no other generation of its address stands before refers to it
 /// no more; its children move to the nearest ancestor that is still there. Whatever this very incarnation managed has no
@@ -19,9 +18,8 @@ pub(super) fn forget(entries: &mut Entries, target: &EntryKey, touched: &mut Tou
     let orphaned = entries.dependents(&reference);
     let orphaned = orphaned.take_while(|position| first.is_none_or(|first| first >= *position));
     for key in keys(entries, orphaned) {
-        change(entries, touched, &key, |entry| {
-            without(entry, &gone.address, gone.parent.as_ref())
-        });
+        let pruned = |entry: &Entry| without(entry, &gone.address, gone.parent.as_ref());
+        touched.replace(entries, &key, pruned);
     }
     let Some(id) = &gone.id else {
         return;
@@ -30,7 +28,7 @@ pub(super) fn forget(entries: &mut Entries, target: &EntryKey, touched: &mut Tou
     let unmanaged = entries.managed_by(&gone.address, id);
     let unmanaged = unmanaged.take_while(|position| first.is_none_or(|first| first >= *position));
     for key in keys(entries, unmanaged) {
-        change(entries, touched, &key, |entry| Entry {
+        touched.replace(entries, &key, |entry| Entry {
             provider: Rare::NONE,
             ..entry.clone()
         });
@@ -40,17 +38,6 @@ pub(super) fn forget(entries: &mut Entries, target: &EntryKey, touched: &mut Tou
 fn keys(entries: &Entries, positions: impl Iterator<Item = Position>) -> Vec<EntryKey> {
     let entries = positions.filter_map(|position| entries.at(position));
     entries.map(|entry| entry.key()).collect()
-}
-
-fn change(
-    entries: &mut Entries,
-    touched: &mut Touched,
-    key: &EntryKey,
-    change: impl FnOnce(&Entry) -> Entry,
-) {
-    if let Some((position, entry)) = touched.take(entries, key) {
-        touched.put(entries, position, Arc::new(change(&entry)));
-    }
 }
 
 /// The entry without its references to `gone`; as a child it moves to `heir`.

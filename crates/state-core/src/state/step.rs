@@ -1,10 +1,9 @@
 //! The mutation table of [`crate::mutation`], cell by cell.
 
-use super::State;
 use super::apply::Applied;
 use super::check::{self, Touched};
 use super::prune;
-use crate::address::EntryKey;
+use super::{Checked, State, refuse};
 use crate::entry::{Entry, SharedEntry};
 use crate::id::Uid;
 use crate::mutation::{Begin, End, Op, Outcome, Resolution, Resolve, Step, StepChange};
@@ -14,30 +13,12 @@ use std::sync::Arc;
 
 impl State {
     /// Records intent, after a look at everything that could refuse the result.
-    pub(super) fn begin(&mut self, begin: &Begin) -> Result<(), Vec<Violation>> {
+    pub(super) fn begin(&mut self, begin: &Begin) -> Checked {
         self.require_update()?;
         let mut found = self.begin_violations(begin);
-        let Begin {
-            id,
-            op,
-            target,
-            entry,
-            deposes,
-            tombstone,
-            at,
-        } = begin.clone();
-        let operation = PendingOperation {
-            id,
-            op,
-            target,
-            entry: entry.clone(),
-            deposes,
-            tombstone,
-            begun: at,
-            result: None,
-        };
+        let operation = PendingOperation::of(begin);
         if found.is_empty() {
-            found = self.foreseen(&operation, entry.as_ref());
+            found = self.foreseen(&operation);
         }
         if found.is_empty() {
             self.pending.push_back(Arc::new(operation));
@@ -47,8 +28,8 @@ impl State {
     }
 
     /// What the step would break if it succeeded now.
-    fn foreseen(&self, operation: &PendingOperation, entry: Option<&SharedEntry>) -> Vec<Violation> {
-        if let Some(entry) = entry
+    fn foreseen(&self, operation: &PendingOperation) -> Vec<Violation> {
+        if let Some(entry) = &operation.entry
             && entry.group.is_none()
             && self.entries.get(&operation.target).is_none()
         {
@@ -56,7 +37,8 @@ impl State {
             // outcome needn't be tried on a copy.
             return check::faults(&self.entries, &as_recorded(entry, None, &[]), self.front);
         }
-        self.outcome_of(operation, entry, &[]).err().unwrap_or_default()
+        let outcome = self.outcome_of(operation, operation.entry.as_ref(), &[]);
+        outcome.err().unwrap_or_default()
     }
 
     fn begin_violations(&self, begin: &Begin) -> Vec<Violation> {
@@ -105,7 +87,7 @@ impl State {
     }
 
     /// Records what came back. A result that breaks a rule stays on the pending operation.
-    pub(super) fn end(&mut self, end: &End) -> Result<Applied, Vec<Violation>> {
+    pub(super) fn end(&mut self, end: &End) -> Checked<Applied> {
         let place = self.begun(end.id)?;
         let operation = PendingOperation::clone(&self.pending[place]);
         if end.outcome == Outcome::Failed {
@@ -142,7 +124,7 @@ impl State {
     }
 
     /// Settles a pending operation by hand.
-    pub(super) fn resolve(&mut self, resolve: &Resolve) -> Result<(), Vec<Violation>> {
+    pub(super) fn resolve(&mut self, resolve: &Resolve) -> Checked {
         self.require_update()?;
         let place = self.begun(resolve.id)?;
         let operation = PendingOperation::clone(&self.pending[place]);
@@ -166,7 +148,7 @@ impl State {
 
     /// As [`State::outcome`], outside the order of an update: whoever resolves by hand didn't record first what the
     /// entry depends on, so it takes the place of the one before it, or the last one.
-    fn outcome_by_hand(&self, operation: &PendingOperation, end: &End) -> Result<Self, Vec<Violation>> {
+    fn outcome_by_hand(&self, operation: &PendingOperation, end: &End) -> Checked<Self> {
         let old = self.entries.position(&operation.target);
         let mut placed = self.clone();
         placed.front = old
@@ -177,26 +159,19 @@ impl State {
         Ok(next)
     }
 
-    fn begun(&self, id: crate::MutationId) -> Result<usize, Vec<Violation>> {
+    fn begun(&self, id: crate::MutationId) -> Checked<usize> {
         let place = self.pending.iter().position(|p| p.id == id);
-        place.ok_or_else(|| {
-            vec![Violation::whole(
-                Rule::Begun,
-                format!("mutation {id} is not pending"),
-            )]
-        })
+        place.map_or_else(
+            || refuse(Rule::Begun, format!("mutation {id} is not pending")),
+            Ok,
+        )
     }
 
     /// The state after the world changed as `end` says; the pending operation itself stays.
-    fn outcome(&self, operation: &PendingOperation, end: &End) -> Result<Self, Vec<Violation>> {
+    fn outcome(&self, operation: &PendingOperation, end: &End) -> Checked<Self> {
         let deletes = matches!(operation.op, Op::Delete | Op::Discard);
-        let refuse = |detail| {
-            Err(vec![Violation::of(
-                Rule::Target,
-                operation.target.clone(),
-                detail,
-            )])
-        };
+        let violation = |detail| Violation::of(Rule::Target, operation.target.clone(), detail);
+        let refuse = |detail| Err(vec![violation(detail)]);
         match &end.entry {
             Some(_) if deletes => refuse("a deletion came back with an entry"),
             None if !deletes => refuse("the entry that came back is missing"),
@@ -213,25 +188,17 @@ impl State {
         operation: &PendingOperation,
         entry: Option<&SharedEntry>,
         reasons: &[String],
-    ) -> Result<Self, Vec<Violation>> {
+    ) -> Checked<Self> {
         let old = self.entries.get(&operation.target);
         let Some(entry) = entry else {
             // The object is still there: so is its entry, which now says what went wrong.
             let mut next = self.clone();
             let mut touched = Touched::default();
-            if let Some((position, old)) = touched.take(&mut next.entries, &operation.target) {
-                let kept = Entry {
-                    init_errors: reasons.to_vec(),
-                    ..Entry::clone(&old)
-                };
-                touched.put(&mut next.entries, position, Arc::new(kept));
-            }
-            let violations = touched.violations(&next.entries);
-            return if violations.is_empty() {
-                Ok(next)
-            } else {
-                Err(violations)
-            };
+            touched.replace(&mut next.entries, &operation.target, |old| Entry {
+                init_errors: reasons.to_vec(),
+                ..old.clone()
+            });
+            return next.accepted(touched);
         };
         let mut partial = Entry::clone(entry);
         if let (Op::Update, Some(old)) = (operation.op, old) {
@@ -247,7 +214,7 @@ impl State {
         operation: &PendingOperation,
         entry: Option<&SharedEntry>,
         reasons: &[String],
-    ) -> Result<Self, Vec<Violation>> {
+    ) -> Checked<Self> {
         let PendingOperation {
             op,
             target,
@@ -271,11 +238,7 @@ impl State {
                     touched.put(&mut next.entries, position, Arc::new(deposed));
                 }
                 (Op::Create | Op::Import, None) if !old.pending_replacement => {
-                    touched.reject(Violation::of(
-                        Rule::UniqueKey,
-                        target.clone(),
-                        "it is there already",
-                    ));
+                    touched.reject(Rule::UniqueKey, target, "it is there already");
                 }
                 (Op::Delete | Op::Discard, _) if *tombstone => {
                     let kept = Entry {
@@ -288,21 +251,12 @@ impl State {
                 _ => {}
             }
         } else if matches!(op, Op::Update | Op::Delete | Op::Discard) {
-            touched.reject(Violation::of(
-                Rule::Target,
-                target.clone(),
-                "there is no such entry any more",
-            ));
+            touched.reject(Rule::Target, target, "there is no such entry any more");
         }
         if let Some(entry) = entry {
             next.record(as_recorded(entry, uid, reasons), &mut touched);
         }
-        let violations = touched.violations(&next.entries);
-        if violations.is_empty() {
-            Ok(next)
-        } else {
-            Err(violations)
-        }
+        next.accepted(touched)
     }
 
     /// Puts an entry behind those that the open update recorded.
@@ -312,7 +266,7 @@ impl State {
     }
 
     /// Steps that are one record.
-    pub(super) fn step(&mut self, step: &Step) -> Result<(), Vec<Violation>> {
+    pub(super) fn step(&mut self, step: &Step) -> Checked {
         self.require_update()?;
         let mut next = self.clone();
         let mut touched = Touched::default();
@@ -320,18 +274,14 @@ impl State {
             StepChange::Same(entry) => next.same(entry, &mut touched),
             StepChange::Replace(target) => {
                 if self.entries.get(target).is_none() {
-                    touched.reject(Violation::of(
-                        Rule::Target,
-                        target.clone(),
-                        "there is no such entry",
-                    ));
+                    touched.reject(Rule::Target, target, "there is no such entry");
                 }
             }
             StepChange::Refresh {
                 target,
                 entry: Some(entry),
             } => {
-                next.replace_in_place(target, &mut touched, |old| Entry {
+                touched.replace(&mut next.entries, target, |old| Entry {
                     uid: old.uid,
                     address: old.address.clone(),
                     deposed: old.deposed.clone(),
@@ -342,15 +292,9 @@ impl State {
                 prune::forget(&mut next.entries, target, &mut touched);
             }
             StepChange::RemovePendingReplace(target) => {
-                if touched
-                    .take(&mut next.entries, target)
-                    .is_some_and(|(_, old)| !old.pending_replacement)
-                {
-                    touched.reject(Violation::of(
-                        Rule::Target,
-                        target.clone(),
-                        "it isn't pending replacement",
-                    ));
+                let taken = touched.take(&mut next.entries, target);
+                if taken.is_some_and(|(_, old)| !old.pending_replacement) {
+                    touched.reject(Rule::Target, target, "it isn't pending replacement");
                 }
             }
             StepChange::Outputs {
@@ -358,7 +302,7 @@ impl State {
                 outputs,
                 sensitive,
             } => {
-                next.replace_in_place(target, &mut touched, |old| Entry {
+                touched.replace(&mut next.entries, target, |old| Entry {
                     outputs: Some(outputs.clone()),
                     sensitive_outputs: sensitive.clone(),
                     ..old.clone()
@@ -367,38 +311,20 @@ impl State {
         }
         next.recent.push(step.id, true);
         next.count(step.change.op());
-        self.commit(next, touched)
+        *self = next.accepted(touched)?;
+        Ok(())
     }
 
     fn same(&mut self, entry: &SharedEntry, touched: &mut Touched) {
         let target = entry.key();
         if self.is_recorded(&target) {
-            touched.reject(Violation::of(
-                Rule::Target,
-                target,
-                "this update recorded it already",
-            ));
+            touched.reject(Rule::Target, &target, "this update recorded it already");
             return;
         }
         if let Some((_, old)) = touched.take(&mut self.entries, &target) {
-            self.record(
-                Entry {
-                    uid: old.uid,
-                    ..Entry::clone(entry)
-                },
-                touched,
-            );
-        }
-    }
-
-    fn replace_in_place(
-        &mut self,
-        target: &EntryKey,
-        touched: &mut Touched,
-        change: impl FnOnce(&Entry) -> Entry,
-    ) {
-        if let Some((position, old)) = touched.take(&mut self.entries, target) {
-            touched.put(&mut self.entries, position, Arc::new(change(&old)));
+            let mut same = Entry::clone(entry);
+            same.uid = old.uid;
+            self.record(same, touched);
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Which entries can go to another stack, and what both stacks are then.
 
+use super::refusal::refuse_pending;
 use super::{Dependent, Refusal};
 use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::{Entry, SharedEntry};
@@ -159,7 +160,7 @@ impl<'a> Going<'a> {
     /// What refers to an entry, or to its group. Groups that were looked at are left out.
     fn dependents(&self, entry: &Entry, groups: &mut BTreeSet<Address>) -> Vec<Address> {
         let own = Dependency::Entry(entry.address.clone());
-        let group = live_group(entry).filter(|group| groups.insert((*group).clone()));
+        let group = entry.live_group().filter(|group| groups.insert((*group).clone()));
         std::iter::once(own)
             .chain(group.cloned().map(Dependency::Group))
             .flat_map(|target| {
@@ -190,7 +191,7 @@ impl<'a> Going<'a> {
         let mut dependencies = BTreeSet::new();
         for entry in entries {
             targets.insert(Dependency::Entry(entry.address.clone()));
-            targets.extend(live_group(entry).cloned().map(Dependency::Group));
+            targets.extend(entry.live_group().cloned().map(Dependency::Group));
             for reference in entry.references() {
                 let stays = match &reference.to {
                     Dependency::Entry(address) => !self.has(address),
@@ -222,33 +223,12 @@ impl<'a> Going<'a> {
 
     /// Refused while an operation is pending on what goes, or refers to it.
     fn refuse_pending(&self, state: &State) -> Result<(), Refusal> {
-        let refers = |entry: &SharedEntry| {
-            let mut references = entry.references();
-            references.any(|reference| match &reference.to {
-                Dependency::Entry(address) => self.has(address),
-                Dependency::Group(group) => self.state.members(group).any(|member| self.has(&member.address)),
-            })
-        };
-        let pending: Vec<EntryKey> = state
-            .pending()
-            .filter(|operation| {
-                let came_back = operation.result.as_ref().and_then(|result| result.entry.as_ref());
-                self.has(&operation.target.address)
-                    || operation.entry.as_ref().is_some_and(refers)
-                    || came_back.is_some_and(refers)
-            })
-            .map(|operation| operation.target.clone())
-            .collect();
-        if pending.is_empty() {
-            Ok(())
-        } else {
-            Err(Refusal::Pending(pending))
-        }
+        let concerns = |key: &EntryKey| self.has(&key.address);
+        refuse_pending(state, concerns, |to| match to {
+            Dependency::Entry(address) => self.has(address),
+            Dependency::Group(group) => self.state.members(group).any(|member| self.has(&member.address)),
+        })
     }
-}
-
-fn live_group(entry: &Entry) -> Option<&Address> {
-    entry.group.as_ref().filter(|_| entry.is_live())
 }
 
 fn dependent(entry: &Entry, on: &Dependency) -> Dependent {

@@ -1,8 +1,9 @@
 //! Another address for an entry, or for the members of a group.
 
+use super::refusal::refuse_pending;
 use super::{Refusal, Surgery, put};
 use crate::address::{Address, Dependency, EntryKey};
-use crate::entry::{Entry, SharedEntry};
+use crate::entry::Entry;
 use crate::mutation::EditChange;
 use crate::state::State;
 use std::collections::BTreeSet;
@@ -47,7 +48,9 @@ fn plan(state: &State, from: &Address, to: &Address) -> Result<Vec<EditChange>, 
         return Err(Refusal::Taken { address: to.clone() });
     }
     let groups = Groups::new(state, from, to);
-    refuse_pending(state, from, to, &groups)?;
+    let targets = groups.targets();
+    let concerns = |key: &EntryKey| key.address == *from || key.address == *to;
+    refuse_pending(state, concerns, |reference| targets.contains(reference))?;
     let mut changes = Vec::new();
     for entry in state.generations(from) {
         let mut moved = groups.follow(entry).unwrap_or_else(|| Entry::clone(entry));
@@ -60,8 +63,8 @@ fn plan(state: &State, from: &Address, to: &Address) -> Result<Vec<EditChange>, 
         changes.push(put(entry, moved));
     }
     let mut seen = BTreeSet::new();
-    for target in groups.targets() {
-        for entry in state.dependents(&target) {
+    for target in &targets {
+        for entry in state.dependents(target) {
             if entry.address != *from
                 && seen.insert(entry.key())
                 && let Some(followed) = groups.follow(entry)
@@ -71,27 +74,6 @@ fn plan(state: &State, from: &Address, to: &Address) -> Result<Vec<EditChange>, 
         }
     }
     Ok(changes)
-}
-
-fn refuse_pending(state: &State, from: &Address, to: &Address, groups: &Groups<'_>) -> Result<(), Refusal> {
-    let targets = groups.targets();
-    let concerned = |entry: &SharedEntry| entry.references().any(|r| targets.contains(&r.to));
-    let pending: Vec<EntryKey> = state
-        .pending()
-        .filter(|operation| {
-            let target = &operation.target.address;
-            let came_back = operation.result.as_ref().and_then(|result| result.entry.as_ref());
-            target == from
-                || target == to
-                || operation.entry.as_ref().is_some_and(concerned)
-                || came_back.is_some_and(concerned)
-        })
-        .map(|operation| operation.target.clone())
-        .collect();
-    if pending.is_empty() {
-        return Ok(());
-    }
-    Err(Refusal::Pending(pending))
 }
 
 /// What references to the moved entry become.

@@ -1,7 +1,9 @@
 //! Why an operation is refused.
 
 use crate::address::{Address, Dependency, EntryKey};
+use crate::entry::SharedEntry;
 use crate::error::Error;
+use crate::state::State;
 use crate::verify::{Rule, Violation};
 use serde::Serialize;
 use std::fmt;
@@ -84,6 +86,25 @@ fn listed<T: fmt::Display>(all: &[T]) -> String {
         named.push(format!("… and {} more", all.len() - NAMED));
     }
     named.join("; ")
+}
+
+/// Refuses a change while an operation is pending on an entry that the change `concerns`, or carries an entry that
+/// `refers` to one.
+pub(super) fn refuse_pending(
+    state: &State,
+    concerns: impl Fn(&EntryKey) -> bool,
+    refers: impl Fn(&Dependency) -> bool,
+) -> Result<(), Refusal> {
+    let refers = |entry: &SharedEntry| entry.references().any(|reference| refers(&reference.to));
+    let pending: Vec<EntryKey> = state
+        .pending()
+        .filter(|operation| concerns(&operation.target) || operation.entries().any(&refers))
+        .map(|operation| operation.target.clone())
+        .collect();
+    if pending.is_empty() {
+        return Ok(());
+    }
+    Err(Refusal::Pending(pending))
 }
 
 impl From<Refusal> for Error {

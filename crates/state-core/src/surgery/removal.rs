@@ -2,9 +2,10 @@
 
 mod heritage;
 
+use super::refusal::refuse_pending;
 use super::{Dependent, Refusal};
 use crate::address::{Address, Dependency, DeposedKey, EntryKey};
-use crate::entry::{Entry, Provider, SharedEntry};
+use crate::entry::{Entry, SharedEntry};
 use crate::mutation::EditChange;
 use crate::state::State;
 use heritage::heir;
@@ -143,12 +144,10 @@ impl Going<'_> {
         if stays.is_empty() {
             return true;
         }
-        let incarnation = entry.provider.as_ref().filter(|_| !entry.pending_replacement);
-        match incarnation {
-            Some(Provider {
-                address: provider,
-                id: Some(id),
-            }) if provider == address => !stays.iter().any(|other| other.id.as_ref() == Some(id)),
+        match entry.incarnation() {
+            Some((provider, id)) if provider == address => {
+                !stays.iter().any(|other| other.id.as_ref() == Some(id))
+            }
             _ => false,
         }
     }
@@ -171,25 +170,7 @@ impl Going<'_> {
             let mut generations = self.state.generations(address).peekable();
             generations.peek().is_some() && generations.all(|entry| self.keys.contains(&entry.key()))
         };
-        let refers = |entry: &SharedEntry| {
-            entry
-                .references()
-                .any(|r| matches!(&r.to, Dependency::Entry(address) if goes(address)))
-        };
-        let pending: Vec<EntryKey> = self
-            .state
-            .pending()
-            .filter(|operation| {
-                let came_back = operation.result.as_ref().and_then(|result| result.entry.as_ref());
-                self.keys.contains(&operation.target)
-                    || operation.entry.as_ref().is_some_and(refers)
-                    || came_back.is_some_and(refers)
-            })
-            .map(|operation| operation.target.clone())
-            .collect();
-        if pending.is_empty() {
-            return Ok(());
-        }
-        Err(Refusal::Pending(pending))
+        let refers = |to: &Dependency| matches!(to, Dependency::Entry(address) if goes(address));
+        refuse_pending(self.state, |key| self.keys.contains(key), refers)
     }
 }

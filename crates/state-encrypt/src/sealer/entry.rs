@@ -191,8 +191,7 @@ impl Sealer {
                         Some(Stretch::of(pointer, view))
                     });
                     stretches.extend(there);
-                    let strings = stretches_with_strings(json, secrets);
-                    stretches.extend(strings.into_iter().map(Into::into));
+                    stretches.extend(stretches_with_strings(json, secrets));
                 }
                 None => stretches.push(Stretch::of(String::new(), json.view())),
             }
@@ -208,7 +207,7 @@ fn marked_fields(json: &Json, paths: &[String], secrets: &SecretStrings) -> Vec<
     let covered = covered_stretches(json, paths, secrets);
     match covered.as_slice() {
         [whole] if whole.pointer.is_empty() && json.view().get(sealed::MEMBER).is_none() => fields(json),
-        _ => covered.into_iter().map(Into::into).collect(),
+        _ => covered,
     }
 }
 

@@ -65,8 +65,7 @@ impl ValueSealer {
             if self.seals_all() {
                 stretches.push(Stretch::of(String::new(), json.view()));
             } else {
-                let marked = stretches_of_output(&values, &outputs.sensitive, name, &secrets);
-                stretches.extend(marked.into_iter().map(Into::into));
+                stretches.extend(stretches_of_output(&values, &outputs.sensitive, name, &secrets));
             }
             let json = self.seal(json, stretches, &place, &step(name))?;
             sealed.insert(name.clone(), json);
@@ -82,10 +81,7 @@ impl ValueSealer {
         let none = SecretStrings::default();
         let mut values = BTreeMap::new();
         for (name, json) in &outputs.values {
-            let marked = |paths: &[String]| {
-                let marked = stretches_of_output(&outputs.values, paths, name, &none);
-                marked.into_iter().map(Into::into).collect()
-            };
+            let marked = |paths: &[String]| stretches_of_output(&outputs.values, paths, name, &none);
             let json = self.open_checked(json, &outputs.sensitive, marked, &place, &step(name))?;
             values.insert(name.clone(), json);
         }

@@ -15,12 +15,8 @@ pub struct Anchors<'a> {
 impl<'a> Anchors<'a> {
     /// What this head knows.
     pub fn of(head: &'a Head) -> Self {
-        let base = std::iter::once(("base", &head.base));
-        let rev_base = head.rev_base.iter().map(|base| ("revision's base", base));
-        let floor = head.collection.iter();
-        let floor = floor.map(|collection| ("history's beginning", &collection.base));
         Self {
-            bases: base.chain(rev_base).chain(floor).collect(),
+            bases: head.bases().collect(),
             watermark: head.watermark.map(|mark| (mark.slot.next(), mark.chain)),
         }
     }

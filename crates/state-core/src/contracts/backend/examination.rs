@@ -63,10 +63,8 @@ impl Finding {
     /// The store lacks a guarantee, and this is what can happen.
     pub fn broken(check: &'static str, found: impl Into<String>, meaning: impl Into<String>) -> Self {
         Self {
-            check,
             verdict: Verdict::Broken,
-            found: found.into(),
-            meaning: Some(meaning.into()),
+            ..Self::noted(check, found, meaning)
         }
     }
 }
@@ -91,10 +89,7 @@ impl Examination {
         if missing.is_empty() {
             return Ok(());
         }
-        Err(Error::Unsupported {
-            object: object.to_owned(),
-            missing: missing.join(", "),
-        })
+        Err(Error::unsupported(object, missing.join(", ")))
     }
 }
 

@@ -107,47 +107,37 @@ impl<'a> Extensions<'a> {
 
     /// Adds the store check.
     #[must_use]
-    pub fn with_check(self, store: &'a dyn CheckableStore) -> Self {
-        Self {
-            checkable: Some(store),
-            ..self
-        }
+    pub const fn with_check(mut self, store: &'a dyn CheckableStore) -> Self {
+        self.checkable = Some(store);
+        self
     }
 
     /// Adds copies from other stores.
     #[must_use]
-    pub fn with_copies(self, store: &'a dyn CopyTarget) -> Self {
-        Self {
-            copy_target: Some(store),
-            ..self
-        }
+    pub const fn with_copies(mut self, store: &'a dyn CopyTarget) -> Self {
+        self.copy_target = Some(store);
+        self
     }
 
     /// Adds the collection of history.
     #[must_use]
-    pub fn with_collection(self, store: &'a dyn CollectableStore) -> Self {
-        Self {
-            collectable: Some(store),
-            ..self
-        }
+    pub const fn with_collection(mut self, store: &'a dyn CollectableStore) -> Self {
+        self.collectable = Some(store);
+        self
     }
 
     /// Adds what a store behind a network has.
     #[must_use]
-    pub fn with_remote(self, store: &'a dyn RemoteStore) -> Self {
-        Self {
-            remote: Some(store),
-            ..self
-        }
+    pub const fn with_remote(mut self, store: &'a dyn RemoteStore) -> Self {
+        self.remote = Some(store);
+        self
     }
 
     /// Adds credentials.
     #[must_use]
-    pub fn with_credentials(self, store: &'a dyn CredentialStore) -> Self {
-        Self {
-            credentials: Some(store),
-            ..self
-        }
+    pub const fn with_credentials(mut self, store: &'a dyn CredentialStore) -> Self {
+        self.credentials = Some(store);
+        self
     }
 }
 
@@ -171,7 +161,7 @@ impl dyn Backend + '_ {
     /// `Unsupported`.
     pub fn checkable(&self) -> Result<&dyn CheckableStore> {
         let checkable = self.extensions().checkable;
-        checkable.ok_or_else(|| unsupported(self.url(), "an examination"))
+        checkable.ok_or_else(|| Error::unsupported(self.url(), "an examination"))
     }
 
     /// Copies from other stores.
@@ -180,7 +170,7 @@ impl dyn Backend + '_ {
     /// `Unsupported`.
     pub fn copy_target(&self) -> Result<&dyn CopyTarget> {
         let copy_target = self.extensions().copy_target;
-        copy_target.ok_or_else(|| unsupported(self.url(), "to take in a stack from another store"))
+        copy_target.ok_or_else(|| Error::unsupported(self.url(), "to take in a stack from another store"))
     }
 
     /// The collection of history.
@@ -194,13 +184,6 @@ impl dyn Backend + '_ {
 }
 
 /// The refusal of a store that can't delete.
-pub(super) fn cannot_delete(object: String) -> Error {
-    unsupported(object, "deletion, and with it the collection of history,")
-}
-
-fn unsupported(object: String, missing: &str) -> Error {
-    Error::Unsupported {
-        object,
-        missing: missing.to_owned(),
-    }
+pub fn cannot_delete(object: String) -> Error {
+    Error::unsupported(object, "deletion, and with it the collection of history,")
 }

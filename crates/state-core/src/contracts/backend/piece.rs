@@ -29,9 +29,7 @@ impl PieceName {
     /// # Errors
     /// `Invalid` for a snapshot from which replay begins, and for the data key in use.
     pub fn check_unnamed(&self, head: &Head) -> Result<()> {
-        let bases = [Some(&head.base), head.rev_base.as_ref()].into_iter().flatten();
-        let bases = bases.chain(head.collection.as_ref().map(|collection| &collection.base));
-        for snapshot in bases.filter_map(|base| base.snapshot.as_ref()) {
+        for snapshot in head.bases().filter_map(|(_, base)| base.snapshot.as_ref()) {
             if *self == Self::Object(snapshot.object()) {
                 return Err(self.still_counts("the head names it"));
             }

@@ -53,11 +53,7 @@ pub enum FrameKind {
 /// One link of the journal.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Frame {
-    kind: FrameKind,
-    epoch: Epoch,
-    slot: Slot,
-    key_id: Option<KeyId>,
-    nonce: Nonce,
+    header: Header,
     chain: Digest,
     bytes: Bytes,
 }
@@ -103,8 +99,16 @@ impl Frame {
                 ),
             ));
         }
-        let key_id = key.map(MacKey::id);
-        let mut bytes = Vec::with_capacity(HEADER + payload.len() + CHAIN + MAC);
+        let header = Header {
+            kind,
+            epoch,
+            slot,
+            length: payload.len(),
+            mac: if key.is_some() { MAC } else { 0 },
+            key_id: key.map(MacKey::id),
+            nonce,
+        };
+        let mut bytes = Vec::with_capacity(header.total());
         bytes.extend_from_slice(MAGIC);
         let kind_code = match kind {
             FrameKind::Data => 1,
@@ -116,7 +120,7 @@ impl Frame {
         bytes.extend_from_slice(&slot.get().to_be_bytes());
         // Checked above: at most 64 MiB.
         bytes.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_be_bytes());
-        bytes.extend_from_slice(&key_id.map_or([0; 16], |id| *id.as_bytes()));
+        bytes.extend_from_slice(&header.key_id.map_or([0; 16], |id| *id.as_bytes()));
         bytes.extend_from_slice(nonce.as_bytes());
         bytes.extend_from_slice(&CRC.checksum(&bytes).to_be_bytes());
         bytes.extend_from_slice(payload);
@@ -125,40 +129,33 @@ impl Frame {
         if let Some(key) = key {
             bytes.extend_from_slice(&key.tag(TagDomain::Frame, chain.as_bytes()).short());
         }
-        Ok(Self {
-            kind,
-            epoch,
-            slot,
-            key_id,
-            nonce,
-            chain,
-            bytes: bytes.into(),
-        })
+        let bytes = bytes.into();
+        Ok(Self { header, chain, bytes })
     }
 
     /// What it is for.
     pub const fn kind(&self) -> FrameKind {
-        self.kind
+        self.header.kind
     }
 
     /// The epoch of the writer.
     pub const fn epoch(&self) -> Epoch {
-        self.epoch
+        self.header.epoch
     }
 
     /// Its place in the journal.
     pub const fn slot(&self) -> Slot {
-        self.slot
+        self.header.slot
     }
 
     /// The key that sealed values in it are under, and its MAC.
     pub const fn key_id(&self) -> Option<KeyId> {
-        self.key_id
+        self.header.key_id
     }
 
     /// What makes it unique.
     pub const fn nonce(&self) -> Nonce {
-        self.nonce
+        self.header.nonce
     }
 
     /// The chain after it.
@@ -169,15 +166,14 @@ impl Frame {
     /// Whether its MAC is there and was made with this key.
     pub fn is_authentic(&self, key: &dyn MacKey) -> bool {
         let tag = key.tag(TagDomain::Frame, self.chain.as_bytes());
-        self.key_id == Some(key.id())
-            && self.bytes[7] & FLAG_MAC != 0
+        self.header.key_id == Some(key.id())
+            && self.header.mac == MAC
             && self.bytes.last_chunk().is_some_and(|mac| tag.begins_with(mac))
     }
 
     /// The records, as JSON lines.
     pub fn payload(&self) -> &[u8] {
-        let tail = self.bytes.len() - CHAIN - if self.bytes[7] & FLAG_MAC == 0 { 0 } else { MAC };
-        &self.bytes[HEADER..tail]
+        &self.bytes[HEADER..HEADER + self.header.length]
     }
 
     /// All bytes, as they are stored.
@@ -205,19 +201,10 @@ impl Frame {
         let body = HEADER + header.length;
         let chain = Digest::of_parts(&[previous.as_bytes(), &rest[..body]]);
         if chain.as_bytes() != &rest[body..body + CHAIN] {
-            return Parsed::Bad {
-                reason: "the chain doesn't fit: a byte or a frame was changed",
-            };
+            return bad("the chain doesn't fit: a byte or a frame was changed");
         }
-        Parsed::Frame(Self {
-            kind: header.kind,
-            epoch: header.epoch,
-            slot: header.slot,
-            key_id: header.key_id,
-            nonce: header.nonce,
-            chain,
-            bytes: rest.slice(..header.total()),
-        })
+        let bytes = rest.slice(..header.total());
+        Parsed::Frame(Self { header, chain, bytes })
     }
 
     /// The payload of the frame at the start of `bytes`, of which only the header was checked: so a reader
@@ -267,9 +254,9 @@ impl Frame {
 impl fmt::Debug for Frame {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Frame")
-            .field("kind", &self.kind)
-            .field("epoch", &self.epoch)
-            .field("slot", &self.slot)
+            .field("kind", &self.header.kind)
+            .field("epoch", &self.header.epoch)
+            .field("slot", &self.header.slot)
             .field("chain", &self.chain)
             .field("payload-bytes", &self.payload().len())
             .finish_non_exhaustive()
@@ -295,6 +282,11 @@ pub enum Parsed {
     },
 }
 
+const fn bad(reason: &'static str) -> Parsed {
+    Parsed::Bad { reason }
+}
+
+#[derive(Clone, PartialEq, Eq)]
 struct Header {
     kind: FrameKind,
     epoch: Epoch,
@@ -313,39 +305,29 @@ impl Header {
             });
         };
         if &header[..4] != MAGIC {
-            return Err(Parsed::Bad {
-                reason: "no frame begins here",
-            });
+            return Err(bad("no frame begins here"));
         }
         if CRC.checksum(&header[..60]).to_be_bytes() != header[60..] {
-            return Err(Parsed::Bad {
-                reason: "the header's checksum doesn't fit",
-            });
+            return Err(bad("the header's checksum doesn't fit"));
         }
         let kind = match header[5] {
             1 => FrameKind::Data,
             2 => FrameKind::Fence,
             _ => {
-                return Err(Parsed::Bad {
-                    reason: "a kind of frame that this build doesn't know",
-                });
+                return Err(bad("a kind of frame that this build doesn't know"));
             }
         };
         if header[4] != VERSION
             || DigestAlgorithm::from_code(header[6]).is_none()
             || header[7] & !FLAG_MAC != 0
         {
-            return Err(Parsed::Bad {
-                reason: "a version of frame that this build doesn't know",
-            });
+            return Err(bad("a version of frame that this build doesn't know"));
         }
         let number = |at: usize| u64::from_be_bytes(std::array::from_fn(|i| header[at + i]));
         let bits = |at: usize| std::array::from_fn(|i| header[at + i]);
         let length = u32::from_be_bytes(std::array::from_fn(|i| header[24 + i])) as usize;
         if length > MAX_PAYLOAD {
-            return Err(Parsed::Bad {
-                reason: "a payload larger than the cap",
-            });
+            return Err(bad("a payload larger than the cap"));
         }
         Ok(Self {
             kind,

@@ -5,29 +5,24 @@ use super::order::Stuck;
 use crate::address::EntryKey;
 use crate::verify::{Rule, Violation};
 use std::collections::VecDeque;
-use std::fmt;
 
 /// How many edges the search for a smaller cycle looks at, once it has one.
 const SEARCH_EDGES: usize = 4_000_000;
 
 /// Entries that refer to each other in a circle, so that none of them can come first.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", round(witness))]
 pub struct Cycle {
     /// Each refers to the next, the last to the first; the smallest key comes first. No shorter cycle exists in a
     /// graph of ordinary size; in a huge tangle, the shortest that a bounded search finds.
     pub witness: Vec<EntryKey>,
 }
 
-impl fmt::Display for Cycle {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for key in &self.witness {
-            write!(f, "{key} -> ")?;
-        }
-        self.witness.first().map_or(Ok(()), |key| key.fmt(f))
-    }
+/// The entries of a circle, back to the first.
+pub(crate) fn round(circle: &[EntryKey]) -> String {
+    let keys = circle.iter().chain(circle.first()).map(ToString::to_string);
+    keys.collect::<Vec<_>>().join(" -> ")
 }
-
-impl std::error::Error for Cycle {}
 
 impl From<Cycle> for Violation {
     fn from(cycle: Cycle) -> Self {

@@ -81,10 +81,8 @@ impl<'a> Graph<'a> {
         let mut by_group = HashMap::new();
         let group_of: Vec<u32> = entries
             .iter()
-            .map(|entry| match &entry.group {
-                Some(group) if entry.is_live() => addresses + number(&mut by_group, group.as_str()),
-                _ => NONE,
-            })
+            .map(|entry| entry.live_group())
+            .map(|group| group.map_or(NONE, |group| addresses + number(&mut by_group, group.as_str())))
             .collect();
         let nodes = addresses + by_group.len() as u32;
         let needs = needs(entries, |dependency| match dependency {

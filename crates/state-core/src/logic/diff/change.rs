@@ -1,7 +1,6 @@
 //! One change, one property, and a value that keeps its secrets.
 
-use super::json;
-use crate::json::{Json, write_string};
+use crate::json::Json;
 
 /// A place whose value differs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,19 +63,8 @@ impl Value {
 
     /// A copy with the placeholder, as a string, in the place of all that is secret.
     pub fn masked(&self, placeholder: &str) -> Json {
-        if self.secret.is_empty() {
-            return self.json.clone();
-        }
-        let whole = self.json.as_str();
-        let mut text = String::with_capacity(whole.len());
-        let mut end = 0;
-        for &(from, to) in &self.secret {
-            text.push_str(&whole[end..from]);
-            write_string(&mut text, placeholder);
-            end = to;
-        }
-        text.push_str(&whole[end..]);
-        json(&text)
+        self.json
+            .with_placeholders(self.secret.iter().copied(), placeholder)
     }
 
     /// The value as it is. It may hold secrets.

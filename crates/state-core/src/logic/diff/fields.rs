@@ -1,9 +1,9 @@
 //! The fields of an entry and of a snapshot's header, through their JSON: a field that is added there is compared here.
 
-use super::{Change, Property, Value, json, push_step};
+use super::{Change, Property, Value};
 use crate::codec::entry_text;
 use crate::entry::{Entry, Rare};
-use crate::json::{Json, JsonMap, ObjectWriter};
+use crate::json::{ArrayWriter, Json, JsonMap, ObjectWriter, child_pointer};
 use crate::sensitive::{SecretStrings, secret_string_ranges};
 use crate::snapshot::Snapshot;
 use std::collections::BTreeMap;
@@ -40,13 +40,13 @@ fn entry_fields(entry: &Entry, secrets: &SecretStrings) -> Fields {
         unknown: Rare::NONE,
         ..entry.clone()
     };
-    let document = json(&entry_text(&bare));
+    let document = Json::from_canonical(&entry_text(&bare));
     let mut fields = Fields::new();
     for (name, value) in document.view().members().into_iter().flatten() {
         if !APART.contains(&&*name) {
             let value = Json::from_view(value);
             let secret = secret_string_ranges(&value, secrets);
-            fields.insert(push_step("", &name), Value::new(value, secret));
+            fields.insert(child_pointer("", &name), Value::new(value, secret));
         }
     }
     add_rest(&mut fields, &entry.extensions, &entry.unknown);
@@ -61,17 +61,20 @@ fn header_fields(snapshot: &Snapshot) -> Fields {
         .string("name", &snapshot.factory.name)
         .string("version", &snapshot.factory.version);
     factory.finish();
-    let mut fields = Fields::from([("/stack".to_owned(), Value::new(json(&text), Vec::new()))]);
+    let mut fields = Fields::from([(
+        "/stack".to_owned(),
+        Value::new(Json::from_canonical(&text), Vec::new()),
+    )]);
     if !snapshot.sensitive_outputs.is_empty() {
         let mut text = String::new();
-        let mut marks = crate::json::ArrayWriter::new(&mut text);
+        let mut marks = ArrayWriter::new(&mut text);
         for mark in &snapshot.sensitive_outputs {
             marks.string(mark);
         }
         marks.finish();
         fields.insert(
             "/sensitive-outputs".to_owned(),
-            Value::new(json(&text), Vec::new()),
+            Value::new(Json::from_canonical(&text), Vec::new()),
         );
     }
     add_rest(&mut fields, &snapshot.extensions, &snapshot.unknown);
@@ -81,11 +84,11 @@ fn header_fields(snapshot: &Snapshot) -> Fields {
 /// What may hold secrets that nobody marked. A known field wins over an unknown one of its name.
 fn add_rest(fields: &mut Fields, extensions: &JsonMap, unknown: &JsonMap) {
     for (system, value) in extensions.iter() {
-        fields.insert(push_step("/extensions", system), Value::secret(value.clone()));
+        fields.insert(child_pointer("/extensions", system), Value::secret(value.clone()));
     }
     for (name, value) in unknown.iter().filter(|(name, _)| !APART.contains(name)) {
         fields
-            .entry(push_step("", name))
+            .entry(child_pointer("", name))
             .or_insert_with(|| Value::secret(value.clone()));
     }
 }

@@ -1,7 +1,7 @@
 //! Two objects side by side, down to where they differ.
 
-use super::{Change, Property, Value, json, push_step};
-use crate::json::{Json, Properties, View};
+use super::{Change, Property, Value};
+use crate::json::{Json, Properties, View, child_pointer};
 use crate::sealed;
 use crate::sensitive::{SecretStrings, secret_ranges};
 use std::borrow::Cow;
@@ -60,10 +60,10 @@ impl Side {
     }
 
     fn value(&self, view: View<'_>) -> Value {
-        let (from, to) = (view.offset(), view.offset() + view.text().len());
-        let inside = self.secret.range(from..to);
+        let from = view.offset();
+        let inside = self.secret.range(view.range());
         let secret = inside.map(|(start, end)| (start - from, end - from)).collect();
-        Value::new(json(view.text()), secret)
+        Value::new(Json::from_canonical(view.text()), secret)
     }
 }
 
@@ -85,8 +85,8 @@ pub(super) fn compare(pointer: &str, old: &Side, new: &Side, changes: &mut Vec<C
             if old.is_secret(a) || new.is_secret(b) {
                 changes.push(Change {
                     pointer,
-                    old: Some(Value::secret(json(a.text()))),
-                    new: Some(Value::secret(json(b.text()))),
+                    old: Some(Value::secret(Json::from_canonical(a.text()))),
+                    new: Some(Value::secret(Json::from_canonical(b.text()))),
                 });
                 continue;
             }
@@ -124,7 +124,7 @@ fn children<'a>(pointer: &str, old: View<'a>, new: View<'a>) -> Option<Vec<Both<
         }
         let both = keys.into_iter();
         return Some(
-            both.map(|(key, (a, b))| (push_step(pointer, &key), a, b))
+            both.map(|(key, (a, b))| (child_pointer(pointer, &key), a, b))
                 .collect(),
         );
     }
@@ -133,7 +133,7 @@ fn children<'a>(pointer: &str, old: View<'a>, new: View<'a>) -> Option<Vec<Both<
     loop {
         match (before.next(), after.next()) {
             (None, None) => return Some(both),
-            (a, b) => both.push((push_step(pointer, &both.len().to_string()), a, b)),
+            (a, b) => both.push((child_pointer(pointer, &both.len().to_string()), a, b)),
         }
     }
 }
@@ -145,9 +145,9 @@ pub(super) fn leaves(pointer: &str, side: &Side, found: &mut Vec<Property>) {
         let mut inside: Vec<(String, View<'_>)> = Vec::new();
         if !side.is_secret(view) {
             let members = view.members().into_iter().flatten();
-            inside.extend(members.map(|(key, value)| (push_step(&pointer, &key), value)));
+            inside.extend(members.map(|(key, value)| (child_pointer(&pointer, &key), value)));
             let elements = view.elements().into_iter().flatten().enumerate();
-            inside.extend(elements.map(|(at, value)| (push_step(&pointer, &at.to_string()), value)));
+            inside.extend(elements.map(|(at, value)| (child_pointer(&pointer, &at.to_string()), value)));
         }
         if inside.is_empty() {
             found.push(Property {

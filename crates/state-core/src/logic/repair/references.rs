@@ -112,7 +112,7 @@ fn cost(from: &Entry, to: &Entry, is_met: bool, index: usize) -> Option<Cost> {
 fn leads_to(dependency: &Dependency, entry: &Entry) -> bool {
     match dependency {
         Dependency::Entry(address) => *address == entry.address,
-        Dependency::Group(group) => entry.is_live() && entry.group.as_ref() == Some(group),
+        Dependency::Group(group) => entry.live_group() == Some(group),
     }
 }
 
@@ -157,7 +157,8 @@ pub(super) fn settle_providers(entries: &mut Vec<SharedEntry>, steps: &mut Vec<S
     let mut tried = HashSet::new();
     loop {
         let next = strangers(entries).into_iter().find_map(|position| {
-            let named = incarnation(&entries[position])?;
+            let (address, id) = entries[position].incarnation()?;
+            let named = (address.clone(), id.clone());
             (!tried.contains(&named)).then_some((position, named))
         });
         let Some((position, named)) = next else { break };
@@ -174,20 +175,14 @@ pub(super) fn settle_providers(entries: &mut Vec<SharedEntry>, steps: &mut Vec<S
 
 type Incarnation = (Address, String);
 
-/// Which incarnation of which provider an entry names.
-fn incarnation(entry: &Entry) -> Option<Incarnation> {
-    let provider = entry.provider.as_ref().filter(|_| !entry.pending_replacement)?;
-    Some((provider.address.clone(), provider.id.clone()?))
-}
-
 /// The positions of entries whose provider stands earlier, but not in the incarnation that they name.
 fn strangers(entries: &[SharedEntry]) -> Vec<usize> {
     let mut ids: HashMap<&Address, Vec<Option<&str>>> = HashMap::new();
     let mut found = Vec::new();
     for (position, entry) in entries.iter().enumerate() {
-        if let Some((address, id)) = incarnation(entry)
-            && let Some(earlier) = ids.get(&address)
-            && !earlier.contains(&Some(&*id))
+        if let Some((address, id)) = entry.incarnation()
+            && let Some(earlier) = ids.get(address)
+            && !earlier.contains(&Some(id.as_str()))
         {
             found.push(position);
         }
@@ -220,9 +215,10 @@ fn with_incarnation_earlier(
 fn name_what_is_there(entries: &mut [SharedEntry], position: usize, steps: &mut Vec<Step>) {
     let (earlier, rest) = entries.split_at_mut(position);
     let Some(entry) = rest.first_mut() else { return };
-    let Some((address, _)) = incarnation(entry) else {
+    let Some((address, _)) = entry.incarnation() else {
         return;
     };
+    let address = address.clone();
     let generations = || earlier.iter().filter(|other| other.address == address);
     let live = generations().find(|other| other.is_live());
     let id = live

@@ -1,6 +1,7 @@
 //! What a repair does, one thing at a time, in words.
 
 use crate::address::{Address, Dependency, DeposedKey, EntryKey};
+use crate::dag::round;
 use crate::entry::ReferenceField;
 use crate::id::MutationId;
 use serde::Serialize;
@@ -37,7 +38,6 @@ pub enum Step {
         /// The entry that referred.
         entry: EntryKey,
         /// The field.
-        #[serde(serialize_with = "field_name")]
         field: ReferenceField,
         /// What it named.
         to: Dependency,
@@ -87,10 +87,6 @@ pub enum Reason {
     Circle(Vec<EntryKey>),
 }
 
-fn field_name<S: serde::Serializer>(field: &ReferenceField, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_str(field)
-}
-
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -118,11 +114,8 @@ impl fmt::Display for Step {
                 to,
                 reason: Reason::Circle(circle),
             } => {
-                write!(f, "{entry}: drop {field} {to}, which closes the circle ")?;
-                for key in circle {
-                    write!(f, "{key} -> ")?;
-                }
-                circle.first().map_or(Ok(()), |key| key.fmt(f))
+                let circle = round(circle);
+                write!(f, "{entry}: drop {field} {to}, which closes the circle {circle}")
             }
             Self::Move { entry, before } => write!(f, "{entry}: move before {before}, which needs it"),
             Self::ChangeIncarnation { entry, provider } => write!(

@@ -1,7 +1,7 @@
 //! From paths to what they cover.
 
 use super::SecretStrings;
-use crate::json::{Kind, View};
+use crate::json::{Kind, View, child_pointer};
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -154,10 +154,7 @@ fn find<'a>(
     let mut found = Vec::new();
     let mut open = vec![(String::new(), root)];
     // Without strings to look for, only what leads to a mark is worth a look.
-    let matters = |view: &View<'a>| {
-        let inside = view.offset()..view.offset() + view.text().len();
-        !also.is_empty() || marked.range(inside).next().is_some()
-    };
+    let matters = |view: &View<'a>| !also.is_empty() || marked.range(view.range()).next().is_some();
     while let Some((pointer, view)) = open.pop() {
         let keys_are_names = fields && pointer.is_empty();
         if marked.contains(&view.offset()) || tells(view, also, keys_are_names) {
@@ -169,7 +166,7 @@ fn find<'a>(
         open.extend(elements.map(|(index, element)| (format!("{pointer}/{index}"), element)));
         let members = view.members().into_iter().flatten();
         let members = members.filter(|(_, value)| matters(value));
-        open.extend(members.map(|(key, value)| (format!("{pointer}/{}", escaped(&key)), value)));
+        open.extend(members.map(|(key, value)| (child_pointer(&pointer, &key), value)));
     }
     found.sort_by_key(|one| one.view.offset());
     found
@@ -185,13 +182,4 @@ fn tells(view: View<'_>, secrets: &SecretStrings, keys_are_names: bool) -> bool 
     }
     let mut members = view.members().into_iter().flatten();
     !keys_are_names && members.any(|(key, _)| secrets.contains(&key))
-}
-
-/// A key as a token of a JSON pointer.
-fn escaped(key: &str) -> Cow<'_, str> {
-    if key.contains(['~', '/']) {
-        key.replace('~', "~0").replace('/', "~1").into()
-    } else {
-        key.into()
-    }
 }

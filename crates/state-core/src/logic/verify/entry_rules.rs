@@ -56,7 +56,7 @@ pub(crate) fn reference<L: Lookup>(
             Some(_) => (Rule::ReferenceEarlier, format!("{to}, which comes later")),
             None => (Rule::ReferenceExists, format!("{to}, which does not exist")),
         },
-        Dependency::Group(group) if entry.is_live() && entry.group.as_ref() == Some(group) => (
+        Dependency::Group(group) if entry.live_group() == Some(group) => (
             Rule::ReferenceEarlier,
             format!("{to}, to which the entry itself belongs"),
         ),
@@ -79,23 +79,21 @@ pub(crate) fn reference<L: Lookup>(
 /// [`Rule::ProviderId`]: the provider of an entry that is, or would be, at `position` is there, but no earlier
 /// incarnation of it has the id that the entry names.
 pub(crate) fn provider_id<L: Lookup>(list: &L, entry: &Entry, position: L::Position) -> Option<Violation> {
-    let provider = entry.provider.as_ref().filter(|_| !entry.pending_replacement)?;
+    let (provider, id) = entry.incarnation()?;
     let is_earlier = |first: Option<L::Position>| first.is_some_and(|first| first < position);
-    let id = provider.id.as_ref()?;
-    if !is_earlier(list.first_of(&provider.address)) || is_earlier(list.first_with_id(&provider.address, id))
-    {
+    if !is_earlier(list.first_of(provider)) || is_earlier(list.first_with_id(provider, id)) {
         return None;
     }
     let detail = format!(
-        "`{}` names {} with an id that no earlier entry of that address has",
+        "`{}` names {provider} with an id that no earlier entry of that address has",
         ReferenceField::Provider,
-        provider.address
     );
     Some(Violation::of(Rule::ProviderId, entry.key(), detail))
 }
 
-/// [`Rule::TypeFields`] and [`Rule::Marks`]: the violations of an entry by itself.
-pub(crate) fn by_itself(entry: &Entry) -> Vec<Violation> {
+/// Checks the rules that an entry can break by itself, whatever stands around it: [`Rule::TypeFields`] and
+/// [`Rule::Marks`].
+pub fn verify_entry(entry: &Entry) -> Vec<Violation> {
     let mut violations = Vec::new();
     let mut add = |rule, detail| violations.push(Violation::of(rule, entry.key(), detail));
     type_fields(entry, &mut |detail| add(Rule::TypeFields, detail));

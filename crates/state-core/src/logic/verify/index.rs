@@ -29,7 +29,7 @@ impl<'s> Index<'s> {
             if first != position {
                 index.twins.entry(first).or_default().push(position);
             }
-            if let (true, Some(group)) = (entry.is_live(), &entry.group) {
+            if let Some(group) = entry.live_group() {
                 index.groups.insert(group.as_str(), position);
             }
         }

@@ -1,6 +1,6 @@
 //! The full check: every rule on every entry of a snapshot, and the rules about the snapshot as a whole.
 
-use super::entry_rules::{by_itself, provider_id, reference, unique_key, unique_uid};
+use super::entry_rules::{provider_id, reference, unique_key, unique_uid, verify_entry};
 use super::index::Index;
 use super::{Note, Report, Rule, Violation};
 use crate::address::Dependency;
@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 /// A violation and the position of the entry that it is reported under; `usize::MAX` for the snapshot as a whole.
 type Finding = (usize, Violation);
 
-/// Every violation of a snapshot: entry by entry, then the whole; by rule within each.
-pub(super) fn report(snapshot: &Snapshot) -> Report {
+/// Checks every rule of snapshots. The violations come entry by entry, then those of the whole; by rule within each.
+pub fn verify(snapshot: &Snapshot) -> Report {
     let index = Index::new(&snapshot.entries);
     let mut findings = Vec::new();
     let mut notes = Vec::new();
@@ -22,7 +22,7 @@ pub(super) fn report(snapshot: &Snapshot) -> Report {
     unique_uids(&index, &mut findings);
     for (position, entry) in index.entries.iter().enumerate() {
         let mut add = |violation| findings.push((position, violation));
-        by_itself(entry).into_iter().for_each(&mut add);
+        verify_entry(entry).into_iter().for_each(&mut add);
         for edge in entry.references() {
             if let Some(violation) = reference(&index, entry, position, &edge) {
                 add(violation);

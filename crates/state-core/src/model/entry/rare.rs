@@ -18,41 +18,22 @@ pub struct Rare<T>(Option<Box<T>>);
 pub trait Empty: Sized + 'static {
     /// That value.
     const EMPTY: &'static Self;
-
-    /// Whether it is that value.
-    fn is_nothing(&self) -> bool;
 }
 
 impl<T: 'static> Empty for Vec<T> {
     const EMPTY: &'static Self = &Self::new();
-
-    fn is_nothing(&self) -> bool {
-        self.is_empty()
-    }
 }
 
 impl<T: 'static> Empty for Option<T> {
     const EMPTY: &'static Self = &None;
-
-    fn is_nothing(&self) -> bool {
-        self.is_none()
-    }
 }
 
 impl<K: 'static, V: 'static> Empty for BTreeMap<K, V> {
     const EMPTY: &'static Self = &Self::new();
-
-    fn is_nothing(&self) -> bool {
-        self.is_empty()
-    }
 }
 
 impl Empty for JsonMap {
     const EMPTY: &'static Self = &Self::new();
-
-    fn is_nothing(&self) -> bool {
-        self.is_empty()
-    }
 }
 
 impl<T> Rare<T> {
@@ -73,9 +54,9 @@ impl<T> Default for Rare<T> {
     }
 }
 
-impl<T: Empty> From<T> for Rare<T> {
+impl<T: Empty + PartialEq> From<T> for Rare<T> {
     fn from(value: T) -> Self {
-        Self((!value.is_nothing()).then(|| Box::new(value)))
+        Self((value != *T::EMPTY).then(|| Box::new(value)))
     }
 }
 
