@@ -369,6 +369,30 @@ impl Error {
         }
     }
 
+    /// An [`Error::Closed`].
+    pub fn closed(object: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self::Closed {
+            object: object.into(),
+            reason: reason.into(),
+        }
+    }
+
+    /// An [`Error::Integrity`].
+    pub fn integrity(object: impl Into<String>, violations: Vec<Violation>) -> Self {
+        Self::Integrity {
+            object: object.into(),
+            violations,
+        }
+    }
+
+    /// An [`Error::Unsupported`].
+    pub fn unsupported(object: impl Into<String>, missing: impl Into<String>) -> Self {
+        Self::Unsupported {
+            object: object.into(),
+            missing: missing.into(),
+        }
+    }
+
     /// An [`Error::Distrusted`].
     pub fn distrusted(object: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Distrusted {

@@ -1,6 +1,6 @@
 //! States that come packed: gzip and zstd, told by their first bytes, and never larger than a state may be.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use std::fmt;
 use std::io::Read;
 
@@ -44,34 +44,24 @@ impl Packing {
 /// The bytes unpacked, if they were packed.
 ///
 /// # Errors
-/// [`Error::Core`] when they are damaged, cut short, or unpack to more than a state may be: the limit is 1 GiB, and
-/// 200 times the packed size for what unpacks to more than 64 MiB.
+/// [`Error::Core`](crate::Error::Core) when they are damaged, cut short, or unpack to more than a state may be: the limit
+/// is 1 GiB, and 200 times the packed size for what unpacks to more than 64 MiB.
 pub fn unpack(bytes: Vec<u8>) -> Result<Vec<u8>> {
     match Packing::of(&bytes) {
         None => Ok(bytes),
-        Some(packing) => unpacked(&bytes, packing, Caps::of(bytes.len() as u64)),
+        Some(packing) => unpacked(&bytes, packing, cap_of(bytes.len() as u64)),
     }
 }
 
-/// How much may come out.
-#[derive(Clone, Copy)]
-struct Caps {
-    bytes: u64,
+/// How many bytes may come out of so many packed ones.
+fn cap_of(packed: u64) -> u64 {
+    packed.saturating_mul(MAX_RATIO).max(FREE_BYTES).min(MAX_BYTES)
 }
 
-impl Caps {
-    fn of(packed: u64) -> Self {
-        let by_ratio = packed.saturating_mul(MAX_RATIO).max(FREE_BYTES);
-        Self {
-            bytes: by_ratio.min(MAX_BYTES),
-        }
-    }
-}
-
-fn unpacked(bytes: &[u8], packing: Packing, caps: Caps) -> Result<Vec<u8>> {
+fn unpacked(bytes: &[u8], packing: Packing, cap: u64) -> Result<Vec<u8>> {
     let refuse = |reason: String| {
         let object = format!("{packing} stream");
-        Err(Error::Core(state_core::Error::invalid(object, reason)))
+        Err(state_core::Error::invalid(object, reason).into())
     };
     let reader: Box<dyn Read + '_> = match packing {
         Packing::Gzip => Box::new(flate2::read::MultiGzDecoder::new(bytes)),
@@ -82,18 +72,18 @@ fn unpacked(bytes: &[u8], packing: Packing, caps: Caps) -> Result<Vec<u8>> {
     };
     let mut out = Vec::new();
     // One byte more than allowed tells a state that is too large from one that just fits.
-    if reader.take(caps.bytes + 1).read_to_end(&mut out).is_err() {
+    if reader.take(cap + 1).read_to_end(&mut out).is_err() {
         let reason = format!(
             "it is damaged or cut short after {} unpacked bytes, or something follows it",
             out.len()
         );
         return refuse(reason);
     }
-    if out.len() as u64 > caps.bytes {
+    if out.len() as u64 > cap {
         return refuse(format!(
             "its {} bytes unpack to more than {}: no state packs so well",
             bytes.len(),
-            caps.bytes
+            cap
         ));
     }
     Ok(out)

@@ -41,6 +41,38 @@ pub(crate) fn of_kind<'a>(
     Err(Error::at(document, &view, message))
 }
 
+/// A member of a kind that may be `null` or missing.
+pub(crate) fn optional<'a>(
+    document: &Document<'a>,
+    object: View<'a>,
+    name: &str,
+    kind: Kind,
+) -> Result<Option<View<'a>>> {
+    match object.get(name) {
+        Some(view) => of_kind(document, name, view, kind),
+        None => Ok(None),
+    }
+}
+
+/// A member that must be there; `what` names the object.
+pub(crate) fn required<'a>(
+    document: &Document<'a>,
+    object: View<'a>,
+    what: &str,
+    name: &str,
+) -> Result<View<'a>> {
+    let missing = || Error::at(document, &object, format!("{what} has a `{name}`; there is none"));
+    object.get(name).ok_or_else(missing)
+}
+
+/// Writes the members of an object, the one with the key `first` before the others.
+pub(crate) fn write_key_first(view: View<'_>, first: &str, mut object: ObjectWriter<'_>) {
+    let mut members: Vec<_> = view.members().into_iter().flatten().collect();
+    members.sort_by_key(|(key, _)| key != first);
+    object.members(members);
+    object.finish();
+}
+
 /// Appends one step to a JSON pointer (RFC 6901).
 pub(crate) fn push_token(pointer: &mut String, token: &str) {
     pointer.push('/');

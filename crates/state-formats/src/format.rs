@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::fields;
 use state_core::json::{Document, JsonError, View};
 use state_core::mask::OpaquePointers;
-use state_core::{Clock, Snapshot};
+use state_core::{Clock, Snapshot, codec};
 use std::fmt;
 
 /// A format of states: how it is recognised, read and written.
@@ -226,6 +226,15 @@ impl<'a> ReadOptions<'a> {
     /// Options for a sound state.
     pub fn new(clock: &'a dyn Clock) -> Self {
         Self { clock, broken: false }
+    }
+
+    /// Decodes a snapshot in our own words; `object` names it in errors.
+    pub(crate) fn decode(&self, object: &str, bytes: &[u8]) -> Result<Snapshot> {
+        let decoded = match self.broken {
+            true => codec::decode_broken(object, bytes),
+            false => codec::decode(object, bytes),
+        };
+        Ok(decoded?)
     }
 }
 

@@ -95,10 +95,8 @@ impl Formats {
         self.iter().find(is_called).ok_or_else(|| {
             let names: Vec<_> = self.iter().map(StateFormat::name).collect();
 
-            Error::Core(state_core::Error::invalid(
-                format!("format `{}`", shown(name)),
-                format!("the formats are: {}", names.join(", ")),
-            ))
+            let reason = format!("the formats are: {}", names.join(", "));
+            state_core::Error::invalid(format!("format `{}`", shown(name)), reason).into()
         })
     }
 

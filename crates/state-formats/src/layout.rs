@@ -229,10 +229,7 @@ impl Kept {
 }
 
 fn lost() -> Error {
-    Error::Core(state_core::Error::invalid(
-        "state",
-        "its text can't be kept in memory",
-    ))
+    state_core::Error::invalid("state", "its text can't be kept in memory").into()
 }
 
 fn pieces(text: &str) -> Vec<String> {

@@ -37,13 +37,8 @@ impl StateFormat for Native {
         if bytes.is_empty() {
             return Err(Error::NoState);
         }
-        let decode = if options.broken {
-            codec::decode_broken
-        } else {
-            codec::decode
-        };
         Ok(Imported {
-            snapshot: decode("snapshot", &bytes)?,
+            snapshot: options.decode("snapshot", &bytes)?,
             foreign: None,
             notes: Vec::new(),
         })

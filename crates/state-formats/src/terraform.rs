@@ -17,7 +17,7 @@ mod render;
 mod sensitive;
 mod version;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::extension::some_of;
 use crate::format::{
     Content, Decrypted, Description, Detection, Identity, Imported, ReadOptions, StateFormat,
@@ -26,7 +26,6 @@ use crate::layout::{Kept, Original};
 use facts::{EXTENSION, StateFacts};
 use instance::Draft;
 use parse::Parsed;
-use render::Header;
 use state_core::dag::{self, Cycle};
 use state_core::digest::{Digest, Digester};
 use state_core::json::Document;
@@ -112,16 +111,13 @@ fn of_snapshot(snapshot: &Snapshot) -> Result<StateFacts> {
 
 /// The digest of a state without serial, lineage and version.
 fn content(snapshot: &Snapshot) -> Result<Digest> {
-    let facts = of_snapshot(snapshot)?;
-    let header = Header {
-        terraform_version: "",
-        serial: 0,
-        lineage: "",
+    let facts = StateFacts {
+        terraform_version: String::new(),
+        lineage: String::new(),
+        ..of_snapshot(snapshot)?
     };
     let mut digester = Digester::default();
-    render::write(snapshot, &facts, &header, &mut |piece| {
-        digester.add(piece.as_bytes());
-    })?;
+    render::write(snapshot, &facts, 0, &mut |piece| digester.add(piece.as_bytes()))?;
     Ok(digester.finish())
 }
 
@@ -145,10 +141,7 @@ fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
     violations.extend(cycles.into_iter().map(Violation::from));
     let foreign = EXTENSION.identify(&mut snapshot, facts.lineage.clone(), serial);
     if !options.broken && !violations.is_empty() {
-        return Err(Error::Core(state_core::Error::Integrity {
-            object: OBJECT.to_owned(),
-            violations,
-        }));
+        return Err(state_core::Error::integrity(OBJECT, violations).into());
     }
     render::remember(&mut snapshot, facts, &kept)?;
     Ok(Imported {

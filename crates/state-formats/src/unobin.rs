@@ -132,20 +132,12 @@ fn lineage(factory: &str, deployment_id: &str) -> String {
 fn read(bytes: &[u8], options: &ReadOptions<'_>) -> Result<Imported> {
     let source = Source::of(bytes)?;
     let bytes = source.bytes(bytes);
-    let decode = if options.broken {
-        codec::decode_broken
-    } else {
-        codec::decode
-    };
-    let snapshot = decode(OBJECT, bytes)?;
+    let snapshot = options.decode(OBJECT, bytes)?;
     let order = match order_of(&snapshot.entries) {
         Ok(order) => order,
         Err(_) if options.broken => None,
         Err(cycle) => {
-            return Err(Error::Core(state_core::Error::Integrity {
-                object: OBJECT.to_owned(),
-                violations: vec![cycle.into()],
-            }));
+            return Err(state_core::Error::integrity(OBJECT, vec![cycle.into()]).into());
         }
     };
     imported(bytes, snapshot, order, source.later.clone())

@@ -4,7 +4,6 @@
 use crate::error::Result;
 use crate::format::{Imported, StateFormat};
 use state_core::Snapshot;
-use std::fmt;
 
 /// The answer of [`Formats::check_import`](crate::Formats::check_import).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,10 +16,15 @@ pub enum ImportVerdict {
 }
 
 /// Why an import is refused. Shows as a sentence for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// The new state has another lineage: it is about other objects.
+    #[error(
+        "the new state has lineage `{}`, the stack `{}`: they are about different objects",
+        new.escape_debug(),
+        existing.escape_debug()
+    )]
     Unrelated {
         /// The lineage of the stack.
         existing: String,
@@ -28,13 +32,16 @@ pub enum Refusal {
         new: String,
     },
     /// The new state has no lineage and would wipe out one that is known.
+    #[error("the new state has no lineage, and the stack's `{}` would be lost", existing.escape_debug())]
     LineageLost {
         /// The lineage of the stack.
         existing: String,
     },
     /// The stack has entries and never was of the system that the new state is of.
+    #[error("the stack has entries of its own and never was a state of this kind")]
     OtherSystem,
     /// The stack has a higher serial.
+    #[error("the new state has serial {new}, the stack {existing}: newer changes would be lost")]
     Older {
         /// The serial of the stack.
         existing: u64,
@@ -42,44 +49,14 @@ pub enum Refusal {
         new: u64,
     },
     /// The stack changed since its last import, and the system of the new state counts no serial.
+    #[error("the stack was changed here since its last import: these changes would be lost")]
     ChangedHere,
     /// The serials are equal, the states aren't.
+    #[error("both have serial {serial}, but what they hold differs: one of them was changed elsewhere")]
     SameSerial {
         /// The serial of both.
         serial: u64,
     },
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unrelated { existing, new } => write!(
-                f,
-                "the new state has lineage `{}`, the stack `{}`: they are about different objects",
-                new.escape_debug(),
-                existing.escape_debug()
-            ),
-            Self::LineageLost { existing } => write!(
-                f,
-                "the new state has no lineage, and the stack's `{}` would be lost",
-                existing.escape_debug()
-            ),
-            Self::OtherSystem => {
-                f.write_str("the stack has entries of its own and never was a state of this kind")
-            }
-            Self::Older { existing, new } => write!(
-                f,
-                "the new state has serial {new}, the stack {existing}: newer changes would be lost"
-            ),
-            Self::ChangedHere => {
-                f.write_str("the stack was changed here since its last import: these changes would be lost")
-            }
-            Self::SameSerial { serial } => write!(
-                f,
-                "both have serial {serial}, but what they hold differs: one of them was changed elsewhere"
-            ),
-        }
-    }
 }
 
 /// Why a stack that isn't empty doesn't take a state of a format, if so.

@@ -2,13 +2,11 @@
 //!
 //! | file | interface |
 //! |---|---|
-//! | `targets` | `TargetProvider`, `SnapshotProvider`, `SnapshotPersister`: whole snapshots around an update |
-//! | `whole` | deployments, and a `SnapshotMutation` on a locked stack |
+//! | `targets` | `TargetProvider`, `SnapshotProvider`, `SnapshotMutation`, `SnapshotPersister`: whole snapshots around an update |
 //! | `persistent` | the persistent state manager: a snapshot in memory, refreshed and persisted |
 //! | `registry`, `store_url` | backend types by name, stores by URL |
 
 pub(crate) mod persistent;
 pub(crate) mod registry;
 pub(crate) mod store_url;
-mod targets;
-pub(crate) mod whole;
+pub(crate) mod targets;

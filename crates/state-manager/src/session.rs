@@ -297,6 +297,12 @@ impl Session {
 }
 
 impl Session {
+    /// Starts an update that marks the stack as unreliable at once.
+    pub(crate) async fn start_unreliable_update(&self, request: UpdateRequest) -> Result<Update> {
+        let id = steps::start(&self.locked, request, true).await?;
+        Ok(Update::new(self.locked.clone(), id))
+    }
+
     pub(crate) fn of(locked: LockedStack) -> Self {
         Self {
             stack: Stack::of(locked.stack.clone()),

@@ -21,7 +21,7 @@ use crate::read::revision_spec::RevisionList;
 use crate::read::rollback_guard::{self, CrossedMove};
 use crate::read::tip;
 use crate::read::verify::{self, VerifyReport};
-use crate::read::view::{self, View};
+use crate::read::view::{self, CurrentRevision, View};
 use crate::session::Session;
 use state_core::backend::{ClientLock, LockStatus};
 use state_core::head::Policy;
@@ -365,6 +365,11 @@ impl Stack {
 impl Stack {
     pub(crate) const fn of(context: StackContext) -> Self {
         Self { context }
+    }
+
+    /// The current revision with all that it holds; none before the first one.
+    pub(crate) async fn current_revision(&self) -> Result<Option<CurrentRevision>> {
+        view::current_revision(&self.context).await
     }
 
     pub(crate) const fn context(&self) -> &StackContext {

@@ -2,15 +2,15 @@
 //!
 //! | methods | room |
 //! |---|---|
-//! | `open`, `create`, `open_with`, `create_with`, `begin_mutation_for`, deployments | [`contracts`](crate::contracts) |
+//! | `open`, `create`, `open_with`, `create_with`, `begin_mutation_for` | [`contracts`](crate::contracts) |
 //! | `get`, `list`, `names`, `trust`, `published_outputs` | [`read`](crate::read) |
-//! | `new_stack`, `rename`, `remove` | [`write`](crate::write) |
+//! | `new_stack`, `rename`, `remove`, `import_deployment` | [`write`](crate::write) |
 //! | `lock_both`, `copy_from` | [`transfer`](crate::transfer) |
 //! | `crypter` | [`keys`](crate::keys) |
 
 use crate::context::{StackContext, StoreContext};
 use crate::contracts::registry::{BackendRegistry, StoreRequest};
-use crate::contracts::whole;
+use crate::contracts::targets::WholeMutation;
 use crate::environment::Environment;
 use crate::intent::UpdateRequest;
 use crate::keys::trust;
@@ -18,12 +18,13 @@ use crate::known_stacks::Witness;
 use crate::lock;
 use crate::read::names::{self, StackSummary};
 use crate::read::outputs::{self, PublishedOutputs};
-use crate::read::view::{self, View};
+use crate::read::view::View;
 use crate::session::Session;
 use crate::stack::Stack;
 use crate::transfer::copy::{self, Copied};
 use crate::transfer::settling;
 use crate::write::naming::{self, Removal};
+use crate::write::snapshots;
 use state_core::backend::{Examination, Opening};
 use state_core::crypter::CrypterProvider;
 use state_core::head::Policy;
@@ -222,10 +223,10 @@ impl Stacks {
     /// # Errors
     /// `NotFound` when there is no such stack; `Sealed` when it has no data key, or no identity at hand opens it.
     pub async fn crypter(&self, name: &StackName) -> Result<Arc<dyn Crypter>> {
-        let stack = names::require(&self.context, name).await?;
-        match &self.context.crypters {
-            Some(provider) => provider.crypter(stack.name(), stack.lineage()),
-            None => trust::crypter(&stack).await,
+        let stack = self.require(name).await?;
+        match self.configured_crypter(&stack)? {
+            Some(crypter) => Ok(crypter),
+            None => trust::crypter(stack.context()).await,
         }
     }
 
@@ -325,8 +326,8 @@ impl Stacks {
     /// # Errors
     /// `NotFound` when there is no such stack.
     pub async fn export_deployment(&self, name: &StackName) -> Result<UntypedDeployment> {
-        let stack = names::require(&self.context, name).await?;
-        UntypedDeployment::of(&view::tip(&stack).await?.snapshot())
+        let stack = self.require(name).await?;
+        UntypedDeployment::of(&stack.tip().await?.snapshot())
     }
 
     /// Replaces a stack's state by an exported one, as a new revision.
@@ -345,7 +346,10 @@ impl Stacks {
         request: UpdateRequest,
     ) -> Result<RevisionId> {
         let stack = names::require(&self.context, name).await?;
-        whole::import_deployment(&stack, deployment, request).await
+        let snapshot = deployment.snapshot()?;
+        let locked = lock::lock(&stack, "import", None).await?;
+        let imported = snapshots::import_exported(&locked, request, snapshot).await;
+        locked.close_after(imported).await
     }
 
     /// As [`begin_mutation`](state_core::target::SnapshotProvider::begin_mutation), with what history is told of it.
@@ -357,13 +361,21 @@ impl Stacks {
         name: &StackName,
         request: UpdateRequest,
     ) -> Result<Box<dyn SnapshotMutation>> {
-        let stack = names::require(&self.context, name).await?;
-        whole::begin_mutation(&stack, request).await
+        let stack = self.require(name).await?;
+        Ok(Box::new(WholeMutation::begin(&stack, request).await?))
     }
 }
 
 impl Stacks {
-    pub(crate) const fn context(&self) -> &StoreContext {
-        &self.context
+    /// The stack with this name.
+    pub(crate) async fn require(&self, name: &StackName) -> Result<Stack> {
+        names::require(&self.context, name).await.map(Stack::of)
+    }
+
+    /// The crypter of [`Stacks::with_crypters`] for a stack, if there is one.
+    pub(crate) fn configured_crypter(&self, stack: &Stack) -> Result<Option<Arc<dyn Crypter>>> {
+        let crypters = self.context.crypters.as_ref();
+        let crypter = crypters.map(|provider| provider.crypter(stack.name(), stack.lineage()));
+        crypter.transpose()
     }
 }

@@ -4,13 +4,13 @@ use crate::intent::Intent;
 use crate::write::locked_stack::LockedStack;
 use crate::write::log_buffer::{LogBuffer, LogSealing};
 use crate::write::provider_result::{self, ProviderResult};
-use crate::write::steps;
+use crate::write::{snapshots, steps};
 use state_core::journal::Record;
 use state_core::mutation::{EditChange, StackOutputs, StepChange};
 use state_core::snapshot::Plugin;
 use state_core::verify::Violation;
 use state_core::{
-    Entry, EntryKey, LogLine, MutationId, Outcome, Properties, Result, RevisionId, Uid, UpdateId,
+    Entry, EntryKey, LogLine, MutationId, Outcome, Properties, Result, RevisionId, Snapshot, Uid, UpdateId,
     UpdateResult,
 };
 use std::sync::Arc;
@@ -139,8 +139,16 @@ impl Update {
         Self { locked, id, log }
     }
 
-    pub(crate) const fn locked(&self) -> &LockedStack {
-        &self.locked
+    /// Marks the stack as unreliable until a state takes its place that breaks no rule.
+    pub(crate) async fn mark_unreliable(&self) -> Result<()> {
+        snapshots::invalidate(&self.locked).await
+    }
+
+    /// Replaces the whole state by a snapshot, repaired if it breaks rules, and returns those. With `ends` the update
+    /// ends with it.
+    pub(crate) async fn replace_state(&self, snapshot: Snapshot, ends: bool) -> Result<Vec<Violation>> {
+        let end = ends.then(|| self.locked.stack.now());
+        snapshots::save(&self.locked, snapshot, end).await
     }
 }
 

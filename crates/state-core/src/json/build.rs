@@ -1,6 +1,8 @@
 //! Builds compact JSON straight into a string, without a tree.
 
+use super::view::View;
 use super::write::write_string;
+use std::borrow::Cow;
 
 /// Appends one JSON object to a string, member by member.
 ///
@@ -33,13 +35,21 @@ impl<'o> ObjectWriter<'o> {
 
     /// Adds a string.
     pub fn string(&mut self, key: &str, value: &str) -> &mut Self {
-        write_string(self.key(key), value);
+        write_string(self.member(key), value);
         self
     }
 
     /// Adds a value that is JSON already; it is not checked.
     pub fn raw(&mut self, key: &str, json: &str) -> &mut Self {
-        self.key(key).push_str(json);
+        self.member(key).push_str(json);
+        self
+    }
+
+    /// Adds members of another object, as they are written there.
+    pub fn members<'v>(&mut self, members: impl IntoIterator<Item = (Cow<'v, str>, View<'v>)>) -> &mut Self {
+        for (key, value) in members {
+            self.raw(&key, value.text());
+        }
         self
     }
 
@@ -55,12 +65,12 @@ impl<'o> ObjectWriter<'o> {
 
     /// Opens an object as the value of `key`; finish it first.
     pub fn object(&mut self, key: &str) -> ObjectWriter<'_> {
-        ObjectWriter::new(self.key(key))
+        ObjectWriter::new(self.member(key))
     }
 
     /// Opens an array as the value of `key`; finish it first.
     pub fn array(&mut self, key: &str) -> ArrayWriter<'_> {
-        ArrayWriter::new(self.key(key))
+        ArrayWriter::new(self.member(key))
     }
 
     /// Closes the object.
@@ -68,7 +78,8 @@ impl<'o> ObjectWriter<'o> {
         self.out.push('}');
     }
 
-    fn key(&mut self, key: &str) -> &mut String {
+    /// Adds a member whose value the caller appends to the text that comes back.
+    pub fn member(&mut self, key: &str) -> &mut String {
         if !std::mem::take(&mut self.is_empty) {
             self.out.push(',');
         }
@@ -94,13 +105,13 @@ impl<'o> ArrayWriter<'o> {
 
     /// Adds a string.
     pub fn string(&mut self, value: &str) -> &mut Self {
-        write_string(self.next(), value);
+        write_string(self.element(), value);
         self
     }
 
     /// Adds a value that is JSON already; it is not checked.
     pub fn raw(&mut self, json: &str) -> &mut Self {
-        self.next().push_str(json);
+        self.element().push_str(json);
         self
     }
 
@@ -116,12 +127,12 @@ impl<'o> ArrayWriter<'o> {
 
     /// Opens an object as the next element; finish it first.
     pub fn object(&mut self) -> ObjectWriter<'_> {
-        ObjectWriter::new(self.next())
+        ObjectWriter::new(self.element())
     }
 
     /// Opens an array as the next element; finish it first.
     pub fn array(&mut self) -> ArrayWriter<'_> {
-        ArrayWriter::new(self.next())
+        ArrayWriter::new(self.element())
     }
 
     /// Closes the array.
@@ -129,7 +140,8 @@ impl<'o> ArrayWriter<'o> {
         self.out.push(']');
     }
 
-    fn next(&mut self) -> &mut String {
+    /// Adds an element that the caller appends to the text that comes back.
+    pub fn element(&mut self) -> &mut String {
         if !std::mem::take(&mut self.is_empty) {
             self.out.push(',');
         }

@@ -1,6 +1,6 @@
 //! What is packed comes out whole, or not at all.
 
-use super::{Caps, Packing, unpack, unpacked};
+use super::{Packing, cap_of, unpack, unpacked};
 use std::io::Write;
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -57,18 +57,13 @@ fn a_bomb_is_refused_before_it_fills_the_memory() {
         assert!(error.contains("no state packs so well"), "{error}");
     }
     let small = gzip(&[b' '; 1000]);
-    assert!(unpacked(&small, Packing::Gzip, Caps { bytes: 999 }).is_err());
-    assert_eq!(
-        unpacked(&small, Packing::Gzip, Caps { bytes: 1000 })
-            .unwrap()
-            .len(),
-        1000
-    );
+    assert!(unpacked(&small, Packing::Gzip, 999).is_err());
+    assert_eq!(unpacked(&small, Packing::Gzip, 1000).unwrap().len(), 1000);
 }
 
 #[test]
 fn the_cap_grows_with_the_packed_size_up_to_a_gibibyte() {
-    assert_eq!(Caps::of(10).bytes, 64 << 20);
-    assert_eq!(Caps::of(1 << 20).bytes, 200 << 20);
-    assert_eq!(Caps::of(1 << 40).bytes, 1 << 30);
+    assert_eq!(cap_of(10), 64 << 20);
+    assert_eq!(cap_of(1 << 20), 200 << 20);
+    assert_eq!(cap_of(1 << 40), 1 << 30);
 }

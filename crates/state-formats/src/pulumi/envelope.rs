@@ -2,7 +2,7 @@
 
 use super::facts::{StateFacts, not_exportable};
 use crate::error::{Error, Result};
-use crate::fields::shown;
+use crate::fields::{optional, required, shown};
 use state_core::json::{Document, Kind, View};
 use state_core::{Entry, Snapshot};
 
@@ -63,7 +63,7 @@ impl<'a> Envelope<'a> {
                 version: None,
                 features,
                 checkpoint: Some(root),
-                deployment: latest(document, root)?,
+                deployment: optional(document, root, "latest", Kind::Object)?,
             });
         }
         let version = Some(version(document)?);
@@ -73,7 +73,7 @@ impl<'a> Envelope<'a> {
             object(document, checkpoint, "`checkpoint`")?;
         }
         let inside = match checkpoint {
-            Some(checkpoint) => latest(document, checkpoint)?,
+            Some(checkpoint) => optional(document, checkpoint, "latest", Kind::Object)?,
             None => deployment,
         };
         Ok(Self {
@@ -94,23 +94,8 @@ pub(super) fn object<'a>(document: &Document<'a>, view: View<'a>, what: &str) ->
     Err(Error::at(document, &view, message))
 }
 
-fn latest<'a>(document: &Document<'a>, checkpoint: View<'a>) -> Result<Option<View<'a>>> {
-    let Some(latest) = checkpoint.get("latest").filter(|latest| !latest.is_null()) else {
-        return Ok(None);
-    };
-    object(document, latest, "`latest`")?;
-    Ok(Some(latest))
-}
-
 fn version(document: &Document<'_>) -> Result<u64> {
-    let root = document.root();
-    let Some(view) = root.get("version") else {
-        return Err(Error::at(
-            document,
-            &root,
-            "a Pulumi state has a `version`; there is none",
-        ));
-    };
+    let view = required(document, document.root(), "a Pulumi state", "version")?;
     let Some(version) = view.as_u64() else {
         let message = "`version` must be a positive whole number, written in digits alone";
         return Err(Error::at(document, &view, message));
@@ -128,16 +113,10 @@ fn version(document: &Document<'_>) -> Result<u64> {
 }
 
 fn features(document: &Document<'_>) -> Result<Vec<String>> {
-    let Some(view) = document.root().get("features").filter(|view| !view.is_null()) else {
-        return Ok(Vec::new());
-    };
-    let Some(elements) = view.elements() else {
-        let message = format!("`features` must be an array, found {}", view.kind());
-        return Err(Error::at(document, &view, message));
-    };
+    let list = optional(document, document.root(), "features", Kind::Array)?;
     let mut features = Vec::new();
     let mut unknown = Vec::new();
-    for element in elements {
+    for element in list.and_then(|list| list.elements()).into_iter().flatten() {
         let Some(name) = element.as_str() else {
             let message = format!("a feature is a string, found {}", element.kind());
             return Err(Error::at(document, &element, message));

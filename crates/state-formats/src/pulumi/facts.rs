@@ -53,18 +53,12 @@ impl EntryFacts {
 #[serde(deny_unknown_fields)]
 pub(super) struct Kept {
     /// None if it wasn't there.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "present"
-    )]
+    #[serde(default, deserialize_with = "present")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) was: Option<Json>,
     /// None if we would leave it out.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "present"
-    )]
+    #[serde(default, deserialize_with = "present")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ours: Option<Json>,
 }
 

@@ -4,7 +4,7 @@
 
 use super::envelope::Envelope;
 use super::resource::compact;
-use state_core::json::{ArrayWriter, View, write_string};
+use state_core::json::{ArrayWriter, ObjectWriter, View, write_string};
 use std::iter::once;
 
 /// Begins a mark; no JSON text holds it.
@@ -175,16 +175,11 @@ impl Maker<'_, '_> {
 }
 
 fn object(view: View<'_>, out: &mut String, mut value: impl FnMut(&str, View<'_>, &mut String)) {
-    out.push('{');
-    for (index, (key, view)) in view.members().into_iter().flatten().enumerate() {
-        if index > 0 {
-            out.push(',');
-        }
-        write_string(out, &key);
-        out.push(':');
-        value(&key, view, out);
+    let mut object = ObjectWriter::new(out);
+    for (key, view) in view.members().into_iter().flatten() {
+        value(&key, view, object.member(&key));
     }
-    out.push('}');
+    object.finish();
 }
 
 fn mark(mark: Mark, out: &mut String) {

@@ -1,12 +1,12 @@
 //! Takes a document apart: once to check it against the whole text, once more to use the text up.
 
-use super::envelope::{self, Envelope};
+use super::envelope::Envelope;
 use super::facts::StateFacts;
 use super::resource;
 use super::{frame, pending, urn};
 use crate::error::{Error, Result};
 use crate::extension::Shared;
-use crate::fields::scan;
+use crate::fields::{optional, scan};
 use crate::layout::Layout;
 use sha2::{Digest as _, Sha256};
 use state_core::json::{Document, Json, Kind, View};
@@ -82,11 +82,7 @@ fn elements<'a>(
     deployment: View<'a>,
     key: &str,
 ) -> Result<impl Iterator<Item = View<'a>> + use<'a>> {
-    let view = deployment.get(key).filter(|view| !view.is_null());
-    if let Some(view) = view.filter(|view| view.kind() != Kind::Array) {
-        let message = format!("`{key}` must be an array, found {}", view.kind());
-        return Err(Error::at(document, &view, message));
-    }
+    let view = optional(document, deployment, key, Kind::Array)?;
     Ok(view.and_then(|view| view.elements()).into_iter().flatten())
 }
 
@@ -97,16 +93,15 @@ fn read_manifest<'a>(
     mend: bool,
     parsed: &mut Parsed,
 ) -> Result<Option<String>> {
-    let Some(manifest) = deployment.get("manifest").filter(|view| !view.is_null()) else {
+    let Some(manifest) = optional(document, deployment, "manifest", Kind::Object)? else {
         return Ok(None);
     };
-    envelope::object(document, manifest, "`manifest`")?;
-    let text = |key: &str| match manifest.get(key).filter(|view| !view.is_null()) {
-        None => Ok(String::new()),
-        Some(view) => view.as_str().map(String::from).ok_or_else(|| {
-            let message = format!("`{key}` must be a string, found {}", view.kind());
-            Error::at(document, &view, message)
-        }),
+    let text = |key: &str| -> Result<String> {
+        let view = optional(document, manifest, key, Kind::String)?;
+        Ok(view
+            .and_then(|view| view.as_str())
+            .unwrap_or_default()
+            .into_owned())
     };
     let (version, found) = (text("version")?, text("magic")?);
     let magic = magic(&version);
@@ -137,10 +132,9 @@ fn magic(version: &str) -> String {
 }
 
 fn read_secrets<'a>(document: &Document<'a>, deployment: View<'a>, parsed: &mut Parsed) -> Result<()> {
-    let Some(secrets) = deployment.get("secrets_providers").filter(|view| !view.is_null()) else {
+    let Some(secrets) = optional(document, deployment, "secrets_providers", Kind::Object)? else {
         return Ok(());
     };
-    envelope::object(document, secrets, "`secrets_providers`")?;
     if let Some(kind) = secrets.get("type").filter(|kind| kind.kind() != Kind::String) {
         let message = format!(
             "the `type` of a secrets provider is a string, found {}",

@@ -5,6 +5,7 @@ use super::render;
 use super::resource::{self, compact, digest_id};
 use crate::error::{Error, Result};
 use crate::extension::Shared;
+use crate::fields::required;
 use state_core::json::{Document, Json, ObjectWriter, View};
 use state_core::{MutationId, Op, PendingOperation, Snapshot};
 use std::sync::Arc;
@@ -26,26 +27,14 @@ pub(super) fn read<'a>(
     shared: &mut Shared,
 ) -> Result<(PendingOperation, OperationFacts)> {
     super::envelope::object(&document, view, "a pending operation")?;
-    let Some(kind) = view.get("type") else {
-        return Err(Error::at(
-            &document,
-            &view,
-            "a pending operation has a `type`; there is none",
-        ));
-    };
+    let kind = required(&document, view, "a pending operation", "type")?;
     let name = kind.as_str().unwrap_or_default();
     let Some((name, op)) = TYPES.iter().find(|(known, _)| *known == name) else {
         let names: Vec<_> = TYPES.iter().map(|(name, _)| *name).collect();
         let message = format!("an unknown type of operation; they are {}", names.join(", "));
         return Err(Error::at(&document, &kind, message));
     };
-    let Some(resource) = view.get("resource") else {
-        return Err(Error::at(
-            &document,
-            &view,
-            "a pending operation has a `resource`; there is none",
-        ));
-    };
+    let resource = required(&document, view, "a pending operation", "resource")?;
     let entry = resource::read(document, resource, shared)?;
     let mut facts = OperationFacts::default();
     for (key, value) in view.members().into_iter().flatten() {

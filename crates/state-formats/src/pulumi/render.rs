@@ -6,7 +6,7 @@ use super::field::{self, FIELDS, Home};
 use super::frame::{self, Mark, Piece};
 use super::{pending, settle, urn, value};
 use crate::error::Result;
-use state_core::json::write_string;
+use state_core::json::{ArrayWriter, ObjectWriter};
 use state_core::{Dependency, Entry, EntryType, Json, Properties, Snapshot};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
@@ -129,15 +129,13 @@ impl Writer<'_> {
     }
 
     fn operations(&self, out: &mut Sink<'_>) -> Result<()> {
-        let mut text = String::from("[");
-        for (index, operation) in self.snapshot.pending_operations.iter().enumerate() {
-            if index > 0 {
-                text.push(',');
-            }
+        let mut text = String::new();
+        let mut array = ArrayWriter::new(&mut text);
+        for operation in &self.snapshot.pending_operations {
             let kept = self.facts.operations.get(&operation.id);
-            pending::write(operation, kept, self.snapshot, &mut text)?;
+            pending::write(operation, kept, self.snapshot, array.element())?;
         }
-        text.push(']');
+        array.finish();
         out(&text);
         Ok(())
     }
@@ -154,10 +152,8 @@ pub(super) fn resource(entry: &Entry, outputs: Option<Properties>, out: &mut Str
         entry,
         facts: &facts,
         outputs: outputs.as_deref(),
-        out,
-        is_first: true,
+        object: ObjectWriter::new(out),
     };
-    members.out.push('{');
     let unknown = members.unknown();
     let standard = FIELDS.iter().map(|(key, _)| *key).chain(unknown);
     let in_order: HashSet<&str> = facts.order.iter().map(String::as_str).collect();
@@ -167,7 +163,7 @@ pub(super) fn resource(entry: &Entry, outputs: Option<Properties>, out: &mut Str
     for key in standard.filter(|key| !in_order.contains(key)) {
         members.write(key)?;
     }
-    members.out.push('}');
+    members.object.finish();
     Ok(())
 }
 
@@ -198,8 +194,7 @@ struct Members<'a> {
     entry: &'a Entry,
     facts: &'a EntryFacts,
     outputs: Option<&'a Properties>,
-    out: &'a mut String,
-    is_first: bool,
+    object: ObjectWriter<'a>,
 }
 
 impl<'a> Members<'a> {
@@ -218,7 +213,7 @@ impl<'a> Members<'a> {
             let kept = facts.fields.get(key).or_else(|| facts.rest.get(key));
             let text = kept.map(Json::as_str);
             if let Some(text) = text.or_else(|| facts.texts.get(key).map(String::as_str)) {
-                self.member(key).push_str(text);
+                self.object.raw(key, text);
             }
             return Ok(());
         }
@@ -229,32 +224,14 @@ impl<'a> Members<'a> {
         };
         if let Some((side, Some(properties))) = side {
             let wrapped = value::wrapped(properties, &facts.opened, side)?;
-            self.member(key).push_str(&wrapped);
+            self.object.raw(key, &wrapped);
             return Ok(());
         }
         let ours = field::value(self.entry, facts, key);
         let kept = facts.kept.get(key).filter(|kept| kept.ours == ours);
-        match kept {
-            Some(kept) => {
-                if let Some(was) = &kept.was {
-                    self.member(key).push_str(was.as_str());
-                }
-            }
-            None => {
-                if let Some(ours) = ours {
-                    self.member(key).push_str(ours.as_str());
-                }
-            }
+        if let Some(value) = kept.map_or(ours.as_ref(), |kept| kept.was.as_ref()) {
+            self.object.raw(key, value.as_str());
         }
         Ok(())
-    }
-
-    fn member(&mut self, key: &str) -> &mut String {
-        if !std::mem::take(&mut self.is_first) {
-            self.out.push(',');
-        }
-        write_string(self.out, key);
-        self.out.push(':');
-        self.out
     }
 }

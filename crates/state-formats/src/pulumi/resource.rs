@@ -5,7 +5,7 @@ use super::field::{self, Home};
 use super::{urn, value};
 use crate::error::{Error, Result};
 use crate::extension::Shared;
-use crate::fields::{of_kind, push_token};
+use crate::fields::{of_kind, push_token, required};
 use state_core::entry::Provider;
 use state_core::json::{Document, Json, Kind, Properties, Style, View, write};
 use state_core::{Address, Dependency, DeposedKey, Digest, Entry, EntryType, Timestamp};
@@ -67,9 +67,7 @@ impl<'a> Reader<'a, '_> {
 
     /// The entry with what names it and says its kind.
     fn named(&mut self, view: View<'a>, members: &Members<'a>) -> Result<Entry> {
-        let Some(name) = member(members, "urn") else {
-            return Err(self.error(view, "a resource has a `urn`; there is none"));
-        };
+        let name = required(&self.document, view, "a resource", "urn")?;
         match name.as_str() {
             Some(text) if urn::is_urn(&text) => {}
             Some(_) => {

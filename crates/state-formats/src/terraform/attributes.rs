@@ -6,7 +6,7 @@
 
 use super::cty;
 use crate::fields::push_token;
-use state_core::json::View;
+use state_core::json::{ArrayWriter, ObjectWriter, View};
 
 /// The pointers to what looks like a wrapper and was written type first.
 pub(super) fn sorted_lookalikes(attributes: View<'_>) -> Vec<String> {
@@ -58,29 +58,21 @@ fn write_at(view: View<'_>, pointer: &mut String, sorted: &[String], out: &mut S
         if looks_wrapped(&view) && !sorted.iter().any(|known| known == pointer) {
             members.sort_by_key(|(key, _)| key != "value");
         }
-        out.push('{');
-        for (index, (key, child)) in members.into_iter().enumerate() {
-            if index > 0 {
-                out.push(',');
-            }
-            state_core::json::write_string(out, &key);
-            out.push(':');
+        let mut object = ObjectWriter::new(out);
+        for (key, child) in members {
             push_token(pointer, &key);
-            write_at(child, pointer, sorted, out);
+            write_at(child, pointer, sorted, object.member(&key));
             pointer.truncate(end);
         }
-        out.push('}');
+        object.finish();
     } else if let Some(elements) = view.elements() {
-        out.push('[');
+        let mut array = ArrayWriter::new(out);
         for (index, child) in elements.enumerate() {
-            if index > 0 {
-                out.push(',');
-            }
             push_token(pointer, &index.to_string());
-            write_at(child, pointer, sorted, out);
+            write_at(child, pointer, sorted, array.element());
             pointer.truncate(end);
         }
-        out.push(']');
+        array.finish();
     } else {
         out.push_str(view.text());
     }

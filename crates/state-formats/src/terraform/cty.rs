@@ -1,6 +1,6 @@
 //! The types that a state writes beside values: `"string"`, `["list", T]`, `["object", {…}]` and so on.
 
-use state_core::json::{Kind, ObjectWriter, View};
+use state_core::json::{ArrayWriter, Kind, ObjectWriter, View};
 
 /// Whether a value is a type in JSON.
 pub(super) fn is_type(view: &View<'_>) -> bool {
@@ -89,30 +89,33 @@ fn fits_object(value: &View<'_>, types: &View<'_>) -> bool {
     count == types.len()
 }
 
-/// Appends the type that a value has by itself.
-pub(super) fn write_type_of(value: &View<'_>, out: &mut String) {
+/// The type that a value has by itself.
+pub(super) fn type_of(value: &View<'_>) -> String {
+    let mut text = String::new();
+    write_type_of(value, &mut text);
+    text
+}
+
+fn write_type_of(value: &View<'_>, out: &mut String) {
     match value.kind() {
         Kind::Null => out.push_str("\"dynamic\""),
         Kind::Bool => out.push_str("\"bool\""),
         Kind::Number => out.push_str("\"number\""),
         Kind::String => out.push_str("\"string\""),
         Kind::Array => {
-            out.push_str("[\"tuple\",[");
-            for (index, element) in value.elements().into_iter().flatten().enumerate() {
-                if index > 0 {
-                    out.push(',');
-                }
-                write_type_of(&element, out);
+            out.push_str("[\"tuple\",");
+            let mut types = ArrayWriter::new(out);
+            for element in value.elements().into_iter().flatten() {
+                write_type_of(&element, types.element());
             }
-            out.push_str("]]");
+            types.finish();
+            out.push(']');
         }
         Kind::Object => {
             out.push_str("[\"object\",");
             let mut object = ObjectWriter::new(out);
             for (key, member) in value.members().into_iter().flatten() {
-                let mut inner = String::new();
-                write_type_of(&member, &mut inner);
-                object.raw(&key, &inner);
+                write_type_of(&member, object.member(&key));
             }
             object.finish();
             out.push(']');
@@ -130,19 +133,12 @@ pub(super) fn collection_type_of(value: &View<'_>) -> String {
         }
         _ => ("", Vec::new()),
     };
-    let mut own = String::new();
-    write_type_of(value, &mut own);
     let Some((first, others)) = members.split_first() else {
-        return own;
+        return type_of(value);
     };
-    let exact = |member: &View<'_>| {
-        let mut text = String::new();
-        write_type_of(member, &mut text);
-        text
-    };
-    let of_first = exact(first);
-    if others.iter().any(|other| exact(other) != of_first) {
-        return own;
+    let of_first = type_of(first);
+    if others.iter().any(|other| type_of(other) != of_first) {
+        return type_of(value);
     }
     format!("[\"{name}\",{}]", collection_type_of(first))
 }

@@ -92,11 +92,8 @@ pub(super) struct StateFacts {
     pub(super) terraform_version: String,
     pub(super) lineage: String,
     /// None if the field wasn't there; `null` is a value.
-    #[serde(
-        default,
-        skip_serializing_if = "Option::is_none",
-        deserialize_with = "present"
-    )]
+    #[serde(default, deserialize_with = "present")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) check_results: Option<Json>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) outputs: BTreeMap<String, OutputFacts>,

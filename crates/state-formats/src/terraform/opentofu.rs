@@ -159,10 +159,7 @@ fn malformed(source: state_core::json::JsonError) -> Error {
 }
 
 fn sealed(reason: &str) -> Error {
-    Error::Core(state_core::Error::Sealed {
-        object: OBJECT.to_owned(),
-        reason: reason.to_owned(),
-    })
+    state_core::Error::sealed(OBJECT, reason).into()
 }
 
 /// Opens a state that OpenTofu encrypted with a passphrase. None if the bytes are no such state.
@@ -197,8 +194,5 @@ fn open(envelope: &Envelope, passphrase: &str) -> Result<Vec<u8>> {
 
 #[cfg(not(feature = "opentofu-encryption"))]
 fn open(_: &Envelope, _: &str) -> Result<Vec<u8>> {
-    Err(Error::Core(state_core::Error::Unsupported {
-        object: OBJECT.to_owned(),
-        missing: "the feature `opentofu-encryption`, which opens it,".to_owned(),
-    }))
+    Err(state_core::Error::unsupported(OBJECT, "the feature `opentofu-encryption`, which opens it,").into())
 }

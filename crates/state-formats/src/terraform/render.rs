@@ -11,25 +11,7 @@ use crate::layout::{self, Kept, Printer};
 use resources::{Sink, write_resources, write_rest};
 use state_core::Snapshot;
 use state_core::digest::{Digest, Digester};
-use state_core::json::{ObjectWriter, View, write_string};
-
-/// What stands at the top of a state.
-pub(super) struct Header<'a> {
-    pub(super) terraform_version: &'a str,
-    pub(super) serial: u64,
-    pub(super) lineage: &'a str,
-}
-
-impl<'a> Header<'a> {
-    /// Of a snapshot's state.
-    fn of(snapshot: &Snapshot, facts: &'a StateFacts) -> Result<Self> {
-        Ok(Self {
-            terraform_version: &facts.terraform_version,
-            serial: serial_of(snapshot).ok_or_else(never)?,
-            lineage: &facts.lineage,
-        })
-    }
-}
+use state_core::json::{ArrayWriter, ObjectWriter, View};
 
 /// That a snapshot has no part that came from Terraform.
 pub(super) fn never() -> Error {
@@ -47,13 +29,8 @@ pub(super) fn serial_of(snapshot: &Snapshot) -> Option<u64> {
 }
 
 /// Writes the state in Terraform's order on one line, resource by resource.
-pub(super) fn write(
-    snapshot: &Snapshot,
-    facts: &StateFacts,
-    header: &Header<'_>,
-    out: &mut Sink<'_>,
-) -> Result<()> {
-    let frame = frame(snapshot, facts, header);
+pub(super) fn write(snapshot: &Snapshot, facts: &StateFacts, serial: u64, out: &mut Sink<'_>) -> Result<()> {
+    let frame = frame(snapshot, facts, serial);
     let (before, after) = frame.split_once(RESOURCES).unwrap_or((&frame, ""));
     out(before);
     write_resources(snapshot, facts, out)?;
@@ -65,20 +42,18 @@ pub(super) fn write(
 const RESOURCES: char = '\u{1}';
 
 /// The state without its resources, compact.
-fn frame(snapshot: &Snapshot, facts: &StateFacts, header: &Header<'_>) -> String {
+fn frame(snapshot: &Snapshot, facts: &StateFacts, serial: u64) -> String {
     let mut text = String::new();
     let mut state = ObjectWriter::new(&mut text);
     state
         .u64("version", 4)
-        .string("terraform_version", header.terraform_version)
-        .u64("serial", header.serial)
-        .string("lineage", header.lineage);
+        .string("terraform_version", &facts.terraform_version)
+        .u64("serial", serial)
+        .string("lineage", &facts.lineage);
     write_outputs(snapshot, facts, state.object("outputs"));
     state.raw("resources", &format!("[{RESOURCES}]"));
     if let Some(results) = &facts.check_results {
-        let mut text = String::new();
-        write_checks(results.view(), &mut text);
-        state.raw("check_results", &text);
+        write_checks(results.view(), state.member("check_results"));
     }
     write_rest(facts.rest.as_ref(), &mut state);
     state.finish();
@@ -92,11 +67,7 @@ fn write_outputs(snapshot: &Snapshot, facts: &StateFacts, mut outputs: ObjectWri
         output.raw("value", value.as_str());
         match known.filter(|known| cty::fits(&value.view(), &known.kind.view())) {
             Some(known) => output.raw("type", known.kind.as_str()),
-            None => {
-                let mut kind = String::new();
-                cty::write_type_of(&value.view(), &mut kind);
-                output.raw("type", &kind)
-            }
+            None => output.raw("type", &cty::type_of(&value.view())),
         };
         if is_sensitive(snapshot, name) {
             output.bool("sensitive", true);
@@ -131,45 +102,28 @@ const CHECK_KEYS: [&str; 6] = [
 /// Appends a list of results, or `null`.
 fn write_checks(results: View<'_>, out: &mut String) {
     let Some(results) = results.elements() else {
-        out.push_str(results.text());
-        return;
+        return out.push_str(results.text());
     };
-    out.push('[');
-    for (index, result) in results.enumerate() {
-        if index > 0 {
-            out.push(',');
-        }
-        write_check(result, out);
-    }
-    out.push(']');
+    let mut array = ArrayWriter::new(out);
+    results.for_each(|result| write_check(result, array.element()));
+    array.finish();
 }
 
 fn write_check(result: View<'_>, out: &mut String) {
     let Some(members) = result.members() else {
-        out.push_str(result.text());
-        return;
+        return out.push_str(result.text());
     };
     let mut members: Vec<_> = members.collect();
-    members.sort_by_key(|(key, _)| {
-        CHECK_KEYS
-            .iter()
-            .position(|known| known == key)
-            .unwrap_or(CHECK_KEYS.len())
-    });
-    out.push('{');
-    for (index, (key, value)) in members.into_iter().enumerate() {
-        if index > 0 {
-            out.push(',');
-        }
-        write_string(out, &key);
-        out.push(':');
-        if key == "objects" {
-            write_checks(value, out);
-        } else {
-            out.push_str(value.text());
+    let place = |key: &str| CHECK_KEYS.iter().position(|known| *known == key);
+    members.sort_by_key(|(key, _)| place(key).unwrap_or(CHECK_KEYS.len()));
+    let mut object = ObjectWriter::new(out);
+    for (key, value) in members {
+        match &*key {
+            "objects" => write_checks(value, object.member(&key)),
+            _ => _ = object.raw(&key, value.text()),
         }
     }
-    out.push('}');
+    object.finish();
 }
 
 /// Writes a snapshot's state in a layout.
@@ -185,9 +139,8 @@ pub(super) fn lay_out(
         newline: matches!(layout, None | Some(Layout::CompactLine)),
     };
     let mut printer = Printer::new(&layout, out);
-    write(snapshot, facts, &Header::of(snapshot, facts)?, &mut |piece| {
-        printer.feed(piece);
-    })?;
+    let serial = serial_of(snapshot).ok_or_else(never)?;
+    write(snapshot, facts, serial, &mut |piece| printer.feed(piece))?;
     printer.finish();
     Ok(())
 }
@@ -196,7 +149,7 @@ pub(super) fn lay_out(
 fn digest(snapshot: &Snapshot, facts: &StateFacts, layout: Option<Layout>) -> Result<Digest> {
     let mut digester = Digester::default();
     lay_out(snapshot, facts, layout, &mut |piece| {
-        digester.add(piece.as_bytes());
+        digester.add(piece.as_bytes())
     })?;
     Ok(digester.finish())
 }

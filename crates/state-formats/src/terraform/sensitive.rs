@@ -4,8 +4,8 @@
 //! with an index is kept as it was.
 
 use crate::error::{Error, Result};
-use crate::fields::push_token;
-use state_core::json::{ArrayWriter, Document, Json, Kind, ObjectWriter, View};
+use crate::fields::{push_token, write_key_first};
+use state_core::json::{ArrayWriter, Document, Json, Kind, View};
 
 /// What one state says about the secrets of an instance.
 #[derive(Debug, Default)]
@@ -120,7 +120,7 @@ fn in_written_order(path: &Json) -> String {
         let mut object = steps.object();
         for (key, member) in step.members().into_iter().flatten() {
             if member.kind() == Kind::Object {
-                write_index(&member, object.object(&key));
+                write_key_first(member, "value", object.object(&key));
             } else {
                 object.raw(&key, member.text());
             }
@@ -129,15 +129,6 @@ fn in_written_order(path: &Json) -> String {
     }
     steps.finish();
     text
-}
-
-fn write_index(index: &View<'_>, mut object: ObjectWriter<'_>) {
-    let mut members: Vec<_> = index.members().into_iter().flatten().collect();
-    members.sort_by_key(|(key, _)| key != "value");
-    for (key, member) in members {
-        object.raw(&key, member.text());
-    }
-    object.finish();
 }
 
 /// How a snapshot's sensitive outputs name one: plainly, unless that would read as a pointer.

@@ -2,7 +2,7 @@
 
 use super::opentofu;
 use crate::error::{Error, Result};
-use crate::fields::scan;
+use crate::fields::{required, scan};
 use crate::format::{Confidence, Content, Detection};
 use state_core::json::{Document, View};
 
@@ -85,13 +85,7 @@ pub(super) fn check_version(document: &Document<'_>) -> Result<u64> {
     if root.get("deployment").is_some() || root.get("checkpoint").is_some() {
         return not_a_state("this is a Pulumi deployment, not a Terraform state");
     }
-    let Some(version) = root.get("version") else {
-        return Err(Error::at(
-            document,
-            &root,
-            "a state has a `version`; there is none",
-        ));
-    };
+    let version = required(document, root, "a state", "version")?;
     let Some(number) = version.as_u64() else {
         let message = format!(
             "`version` must be a positive whole number, written in digits alone; found {}",

@@ -3,7 +3,7 @@
 //! Of the encrypters we open the one that doesn't encrypt, `noop`: its ciphertext is the snapshot.
 
 use crate::error::{Error, Result};
-use crate::fields::shown;
+use crate::fields::{shown, write_key_first};
 use crate::layout::laid_out;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -60,13 +60,11 @@ pub(super) fn open(document: &Document<'_>) -> Result<(Vec<u8>, Envelope)> {
     let encrypter = root.get("encrypter").filter(|view| !view.is_null());
     let name = encrypter.and_then(|view| view.get("name")?.as_str().map(std::borrow::Cow::into_owned));
     if let Some(name) = name.filter(|name| name != "noop") {
-        return Err(Error::Core(state_core::Error::Sealed {
-            object: "unobin snapshot".to_owned(),
-            reason: format!(
-                "it is encrypted by unobin's `{}`, which this build can't open: `state pull` of its own program prints it",
-                shown(&name)
-            ),
-        }));
+        let reason = format!(
+            "it is encrypted by unobin's `{}`, which this build can't open: `state pull` of its own program prints it",
+            shown(&name)
+        );
+        return Err(state_core::Error::sealed("unobin snapshot", reason).into());
     }
     let inside = text("ciphertext").and_then(|text| STANDARD.decode(&*text).ok());
     let inside = inside.ok_or_else(|| error(document, "ciphertext", "`ciphertext` must be base64"))?;
@@ -92,20 +90,10 @@ impl Envelope {
             object.string("payload-type", payload_type);
         }
         if let Some(encrypter) = &self.encrypter {
-            write_encrypter(encrypter, object.object("encrypter"));
+            write_key_first(encrypter.view(), "name", object.object("encrypter"));
         }
         object.string("ciphertext", &STANDARD.encode(inside));
         object.finish();
         laid_out(&compact)
     }
-}
-
-/// The name, then the rest.
-fn write_encrypter(encrypter: &Json, mut object: ObjectWriter<'_>) {
-    let mut members: Vec<_> = encrypter.view().members().into_iter().flatten().collect();
-    members.sort_by_key(|(key, _)| key != "name");
-    for (key, value) in members {
-        object.raw(&key, value.text());
-    }
-    object.finish();
 }

@@ -1,7 +1,7 @@
 //! Seed 002 over a stack: a snapshot in memory, refreshed from the store and persisted to it.
 
 use crate::intent::UpdateRequest;
-use crate::read::view::{self, CurrentRevision};
+use crate::read::view::CurrentRevision;
 use crate::session::Session;
 use crate::stack::Stack;
 use async_trait::async_trait;
@@ -121,7 +121,7 @@ impl StateManager {
             .import_onto(request, snapshot.clone(), expected.as_ref())
             .await?;
         // Without this look the manager would not know its own revision; a failure here loses nothing.
-        let stored = view::current_revision(self.stack.context()).await?;
+        let stored = self.stack.current_revision().await?;
         self.memory().known = stored;
         Ok(())
     }
@@ -129,7 +129,7 @@ impl StateManager {
     /// Somebody else persisted. When it says the same, it is what we wanted, perhaps by ourselves: an answer that
     /// got lost.
     async fn adopt(&self, snapshot: &Snapshot, known: Option<&CurrentRevision>) -> Result<()> {
-        let theirs = view::current_revision(self.stack.context()).await?;
+        let theirs = self.stack.current_revision().await?;
         if let Some(theirs) = theirs
             .as_ref()
             .filter(|theirs| is_same(snapshot, &theirs.snapshot))
@@ -163,7 +163,7 @@ impl Transient for StateManager {
 #[async_trait]
 impl Refresher for StateManager {
     async fn refresh(&self) -> Result<()> {
-        let known = view::current_revision(self.stack.context()).await?;
+        let known = self.stack.current_revision().await?;
         *self.memory() = Memory {
             transient: known.as_ref().map(|known| known.snapshot.clone()),
             known,

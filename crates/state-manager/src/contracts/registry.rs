@@ -171,10 +171,7 @@ impl BackendRegistry {
                 return Error::invalid(format!("backend {}://", scheme.escape_debug()), reason);
             }
         };
-        Error::Unsupported {
-            object: format!("backend {scheme}://"),
-            missing: missing.to_owned(),
-        }
+        Error::unsupported(format!("backend {scheme}://"), missing)
     }
 }
 

@@ -7,26 +7,22 @@
 //! | `SnapshotPersister` | [`Update`]: `invalidate` and `save` within it, any number of times |
 //! | `SnapshotManager` | [`Session`](crate::Session) and [`Update`]: a step is begun and ended on its own, and nothing is copied |
 
-use crate::context::StackContext;
 use crate::intent::UpdateRequest;
-use crate::read::{names, view};
+use crate::session::Session;
+use crate::stack::Stack;
 use crate::stacks::Stacks;
 use crate::update::Update;
-use crate::write::snapshots;
 use async_trait::async_trait;
 use state_core::target::{SnapshotMutation, SnapshotPersister, SnapshotProvider, Target, TargetProvider};
 use state_core::verify::Violation;
-use state_core::{Result, Snapshot, StackName, UpdateKind};
+use state_core::{Error, Result, Snapshot, StackName, UpdateKind};
 
 #[async_trait]
 impl TargetProvider for Stacks {
     async fn target(&self, name: &StackName) -> Result<Target> {
-        let stack = names::require(self.context(), name).await?;
-        let provider = self.context().crypters.as_ref();
-        let crypter = provider
-            .map(|provider| provider.crypter(stack.name(), stack.lineage()))
-            .transpose()?;
-        let snapshot = recorded(&stack).await?;
+        let stack = self.require(name).await?;
+        let crypter = self.configured_crypter(&stack)?;
+        let snapshot = stack.tip().await?.recorded();
         Ok(Target::new(
             stack.name().clone(),
             stack.lineage(),
@@ -39,7 +35,7 @@ impl TargetProvider for Stacks {
 #[async_trait]
 impl SnapshotProvider for Stacks {
     async fn get_snapshot(&self, name: &StackName) -> Result<Option<Snapshot>> {
-        recorded(&names::require(self.context(), name).await?).await
+        Ok(self.require(name).await?.tip().await?.recorded())
     }
 
     async fn begin_mutation(&self, name: &StackName) -> Result<Box<dyn SnapshotMutation>> {
@@ -48,19 +44,53 @@ impl SnapshotProvider for Stacks {
     }
 }
 
-/// The tip, unless nothing was ever written.
-async fn recorded(stack: &StackContext) -> Result<Option<Snapshot>> {
-    let view = view::tip(stack).await?;
-    Ok(view.moment().map(|_| view.snapshot()))
-}
-
 #[async_trait]
 impl SnapshotPersister for Update {
     async fn invalidate(&self) -> Result<()> {
-        snapshots::invalidate(self.locked()).await
+        self.mark_unreliable().await
     }
 
     async fn save(&self, snapshot: Snapshot) -> Result<Vec<Violation>> {
-        snapshots::save(self.locked(), snapshot, None).await
+        self.replace_state(snapshot, false).await
+    }
+}
+
+/// The lock of a stack whose resources are being changed, and the update that marks the stack as unreliable.
+#[derive(Debug)]
+pub(crate) struct WholeMutation {
+    /// None when the mutation has ended.
+    open: Option<(Session, Update)>,
+    object: String,
+}
+
+impl WholeMutation {
+    /// Locks a stack and starts an update that marks it as unreliable.
+    pub(crate) async fn begin(stack: &Stack, request: UpdateRequest) -> Result<Self> {
+        let session = stack.lock("mutation").await?;
+        match session.start_unreliable_update(request).await {
+            Ok(update) => Ok(Self {
+                object: format!("mutation of stack {}", stack.name().short()),
+                open: Some((session, update)),
+            }),
+            Err(error) => {
+                // The caller needs the error that kept the update from beginning, not one of the close.
+                drop(session.close().await);
+                Err(error)
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl SnapshotMutation for WholeMutation {
+    async fn end(&mut self, snapshot: Snapshot) -> Result<Vec<Violation>> {
+        let Some((_, update)) = &self.open else {
+            return Err(Error::closed(&*self.object, "it has ended: begin another one"));
+        };
+        let broken = update.replace_state(snapshot, true).await?;
+        if let Some((session, _)) = self.open.take() {
+            session.close().await?;
+        }
+        Ok(broken)
     }
 }

@@ -164,7 +164,7 @@ impl Survey {
         let frames = &self.view.frames;
         let between = frames.partition_point(|frame| frame.slot() < nearest.start)
             ..frames.partition_point(|frame| frame.slot() < cut.start);
-        let led_to = replay::from_base(stack.backend(), stack.lineage(), &nearest, &frames[between]).await?;
+        let led_to = replay::from_base(stack, &nearest, &frames[between]).await?;
         // Dated by what it holds, so that a run that is repeated makes the same bytes.
         let mut snapshot = led_to
             .state
@@ -246,7 +246,7 @@ impl Survey {
 /// When a revision was made; none for one that was stored, which doesn't say.
 fn moment(document: &RevisionDocument) -> Option<&Timestamp> {
     match &document.made {
-        Made::Mark(mark) => Some(mark.update.end.as_ref().unwrap_or(&mark.update.start)),
+        Made::Mark(mark) => Some(replay::moment(mark)),
         Made::Stored(_) => None,
     }
 }

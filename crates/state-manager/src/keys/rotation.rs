@@ -14,7 +14,7 @@ use crate::objects::snapshots;
 use crate::read::view;
 use crate::write::locked_stack::LockedStack;
 use crate::write::steps;
-use state_core::head::{Keys, Policy, Succession, Watermark};
+use state_core::head::{Keys, Policy, Watermark};
 use state_core::journal::{CheckpointNote, Record};
 use state_core::mutation::StackOutputs;
 use state_core::sealing::{KeyProvider, StackKey};
@@ -77,10 +77,10 @@ pub(crate) async fn rekey(stack: &StackContext, operation: &str, request: Rekey)
 
 fn require_possible(stack: &StackContext, policy: Policy, request: &Rekey) -> Result<()> {
     if request.forget_history && stack.backend().extensions().collectable.is_none() {
-        return Err(Error::Unsupported {
-            object: stack.backend().url(),
-            missing: "deletion, and with it the forgetting of history,".to_owned(),
-        });
+        return Err(Error::unsupported(
+            stack.backend().url(),
+            "deletion, and with it the forgetting of history,",
+        ));
     }
     if policy == Policy::Plaintext {
         let reason = "a plaintext stack has no data key: choose the policy `sensitive` or `all`";
@@ -141,7 +141,7 @@ async fn rotate(
         start: tail.next,
         chain: tail.chain,
     };
-    let mut keys = successor(
+    let mut keys = wrapped::successor(
         &head,
         old.as_deref(),
         &*key,
@@ -193,34 +193,6 @@ async fn resealed(
 fn require_provider(stack: &StackContext) -> Result<&dyn KeyProvider> {
     let missing = || Error::sealed(stack.object(), "there is no identity or recipient at hand");
     stack.keyring().provider().ok_or_else(missing)
-}
-
-/// What the head says of the keys once the new one is in use.
-fn successor(
-    head: &Head,
-    old: Option<&dyn StackKey>,
-    new: &dyn StackKey,
-    next: Slot,
-    files: Vec<u64>,
-    recipients: &[String],
-) -> Keys {
-    let before = head.keys.as_ref();
-    let generation = before.map_or(1, |keys| keys.generation + 1);
-    let mut succession = before.map(|keys| keys.succession.clone()).unwrap_or_default();
-    succession.extend(old.map(|old| Succession {
-        old: old.id(),
-        new: new.id(),
-        generation,
-        endorsement: old.endorse(new.id(), generation),
-    }));
-    Keys {
-        generation,
-        since: before.map_or(next, |keys| keys.since),
-        files,
-        recipients: recipients.to_vec(),
-        outputs: before.map(|keys| keys.outputs.clone()).unwrap_or_default(),
-        succession,
-    }
 }
 
 /// The keys that the head names, once it is authenticated; none for a stack without a key.

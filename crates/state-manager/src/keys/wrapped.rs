@@ -3,8 +3,9 @@
 use crate::context::StackContext;
 use crate::objects::snapshots;
 use state_core::backend::{ObjectKind, ObjectName};
+use state_core::head::{Keys, Succession};
 use state_core::sealing::{StackKey, WrappedKey};
-use state_core::{Error, KeyId, Result, Snapshot, Writer, codec, sealed};
+use state_core::{Error, Head, KeyId, Result, Slot, Snapshot, Writer, codec, sealed};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -98,4 +99,32 @@ pub(crate) async fn store(
         stored.push(number);
     }
     Ok(stored)
+}
+
+/// What the head says of the keys once the new one is in use, which may be the first.
+pub(crate) fn successor(
+    head: &Head,
+    old: Option<&dyn StackKey>,
+    new: &dyn StackKey,
+    next: Slot,
+    files: Vec<u64>,
+    recipients: &[String],
+) -> Keys {
+    let before = head.keys.as_ref();
+    let generation = before.map_or(1, |keys| keys.generation + 1);
+    let mut succession = before.map(|keys| keys.succession.clone()).unwrap_or_default();
+    succession.extend(old.map(|old| Succession {
+        old: old.id(),
+        new: new.id(),
+        generation,
+        endorsement: old.endorse(new.id(), generation),
+    }));
+    Keys {
+        generation,
+        since: before.map_or(next, |keys| keys.since),
+        files,
+        recipients: recipients.to_vec(),
+        outputs: before.map(|keys| keys.outputs.clone()).unwrap_or_default(),
+        succession,
+    }
 }

@@ -1,13 +1,12 @@
 //! Full snapshots as stored objects: encoded, digested, compressed, and back. And how large an entry may be in them, and
 //! in a record.
 
+use crate::context::StackContext;
 use bytes::Bytes;
 use state_core::digest::Digester;
 use state_core::json::{Document, Limits};
 use state_core::verify::{Rule, Violation};
-use state_core::{
-    Backend, Entry, EntryKey, Error, Lineage, Result, Slot, Snapshot, SnapshotRef, Writer, codec,
-};
+use state_core::{Entry, EntryKey, Error, Result, Slot, Snapshot, SnapshotRef, Writer, codec};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::sync::Arc;
 
@@ -49,10 +48,7 @@ pub(crate) fn pack(snapshot: &Snapshot, slot: Slot) -> Result<Packed> {
         packer.add(line.as_bytes())
     })?;
     if !violations.is_empty() {
-        return Err(Error::Integrity {
-            object: "snapshot".to_owned(),
-            violations,
-        });
+        return Err(Error::integrity("snapshot", violations));
     }
     packer.finish(slot)
 }
@@ -97,17 +93,13 @@ pub(crate) async fn store(writer: &dyn Writer, snapshot: Arc<Snapshot>, slot: Sl
 }
 
 /// Reads a stored snapshot and checks it against what vouches for it.
-pub(crate) async fn read(
-    backend: &dyn Backend,
-    lineage: Lineage,
-    reference: &SnapshotRef,
-) -> Result<Snapshot> {
-    let name = reference.object();
+pub(crate) async fn read(stack: &StackContext, reference: &SnapshotRef) -> Result<Snapshot> {
+    let (name, lineage) = (reference.object(), stack.lineage());
     let object = format!("stack {lineage}: {name}");
-    let packed = backend.read(lineage, &name).await.map_err(|error| match error {
-        Error::NotFound { .. } => Error::corrupt(&object, 0, "it is missing"),
-        other => other,
-    })?;
+    let packed = match stack.backend().read(lineage, &name).await {
+        Err(Error::NotFound { .. }) => return Err(damaged(&object, "it is missing")),
+        read => read?,
+    };
     let reference = reference.clone();
     blocking(move || unpack(&object, &packed, &reference)).await?
 }
@@ -175,20 +167,17 @@ fn damaged(object: &str, reason: &str) -> Error {
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(work)
         .await
-        .map_err(|error| Error::Closed {
-            object: "the runtime".to_owned(),
-            reason: format!("a background thread ended early: {error}"),
-        })
+        .map_err(|error| Error::closed("the runtime", format!("a background thread ended early: {error}")))
 }
 
 pub(crate) fn check_size(entry: &Entry) -> Result<()> {
     let Some(detail) = too_large(entry) else {
         return Ok(());
     };
-    Err(Error::Integrity {
-        object: format!("entry {}", entry.key()),
-        violations: vec![Violation::of(Rule::Size, entry.key(), detail)],
-    })
+    Err(Error::integrity(
+        format!("entry {}", entry.key()),
+        vec![Violation::of(Rule::Size, entry.key(), detail)],
+    ))
 }
 
 /// Why an entry can't be recorded; none when it can.

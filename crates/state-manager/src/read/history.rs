@@ -187,7 +187,7 @@ pub(crate) async fn snapshot(stack: &StackContext, tip: &Tip, revision: &Revisio
             Ok(snapshot)
         }
         Made::Stored(stored) => {
-            let mut snapshot = snapshots::read(stack.backend(), stack.lineage(), &stored.snapshot).await?;
+            let mut snapshot = snapshots::read(stack, &stored.snapshot).await?;
             snapshot.serial = Some(stored.serial);
             Ok(snapshot)
         }
@@ -202,7 +202,7 @@ pub(crate) async fn at_marks<T>(
     pick: impl Fn(&State) -> T,
 ) -> Result<Vec<(RevisionId, T)>> {
     let frames = frames_until(stack, base, document.slot).await?;
-    let picked = replay::at_marks(stack.backend(), stack.lineage(), base, &frames, pick).await?;
+    let picked = replay::at_marks(stack, base, &frames, pick).await?;
     if picked.last().is_some_and(|(last, _)| *last == document.revision) {
         return Ok(picked);
     }
@@ -212,7 +212,7 @@ pub(crate) async fn at_marks<T>(
 /// The state at a mark: from a base before it, replayed up to its frame.
 async fn state_at(stack: &StackContext, document: &RevisionDocument, base: &Base) -> Result<Replayed> {
     let frames = frames_until(stack, base, document.slot).await?;
-    let replayed = replay::from_base(stack.backend(), stack.lineage(), base, &frames).await?;
+    let replayed = replay::from_base(stack, base, &frames).await?;
     if replayed.state.current() == Some(&document.revision) {
         return Ok(replayed);
     }

@@ -121,7 +121,7 @@ impl Logs {
         let Some(short) = sealed::key_of_text(&line.message).map(str::to_owned) else {
             return Ok(());
         };
-        if self.asked.reveal && !self.crypters.contains_key(&short) {
+        if self.asked.query.reveal && !self.crypters.contains_key(&short) {
             let entropy = Arc::clone(&self.stack.environment().entropy);
             let key = wrapped::by_digits(&self.stack, &short).await?;
             let crypter = key.and_then(|key| key.crypter(entropy).ok());
@@ -143,11 +143,9 @@ impl Logs {
 /// A query whose moments were understood.
 #[derive(Debug)]
 struct Asked {
-    address: Option<Address>,
-    level: Option<LogLevel>,
+    query: LogQuery,
     since: Option<jiff::Timestamp>,
     until: Option<jiff::Timestamp>,
-    reveal: bool,
 }
 
 impl Asked {
@@ -160,21 +158,19 @@ impl Asked {
                 }),
             };
         Ok(Self {
-            address: query.address.clone(),
-            level: query.level,
+            query: query.clone(),
             since: moment("since", &query.since)?,
             until: moment("until", &query.until)?,
-            reveal: query.reveal,
         })
     }
 
     fn takes(&self, line: &LogLine) -> bool {
-        let about = match (&self.address, &line.address) {
+        let about = match (&self.query.address, &line.address) {
             (None, _) => true,
             (Some(wanted), Some(address)) => is_below(wanted.as_str(), address.as_str()),
             (Some(_), None) => false,
         };
-        about && self.level.is_none_or(|least| line.level >= least) && self.in_time(line)
+        about && self.query.level.is_none_or(|least| line.level >= least) && self.in_time(line)
     }
 
     /// A line without an understood time is in no span.

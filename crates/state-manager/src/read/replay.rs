@@ -1,13 +1,13 @@
 //! From stored bytes to a state: base snapshot, frames, replay.
 
+use crate::context::StackContext;
 use crate::objects::document::{Made, RevisionDocument};
 use crate::objects::snapshots;
-use state_core::backend::JournalView;
 use state_core::journal::{Frame, FrameKind, Mark, Parsed, Record, decode_records};
 use state_core::sealing::StackKey;
 use state_core::state::{Loaded, replay};
 use state_core::{
-    Backend, Base, Digest, Error, Head, Lineage, Result, RevisionId, Slot, SnapshotRef, State, Timestamp,
+    Base, Digest, Error, Head, Lineage, Result, RevisionId, Slot, SnapshotRef, State, Timestamp,
 };
 use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
@@ -30,39 +30,18 @@ pub(crate) struct Replayed {
     pub(crate) ends_with_mark: bool,
 }
 
-/// The state at the end of a journal that was read from its head's base, or from before it.
-///
-/// With the key, each frame from the base on must be from those who have it; the base's chain vouches for those before.
-pub(crate) async fn tip(
-    backend: &dyn Backend,
-    view: &JournalView,
-    key: Option<&dyn StackKey>,
-) -> Result<Replayed> {
-    let base = &view.head.base;
-    let before = view.frames.partition_point(|frame| frame.slot() < base.start);
-    let frames = &view.frames[before..];
-    if let Some(key) = key {
-        authenticate(&view.head, frames, key)?;
-    }
-    from_base(backend, view.head.lineage, base, frames).await
-}
-
 /// The state after these frames, which begin at the base.
-pub(crate) async fn from_base(
-    backend: &dyn Backend,
-    lineage: Lineage,
-    base: &Base,
-    frames: &[Frame],
-) -> Result<Replayed> {
+pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame]) -> Result<Replayed> {
+    let lineage = stack.lineage();
     require_link(lineage, base, frames)?;
     let (state, mut moment) = match &base.snapshot {
         None => (State::new(lineage), Timestamp::new("")),
         Some(reference) => {
-            let snapshot = snapshots::read(backend, lineage, reference).await?;
+            let snapshot = snapshots::read(stack, reference).await?;
             (State::from_snapshot(lineage, &snapshot)?, snapshot.generated_at)
         }
     };
-    let loaded = load_rebases(backend, lineage, frames).await?;
+    let loaded = load_rebases(stack, frames).await?;
     let mut revisions = Vec::new();
     let mut ends_with_mark = false;
     for frame in frames {
@@ -116,13 +95,13 @@ pub(crate) fn authenticate(head: &Head, frames: &[Frame], key: &dyn StackKey) ->
 /// What `pick` finds in the state at each mark of these frames, which begin at the base; oldest first. One pass, and no
 /// more in memory than one state.
 pub(crate) async fn at_marks<T>(
-    backend: &dyn Backend,
-    lineage: Lineage,
+    stack: &StackContext,
     base: &Base,
     frames: &[Frame],
     pick: impl Fn(&State) -> T,
 ) -> Result<Vec<(RevisionId, T)>> {
-    let mut state = from_base(backend, lineage, base, &[]).await?.state;
+    let lineage = stack.lineage();
+    let mut state = from_base(stack, base, &[]).await?.state;
     require_link(lineage, base, frames)?;
     let mut picked = Vec::new();
     let mut from = 0;
@@ -132,7 +111,7 @@ pub(crate) async fn at_marks<T>(
             continue;
         };
         let stretch = &frames[from..=at];
-        let loaded = load_rebases(backend, lineage, stretch).await?;
+        let loaded = load_rebases(stack, stretch).await?;
         state = replay(state, stretch, &loaded)?;
         from = at + 1;
         if state.current() == Some(&document.revision) {
@@ -143,12 +122,12 @@ pub(crate) async fn at_marks<T>(
 }
 
 /// The snapshots that the frames rebase to.
-async fn load_rebases(backend: &dyn Backend, lineage: Lineage, frames: &[Frame]) -> Result<Loaded> {
+async fn load_rebases(stack: &StackContext, frames: &[Frame]) -> Result<Loaded> {
     let mut loaded = Loaded::new();
     for frame in frames {
-        for reference in rebases(lineage, frame)? {
+        for reference in rebases(stack.lineage(), frame)? {
             if let Entry::Vacant(vacant) = loaded.entry(reference.digest) {
-                vacant.insert(Arc::new(snapshots::read(backend, lineage, &reference).await?));
+                vacant.insert(Arc::new(snapshots::read(stack, &reference).await?));
             }
         }
     }

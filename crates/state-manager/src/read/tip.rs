@@ -23,8 +23,15 @@ impl Tip {
     /// Authenticates and replays a journal that was read from its head's base, or from before it.
     pub(crate) async fn of(stack: &StackContext, view: &JournalView) -> Result<Self> {
         let key = trust::for_reading(stack, &view.head).await?;
+        let base = &view.head.base;
+        let before = view.frames.partition_point(|frame| frame.slot() < base.start);
+        let frames = &view.frames[before..];
+        if let Some(key) = &key {
+            // The base's chain vouches for the frames before it.
+            replay::authenticate(&view.head, frames, &**key)?;
+        }
         Ok(Self {
-            replayed: replay::tip(stack.backend(), view, key.as_deref()).await?,
+            replayed: replay::from_base(stack, base, frames).await?,
             floor: HistoryFloor::of(&view.head),
             head: view.head.clone(),
             key,

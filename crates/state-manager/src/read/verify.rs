@@ -66,7 +66,7 @@ async fn verify_once(
     if deep {
         for document in &revisions {
             if let Made::Stored(stored) = &document.made {
-                snapshots::read(stack.backend(), stack.lineage(), &stored.snapshot).await?;
+                snapshots::read(stack, &stored.snapshot).await?;
                 read.insert(stored.snapshot.digest);
             }
         }
@@ -129,7 +129,7 @@ async fn compare_checkpoints(
         .filter(|checkpoint| checkpoint.snapshot.is_some() && checkpoint.start >= begins)
     {
         let led_to = replay_between(stack, frames, &from, checkpoint.start, read).await?;
-        let stored = replay::from_base(stack.backend(), stack.lineage(), &checkpoint, &[]).await?;
+        let stored = replay::from_base(stack, &checkpoint, &[]).await?;
         if !means_the_same(stack, &led_to, &stored.state).await? {
             let name = checkpoint
                 .snapshot
@@ -192,7 +192,7 @@ async fn replay_between(
         .filter(|frame| (from.start..to).contains(&frame.slot()))
         .cloned()
         .collect();
-    let replayed = replay::from_base(stack.backend(), stack.lineage(), from, &between).await?;
+    let replayed = replay::from_base(stack, from, &between).await?;
     read.extend(replayed.snapshots);
     Ok(replayed.state)
 }

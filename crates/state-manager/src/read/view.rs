@@ -52,6 +52,11 @@ impl View {
         self.state.snapshot(self.name.to_string(), self.moment.clone())
     }
 
+    /// The state as a snapshot, unless nothing was ever written.
+    pub(crate) fn recorded(&self) -> Option<Snapshot> {
+        self.moment().map(|_| self.snapshot())
+    }
+
     /// When the last thing in it was recorded; none for a stack that was never written to.
     pub fn moment(&self) -> Option<&Timestamp> {
         Some(&self.moment).filter(|moment| !moment.as_str().is_empty())

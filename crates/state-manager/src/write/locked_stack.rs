@@ -198,10 +198,7 @@ impl LockedStack {
         if let Err(error) = self.still_writes() {
             return error;
         }
-        Error::Closed {
-            object: self.stack.object(),
-            reason: "its queue has ended: open the stack again".to_owned(),
-        }
+        Error::closed(self.stack.object(), "its queue has ended: open the stack again")
     }
 }
 
@@ -224,10 +221,7 @@ pub(crate) fn finished(
     let mut after = state.clone();
     for record in &records {
         let applied = after.apply(record, loaded);
-        applied.map_err(|violations| Error::Integrity {
-            object: "the change".to_owned(),
-            violations,
-        })?;
+        applied.map_err(|violations| Error::integrity("the change", violations))?;
     }
     let Some(update) = after.update() else {
         return Err(Error::conflict("the update", "it has ended already"));

@@ -14,7 +14,7 @@ use crate::write::locked_stack::LockedStack;
 use crate::write::naming;
 use crate::write::queue::{Published, Queue, WAITING};
 use state_core::backend::{Acquire, Acquired, ObjectKind, ObjectName};
-use state_core::head::{Keys, Policy};
+use state_core::head::Policy;
 use state_core::mutation::StackOutputs;
 use state_core::{Epoch, Head, Result, Serial, UpdateResult};
 use std::sync::Arc;
@@ -123,7 +123,7 @@ async fn open(stack: &StackContext, acquired: Acquired) -> Result<LockedStack> {
 async fn check(stack: &StackContext, acquired: &Acquired) -> Result<Checked> {
     let (head, frames, tail) = (&acquired.head, &acquired.frames, acquired.tail);
     let seal = seal_for_writing(stack, acquired).await?;
-    let replayed = replay::from_base(stack.backend(), stack.lineage(), &head.base, frames).await?;
+    let replayed = replay::from_base(stack, &head.base, frames).await?;
     let point = Point {
         epoch: head.epoch,
         serial: replayed.state.serial(),
@@ -167,14 +167,9 @@ async fn seal_for_writing(stack: &StackContext, acquired: &Acquired) -> Result<S
         (_, None, Some(provider)) => {
             let key = provider.generate(stack.lineage())?;
             let wrapped_key = provider.wrap(key.id(), None)?;
-            let keys = Keys {
-                generation: 1,
-                since: acquired.tail.next,
-                files: wrapped::store(stack, writer, key.id(), &wrapped_key).await?,
-                recipients: wrapped_key.recipients,
-                outputs: Vec::new(),
-                succession: Vec::new(),
-            };
+            let files = wrapped::store(stack, writer, key.id(), &wrapped_key).await?;
+            let next = acquired.tail.next;
+            let keys = wrapped::successor(head, None, &*key, next, files, &wrapped_key.recipients);
             let seal = Seal::new(head.policy, Some(Arc::clone(&key)));
             let change = |head: &mut Head| {
                 head.key_id = Some(key.id());

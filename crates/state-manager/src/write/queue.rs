@@ -199,10 +199,7 @@ impl Queue {
     }
 
     fn closed(&self, reason: &str) -> Error {
-        Error::Closed {
-            object: self.object.clone(),
-            reason: reason.to_owned(),
-        }
+        Error::closed(self.object.clone(), reason)
     }
 }
 
@@ -216,9 +213,6 @@ pub(crate) fn ended(error: &Error) -> Error {
             theirs: *theirs,
             indeterminate: false,
         },
-        other => Error::Closed {
-            object,
-            reason: other.to_string(),
-        },
+        other => Error::closed(object, other.to_string()),
     }
 }

@@ -10,10 +10,10 @@ use state_core::snapshot::Invalidation;
 use state_core::state::Loaded;
 use state_core::verify::{self, Violation};
 use state_core::{
-    Base, Entropy, Entry, EntryKey, Error, MutationId, Op, PendingOperation, Result, RevisionId, Snapshot,
-    SnapshotRef, State, Timestamp, Uid, UpdateResult, repair,
+    Base, Entropy, Entry, EntryKey, Error, ErrorKind, MutationId, Op, PendingOperation, Relation, Result,
+    RevisionId, Snapshot, SnapshotMeta, SnapshotRef, State, Timestamp, Uid, UpdateResult, repair,
 };
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// Replaces all entries by those of a snapshot, as one revision; with a `parent` only while that one is current.
@@ -47,6 +47,56 @@ pub(crate) async fn replace(
         })])
     };
     locked.commit(request, loaded, build).await
+}
+
+/// Replaces all entries by those of an exported state; it must fit the stack as it is now, unless the request is forced.
+pub(crate) async fn import_exported(
+    locked: &LockedStack,
+    request: UpdateRequest,
+    snapshot: Snapshot,
+) -> Result<RevisionId> {
+    if !request.forced {
+        check_fits(locked, &snapshot).await?;
+    }
+    let cause = RebaseCause::Import { foreign: None };
+    replace(locked, request, snapshot, cause, None).await
+}
+
+/// Whether a deployment fits the stack as it is now.
+async fn check_fits(locked: &LockedStack, snapshot: &Snapshot) -> Result<()> {
+    let conflict = |reason: String| Err(Error::conflict(locked.stack.object(), reason));
+    let known: BTreeSet<_> = locked.state().pending().map(|operation| operation.id).collect();
+    let strange = snapshot
+        .pending_operations
+        .iter()
+        .filter(|operation| !known.contains(&operation.id))
+        .count();
+    if strange > 0 {
+        return conflict(format!(
+            "the deployment has {strange} pending operation(s) that the stack doesn't know: settle them where it comes from"
+        ));
+    }
+    let current = match view::snapshot_meta(&locked.stack).await {
+        Err(error) if error.kind() == ErrorKind::NoCurrent => return Ok(()),
+        other => other?,
+    };
+    let given = SnapshotMeta {
+        lineage: snapshot
+            .lineage
+            .map_or_else(String::new, |lineage| lineage.to_string()),
+        serial: snapshot.serial.map_or(0, |serial| serial.get()),
+        version: String::new(),
+    };
+    match given.relation_to(&current) {
+        Relation::Newer | Relation::Equal => Ok(()),
+        Relation::Older => conflict(format!(
+            "the deployment has serial {}, the stack is at serial {}",
+            given.serial, current.serial
+        )),
+        Relation::Unrelated => {
+            conflict("the deployment is of another lineage, or of none: the two are unrelated".to_owned())
+        }
+    }
 }
 
 /// Brings back what a revision holds, as a new revision on top of the current one.
@@ -110,7 +160,7 @@ pub(crate) async fn save(
         return Err(Error::conflict(locked.stack.object(), reason));
     }
     let _storing = locked.storing.read().await;
-    let (reference, snapshot, broken) = store_repaired(locked, snapshot).await?;
+    let (reference, snapshot, broken) = store_as(locked, snapshot, mend).await?;
     let loaded = Loaded::from([(reference.digest, snapshot)]);
     let mut records = vec![Record::Rebase(Rebase {
         id: MutationId::random(locked.entropy()),
@@ -145,14 +195,6 @@ async fn store(locked: &LockedStack, snapshot: Snapshot) -> Result<(SnapshotRef,
     Ok((reference, snapshot))
 }
 
-/// Makes a snapshot ours and stores it; one that breaks rules is stored repaired, and those come back.
-async fn store_repaired(
-    locked: &LockedStack,
-    snapshot: Snapshot,
-) -> Result<(SnapshotRef, Arc<Snapshot>, Vec<Violation>)> {
-    store_as(locked, snapshot, mend).await
-}
-
 /// What is pending in a snapshot from another system, as it is stored here: under the uids of the entries that it is
 /// about.
 fn adopted(
@@ -183,6 +225,7 @@ fn adopted(
     Ok(pending)
 }
 
+/// Makes a snapshot ours and stores what `judge` makes of it. Returns the rules that it breaks.
 async fn store_as(
     locked: &LockedStack,
     mut snapshot: Snapshot,
@@ -234,10 +277,7 @@ fn mend(object: &str, snapshot: Snapshot, entropy: &dyn Entropy) -> Result<(Snap
     }
     let repaired = repair::repair(&snapshot);
     if !repaired.is_valid() {
-        return Err(Error::Integrity {
-            object: object.to_owned(),
-            violations: broken,
-        });
+        return Err(Error::integrity(object, broken));
     }
     let mut mended = repaired.snapshot;
     // Of two with one uid the later one lost it: nobody knows which of them had it before.

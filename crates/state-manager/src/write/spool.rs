@@ -157,21 +157,15 @@ pub(crate) async fn keep(locked: &LockedStack, end: End, error: Error) -> Error 
     };
     let written = snapshots::blocking(move || spooled.write(&folder)).await;
     let stack = locked.stack.name().short();
-    match written {
-        Ok(Ok(path)) => Error::Indeterminate {
-            object: format!(
-                "stack {stack}: the result of mutation {id} is kept in {}",
-                path.display()
-            ),
-            mutations: vec![id],
-            source: error.to_string().into(),
-        },
-        Ok(Err(unkept)) => Error::Indeterminate {
-            object: format!("stack {stack}: the result of mutation {id} could not be kept ({unkept})"),
-            mutations: vec![id],
-            source: error.to_string().into(),
-        },
-        Err(_) => error,
+    let kept = match written {
+        Ok(Ok(path)) => format!("is kept in {}", path.display()),
+        Ok(Err(unkept)) => format!("could not be kept ({unkept})"),
+        Err(_) => return error,
+    };
+    Error::Indeterminate {
+        object: format!("stack {stack}: the result of mutation {id} {kept}"),
+        mutations: vec![id],
+        source: error.to_string().into(),
     }
 }
 

@@ -13,9 +13,7 @@ pub(super) type Sink<'s> = dyn FnMut(&str) + 's;
 
 /// Adds the members of an object that was kept.
 pub(super) fn write_rest(rest: Option<&Json>, object: &mut ObjectWriter<'_>) {
-    for (key, value) in rest.and_then(|rest| rest.view().members()).into_iter().flatten() {
-        object.raw(&key, value.text());
-    }
+    object.members(rest.and_then(|rest| rest.view().members()).into_iter().flatten());
 }
 
 /// One instance on its way out.
@@ -246,15 +244,9 @@ fn write_instance(member: &Member<'_>, expanded: &[&Address], mut object: Object
     if let Some(first) = facts.create_before_destroy {
         object.bool("create_before_destroy", first);
     }
-    write_others(rest, &mut object);
-    object.finish();
-}
-
-fn write_others(rest: Option<&Json>, object: &mut ObjectWriter<'_>) {
     let others = rest.and_then(|rest| rest.view().members()).into_iter().flatten();
-    for (key, value) in others.filter(|(key, _)| !IDENTITY.contains(&&**key)) {
-        object.raw(&key, value.text());
-    }
+    object.members(others.filter(|(key, _)| !IDENTITY.contains(&&**key)));
+    object.finish();
 }
 
 fn write_attributes(entry: &Entry, facts: &EntryFacts, object: &mut ObjectWriter<'_>) {

@@ -118,16 +118,10 @@ impl Batch {
 
     /// Applies a job; one that breaks a rule is refused and leaves no trace.
     pub(crate) fn add(&mut self, job: Job, base: &Base) {
-        let Job {
-            work,
-            loaded,
-            durable,
-            reply,
-        } = job;
         let mut state = self.state.clone();
-        match prepare(&mut state, work, &loaded, base).and_then(fitting) {
+        match prepare(&mut state, job.work, &job.loaded, base).and_then(fitting) {
             Err(error) => {
-                let _ = reply.send(Err(error)).ok();
+                let _ = job.reply.send(Err(error)).ok();
             }
             Ok((records, answer)) => {
                 self.state = state;
@@ -139,14 +133,14 @@ impl Batch {
                         self.ending = Some(record);
                     }
                 }
-                if durable {
+                if job.durable {
                     self.waiting.push(Waiting {
-                        reply,
+                        reply: job.reply,
                         answer,
                         mutations,
                     });
                 } else {
-                    let _ = reply.send(Ok(answer)).ok();
+                    let _ = job.reply.send(Ok(answer)).ok();
                 }
             }
         }
@@ -234,10 +228,7 @@ fn prepare(state: &mut State, work: Work, loaded: &Loaded, base: &Base) -> Resul
     for Prepared { record, .. } in &records {
         let applied = state
             .apply(record, loaded)
-            .map_err(|violations| Error::Integrity {
-                object: describe(record),
-                violations,
-            })?;
+            .map_err(|violations| Error::integrity(describe(record), violations))?;
         answer.refused.extend(applied.refused);
     }
     Ok((records, answer))
@@ -274,10 +265,7 @@ fn told_to_each(error: &Error, mutations: Vec<MutationId>) -> Error {
             mutations,
             source: source.to_string().into(),
         },
-        Error::Closed { reason, .. } => Error::Closed {
-            object,
-            reason: reason.clone(),
-        },
+        Error::Closed { reason, .. } => Error::closed(object, reason.clone()),
         other => Error::NotApplied {
             object,
             source: other.to_string().into(),
