@@ -2,7 +2,7 @@
 
 use crate::error::CliError;
 use crate::identities::Keys;
-use crate::output::{Output, Report};
+use crate::output::{Output, Report, envelope_line};
 use crate::prompt::Prompt;
 use crate::render::Page;
 use crate::settings::Settings;
@@ -55,7 +55,10 @@ impl Context {
         self.environment.clock.now()
     }
 
-    /// As [`Output::report`].
+    /// The data in the envelope with `--json`, else the page.
+    ///
+    /// # Errors
+    /// When the data has no JSON form: a mistake of this program.
     pub(crate) fn report(
         &self,
         kind: &'static str,
@@ -63,7 +66,12 @@ impl Context {
         warnings: Vec<String>,
         fill: impl FnOnce(&mut Page),
     ) -> CommandResult {
-        self.output.report(kind, data, warnings, fill)
+        let body = if self.output.json {
+            envelope_line(kind, data, &warnings)?
+        } else {
+            Page::text(self.output.terminal.color_stdout, fill).into_bytes()
+        };
+        Ok(Report::raw(body, warnings))
     }
 }
 

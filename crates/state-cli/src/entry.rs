@@ -35,9 +35,7 @@ impl EntryLine {
             marks: marks(entry, pending),
         }
     }
-}
 
-impl EntryLine {
     /// Its address, and which of the objects there it is.
     pub(crate) fn name(&self) -> String {
         match &self.deposed {

@@ -10,8 +10,9 @@ use state_manager::UnresolvedRevision;
 use std::error::Error as _;
 
 /// What a command fails with.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub(crate) struct CliError {
+    #[serde(skip)]
     pub(crate) code: ExitCode,
     /// What failed, the object included.
     pub(crate) message: String,
@@ -20,8 +21,10 @@ pub(crate) struct CliError {
     /// What to do next.
     pub(crate) hint: Option<String>,
     /// All integrity violations, where there are any.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) violations: Vec<Violation>,
     /// All that is wrong with a document, in its order, where there is more than one thing.
+    #[serde(skip_serializing_if = "<[ProblemView]>::is_empty")]
     pub(crate) problems: Box<[ProblemView]>,
 }
 
@@ -42,15 +45,10 @@ pub(crate) struct ProblemView {
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct ErrorView<'a> {
-    code: &'static str,
+    code: ExitCode,
     exit_code: u8,
-    message: &'a str,
-    object: &'a str,
-    hint: Option<&'a str>,
-    #[serde(skip_serializing_if = "<[Violation]>::is_empty")]
-    violations: &'a [Violation],
-    #[serde(skip_serializing_if = "<[ProblemView]>::is_empty")]
-    problems: &'a [ProblemView],
+    #[serde(flatten)]
+    error: &'a CliError,
 }
 
 impl CliError {
@@ -87,6 +85,11 @@ impl CliError {
         Self::new(ExitCode::NotFound, object, message)
     }
 
+    /// As [`Self::new`] with [`ExitCode::Undecipherable`].
+    pub(crate) fn undecipherable(object: impl Into<String>, message: &str) -> Self {
+        Self::new(ExitCode::Undecipherable, object, message)
+    }
+
     /// As [`Self::new`] with [`ExitCode::Conflict`].
     pub(crate) fn conflict(object: impl Into<String>, message: &str) -> Self {
         Self::new(ExitCode::Conflict, object, message)
@@ -94,7 +97,7 @@ impl CliError {
 
     /// An error of the operating system about a file or the like.
     pub(crate) fn io(object: impl Into<String>, source: &std::io::Error) -> Self {
-        Self::new(ExitCode::Failed, object, &source.to_string())
+        Self::failed(object, &source.to_string())
     }
 
     /// The same with advice.
@@ -129,13 +132,9 @@ impl CliError {
     /// The error in JSON.
     pub(crate) fn view(&self) -> ErrorView<'_> {
         ErrorView {
-            code: self.code.name(),
+            code: self.code,
             exit_code: self.code.code(),
-            message: &self.message,
-            object: &self.object,
-            hint: self.hint.as_deref(),
-            violations: &self.violations,
-            problems: &self.problems,
+            error: self,
         }
     }
 }
@@ -151,11 +150,12 @@ impl From<Error> for CliError {
             }
             cause = source.source();
         }
+        let says = |signs: [&str; 2]| signs.iter().any(|sign| message.contains(sign));
         let advice = match &error {
             Error::Collected { .. } => Some(COLLECTED.to_owned()),
             Error::NoContainer { object } => Some(create_container(object)),
-            Error::Denied { .. } if SKEWED.iter().any(|code| message.contains(code)) => Some(SKEW.to_owned()),
-            Error::Unavailable { .. } if is_about_trust(&message) => Some(UNTRUSTED.to_owned()),
+            Error::Denied { .. } if says(SKEWED) => Some(SKEW.to_owned()),
+            Error::Unavailable { .. } if says(STRANGERS) => Some(UNTRUSTED.to_owned()),
             other => hint(other.kind()).map(str::to_owned),
         };
         Self {
@@ -196,10 +196,10 @@ impl From<EngineError> for CliError {
     fn from(error: EngineError) -> Self {
         match error {
             EngineError::State(error) => error.into(),
-            EngineError::Source { object, reason } => Self::new(ExitCode::Failed, object, &reason),
+            EngineError::Source { object, reason } => Self::failed(object, &reason),
             other => Self {
                 message: other.to_string(),
-                ..Self::new(ExitCode::Failed, "the run", "")
+                ..Self::failed("the run", "")
             },
         }
     }
@@ -231,7 +231,7 @@ impl From<ProgramError> for CliError {
         Self {
             message,
             problems,
-            ..Self::new(ExitCode::Failed, name, "")
+            ..Self::failed(name, "")
         }
     }
 }
@@ -251,12 +251,8 @@ fn create_container(container: &str) -> String {
 const UNTRUSTED: &str = "don't send anything there before you know who it is; if it is yours, have this machine trust the \
                          authority that signed its certificate (SSL_CERT_FILE)";
 
-/// Whether a server's certificate was refused.
-fn is_about_trust(message: &str) -> bool {
-    ["invalid peer certificate", "UnknownIssuer"]
-        .iter()
-        .any(|said| message.contains(said))
-}
+/// What an error says where a server's certificate was refused.
+const STRANGERS: [&str; 2] = ["invalid peer certificate", "UnknownIssuer"];
 
 /// What stores call a request whose signature is too old or too new.
 const SKEWED: [&str; 2] = ["RequestTimeTooSkewed", "RequestExpired"];

@@ -1,9 +1,11 @@
 //! The exit codes of `statectl`: a public contract.
 
+use serde::Serialize;
 use state_core::ErrorKind;
 
-/// What the exit code of `statectl` means. Any other code that isn't 0 means that it failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+/// What the exit code of `statectl` means. Any other code that isn't 0 means that it failed. JSON errors hold its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 #[repr(u8)]
 pub enum ExitCode {
@@ -42,51 +44,9 @@ pub enum ExitCode {
 }
 
 impl ExitCode {
-    /// All of them, in order.
-    pub const ALL: [Self; 16] = [
-        Self::Done,
-        Self::Failed,
-        Self::Usage,
-        Self::Differences,
-        Self::Refused,
-        Self::NotFound,
-        Self::Locked,
-        Self::Undecipherable,
-        Self::Conflict,
-        Self::Integrity,
-        Self::Unsupported,
-        Self::Format,
-        Self::Fenced,
-        Self::Indeterminate,
-        Self::Unreachable,
-        Self::Interrupted,
-    ];
-
     /// The number.
     pub const fn code(self) -> u8 {
         self as u8
-    }
-
-    /// The name in JSON errors.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Done => "done",
-            Self::Failed => "failed",
-            Self::Usage => "usage",
-            Self::Differences => "differences",
-            Self::Refused => "refused",
-            Self::NotFound => "not-found",
-            Self::Locked => "locked",
-            Self::Undecipherable => "undecipherable",
-            Self::Conflict => "conflict",
-            Self::Integrity => "integrity",
-            Self::Unsupported => "unsupported",
-            Self::Format => "format",
-            Self::Fenced => "fenced",
-            Self::Indeterminate => "indeterminate",
-            Self::Unreachable => "unreachable",
-            Self::Interrupted => "interrupted",
-        }
     }
 }
 
@@ -131,23 +91,48 @@ impl From<ExitCode> for std::process::ExitCode {
 mod tests {
     use super::{ExitCode, TABLE};
 
+    /// All of them, in order.
+    const ALL: [ExitCode; 16] = [
+        ExitCode::Done,
+        ExitCode::Failed,
+        ExitCode::Usage,
+        ExitCode::Differences,
+        ExitCode::Refused,
+        ExitCode::NotFound,
+        ExitCode::Locked,
+        ExitCode::Undecipherable,
+        ExitCode::Conflict,
+        ExitCode::Integrity,
+        ExitCode::Unsupported,
+        ExitCode::Format,
+        ExitCode::Fenced,
+        ExitCode::Indeterminate,
+        ExitCode::Unreachable,
+        ExitCode::Interrupted,
+    ];
+
     #[test]
     fn the_help_lists_every_code() {
         let numbers: Vec<_> = TABLE
             .split_whitespace()
             .filter_map(|word| word.parse::<u8>().ok())
             .collect();
-        for code in ExitCode::ALL {
+        for code in ALL {
             assert!(numbers.contains(&code.code()), "{code:?}");
         }
-        assert_eq!(numbers.len(), ExitCode::ALL.len());
+        assert_eq!(numbers.len(), ALL.len());
+    }
+
+    /// The name in JSON errors.
+    fn name(code: &ExitCode) -> String {
+        serde_json::to_string(code).unwrap()
     }
 
     #[test]
     fn names_and_numbers_are_unique() {
-        for (index, code) in ExitCode::ALL.iter().enumerate() {
-            for other in &ExitCode::ALL[index + 1..] {
-                assert_ne!(code.name(), other.name());
+        for (index, code) in ALL.iter().enumerate() {
+            for other in &ALL[index + 1..] {
+                assert_ne!(name(code), name(other));
                 assert_ne!(code.code(), other.code());
             }
         }

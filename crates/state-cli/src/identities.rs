@@ -112,11 +112,20 @@ impl Keys {
         }
         let file = own_file().ok_or_else(|| {
             let message = "there is no home folder to keep it in";
-            CliError::new(ExitCode::Undecipherable, "your identity", message)
+            CliError::undecipherable("your identity", message)
                 .with_hint("name a file with `--identity`, or choose `--policy plaintext`")
         })?;
         let made = generate_identity();
-        write(&file, made.file()).map_err(|source| CliError::io(file.display().to_string(), &source))?;
+        let failed = |source| CliError::io(file.display().to_string(), &source);
+        if let Some(folder) = file.parent() {
+            let mut builder = std::fs::DirBuilder::new();
+            builder
+                .recursive(true)
+                .mode(0o700)
+                .create(folder)
+                .map_err(failed)?;
+        }
+        create_private(&file, made.file().as_bytes()).map_err(failed)?;
         self.look()?;
         Ok(Some(Fresh {
             file,
@@ -177,22 +186,16 @@ fn read(path: &Path) -> Result<Identities, CliError> {
 }
 
 fn refused(object: &str, error: &state_encrypt::Error) -> CliError {
-    CliError::new(ExitCode::Undecipherable, object, &error.to_string()).with_hint(error.hint())
+    CliError::undecipherable(object, &error.to_string()).with_hint(error.hint())
 }
 
-/// A file that nobody else can read, and that wasn't there.
-fn write(file: &Path, text: &str) -> std::io::Result<()> {
-    if let Some(folder) = file.parent() {
-        std::fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(folder)?;
-    }
+/// Makes a file that only its owner can read; fails if there is one.
+pub(crate) fn create_private(file: &Path, content: &[u8]) -> std::io::Result<()> {
     let mut created = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(file)?;
-    created.write_all(text.as_bytes())?;
+    created.write_all(content)?;
     created.sync_all()
 }

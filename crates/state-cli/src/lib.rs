@@ -9,7 +9,6 @@
 mod commands;
 mod context;
 mod crossing;
-mod duration;
 mod entry;
 mod error;
 mod exit;

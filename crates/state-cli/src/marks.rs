@@ -140,17 +140,12 @@ impl Standing {
 
 /// The marks of a stack in a list.
 pub(crate) fn stack_marks(update_open: bool, pending: usize, unreliable: bool) -> String {
-    let mut marks = Vec::new();
-    if update_open {
-        marks.push("update open".to_owned());
-    }
-    if pending > 0 {
-        marks.push(format!("{pending} pending"));
-    }
-    if unreliable {
-        marks.push("not reliable".to_owned());
-    }
-    marks.join(", ")
+    let marks = [
+        update_open.then(|| "update open".to_owned()),
+        (pending > 0).then(|| format!("{pending} pending")),
+        unreliable.then(|| "not reliable".to_owned()),
+    ];
+    marks.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
 /// A number with its noun.

@@ -19,8 +19,8 @@ pub(crate) struct Terminal {
     stderr: bool,
     /// Whether stdout is a terminal.
     pub(crate) stdout: bool,
-    color_stdout: bool,
-    color_stderr: bool,
+    pub(crate) color_stdout: bool,
+    pub(crate) color_stderr: bool,
 }
 
 impl Terminal {
@@ -46,16 +46,6 @@ impl Terminal {
             color_stdout: paints(stdout),
             color_stderr: paints(stderr),
         }
-    }
-
-    /// A page for stderr.
-    pub(crate) const fn error_page(&self) -> Page {
-        Page::new(self.color_stderr)
-    }
-
-    /// Whether stderr gets colours.
-    pub(crate) const fn colors_stderr(&self) -> bool {
-        self.color_stderr
     }
 
     /// Whether somebody sees a question and can answer it.
@@ -144,52 +134,31 @@ impl Output {
         self.terminal.stderr && !self.json
     }
 
-    /// The data in the envelope with `--json`, else the page.
-    ///
-    /// # Errors
-    /// When the data has no JSON form: a mistake of this program.
-    pub(crate) fn report(
-        &self,
-        kind: &'static str,
-        data: &impl Serialize,
-        warnings: Vec<String>,
-        fill: impl FnOnce(&mut Page),
-    ) -> Result<Report, CliError> {
-        let body = if self.json {
-            envelope_line(kind, data, &warnings)?
-        } else {
-            let mut page = Page::new(self.terminal.color_stdout);
-            fill(&mut page);
-            page.finish().into_bytes()
-        };
-        Ok(Report::raw(body, warnings))
-    }
-
     /// Prints a page on stderr at once, before a command ends; nothing with `--json`.
     pub(crate) fn announce(&self, fill: impl FnOnce(&mut Page)) {
         if !self.json {
-            let mut page = Page::new(false);
-            fill(&mut page);
-            to_stderr(&page.finish());
+            to_stderr(&Page::text(false, fill));
+        }
+    }
+
+    /// As [`announce`](Self::announce), in colours where stderr gets them.
+    pub(crate) fn announce_colored(&self, fill: impl FnOnce(&mut Page)) {
+        if !self.json {
+            to_stderr(&Page::text(self.terminal.color_stderr, fill));
         }
     }
 
     /// Prints a part of what a command has to say at once, for what is too long to be held. Returns whether anybody still
     /// reads.
     pub(crate) fn stream_page(&self, fill: impl FnOnce(&mut Page)) -> Result<bool, CliError> {
-        let mut page = Page::new(self.terminal.color_stdout);
-        fill(&mut page);
-        written(std::io::stdout().lock().write_all(page.finish().as_bytes()))
+        let text = Page::text(self.terminal.color_stdout, fill);
+        written(std::io::stdout().lock().write_all(text.as_bytes()))
     }
 
     /// Prints what a command has to say.
     pub(crate) fn print_report(&self, report: &Report) -> Result<ExitCode, CliError> {
-        if !self.json {
-            for warning in &report.warnings {
-                let mut page = self.terminal.error_page();
-                page.warning(warning);
-                to_stderr(&page.finish());
-            }
+        for warning in &report.warnings {
+            self.announce_colored(|page| page.warning(warning));
         }
         to_stdout(&report.body).map_err(|source| CliError::io("stdout", &source))?;
         Ok(report.code)
@@ -199,11 +168,8 @@ impl Output {
     pub(crate) fn print_error(&self, error: &CliError) -> ExitCode {
         if self.json {
             print_json_error(error);
-        } else {
-            let mut page = self.terminal.error_page();
-            page.error(error);
-            to_stderr(&page.finish());
         }
+        self.announce_colored(|page| page.error(error));
         error.code
     }
 }
@@ -247,7 +213,11 @@ pub(crate) fn print_document(
     )
 }
 
-fn envelope_line(kind: &str, data: &impl Serialize, warnings: &[String]) -> Result<Vec<u8>, CliError> {
+pub(crate) fn envelope_line(
+    kind: &str,
+    data: &impl Serialize,
+    warnings: &[String],
+) -> Result<Vec<u8>, CliError> {
     json_line(&Envelope {
         kind,
         format_version: FORMAT_VERSION,

@@ -3,6 +3,7 @@
 use crate::entry::marks;
 use crate::glob;
 use crate::settings::HIDE;
+use clap::ValueEnum;
 use state_core::diff::properties;
 use state_core::{Entry, PendingOperation};
 
@@ -14,7 +15,7 @@ pub(crate) struct Term {
 }
 
 /// Where to look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Place {
     Address,
     Kind,
@@ -26,24 +27,13 @@ enum Place {
     Text,
 }
 
-const PLACES: [(&str, Place); 7] = [
-    ("address", Place::Address),
-    ("kind", Place::Kind),
-    ("id", Place::Id),
-    ("provider", Place::Provider),
-    ("uid", Place::Uid),
-    ("mark", Place::Mark),
-    ("text", Place::Text),
-];
-
 impl Term {
     /// `kind:aws_*` looks at kinds only, and the pattern is the whole kind; a word without a known place in front is
     /// looked for everywhere.
     pub(crate) fn parse(word: &str) -> Self {
-        let placed = word.split_once(':').and_then(|(name, pattern)| {
-            let (_, place) = PLACES.iter().find(|(known, _)| *known == name)?;
-            Some((*place, pattern))
-        });
+        let placed = word
+            .split_once(':')
+            .and_then(|(name, pattern)| Some((Place::from_str(name, false).ok()?, pattern)));
         let (place, pattern) = placed.unwrap_or((Place::Text, word));
         let pattern = pattern.to_lowercase();
         let pattern = match place {

@@ -33,13 +33,6 @@ pub(crate) async fn opened(stack: &Stack, snapshot: Snapshot) -> state_core::Res
     }
 }
 
-/// The same with all values open.
-async fn revealed(stack: &Stack, snapshot: Snapshot) -> Result<(Snapshot, Arc<State>), CliError> {
-    let open = stack.reveal(snapshot).await?;
-    let state = State::from_snapshot(stack.lineage(), &open)?;
-    Ok((open, Arc::new(state)))
-}
-
 /// A state that was read.
 pub(crate) struct Reading {
     pub(crate) stack: Stack,
@@ -52,29 +45,34 @@ impl Reading {
     /// Reads what the flags ask for.
     pub(crate) async fn open(context: &Context, at: &At) -> Result<Self, CliError> {
         let stack = context.store.open_stack().await?;
-        let Some(revision) = at.resolve(&stack).await? else {
-            let view = stack.tip().await?;
-            let standing = Standing::of(&view);
-            let (snapshot, state) = match context.settings.show_secrets && view.head.key_id.is_some() {
-                true => revealed(&stack, view.snapshot()).await?,
-                false => (view.snapshot(), view.state),
-            };
-            return Ok(Self {
-                standing,
-                snapshot,
-                state,
-                stack,
-            });
+        let shows_secrets = context.settings.show_secrets;
+        let (standing, mut snapshot, state) = match at.resolve(&stack).await? {
+            None => {
+                let view = stack.tip().await?;
+                let is_open = !shows_secrets || view.head.key_id.is_none();
+                (
+                    Standing::of(&view),
+                    view.snapshot(),
+                    is_open.then_some(view.state),
+                )
+            }
+            Some(revision) => {
+                let snapshot = stack.get(&revision).await?;
+                (Standing::at(stack.name(), revision, &snapshot), snapshot, None)
+            }
         };
-        let mut snapshot = stack.get(&revision).await?;
-        if context.settings.show_secrets {
+        if shows_secrets && state.is_none() {
             snapshot = stack.reveal(snapshot).await?;
         }
+        let state = match state {
+            Some(state) => state,
+            None => Arc::new(State::from_snapshot(stack.lineage(), &snapshot)?),
+        };
         Ok(Self {
-            standing: Standing::at(stack.name(), revision, &snapshot),
-            state: Arc::new(State::from_snapshot(stack.lineage(), &snapshot)?),
-            snapshot,
             stack,
+            standing,
+            state,
+            snapshot,
         })
     }
 

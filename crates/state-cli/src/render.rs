@@ -1,6 +1,5 @@
 //! A page of text, with or without colours. What comes from a store can't play tricks on the terminal.
 
-pub(crate) mod table;
 pub(crate) mod time;
 
 use crate::error::CliError;
@@ -48,6 +47,13 @@ impl Page {
         }
     }
 
+    /// The text of a page.
+    pub(crate) fn text(color: bool, fill: impl FnOnce(&mut Self)) -> String {
+        let mut page = Self::new(color);
+        fill(&mut page);
+        page.finish()
+    }
+
     /// The text.
     pub(crate) fn finish(self) -> String {
         self.text
@@ -74,8 +80,7 @@ impl Page {
 
     /// A name and its value, aligned with other fields.
     pub(crate) fn field(&mut self, name: &str, value: impl Display) {
-        self.styled(Style::Dim, &format!("  {name:<14}"));
-        self.line(format_args!(" {value}"));
+        self.labelled(Style::Dim, &format!("  {name:<14}"), value);
     }
 
     /// A piece of a line.
@@ -100,8 +105,49 @@ impl Page {
         if line.is_property {
             self.space("    ");
         }
-        self.styled(style, line.sign.as_str());
-        self.line(format_args!(" {}", line.text));
+        self.labelled(style, line.sign.as_str(), &line.text);
+    }
+
+    /// Aligned columns under a header. They are as wide as they need to be, and left out without any text.
+    pub(crate) fn table<const N: usize>(
+        &mut self,
+        header: [&'static str; N],
+        rows: impl IntoIterator<Item = [String; N]>,
+    ) {
+        let shown = |row: [String; N]| row.map(|cell| visible(&cell).into_owned());
+        let rows: Vec<[String; N]> = rows.into_iter().map(shown).collect();
+        let width = |column: usize| {
+            let cells = rows.iter().map(|row| row[column].chars().count());
+            match cells.max() {
+                None | Some(0) => 0,
+                Some(widest) => widest.max(header[column].chars().count()),
+            }
+        };
+        let widths: [usize; N] = std::array::from_fn(width);
+        self.row(Style::Bold, &header, &widths);
+        for row in &rows {
+            self.row(Style::Plain, row, &widths);
+        }
+    }
+
+    fn row(&mut self, style: Style, cells: &[impl AsRef<str>], widths: &[usize]) {
+        let mut line = String::new();
+        for (cell, &width) in cells.iter().zip(widths).filter(|(_, width)| **width > 0) {
+            line.push_str(&format!("{:<width$}  ", cell.as_ref()));
+        }
+        self.styled(style, line.trim_end());
+        self.space("\n");
+    }
+
+    /// A word that stands out, and the rest of its line.
+    pub(crate) fn labelled(&mut self, style: Style, label: &str, text: impl Display) {
+        self.styled(style, label);
+        self.line(format_args!(" {text}"));
+    }
+
+    /// What to do next.
+    pub(crate) fn hint(&mut self, hint: &str) {
+        self.labelled(Style::Good, "hint:", hint);
     }
 
     /// Spaces, or the end of a line.
@@ -111,14 +157,12 @@ impl Page {
 
     /// A warning.
     pub(crate) fn warning(&mut self, warning: &str) {
-        self.styled(Style::Warn, "warning:");
-        self.line(format_args!(" {warning}"));
+        self.labelled(Style::Warn, "warning:", warning);
     }
 
     /// An error: what failed, each violation, and what to do.
     pub(crate) fn error(&mut self, error: &CliError) {
-        self.styled(Style::Bad, "error:");
-        self.line(format_args!(" {}", error.message));
+        self.labelled(Style::Bad, "error:", &error.message);
         for violation in &error.violations {
             self.line(format_args!("  - {violation}"));
         }
@@ -128,8 +172,7 @@ impl Page {
             }
         }
         if let Some(hint) = &error.hint {
-            self.styled(Style::Good, "hint:");
-            self.line(format_args!(" {hint}"));
+            self.hint(hint);
         }
     }
 }
@@ -172,5 +215,13 @@ mod tests {
         page.styled(Style::Bad, "y");
         page.field("name", "value");
         assert!(!page.finish().contains('\x1b'));
+    }
+
+    #[test]
+    fn columns_align_and_empty_ones_vanish() {
+        let rows = [["größer", "", "1"], ["x", "", "22"]];
+        let mut page = Page::new(false);
+        page.table(["A", "EMPTY", "B"], rows.map(|row| row.map(str::to_owned)));
+        assert_eq!(page.finish(), "A       B\ngrößer  1\nx       22\n");
     }
 }

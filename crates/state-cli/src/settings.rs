@@ -6,8 +6,8 @@
 
 pub(crate) mod file;
 
-use crate::duration;
 use crate::error::CliError;
+use crate::render::time::friendly_duration;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Args, ValueEnum};
 pub(crate) use file::url_of;
@@ -67,7 +67,7 @@ pub(crate) struct Settings {
     #[arg(long, global = true)]
     pub(crate) show_secrets: bool,
     /// How long to wait for a stack that another holds: `30s`, `5m`. Without it, not at all.
-    #[arg(long, global = true, env = "STATECTL_LOCK_TIMEOUT", value_name = "DURATION", value_parser = duration::friendly)]
+    #[arg(long, global = true, env = "STATECTL_LOCK_TIMEOUT", value_name = "DURATION", value_parser = friendly_duration)]
     pub(crate) lock_timeout: Option<Duration>,
     /// When to use colours. `auto` honours NO_COLOR, CLICOLOR_FORCE and TERM=dumb.
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto, value_name = "WHEN")]

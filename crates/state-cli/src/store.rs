@@ -44,23 +44,14 @@ impl Opener {
             });
         }
         let here = here()?;
-        for folder in here.ancestors() {
-            let store = folder.join(FOLDER);
-            if is_store(&store) {
-                let url = if folder == here {
-                    format!("file://{FOLDER}")
-                } else {
-                    url_of_folder(&store)?
-                };
-                return Ok(Place {
-                    url,
-                    found: Some(true),
-                });
-            }
-        }
+        let nearest = here.ancestors().find(|folder| is_store(&folder.join(FOLDER)));
+        let url = match nearest.filter(|folder| **folder != *here) {
+            Some(folder) => url_of_folder(&folder.join(FOLDER))?,
+            None => format!("file://{FOLDER}"),
+        };
         Ok(Place {
-            url: format!("file://{FOLDER}"),
-            found: Some(false),
+            url,
+            found: Some(nearest.is_some()),
         })
     }
 
@@ -69,6 +60,17 @@ impl Opener {
         let stacks = self.reach(url, opening)?;
         stacks.ready().await?;
         Ok(stacks)
+    }
+
+    /// Opens the store at a URL, or makes it where there is none; and whether it was made.
+    pub(crate) async fn connect_or_make(&self, url: &str) -> Result<(Stacks, bool), CliError> {
+        let (stacks, is_new) = match self.connect(url, Opening::Existing).await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                (self.connect(url, Opening::Create).await, true)
+            }
+            other => (other, false),
+        };
+        Ok((stacks.map_err(not_opened)?, is_new))
     }
 
     /// As [`connect`](Self::connect), but one that is far away isn't asked anything yet.
@@ -302,13 +304,8 @@ pub(crate) fn spool_folder() -> Option<PathBuf> {
 
 /// That there is no such stack.
 pub(crate) async fn no_stack(stacks: &Stacks, name: &StackName) -> CliError {
-    let names: Vec<_> = stacks
-        .names()
-        .await
-        .unwrap_or_default()
-        .iter()
-        .map(StackName::short)
-        .collect();
+    let names = stacks.names().await.unwrap_or_default();
+    let names: Vec<_> = names.iter().map(StackName::short).collect();
     let otherwise = format!(
         "see what there is with `statectl stack ls`, or make it with `statectl stack new {}`",
         quoted(&name.short())

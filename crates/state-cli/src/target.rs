@@ -4,9 +4,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::identities::NewStack;
 use crate::settings;
-use crate::store;
-use state_core::backend::Opening;
-use state_core::{ErrorKind, StackName};
+use state_core::StackName;
 use state_manager::{Stack, Stacks};
 
 /// The stack that a command made when there was none and nobody named one.
@@ -27,14 +25,10 @@ impl Target {
     /// Finds or makes store and stack.
     pub(crate) async fn prepare(context: &Context, sealing: &NewStack) -> Result<Self, CliError> {
         let url = context.store.place()?.url;
-        let (mut stacks, created_store) = match context.store.connect(&url, Opening::Existing).await {
-            Ok(stacks) => (context.store.as_holder(stacks), false),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                let made = context.store.connect(&url, Opening::Create).await;
-                (made.map_err(store::not_opened)?, true)
-            }
-            Err(error) => return Err(store::not_opened(error)),
-        };
+        let (mut stacks, created_store) = context.store.connect_or_make(&url).await?;
+        if !created_store {
+            stacks = context.store.as_holder(stacks);
+        }
         let url = settings::shown(&url);
         context.store.tell(&format!("store {url}"));
         let name = match context.store.choose(&stacks).await? {

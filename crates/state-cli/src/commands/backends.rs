@@ -1,7 +1,6 @@
 //! `backends`: the kinds of stores, and what can be configured.
 
 use crate::context::{CommandResult, Context};
-use crate::render::table;
 use serde::Serialize;
 use state_core::backend::BackendType;
 use state_core::configuration::{ConfigurationType, FieldType};
@@ -37,7 +36,7 @@ pub(crate) fn run(context: &Context) -> CommandResult {
                     field.description().to_owned(),
                 ]
             });
-            table::print(page, ["  KEY", "KIND", "DEFAULT", "WHAT"], rows);
+            page.table(["  KEY", "KIND", "DEFAULT", "WHAT"], rows);
         }
     })
 }

@@ -2,7 +2,6 @@
 
 use crate::context::{CommandResult, Context};
 use crate::reading::{At, Reading};
-use crate::render::table;
 use crate::render::time::age;
 use serde::Serialize;
 use state_core::{Address, ErrorKind};
@@ -44,6 +43,6 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
             .properties
             .iter()
             .map(|line| line.cells(|when| age(&now, when)));
-        table::print(page, ["REVISION", "WHO", "WHEN", "PROPERTY", "VALUE"], rows);
+        page.table(["REVISION", "WHO", "WHEN", "PROPERTY", "VALUE"], rows);
     })
 }

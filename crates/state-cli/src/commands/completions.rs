@@ -43,20 +43,6 @@ enum Words {
     Nothing,
 }
 
-impl Words {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Stacks => "stacks",
-            Self::Addresses => "addresses",
-            Self::Revisions => "revisions",
-            Self::Outputs => "outputs",
-            Self::Operations => "operations",
-            Self::Kinds => "kinds",
-            Self::Nothing => "nothing",
-        }
-    }
-}
-
 /// The shells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]

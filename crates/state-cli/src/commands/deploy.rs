@@ -21,7 +21,7 @@ use crate::output::Report;
 use crate::store;
 use crate::target::Target;
 use document::{Document, ProgramArgs};
-use flags::{Answers, Flags, Pace, Scope};
+use flags::{Answers, Bounds, Flags};
 use outcome::Outcome;
 use place::Place;
 use run::{Deploy, Goal};
@@ -39,9 +39,7 @@ pub(crate) struct Up {
     #[command(flatten)]
     program: ProgramArgs,
     #[command(flatten)]
-    scope: Scope,
-    #[command(flatten)]
-    pace: Pace,
+    bounds: Bounds,
     /// Only show what it would do.
     #[arg(long)]
     preview: bool,
@@ -61,9 +59,7 @@ pub(crate) struct Preview {
     #[command(flatten)]
     program: ProgramArgs,
     #[command(flatten)]
-    scope: Scope,
-    #[command(flatten)]
-    pace: Pace,
+    bounds: Bounds,
     /// Exit with 3 when there are differences.
     #[arg(long)]
     detailed_exitcode: bool,
@@ -76,9 +72,7 @@ pub(crate) struct Preview {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Refresh {
     #[command(flatten)]
-    scope: Scope,
-    #[command(flatten)]
-    pace: Pace,
+    bounds: Bounds,
     #[command(flatten)]
     answers: Answers,
     /// Only show what it would record.
@@ -96,9 +90,7 @@ pub(crate) struct Refresh {
 #[derive(Debug, clap::Args)]
 pub(crate) struct Destroy {
     #[command(flatten)]
-    scope: Scope,
-    #[command(flatten)]
-    pace: Pace,
+    bounds: Bounds,
     /// Read all that is recorded before.
     #[arg(long)]
     refresh: bool,
@@ -120,15 +112,15 @@ pub(crate) async fn up(context: &Context, args: &Up) -> Result<Report, CliError>
         replace: &args.program.replace,
         refresh: args.program.refresh,
         message: args.message.as_deref(),
-        ..Flags::new("up", &args.scope, &args.pace)
+        ..Flags::new("up", &args.bounds)
     };
     let place = Place::find(context).await?;
-    let mut deploy = Deploy::new(context, &flags, Goal::Update(&document), place.stacks());
+    let mut deploy = Deploy::new(context, &flags, Goal::Update(&document), place.stacks.clone());
     if args.preview {
         let done = deploy.preview(&place.name).await?;
         return reported(context, "up", &done, args.detailed_exitcode);
     }
-    if !place.exists()
+    if !place.exists
         && let Some(done) = deploy.ask(&place.name).await?
     {
         return reported(context, "up", &done, args.detailed_exitcode);
@@ -148,10 +140,10 @@ pub(crate) async fn preview(context: &Context, args: &Preview) -> Result<Report,
     let flags = Flags {
         replace: &args.program.replace,
         refresh: args.program.refresh,
-        ..Flags::new("preview", &args.scope, &args.pace)
+        ..Flags::new("preview", &args.bounds)
     };
     let place = Place::find(context).await?;
-    let deploy = Deploy::new(context, &flags, Goal::Update(&document), place.stacks());
+    let deploy = Deploy::new(context, &flags, Goal::Update(&document), place.stacks.clone());
     let done = deploy.preview(&place.name).await?;
     reported(context, "preview", &done, args.detailed_exitcode)
 }
@@ -161,7 +153,7 @@ pub(crate) async fn refresh(context: &Context, args: &Refresh) -> Result<Report,
     let flags = Flags {
         message: args.message.as_deref(),
         answers: Some(&args.answers),
-        ..Flags::new("refresh", &args.scope, &args.pace)
+        ..Flags::new("refresh", &args.bounds)
     };
     let done = of_record(context, &flags, Goal::Refresh, args.preview).await?;
     reported(context, "refresh", &done, args.detailed_exitcode)
@@ -172,7 +164,7 @@ pub(crate) async fn destroy(context: &Context, args: &Destroy) -> Result<Report,
     let flags = Flags {
         refresh: args.refresh,
         message: args.message.as_deref(),
-        ..Flags::new("destroy", &args.scope, &args.pace)
+        ..Flags::new("destroy", &args.bounds)
     };
     let done = of_record(context, &flags, Goal::Destroy, args.preview).await?;
     reported(context, "destroy", &done, args.detailed_exitcode)

@@ -57,17 +57,11 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         None => (None, emptied(&new_snapshot)),
     };
     // Two keys seal the same value to other bytes.
-    let (old_snapshot, new_snapshot) = if context.settings.show_secrets {
-        (
-            stack.reveal(old_snapshot).await?,
-            stack.reveal(new_snapshot).await?,
-        )
-    } else {
-        (
-            opened(&stack, old_snapshot).await?,
-            opened(&stack, new_snapshot).await?,
-        )
+    let open = async |snapshot| match context.settings.show_secrets {
+        true => stack.reveal(snapshot).await,
+        false => opened(&stack, snapshot).await,
     };
+    let (old_snapshot, new_snapshot) = (open(old_snapshot).await?, open(new_snapshot).await?);
     let compared = Compared {
         stack: stack.name().to_string(),
         old,

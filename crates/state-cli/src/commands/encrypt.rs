@@ -1,6 +1,6 @@
 //! `encrypt`: turn a plain stack into a sealed one.
 
-use super::rekey::{self, Changed};
+use super::rekey;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::identities::Sealing;
@@ -40,7 +40,6 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         message: args.message.clone().unwrap_or_default(),
         ..Rekey::default()
     };
-    let rekeyed = stack.rekey("encrypt", request).await?;
-    let report = rekey::report(context, "encrypt", &Changed::new(&stack, rekeyed))?;
+    let report = rekey::perform(context, &stack, "encrypt", "encrypt", request).await?;
     Ok(report.warned(advice))
 }

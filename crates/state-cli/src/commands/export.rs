@@ -2,8 +2,8 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::formats::{self, Format};
+use crate::identities::create_private;
 use crate::marks::Standing;
 use crate::output::Report;
 use crate::settings::{HIDDEN, MASKED};
@@ -11,9 +11,6 @@ use serde::Serialize;
 use state_core::mask::{OpaquePointers, mask_snapshot};
 use state_core::{RevisionId, Snapshot};
 use state_manager::{RevisionSpec, Stack};
-use std::fs::OpenOptions;
-use std::io::Write;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Print the state in the format of the system that it came from. That of a plain stack holds its secrets; of a sealed
@@ -149,7 +146,7 @@ fn mark_as_masked(bytes: &mut Vec<u8>) {
 fn failed(stack: &str, error: state_formats::Error) -> CliError {
     match error {
         state_formats::Error::Core(core) => core.into(),
-        other => CliError::new(ExitCode::Failed, format!("stack {stack}"), &other.to_string())
+        other => CliError::failed(format!("stack {stack}"), &other.to_string())
             .with_hint("export it in our own format: `statectl export --format native`"),
     }
 }
@@ -158,32 +155,21 @@ fn failed(stack: &str, error: state_formats::Error) -> CliError {
 /// the new one is complete.
 fn write_file(file: &Path, bytes: &[u8], replace: bool) -> Result<(), CliError> {
     let name = file.display().to_string();
-    let create = |path: &Path| {
-        let mut created = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)?;
-        created.write_all(bytes)?;
-        created.sync_all()
-    };
     let written = if replace {
         let mut beside = file.as_os_str().to_owned();
         beside.push(format!(".{}.tmp", std::process::id()));
         let beside = PathBuf::from(beside);
-        let written = create(&beside).and_then(|()| std::fs::rename(&beside, file));
+        let written = create_private(&beside, bytes).and_then(|()| std::fs::rename(&beside, file));
         if written.is_err() && std::fs::remove_file(&beside).is_err() {
             // It was never made.
         }
         written
     } else {
-        create(file)
+        create_private(file, bytes)
     };
     written.map_err(|source| match source.kind() {
-        std::io::ErrorKind::AlreadyExists => {
-            CliError::new(ExitCode::Refused, name, "the file is there already")
-                .with_hint("replace it with `--force`, or name another file")
-        }
+        std::io::ErrorKind::AlreadyExists => CliError::refused(name, "the file is there already")
+            .with_hint("replace it with `--force`, or name another file"),
         _ => CliError::io(name, &source).with_hint("name a file in a folder that you may write to"),
     })
 }

@@ -1,9 +1,9 @@
 //! `gc`: drop the history that nobody asks for any more, and delete it a grace later.
 
 use crate::context::{CommandResult, Context};
-use crate::duration;
 use crate::marks::count;
 use crate::render::Page;
+use crate::render::time::duration;
 use serde::Serialize;
 use state_manager::{Amount, CollectionReport, Retention, Session};
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 100)]
     keep_revisions: usize,
     /// How long the files of what was dropped stay for those who are reading: `24h`, `7d`.
-    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = duration::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "24h", value_parser = duration)]
     grace: Duration,
     /// Only tell what would be dropped and deleted.
     #[arg(long)]
@@ -52,32 +52,21 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let retention = args.retention();
     let planned = stack.plan_collection(&retention).await?;
-    let is_idle = planned.is_idle();
-    let planned = Collected {
+    let collected = |dry_run, report| Collected {
         stack: stack.name().to_string(),
-        dry_run: true,
-        report: planned,
+        dry_run,
+        report,
     };
-    if args.dry_run || is_idle {
-        let told = Collected {
-            dry_run: args.dry_run,
-            ..planned
-        };
-        return report(context, &told, Vec::new());
+    if args.dry_run || planned.is_idle() {
+        return report(context, &collected(args.dry_run, planned), Vec::new());
     }
-    context.output.announce(|page| {
-        tell(page, &planned);
-    });
+    let planned = collected(true, planned);
+    context.output.announce(|page| tell(page, &planned));
     let object = format!("stack {}", stack.name().short());
     context.prompt.confirm(&object, &question(&object, &planned))?;
     let work = async |session: &Session| Ok(session.collect(&retention).await?);
     let (done, warnings) = context.store.locked(&stack, "gc", work).await?;
-    let done = Collected {
-        stack: planned.stack,
-        dry_run: false,
-        report: done,
-    };
-    report(context, &done, warnings)
+    report(context, &collected(false, done), warnings)
 }
 
 fn question(object: &str, planned: &Collected) -> String {
@@ -93,28 +82,25 @@ fn report(context: &Context, told: &Collected, warnings: Vec<String>) -> Command
 }
 
 fn tell(page: &mut Page, told: &Collected) {
+    let report = &told.report;
     let would = if told.dry_run { "would be " } else { "" };
-    if let [first, .., last] = &*told.report.dropped {
-        let dropped = count(told.report.dropped.len(), "revision", "revisions");
+    if let [first, .., last] = &*report.dropped {
+        let dropped = count(report.dropped.len(), "revision", "revisions");
         page.line(format_args!("{would}dropped: {dropped}, {first} to {last}"));
-    } else if let [only] = &*told.report.dropped {
+    } else if let [only] = &*report.dropped {
         page.line(format_args!("{would}dropped: revision {only}"));
     }
-    if !told.report.forgotten.is_empty() {
-        let forgotten = count(
-            told.report.forgotten.len(),
-            "deleted revision",
-            "deleted revisions",
-        );
+    if !report.forgotten.is_empty() {
+        let forgotten = count(report.forgotten.len(), "deleted revision", "deleted revisions");
         page.line(format_args!("{would}dropped: the files of {forgotten}"));
     }
-    if told.report.deleted.files > 0 {
-        page.line(format_args!("{would}deleted: {}", amount(told.report.deleted)));
+    if report.deleted.files > 0 {
+        page.line(format_args!("{would}deleted: {}", amount(report.deleted)));
     }
-    if let Some(waiting) = &told.report.waiting {
+    if let Some(waiting) = &report.waiting {
         page.line(format_args!(
             "{} for the grace: {}, to be deleted by a `gc` after {}",
-            if told.dry_run && !told.report.dropped.is_empty() {
+            if told.dry_run && !report.dropped.is_empty() {
                 "would wait"
             } else {
                 "waiting"
@@ -123,17 +109,17 @@ fn tell(page: &mut Page, told: &Collected) {
             waiting.until
         ));
     }
-    if told.report.dropped.is_empty() && told.report.forgotten.is_empty() && told.report.deleted.files == 0 {
+    if report.dropped.is_empty() && report.forgotten.is_empty() && report.deleted.files == 0 {
         page.line("nothing to collect now");
     }
-    let kept = count(told.report.kept, "revision", "revisions");
-    let oldest = told.report.oldest.as_ref();
+    let kept = count(report.kept, "revision", "revisions");
+    let oldest = report.oldest.as_ref();
     let oldest = oldest.map_or_else(String::new, |oldest| format!(", the oldest is {oldest}"));
     page.line(format_args!("kept: {kept}{oldest}"));
-    if told.report.held_back > 0 {
+    if report.held_back > 0 {
         page.line(format_args!(
             "{} of them only because the journal can't be cut there",
-            told.report.held_back
+            report.held_back
         ));
     }
 }

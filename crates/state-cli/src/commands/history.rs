@@ -3,7 +3,6 @@
 use crate::context::{CommandResult, Context};
 use crate::marks::count;
 use crate::output::{Report, stream_line};
-use crate::render::table;
 use crate::render::time::{Since, age};
 use serde::Serialize;
 use state_core::{Op, RevisionId, Timestamp, UpdateInfo, UpdateResult};
@@ -130,7 +129,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         let header = [
             "", "REVISION", "WHEN", "WHO", "KIND", "STEPS", "ENTRIES", "MESSAGE",
         ];
-        table::print(page, header, rows);
+        page.table(header, rows);
         if let Some(begins) = begins.filter(|_| left > 0 && since.is_none()) {
             page.line(format_args!("what was before serial {begins} was collected"));
         }

@@ -6,14 +6,13 @@ mod summary;
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::formats::{self, REPAIR, failed};
 use crate::identities::NewStack;
 use crate::marks::count;
 use crate::output::Report;
 use crate::target::Target;
 use crate::{mending, store};
-use document::{Request, Wanted};
+use document::Wanted;
 use passphrases::{FilePassphrase, Secrets};
 use state_core::head::Policy;
 use state_core::repair::{self, Repaired};
@@ -55,19 +54,8 @@ pub(crate) struct Args {
 
 /// Imports.
 pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliError> {
-    let request = Request {
-        file: args.file.clone(),
-        format: args.format,
-        passphrase: args.passphrase.clone(),
-        secrets: args.secrets.clone(),
-        repair: args.repair,
-    };
-    let mut source = document::read(context, request).await?;
-    let repaired = if args.repair {
-        Some(repair(context, &mut source)?)
-    } else {
-        None
-    };
+    let mut source = document::read(context, args.clone()).await?;
+    let repaired = args.repair.then(|| repair(context, &mut source)).transpose()?;
     let target = Target::prepare(context, &args.sealing).await?;
     let session = match context.store.lock(&target.stack, "import").await {
         Ok(session) => session,
@@ -159,7 +147,7 @@ fn refusal(
         .check_import(Some(existing), new)
         .map_err(|error| failed(&object, error))?
     {
-        let error = CliError::new(ExitCode::Conflict, &*object, &format!("{refusal}; nothing was imported"))
+        let error = CliError::conflict(&*object, &format!("{refusal}; nothing was imported"))
             .with_hint("compare with `statectl export`; if it is right after all, import with `--force`, which the history records");
         return Ok(Some(error));
     }
@@ -169,7 +157,7 @@ fn refusal(
             "{} pending; nothing was imported",
             count(pending, "operation is", "operations are")
         );
-        let error = CliError::new(ExitCode::Conflict, object, &message).with_hint(
+        let error = CliError::conflict(object, &message).with_hint(
             "resolve them first: `statectl pending list`; or import with `--force`, which keeps them",
         );
         return Ok(Some(error));

@@ -3,10 +3,8 @@
 use crate::context::{CommandResult, Context};
 use crate::identities::NewStack;
 use crate::settings;
-use crate::store::{self, FOLDER};
+use crate::store::FOLDER;
 use serde::Serialize;
-use state_core::ErrorKind;
-use state_core::backend::Opening;
 
 /// Make a store: `.state` in this folder, or where `--backend` says. One that is there already stays as it is. With a
 /// policy that seals, makes an identity for you too, if you have none.
@@ -28,15 +26,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         Some(backend) => settings::url_of(backend),
         None => format!("file://{FOLDER}"),
     };
-    let created = match context.store.connect(&url, Opening::Existing).await {
-        Ok(_) => false,
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let made = context.store.connect(&url, Opening::Create).await;
-            made.map_err(store::not_opened)?;
-            true
-        }
-        Err(error) => return Err(store::not_opened(error)),
-    };
+    let (_, created) = context.store.connect_or_make(&url).await?;
     let (_, warnings) = args.sealing.policy.prepare(&context.store.keys)?;
     let made = Made {
         backend: settings::shown(&url),

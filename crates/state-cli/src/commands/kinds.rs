@@ -2,7 +2,7 @@
 
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
-use crate::render::{Page, table};
+use crate::render::Page;
 use serde::Serialize;
 use state_core::Json;
 use state_engine::builtin;
@@ -52,7 +52,7 @@ pub(crate) fn run(context: &Context, args: &Args) -> CommandResult {
             let rows = kinds
                 .iter()
                 .map(|kind| [kind.kind.to_owned(), kind.description.to_owned()]);
-            table::print(page, ["KIND", "WHAT"], rows);
+            page.table(["KIND", "WHAT"], rows);
         });
     };
     let found = all.iter().find(|kind| kind.kind == wanted);
@@ -95,7 +95,7 @@ impl Kind {
                     input.description.to_owned(),
                 ]
             });
-            table::print(page, ["INPUT", "TAKES", "UNLESS GIVEN", "WHAT"], rows);
+            page.table(["INPUT", "TAKES", "UNLESS GIVEN", "WHAT"], rows);
         }
         if !self.outputs.is_empty() {
             page.space("\n");
@@ -107,7 +107,7 @@ impl Kind {
                 .more_outputs
                 .then_some(["…", "", "whatever else an object has"]);
             let rows = rows.chain(more).map(|row| row.map(str::to_owned));
-            table::print(page, ["OUTPUT", "SHOWN", "WHAT"], rows);
+            page.table(["OUTPUT", "SHOWN", "WHAT"], rows);
         }
     }
 }

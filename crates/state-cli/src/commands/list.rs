@@ -6,7 +6,6 @@ use crate::glob;
 use crate::marks::Standing;
 use crate::output::{Report, print_document};
 use crate::reading::{At, Reading};
-use crate::render::table;
 use serde::{Serialize, Serializer};
 use state_core::mask::Mask;
 use state_core::{Entry, PendingOperation};
@@ -87,7 +86,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
                     entry.marks.join(", "),
                 ]
             });
-            table::print(page, ["ADDRESS", "KIND", "ID", "MARKS"], rows);
+            page.table(["ADDRESS", "KIND", "ID", "MARKS"], rows);
         }
     })
 }

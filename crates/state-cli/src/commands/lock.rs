@@ -7,7 +7,7 @@ use crate::error::CliError;
 use crate::store;
 use serde::Serialize;
 use state_core::Epoch;
-use state_core::backend::{ClientLock, Holder, LockStatus};
+use state_core::backend::{Holder, LockStatus};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -31,9 +31,8 @@ pub(crate) enum Command {
 struct Status {
     stack: String,
     held: bool,
-    epoch: u64,
-    holder: Option<Holder>,
-    client_lock: Option<ClientLock>,
+    #[serde(flatten)]
+    lock: LockStatus,
 }
 
 /// Runs one of them.
@@ -49,30 +48,22 @@ pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
 
 async fn status(context: &Context) -> CommandResult {
     let stack = context.store.open_stack().await?;
-    let LockStatus {
-        epoch,
-        holder,
-        client_lock,
-    } = stack.lock_status().await?;
+    let lock = stack.lock_status().await?;
     let status = Status {
         stack: stack.name().to_string(),
-        held: holder.is_some(),
-        epoch: epoch.get(),
-        holder,
-        client_lock,
+        held: lock.holder.is_some(),
+        lock,
     };
     context.report("lock-status", &status, Vec::new(), |page| {
         let name = stack.name().short();
-        match &status.holder {
+        match &status.lock.holder {
             Some(holder) => page.line(format_args!("stack {name} is held by {holder}")),
             None => page.line(format_args!("stack {name} is free")),
         }
-        page.field("epoch", status.epoch);
-        if let Some(lock) = &status.client_lock {
-            page.field(
-                "client lock",
-                format_args!("{} by {}", lock.id, client::told(context, lock)),
-            );
+        page.field("epoch", status.lock.epoch);
+        if let Some(lock) = &status.lock.client_lock {
+            let told = client::told(context, lock);
+            page.field("client lock", format_args!("{} by {told}", lock.id));
         }
     })
 }

@@ -8,8 +8,6 @@ use crate::entry::PendingView;
 use crate::error::CliError;
 use crate::marks::Standing;
 use crate::render::time::age;
-use crate::render::{Style, table};
-use crate::store;
 use serde::Serialize;
 use state_core::mutation::Resolution;
 use state_core::{Entry, Op, PendingOperation, RevisionId, State, UpdateKind};
@@ -111,10 +109,9 @@ async fn list(context: &Context) -> CommandResult {
                 },
             ]
         });
-        table::print(page, ["ID", "OP", "TARGET", "BEGUN", "RESULT"], rows);
+        page.table(["ID", "OP", "TARGET", "BEGUN", "RESULT"], rows);
         for file in lines.iter().filter_map(|line| line.kept_in.as_deref()) {
-            page.styled(Style::Good, "hint:");
-            page.line(format_args!(" {}", spool::hint(Path::new(file))));
+            page.hint(&spool::hint(Path::new(file)));
         }
     })
 }
@@ -151,14 +148,11 @@ async fn resolve(context: &Context, args: &Resolve) -> CommandResult {
             answer(&args.answer)
         ));
         let revision = session.resolve(request, operation.id, resolution).await?;
-        Ok((
-            PendingView::new(&operation),
-            revision,
-            session.state().pending().count(),
-        ))
+        let still_pending = session.state().pending().count();
+        Ok((PendingView::new(&operation), revision, still_pending))
     };
-    let session = context.store.lock(&stack, "pending resolve").await?;
-    let ((operation, revision, still_pending), warnings) = store::held(session, work).await?;
+    let (done, warnings) = context.store.locked(&stack, "pending resolve", work).await?;
+    let (operation, revision, still_pending) = done;
     let resolved = Resolved {
         stack: stack.name().to_string(),
         revision: Some(revision),
@@ -195,7 +189,6 @@ struct Trusted {
 
 async fn trust(context: &Context) -> CommandResult {
     let stack = context.store.open_stack().await?;
-    let session = context.store.lock(&stack, "pending trust").await?;
     let work = async |session: &Session| {
         let state = session.state();
         let changed = state.invalidated().is_some();
@@ -209,7 +202,7 @@ async fn trust(context: &Context) -> CommandResult {
             revision.map_err(|error| error.with_hint("`statectl pending list` lists what is pending"))?;
         Ok((revision, changed))
     };
-    let ((revision, changed), warnings) = store::held(session, work).await?;
+    let ((revision, changed), warnings) = context.store.locked(&stack, "pending trust", work).await?;
     let trusted = Trusted {
         stack: stack.name().to_string(),
         revision,

@@ -1,6 +1,6 @@
 //! `recipients`: who can open a sealed stack.
 
-use super::rekey::{self, Changed};
+use super::rekey;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use serde::Serialize;
@@ -45,15 +45,10 @@ struct Listed {
 /// Runs one of them.
 pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
     match command {
-        Command::List => list(context).await,
+        Command::List => report(context, &context.store.open_stack().await?).await,
         Command::Add { recipients, outputs } => add(context, recipients, *outputs).await,
         Command::Remove { recipients, outputs } => remove(context, recipients, *outputs).await,
     }
-}
-
-async fn list(context: &Context) -> CommandResult {
-    let stack = context.store.open_stack().await?;
-    report(context, &stack).await
 }
 
 async fn add(context: &Context, more: &[String], outputs: bool) -> CommandResult {
@@ -115,6 +110,5 @@ async fn remove(context: &Context, gone: &[String], outputs: bool) -> CommandRes
         message: format!("removed {}", gone.join(", ")),
         ..Rekey::default()
     };
-    let rekeyed = stack.rekey("recipients remove", request).await?;
-    rekey::report(context, "recipients-remove", &Changed::new(&stack, rekeyed))
+    rekey::perform(context, &stack, "recipients remove", "recipients-remove", request).await
 }

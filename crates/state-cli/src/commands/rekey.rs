@@ -4,7 +4,7 @@ use crate::context::{CommandResult, Context};
 use crate::marks::count;
 use serde::Serialize;
 use state_core::RevisionId;
-use state_manager::{Rekey, Rekeyed, Stack};
+use state_manager::{Rekey, Stack};
 
 /// Give the stack a new data key, for the same recipients, and seal its current state with it.
 #[derive(Debug, clap::Args)]
@@ -20,23 +20,12 @@ pub(crate) struct Args {
 /// What a new key changed.
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(super) struct Changed {
+struct Changed {
     stack: String,
     revision: RevisionId,
     recipients: Vec<String>,
     /// Revisions that open with an earlier key, or are plain.
     older_revisions: Vec<RevisionId>,
-}
-
-impl Changed {
-    pub(super) fn new(stack: &Stack, rekeyed: Rekeyed) -> Self {
-        Self {
-            stack: stack.name().to_string(),
-            revision: rekeyed.revision,
-            recipients: rekeyed.recipients,
-            older_revisions: rekeyed.older,
-        }
-    }
 }
 
 /// Gives it a new key.
@@ -53,12 +42,24 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         message: args.message.clone().unwrap_or_default(),
         ..Rekey::default()
     };
-    let rekeyed = stack.rekey("rekey", request).await?;
-    report(context, "rekey", &Changed::new(&stack, rekeyed))
+    perform(context, &stack, "rekey", "rekey", request).await
 }
 
-/// Tells what a new key changed, and what it didn't.
-pub(super) fn report(context: &Context, kind: &'static str, changed: &Changed) -> CommandResult {
+/// Gives the stack a new key, and tells what that changed, and what it didn't.
+pub(super) async fn perform(
+    context: &Context,
+    stack: &Stack,
+    operation: &str,
+    kind: &'static str,
+    request: Rekey,
+) -> CommandResult {
+    let rekeyed = stack.rekey(operation, request).await?;
+    let changed = Changed {
+        stack: stack.name().to_string(),
+        revision: rekeyed.revision,
+        recipients: rekeyed.recipients,
+        older_revisions: rekeyed.older,
+    };
     let mut warnings = Vec::new();
     if !changed.older_revisions.is_empty() {
         let older = changed.older_revisions.len();
@@ -68,7 +69,7 @@ pub(super) fn report(context: &Context, kind: &'static str, changed: &Changed) -
             if older == 1 { "it" } else { "them" },
         ));
     }
-    context.report(kind, changed, warnings, |page| {
+    context.report(kind, &changed, warnings, |page| {
         page.line(format_args!(
             "the current state is sealed with a new key: revision {}, for {}",
             changed.revision,

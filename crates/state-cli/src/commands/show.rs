@@ -1,12 +1,13 @@
 //! `show`: one entry.
 
 use crate::context::{CommandResult, Context};
-use crate::entry::EntryView;
+use crate::entry::{EntryView, PendingView};
 use crate::marks::Standing;
 use crate::reading::{At, Reading};
 use crate::render::Page;
 use serde::Serialize;
 use state_core::Address;
+use std::fmt::Display;
 
 /// Show one entry: its fields, what it depends on, and what depends on it.
 #[derive(Debug, clap::Args)]
@@ -54,10 +55,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
 
 fn print(page: &mut Page, entry: &EntryView) {
     let line = &entry.line;
-    match &line.deposed {
-        None => page.heading(&line.address),
-        Some(key) => page.heading(&format!("{} (deposed {key})", line.address)),
-    }
+    page.heading(&line.name());
     page.field("type", line.entry_type);
     let uid = line.uid.map(|uid| uid.to_string());
     let created = entry.created.as_ref().map(ToString::to_string);
@@ -88,28 +86,18 @@ fn print(page: &mut Page, entry: &EntryView) {
             page.block(&side.pretty());
         }
     }
-    names(
-        page,
-        "depends on",
-        entry.depends_on.iter().map(ToString::to_string),
-    );
-    names(page, "needed by", entry.dependents.iter().cloned());
-    names(
-        page,
-        "pending",
-        entry
-            .pending
-            .iter()
-            .map(|operation| format!("{} ({})", operation.op, operation.id)),
-    );
+    names(page, "depends on", &entry.depends_on);
+    names(page, "needed by", &entry.dependents);
+    let pending = |operation: &PendingView| format!("{} ({})", operation.op, operation.id);
+    let pending: Vec<String> = entry.pending.iter().map(pending).collect();
+    names(page, "pending", &pending);
 }
 
-fn names(page: &mut Page, heading: &str, names: impl Iterator<Item = String>) {
-    let mut names = names.peekable();
-    if names.peek().is_some() {
+fn names(page: &mut Page, heading: &str, names: &[impl Display]) {
+    if !names.is_empty() {
         page.heading(heading);
-        for name in names {
-            page.line(format_args!("  {name}"));
-        }
+    }
+    for name in names {
+        page.line(format_args!("  {name}"));
     }
 }

@@ -4,7 +4,6 @@ use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::identities::NewStack;
 use crate::marks::{count, stack_marks};
-use crate::render::table;
 use crate::render::time::age;
 use serde::Serialize;
 use state_core::backend::Holder;
@@ -64,20 +63,18 @@ async fn list(context: &Context) -> CommandResult {
         }
         let rows = lines.iter().map(|line| {
             let revision = line.current.as_ref().map(ToString::to_string);
+            let updated = line.updated.as_ref();
             [
                 line.name.short(),
                 line.entries.to_string(),
                 revision.unwrap_or_else(|| "-".to_owned()),
-                line.updated
-                    .as_ref()
-                    .map(|updated| age(&now, updated))
-                    .unwrap_or_default(),
+                updated.map(|updated| age(&now, updated)).unwrap_or_default(),
                 lock(line),
                 stack_marks(line.update_open, line.pending, line.invalidated.is_some()),
             ]
         });
         let header = ["NAME", "ENTRIES", "REVISION", "UPDATED", "LOCK", "MARKS"];
-        table::print(page, header, rows);
+        page.table(header, rows);
     })
 }
 
@@ -106,14 +103,11 @@ async fn new(context: &Context, name: &StackName, sealing: &NewStack) -> Command
         .await?
         .new_stack_with(name, policy)
         .await
-        .map_err(|error| {
-            let taken = error.kind() == ErrorKind::Conflict;
-            let error = CliError::from(error);
-            if taken {
-                error.with_hint("take another name; `statectl stack ls` lists those in use")
-            } else {
-                error
+        .map_err(|error| match error.kind() {
+            ErrorKind::Conflict => {
+                CliError::from(error).with_hint("take another name; `statectl stack ls` lists those in use")
             }
+            _ => error.into(),
         })?;
     let made = Made {
         stack: stack.name().to_string(),

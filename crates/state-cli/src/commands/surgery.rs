@@ -9,7 +9,6 @@ mod edit;
 mod editor;
 mod operate;
 mod preview;
-mod refusal;
 mod repair;
 mod restore;
 mod undo;
@@ -18,7 +17,7 @@ use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use clap::Args;
 use operate::{Remember, Request, deposed_key, named};
-use state_core::surgery::{MoveRequest, Operation};
+use state_core::surgery::Operation;
 use state_core::{Address, DeposedKey, StackName};
 
 #[derive(Debug, clap::Subcommand)]
@@ -69,21 +68,6 @@ pub(crate) struct Mv {
 }
 
 impl Mv {
-    /// Entries go to another stack.
-    async fn across(&self, context: &Context, to: &StackName) -> CommandResult {
-        let request = across::Request {
-            entries: MoveRequest {
-                addresses: self.addresses.clone(),
-                with_dependents: self.with_dependents,
-                with_dependencies: self.with_dependencies,
-            },
-            to,
-            dry_run: self.dry_run,
-            message: self.remember.message.as_deref(),
-        };
-        across::run(context, &request).await
-    }
-
     /// Another address in the same stack.
     fn request(&self) -> Result<Request, CliError> {
         if let [from, to] = self.addresses.as_slice() {
@@ -155,7 +139,7 @@ impl Marked {
 pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
     let request = match command {
         Command::Mv(args) => match &args.to_stack {
-            Some(to) => return args.across(context, to).await,
+            Some(to) => return across::run(context, args, to).await,
             None => args.request()?,
         },
         Command::Rm(args) => args.request(),

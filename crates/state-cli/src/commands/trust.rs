@@ -120,15 +120,13 @@ async fn look(
     lineage: Lineage,
 ) -> Result<Trusted, CliError> {
     let seen = witness.seen(lineage).await?;
-    let read = async {
-        let stack = stacks.get(name).await?;
-        match stack {
-            Some(stack) => stack.tip().await.map(Some),
-            None => Ok(None),
-        }
+    let view = match stacks.get(name).await {
+        Ok(Some(stack)) => stack.tip().await,
+        Ok(None) => return Err(store::no_stack(stacks, name).await),
+        Err(error) => Err(error),
     };
-    let (found, distrusted) = match read.await {
-        Ok(Some(view)) => {
+    let (found, distrusted) = match view {
+        Ok(view) => {
             let found = Found {
                 key: view.head.key_id,
                 serial: Some(view.state.serial()),
@@ -136,7 +134,6 @@ async fn look(
             };
             (found, view.regression)
         }
-        Ok(None) => return Err(store::no_stack(stacks, name).await),
         Err(error @ state_core::Error::Distrusted { .. }) => {
             let head = stacks.bound_head(name).await?;
             let found = Found {

@@ -49,8 +49,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let report = context.report("verify", &verified, Vec::new(), |page| {
         page.line(checked(&stack.name().short(), &verified));
         for violation in &verified.found.report.violations {
-            page.styled(Style::Bad, "violation:");
-            page.line(format_args!(" {violation}"));
+            page.labelled(Style::Bad, "violation:", violation);
         }
         for note in &verified.found.report.notes {
             page.line(format_args!("note: {note}"));

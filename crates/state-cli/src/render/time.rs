@@ -1,8 +1,9 @@
-//! Moments as people tell them.
+//! Moments and durations as people tell and type them.
 
 use crate::error::CliError;
 use state_core::Timestamp;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// How long ago a moment was, in its largest unit: `2m ago`. A text that names no moment stays as it is.
 pub(crate) fn age(now: &Timestamp, then: &Timestamp) -> String {
@@ -69,10 +70,52 @@ impl Since {
     }
 }
 
+/// The duration that a text spells.
+///
+/// # Errors
+/// What is wrong with it, for the command line to tell.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || {
+        format!(
+            "`{}` isn't a duration such as 90s, 30m, 12h, 30d or 1d12h",
+            text.escape_debug()
+        )
+    };
+    let mut total = Duration::ZERO;
+    let mut rest = text;
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+        let (number, unit) = rest.split_at(digits);
+        let mut letters = unit.chars();
+        let seconds: u64 = match letters.next() {
+            Some('s') => 1,
+            Some('m') => 60,
+            Some('h') => 3_600,
+            Some('d') => 86_400,
+            Some('w') => 604_800,
+            _ => return Err(wrong()),
+        };
+        let number: u64 = number.parse().map_err(|_| wrong())?;
+        let part = number.checked_mul(seconds).map(Duration::from_secs);
+        total = part.and_then(|part| total.checked_add(part)).ok_or_else(wrong)?;
+        rest = letters.as_str();
+    }
+    if text.is_empty() { Err(wrong()) } else { Ok(total) }
+}
+
+/// A duration as people write it: `30s`, `1m 30s`, `500ms`, `PT5M`.
+pub(crate) fn friendly_duration(text: &str) -> Result<Duration, String> {
+    let parsed: Option<jiff::SignedDuration> = text.parse().ok();
+    parsed
+        .and_then(|duration| Duration::try_from(duration).ok())
+        .ok_or_else(|| "a duration is a number with a unit, such as `30s` or `5m`".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Since, age};
+    use super::{Since, age, duration, friendly_duration};
     use state_core::Timestamp;
+    use std::time::Duration;
 
     fn at(text: &str) -> Timestamp {
         Timestamp::new(text)
@@ -120,5 +163,51 @@ mod tests {
         let now = at("2026-03-01T12:00:00Z");
         assert_eq!(age(&now, &at("yesterday")), "yesterday");
         assert_eq!(age(&now, &at("2027-01-01T00:00:00Z")), "2027-01-01T00:00:00Z");
+    }
+
+    #[test]
+    fn durations_are_read_in_their_units() {
+        for (text, seconds) in [
+            ("0s", 0),
+            ("90s", 90),
+            ("2m", 120),
+            ("12h", 43_200),
+            ("1d12h", 129_600),
+            ("2w", 1_209_600),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_secs(seconds)), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_duration_is_refused() {
+        for text in [
+            "",
+            "5",
+            "h",
+            "-1h",
+            "1 h",
+            "1.5h",
+            "1y",
+            "99999999999999999999s",
+            "18446744073709551615w",
+            "1é",
+        ] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations_are_read_as_people_write_them() {
+        for (text, seconds) in [("0s", 0), ("30s", 30), ("5m", 300), ("1m 30s", 90), ("PT5M", 300)] {
+            assert_eq!(
+                friendly_duration(text),
+                Ok(Duration::from_secs(seconds)),
+                "{text}"
+            );
+        }
+        for wrong in ["", "5", "soon", "-5s", "99999999999999999999s"] {
+            assert!(friendly_duration(wrong).is_err(), "{wrong}");
+        }
     }
 }

@@ -57,7 +57,8 @@ impl fmt::Display for Holder {
 }
 
 /// What is known of a stack's writer lock.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub struct LockStatus {
     /// The epoch of the last takeover: what a break must name.
     pub epoch: Epoch,

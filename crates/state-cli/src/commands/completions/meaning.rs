@@ -2,7 +2,7 @@
 //! command line calls its arguments, so that all shells ask alike and a new command is completed by itself.
 
 use super::Words;
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction, Command, ValueEnum};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 
@@ -23,12 +23,13 @@ pub(crate) fn understood(command: &Command, arguments: Vec<OsString>) -> Vec<OsS
     for word in &arguments[3..] {
         line.take(&word.to_string_lossy());
     }
-    let kind = line.meaning().map_or("nothing", Words::name);
+    let kind = line.meaning().unwrap_or(Words::Nothing).to_possible_value();
+    let kind = kind.map(|kind| OsString::from(kind.get_name()));
     let program = arguments.into_iter().take(1);
-    let answer = [QUESTION[0], kind].map(OsString::from);
     program
         .chain(line.places.into_iter().map(OsString::from))
-        .chain(answer)
+        .chain([OsString::from(QUESTION[0])])
+        .chain(kind)
         .collect()
 }
 

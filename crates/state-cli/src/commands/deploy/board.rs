@@ -70,13 +70,8 @@ impl Board {
             } => {
                 self.landed(&step.key);
                 self.failed += 1;
-                page.styled(Style::Bad, "failed:");
-                page.line(format_args!(
-                    " {} of {}: {}",
-                    step.op,
-                    step.key,
-                    reasons.join("; ")
-                ));
+                let failed = format!("{} of {}: {}", step.op, step.key, reasons.join("; "));
+                page.labelled(Style::Bad, "failed:", failed);
                 if let Some(id) = pending {
                     page.line(format_args!(
                         "  it stays pending as {id}: nobody knows what the world is"
@@ -84,15 +79,12 @@ impl Board {
                 }
             }
             Event::Skipped { address, reason } => {
-                page.styled(Style::Warn, "skipped:");
-                page.line(format_args!(" {address}: {reason}"));
+                page.labelled(Style::Warn, "skipped:", format_args!("{address}: {reason}"));
             }
             Event::Pending(operation) => {
-                page.styled(Style::Warn, "pending:");
-                page.line(format_args!(
-                    " {} of {}, {}: nobody can tell yet what became of it",
-                    operation.op, operation.target, operation.id
-                ));
+                let begun = format!("{} of {}, {}", operation.op, operation.target, operation.id);
+                let text = format_args!("{begun}: nobody can tell yet what became of it");
+                page.labelled(Style::Warn, "pending:", text);
             }
             Event::Said(line) if is_worth_telling(line) => said(&mut page, line),
             // What was settled comes with the report.
@@ -154,11 +146,8 @@ fn is_worth_telling(line: &LogLine) -> bool {
 }
 
 fn said(page: &mut Page, line: &LogLine) {
-    let about = line
-        .address
-        .as_ref()
-        .map(|address| format!("{address}: "))
-        .unwrap_or_default();
+    let about = line.address.as_ref().map(|address| format!("{address}: "));
+    let about = about.unwrap_or_default();
     let mut message = line.message.lines();
     page.styled(Style::Dim, "   ");
     page.line(format_args!("{about}{}", message.next().unwrap_or_default()));

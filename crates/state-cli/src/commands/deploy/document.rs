@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
+use crate::settings::file::here;
 use state_core::Crypter;
 use state_engine::program::Program;
 use state_engine::{ListSource, Registry, builtin};
@@ -47,11 +47,7 @@ impl From<String> for Given {
 impl Given {
     fn read(&self) -> Result<(String, String), CliError> {
         let Some((name, value)) = self.0.split_once('=') else {
-            return Err(CliError::new(
-                ExitCode::Usage,
-                "--config",
-                "it is written `NAME=VALUE`",
-            ));
+            return Err(CliError::usage("--config", "it is written `NAME=VALUE`"));
         };
         let Some(file) = value.strip_prefix('@') else {
             return Ok((name.to_owned(), value.to_owned()));
@@ -59,7 +55,7 @@ impl Given {
         let bytes = read(Path::new(file))?;
         let text = String::from_utf8(bytes).map_err(|_| {
             let message = format!("the value of `{name}` isn't UTF-8");
-            CliError::new(ExitCode::Failed, file, &message)
+            CliError::failed(file, &message)
         })?;
         // As editors leave it; one that counts can be doubled.
         let text = text.strip_suffix('\n').unwrap_or(&text);
@@ -102,7 +98,7 @@ impl Document {
             let (name, value) = one.read()?;
             if given.insert(name.clone(), value).is_some() {
                 let object = format!("--config {name}");
-                return Err(CliError::new(ExitCode::Usage, object, "it is given twice"));
+                return Err(CliError::usage(object, "it is given twice"));
             }
         }
         let program = Program::parse(&name, &bytes)?;
@@ -130,11 +126,6 @@ pub(super) fn registry(context: &Context) -> Result<Registry, CliError> {
     Ok(builtin::registry(&context.environment, &here()?))
 }
 
-/// The working folder.
-pub(super) fn here() -> Result<PathBuf, CliError> {
-    std::env::current_dir().map_err(|source| CliError::io("the working folder", &source))
-}
-
 fn folder_of(path: &Path) -> PathBuf {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
@@ -150,12 +141,11 @@ fn found() -> Result<PathBuf, CliError> {
         [only] => Ok(PathBuf::from(only)),
         [] => {
             let message = format!("there is none here: no {}", NAMES.join(", no "));
-            Err(CliError::new(ExitCode::NotFound, "the program", &message)
-                .with_hint("name it: `statectl up PROGRAM`"))
+            Err(CliError::not_found("the program", &message).with_hint("name it: `statectl up PROGRAM`"))
         }
         several => {
             let message = format!("there are several here: {}", several.join(", "));
-            Err(CliError::new(ExitCode::Usage, "the program", &message)
+            Err(CliError::usage("the program", &message)
                 .with_hint(format!("name one: `statectl up {}`", several[0])))
         }
     }
@@ -168,7 +158,7 @@ fn read(path: &Path) -> Result<Vec<u8>, CliError> {
     let mut bytes = Vec::new();
     file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(CliError::new(ExitCode::Failed, name, "it is too large"));
+        return Err(CliError::failed(name, "it is too large"));
     }
     Ok(bytes)
 }

@@ -1,9 +1,9 @@
 //! How a run is done, as the command line says it.
 
-use crate::duration;
 use crate::error::CliError;
 use crate::exit::ExitCode;
 use crate::glob;
+use crate::render::time::friendly_duration;
 use state_core::{Address, MutationId, State, nearest};
 use state_engine::RunOptions;
 use state_engine::settle::{Decision, Decisions};
@@ -11,9 +11,9 @@ use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-/// What a run may touch. Addresses may hold `*` (any text) and `?` (one character).
-#[derive(Debug, Default, clap::Args)]
-pub(super) struct Scope {
+/// What a run may touch, and how fast it goes. Addresses may hold `*` (any text) and `?` (one character).
+#[derive(Debug, clap::Args)]
+pub(super) struct Bounds {
     /// Touch only this, or with `*` (any text) and `?` (one character) all that match. May be repeated.
     #[arg(long, value_name = "ADDR")]
     target: Vec<String>,
@@ -23,11 +23,6 @@ pub(super) struct Scope {
     /// Don't touch this, or all that match. May be repeated.
     #[arg(long, value_name = "ADDR")]
     exclude: Vec<String>,
-}
-
-/// How fast, and how far.
-#[derive(Debug, clap::Args)]
-pub(super) struct Pace {
     /// How many steps may be under way at once.
     #[arg(long, value_name = "N", default_value = "10")]
     parallel: NonZeroUsize,
@@ -35,7 +30,7 @@ pub(super) struct Pace {
     #[arg(long)]
     continue_on_error: bool,
     /// How long one call of a provider may take: `30s`, `5m`.
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = duration::friendly)]
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = friendly_duration)]
     pub(super) timeout: Duration,
 }
 
@@ -94,11 +89,7 @@ impl Answers {
         let mut decisions = Decisions::default();
         if self.clear_pending {
             if state.pending().next().is_none() {
-                return Err(CliError::new(
-                    ExitCode::NotFound,
-                    "--clear-pending",
-                    "nothing is pending",
-                ));
+                return Err(CliError::not_found("--clear-pending", "nothing is pending"));
             }
             decisions.otherwise = Decision::NotDone;
         }
@@ -118,8 +109,7 @@ impl Answers {
 pub(super) struct Flags<'a> {
     /// The command, as the lock and the history call it.
     pub(super) command: &'static str,
-    pub(super) scope: &'a Scope,
-    pub(super) pace: &'a Pace,
+    pub(super) bounds: &'a Bounds,
     pub(super) replace: &'a [String],
     pub(super) refresh: bool,
     pub(super) message: Option<&'a str>,
@@ -127,11 +117,10 @@ pub(super) struct Flags<'a> {
 }
 
 impl<'a> Flags<'a> {
-    pub(super) const fn new(command: &'static str, scope: &'a Scope, pace: &'a Pace) -> Self {
+    pub(super) const fn new(command: &'static str, bounds: &'a Bounds) -> Self {
         Self {
             command,
-            scope,
-            pace,
+            bounds,
             replace: &[],
             refresh: false,
             message: None,
@@ -160,13 +149,13 @@ impl<'a> Flags<'a> {
     /// [`ExitCode::NotFound`] for one that names nothing.
     pub(super) fn options(&self, known: &BTreeSet<Address>) -> Result<RunOptions, CliError> {
         let mut options = RunOptions::default();
-        options.parallel = self.pace.parallel.get();
-        options.continue_on_error = self.pace.continue_on_error;
-        options.timeout = Some(self.pace.timeout);
+        options.parallel = self.bounds.parallel.get();
+        options.continue_on_error = self.bounds.continue_on_error;
+        options.timeout = Some(self.bounds.timeout);
         options.refresh = self.refresh;
-        options.target_dependents = self.scope.target_dependents;
-        options.targets = named(&self.scope.target, known)?;
-        options.exclude = named(&self.scope.exclude, known)?;
+        options.target_dependents = self.bounds.target_dependents;
+        options.targets = named(&self.bounds.target, known)?;
+        options.exclude = named(&self.bounds.exclude, known)?;
         options.replace = named(self.replace, known)?;
         Ok(options)
     }
@@ -196,7 +185,7 @@ fn nothing_named(pattern: &str, known: &BTreeSet<Address>) -> CliError {
         None => "`statectl list` lists what is recorded".to_owned(),
     };
     let message = "nothing in the stack or the program is called so";
-    CliError::new(ExitCode::NotFound, format!("entry {pattern}"), message).with_hint(hint)
+    CliError::not_found(format!("entry {pattern}"), message).with_hint(hint)
 }
 
 #[cfg(test)]

@@ -37,10 +37,8 @@ impl Live {
         if context.output.json {
             return quiet;
         }
-        let board = Board::new(
-            context.environment.clock.clone(),
-            context.output.terminal.colors_stderr(),
-        );
+        let colors = context.output.terminal.color_stderr;
+        let board = Board::new(context.environment.clock.clone(), colors);
         let width = context.output.shows_progress().then_some(width as fn() -> usize);
         let (sender, receiver) = channel();
         let tell = move || tell(board, &receiver, width, &mut to_stderr);

@@ -11,9 +11,7 @@ use state_core::backend::Holder;
 use state_core::diff::{MaskedChange, diff};
 use state_core::mask::Mask;
 use state_core::mutation::StackOutputs;
-use state_core::{
-    Error, FactoryInfo, PendingOperation, RevisionId, Snapshot, StackName, Timestamp, UpdateResult,
-};
+use state_core::{FactoryInfo, PendingOperation, RevisionId, Snapshot, StackName, Timestamp, UpdateResult};
 use state_engine::{Report, StepFailure};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -177,57 +175,62 @@ pub(super) fn fence(done: &mut Result<Outcome, CliError>) {
 impl Outcome {
     /// What a plan says.
     pub(super) fn planned(context: &Context, stack: &StackName, report: &Report) -> Self {
-        Self::of(context, stack, report, None)
-    }
-
-    /// What a run did.
-    pub(super) fn done(context: &Context, stack: &StackName, mut report: Report) -> Self {
-        let stopped = report.stopped_by.take();
-        Self {
-            preview: false,
-            was_meant: true,
-            ..Self::of(context, stack, &report, stopped)
-        }
-    }
-
-    fn of(context: &Context, stack: &StackName, report: &Report, stopped: Option<Error>) -> Self {
         let mask = context.settings.mask();
-        let changed = report.has_changes();
         let told = report.steps.iter().filter(|step| step.is_change());
-        let steps = told.map(|step| StepView::of(step, mask)).collect();
         let counts = report.counts().into_iter();
-        let (error, hint, stopped) = ended(report, stopped);
+        let outputs = report.outputs.clone().map(|both| outputs(both, mask));
         Self {
             stack: stack.to_string(),
             short_name: stack.short(),
             preview: true,
-            changed,
+            changed: report.has_changes(),
             result: report.result,
             created_store: false,
             created_stack: false,
-            steps,
+            steps: told.map(|step| StepView::of(step, mask)).collect(),
             counts: counts.map(|(op, count)| (op.name(), count)).collect(),
             renamed: report.renamed.iter().map(renamed).collect(),
-            outputs: report
-                .outputs
-                .clone()
-                .map(|both| outputs(both, mask))
-                .unwrap_or_default(),
+            outputs: outputs.unwrap_or_default(),
             unknown_outputs: report.unknown_outputs.clone(),
             failures: report.failures.iter().map(FailureView::of).collect(),
             skipped: report.skipped.iter().map(skipped).collect(),
             settled: Vec::new(),
             pending: report.pending.iter().map(PendingView::new).collect(),
             interrupted: report.interrupted,
-            error,
-            hint,
+            error: report.source_error.clone(),
+            hint: None,
             warnings: Vec::new(),
             is_anothers: false,
             parents: parents(&report.steps),
             revision: report.revision.clone(),
             was_meant: false,
-            stopped,
+            stopped: None,
         }
+    }
+
+    /// What a run did.
+    pub(super) fn done(context: &Context, stack: &StackName, mut report: Report) -> Self {
+        let stopped = report.stopped_by.take();
+        let mut done = Self {
+            preview: false,
+            was_meant: true,
+            ..Self::planned(context, stack, &report)
+        };
+        if let Some(error) = stopped {
+            done.stop(error.into());
+        }
+        done
+    }
+
+    /// Takes note of what ended the run.
+    fn stop(&mut self, error: CliError) {
+        self.hint = match error.message.contains(KEPT) {
+            // A result that the store didn't take says where it is kept.
+            true => Some(ONCE_IT_ANSWERS.to_owned()),
+            false => error.hint,
+        };
+        self.error = Some(error.message);
+        self.stopped = Some(error.code);
     }
 
     /// Nothing was done: there was nothing to do, or the look at it failed.
@@ -317,24 +320,9 @@ impl FailureView {
 /// How an error tells that a result is in a file.
 const KEPT: &str = "is kept in ";
 
-/// What ended a run: in words, what to do, and the exit code.
-fn ended(report: &Report, stopped: Option<Error>) -> (Option<String>, Option<String>, Option<ExitCode>) {
-    let Some(stopped) = stopped else {
-        return (report.source_error.clone(), None, None);
-    };
-    let CliError {
-        message, hint, code, ..
-    } = stopped.into();
-    // A result that the store didn't take says where it is kept.
-    let hint = match message.contains(KEPT) {
-        true => Some(
-            "once the store answers, record it: `statectl pending resolve --from FILE`, with the file that it names"
-                .to_owned(),
-        ),
-        false => hint,
-    };
-    (Some(message), hint, Some(code))
-}
+/// What to do about such a result.
+const ONCE_IT_ANSWERS: &str =
+    "once the store answers, record it: `statectl pending resolve --from FILE`, with the file that it names";
 
 fn renamed((from, to): &(state_core::Address, state_core::Address)) -> Renamed {
     Renamed {

@@ -13,8 +13,9 @@ use std::sync::Arc;
 /// Where `up` would work, found without making anything.
 pub(super) struct Place {
     pub(super) name: StackName,
-    stacks: Stacks,
-    exists: bool,
+    pub(super) stacks: Stacks,
+    /// Whether the stack is there.
+    pub(super) exists: bool,
 }
 
 impl Place {
@@ -50,14 +51,5 @@ impl Place {
             stacks,
             exists: false,
         })
-    }
-
-    /// Whether the stack is there.
-    pub(super) const fn exists(&self) -> bool {
-        self.exists
-    }
-
-    pub(super) fn stacks(&self) -> Stacks {
-        self.stacks.clone()
     }
 }

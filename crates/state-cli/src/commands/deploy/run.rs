@@ -10,8 +10,8 @@ use super::tree;
 use crate::context::Context;
 use crate::error::CliError;
 use crate::origin;
-use crate::output::to_stderr;
 use crate::prompt::interrupted;
+use crate::settings::file::here;
 use crate::signals::Listener;
 use crate::store;
 use state_core::{Address, ErrorKind, StackName};
@@ -151,7 +151,10 @@ impl<'a> Deploy<'a> {
     }
 
     async fn perform(&self, session: &Session, live: &Arc<Live>) -> Result<Outcome, CliError> {
-        let heard = Arc::new(Settlements::new(Arc::clone(live)));
+        let heard = Arc::new(Settlements {
+            live: Arc::clone(live),
+            heard: Mutex::default(),
+        });
         let settling = self.settle(session, &heard).await;
         let settled = heard.take();
         let told = told(&settled);
@@ -175,7 +178,7 @@ impl<'a> Deploy<'a> {
     /// Settles what a run before left, once somebody said yes or can be asked about the rest.
     async fn settle(&self, session: &Session, heard: &Arc<Settlements>) -> Result<Settling, CliError> {
         let decisions = self.flags.decisions(&session.state())?;
-        if session.state().pending().next().is_none() || !self.may_go_on() {
+        if session.state().pending().next().is_none() || !self.context.prompt.can_ask() {
             return Ok(Settling::default());
         }
         let mut run = self.run()?;
@@ -249,7 +252,7 @@ impl<'a> Deploy<'a> {
 
     fn run(&self) -> Result<Run, CliError> {
         let mut run = Run::new(document::registry(self.context)?);
-        run.options.timeout = Some(self.flags.pace.timeout);
+        run.options.timeout = Some(self.flags.bounds.timeout);
         run.interrupt = self.interrupt.clone();
         Ok(run)
     }
@@ -258,7 +261,7 @@ impl<'a> Deploy<'a> {
     fn metadata(&self) -> Result<UpdateMetadata, CliError> {
         let folder = match self.goal {
             Goal::Update(document) => document.folder.clone(),
-            Goal::Refresh | Goal::Destroy => document::here()?,
+            Goal::Refresh | Goal::Destroy => here()?,
         };
         let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         Ok(UpdateMetadata {
@@ -267,27 +270,15 @@ impl<'a> Deploy<'a> {
         })
     }
 
-    /// Whether somebody said yes, or can be asked.
-    fn may_go_on(&self) -> bool {
-        self.context.prompt.can_ask()
-    }
-
     async fn confirm(&self, object: &str, seen: &Outcome, untouched: &str) -> Result<(), CliError> {
-        self.show(seen);
+        // With `--json` it comes with the result.
+        let output = &self.context.output;
+        output.announce_colored(|page| tree::preview(page, seen));
         let question = self.question(object, seen);
         self.context
             .prompt
             .confirm_unless(&self.interrupt, object, &question, untouched)
             .await
-    }
-
-    /// Shows what will be done at once; nothing with `--json`, where it comes with the result.
-    fn show(&self, seen: &Outcome) {
-        if !self.context.output.json {
-            let mut page = self.context.output.terminal.error_page();
-            tree::preview(&mut page, seen);
-            to_stderr(&page.finish());
-        }
     }
 
     fn question(&self, object: &str, seen: &Outcome) -> String {
@@ -323,13 +314,6 @@ struct Settlements {
 }
 
 impl Settlements {
-    const fn new(live: Arc<Live>) -> Self {
-        Self {
-            live,
-            heard: Mutex::new(Vec::new()),
-        }
-    }
-
     fn take(&self) -> Vec<Settled> {
         std::mem::take(&mut *self.heard.lock().unwrap_or_else(PoisonError::into_inner))
     }

@@ -2,7 +2,7 @@
 
 use super::outcome::{FailureView, Outcome, Skipped};
 use super::step::StepView;
-use crate::marks::count;
+use crate::marks::{count, first};
 use crate::render::{Page, Style};
 use state_core::diff::short_text;
 use state_engine::StepOp;
@@ -17,8 +17,8 @@ const NAMED: usize = 10;
 /// What would be done, before somebody is asked, or by a command that only looks.
 pub(super) fn preview(page: &mut Page, told: &Outcome) {
     for renamed in &told.renamed {
-        page.styled(Style::Warn, ">");
-        page.line(format_args!(" {} → {}", renamed.from, renamed.to));
+        let text = format_args!("{} → {}", renamed.from, renamed.to);
+        page.labelled(Style::Warn, ">", text);
     }
     steps(page, told);
     outputs(page, told);
@@ -121,8 +121,7 @@ fn step(page: &mut Page, step: &StepView, depth: usize) {
             (true, Some(old)) => {
                 let old = short_text(old);
                 page.space("    ");
-                page.styled(Style::Warn, "~");
-                page.line(format_args!(" {name}: {old} → {LATER}"));
+                page.labelled(Style::Warn, "~", format_args!("{name}: {old} → {LATER}"));
             }
             _ => page.diff_line(&change.line_as(&name)),
         }
@@ -134,8 +133,7 @@ fn step(page: &mut Page, step: &StepView, depth: usize) {
     for name in step.unknown.iter().filter(|name| !is_told(name)) {
         page.space(&indent(depth));
         page.space("    ");
-        page.styled(Style::Warn, "~");
-        page.line(format_args!(" {name}: {LATER}"));
+        page.labelled(Style::Warn, "~", format_args!("{name}: {LATER}"));
     }
 }
 
@@ -173,46 +171,38 @@ fn outputs(page: &mut Page, told: &Outcome) {
     }
     for name in unknown {
         page.space("    ");
-        page.styled(Style::Warn, "~");
-        page.line(format_args!(" {name}: {LATER}"));
+        page.labelled(Style::Warn, "~", format_args!("{name}: {LATER}"));
     }
 }
 
 /// What failed, what couldn't be tried, what is pending, and what ended it.
 fn troubles(page: &mut Page, told: &Outcome) {
     for failure in &told.failures {
-        page.styled(Style::Bad, "failed:");
         let op = failure.op.map(|op| format!("{op} of ")).unwrap_or_default();
-        page.line(format_args!(" {op}{}", failure.address));
+        page.labelled(Style::Bad, "failed:", format_args!("{op}{}", failure.address));
         for reason in &failure.reasons {
             page.block(&format!("  {reason}"));
         }
     }
     for skipped in told.skipped.iter().filter(|skipped| !skipped.not_begun) {
-        page.styled(Style::Warn, "skipped:");
-        page.line(format_args!(" {}: {}", skipped.address, skipped.reason));
+        let text = format_args!("{}: {}", skipped.address, skipped.reason);
+        page.labelled(Style::Warn, "skipped:", text);
     }
     not_begun(page, told);
     for pending in &told.pending {
-        page.styled(Style::Warn, "pending:");
-        page.line(format_args!(
-            " {} of {}, {}",
-            pending.op, pending.target, pending.id
-        ));
+        let text = format_args!("{} of {}, {}", pending.op, pending.target, pending.id);
+        page.labelled(Style::Warn, "pending:", text);
     }
     if !told.pending.is_empty() && !told.is_anothers {
-        page.styled(Style::Good, "hint:");
-        page.line(
-            " the next `up` or `refresh` asks the providers what became of it; or say it: `statectl pending resolve`",
+        page.hint(
+            "the next `up` or `refresh` asks the providers what became of it; or say it: `statectl pending resolve`",
         );
     }
     if let Some(error) = &told.error {
-        page.styled(Style::Bad, "error:");
-        page.line(format_args!(" {error}"));
+        page.labelled(Style::Bad, "error:", error);
     }
     if let Some(hint) = &told.hint {
-        page.styled(Style::Good, "hint:");
-        page.line(format_args!(" {hint}"));
+        page.hint(hint);
     }
 }
 
@@ -223,13 +213,8 @@ fn not_begun(page: &mut Page, told: &Outcome) {
         of.entry(reason).or_default().push(address);
     }
     for (reason, addresses) in of {
-        let more = match addresses.len().saturating_sub(NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let named: Vec<&str> = addresses.into_iter().take(NAMED).collect();
-        page.styled(Style::Warn, "skipped:");
-        page.line(format_args!(" {}{more}: {reason}", named.join(", ")));
+        let named = first(NAMED, &addresses, ", ");
+        page.labelled(Style::Warn, "skipped:", format_args!("{named}: {reason}"));
     }
 }
 

@@ -1,16 +1,15 @@
 //! The document that is imported.
 
-use super::passphrases::{FilePassphrase, Secrets};
+use super::Args;
 use crate::context::Context;
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::formats::{self, Format, REPAIR, failed};
 use crate::marks::count;
 use crate::settings::MASKED;
 use state_core::{Clock, verify};
 use state_formats::{Imported, Packing, ReadOptions, unpack};
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -34,16 +33,6 @@ impl FromStr for Wanted {
     }
 }
 
-/// Which document is read, and how.
-pub(super) struct Request {
-    pub(super) file: PathBuf,
-    pub(super) format: Wanted,
-    pub(super) passphrase: FilePassphrase,
-    pub(super) secrets: Secrets,
-    /// Whether the document is repaired next.
-    pub(super) repair: bool,
-}
-
 /// A document that was understood.
 pub(super) struct Source {
     pub(super) format: Format,
@@ -60,9 +49,9 @@ const BEYOND_REPAIR: &str =
 ///
 /// On a thread of its own, which the runtime takes again to judge and store the snapshot: allocators keep what a thread
 /// frees for that thread, and a large state needs it there.
-pub(super) async fn read(context: &Context, request: Request) -> Result<Source, CliError> {
+pub(super) async fn read(context: &Context, args: Args) -> Result<Source, CliError> {
     let clock = Arc::clone(&context.environment.clock);
-    let reading = tokio::task::spawn_blocking(move || understand(&*clock, &request));
+    let reading = tokio::task::spawn_blocking(move || understand(&*clock, &args));
     match reading.await {
         Ok(read) => read,
         // Nobody cancels it.
@@ -70,10 +59,10 @@ pub(super) async fn read(context: &Context, request: Request) -> Result<Source, 
     }
 }
 
-fn understand(clock: &dyn Clock, request: &Request) -> Result<Source, CliError> {
-    let Unwrapped { name, bytes, notes } = unwrapped(request)?;
+fn understand(clock: &dyn Clock, args: &Args) -> Result<Source, CliError> {
+    let Unwrapped { name, bytes, notes } = unwrapped(args)?;
     let formats = formats::all();
-    let (format, found) = match request.format {
+    let (format, found) = match args.format {
         Wanted::Named(format) => (format, None),
         Wanted::Auto => {
             let detected = formats.detect(&bytes).map_err(|error| failed(&name, error))?;
@@ -81,22 +70,22 @@ fn understand(clock: &dyn Clock, request: &Request) -> Result<Source, CliError> 
         }
     };
     let options = ReadOptions {
-        broken: request.repair,
+        broken: args.repair,
         ..ReadOptions::new(clock)
     };
     let imported = formats.import(bytes, format, &options);
     let mut imported = imported.map_err(|error| match failed(&name, error) {
         // That is what was asked for.
-        told if request.repair && told.hint.as_deref() == Some(REPAIR) => told.with_hint(BEYOND_REPAIR),
+        told if args.repair && told.hint.as_deref() == Some(REPAIR) => told.with_hint(BEYOND_REPAIR),
         told => told,
     })?;
     // Another look at a large state costs memory.
-    if !request.repair && !format.checks_integrity() {
+    if !args.repair && !format.checks_integrity() {
         let checked = verify::check(&*name, &imported.snapshot);
         checked.map_err(|error| CliError::from(error).with_hint(REPAIR))?;
     }
-    if request.secrets.open_secrets {
-        request.secrets.open(&name, &mut imported)?;
+    if args.secrets.open_secrets {
+        args.secrets.open(&name, &mut imported)?;
     }
     imported.notes.extend(notes);
     imported.notes.extend(about_pending(&imported));
@@ -120,8 +109,8 @@ struct Unwrapped {
     notes: Vec<String>,
 }
 
-fn unwrapped(request: &Request) -> Result<Unwrapped, CliError> {
-    let file = &*request.file;
+fn unwrapped(args: &Args) -> Result<Unwrapped, CliError> {
+    let file = &*args.file;
     let name = if file == Path::new("-") {
         "stdin".to_owned()
     } else {
@@ -137,7 +126,7 @@ fn unwrapped(request: &Request) -> Result<Unwrapped, CliError> {
         ));
     }
     let mut bytes = unpack(packed).map_err(|error| failed(&name, error))?;
-    if let Some(decrypted) = request.passphrase.decrypt(&name, &bytes)? {
+    if let Some(decrypted) = args.passphrase.decrypt(&name, &bytes)? {
         bytes = decrypted.bytes;
         notes.push(format!(
             "{} encrypted the file; here its values are stored by the policy of the stack, and an export isn't encrypted",
@@ -172,12 +161,10 @@ fn refuse_masked(name: &str, bytes: &[u8]) -> Result<(), CliError> {
     if !String::from_utf8_lossy(beginning).contains(&format!("\"{MASKED}\"")) {
         return Ok(());
     }
-    Err(CliError::new(
-        ExitCode::Refused,
-        name,
-        "it is a masked export: its secrets are missing",
+    Err(
+        CliError::refused(name, "it is a masked export: its secrets are missing")
+            .with_hint("export it with `--show-secrets`, then import that"),
     )
-    .with_hint("export it with `--show-secrets`, then import that"))
 }
 
 fn bytes(file: &Path) -> std::io::Result<Vec<u8>> {

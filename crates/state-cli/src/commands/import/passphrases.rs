@@ -1,7 +1,6 @@
 //! Passphrases: of a file that is encrypted as a whole, and of single values that another system encrypted.
 
 use crate::error::CliError;
-use crate::exit::ExitCode;
 use crate::formats::{self, failed};
 use crate::marks::count;
 use state_formats::{Decrypted, Imported, PassphraseSource};
@@ -41,11 +40,8 @@ impl FilePassphrase {
         };
         let passphrase = read(file).map_err(|error| error.with_hint("name a text file that can be read"))?;
         if passphrase.is_empty() {
-            return Err(CliError::new(
-                ExitCode::Undecipherable,
-                file.display().to_string(),
-                "it holds no passphrase",
-            ));
+            let object = file.display().to_string();
+            return Err(CliError::undecipherable(object, "it holds no passphrase"));
         }
         Ok(Some(passphrase))
     }
@@ -78,7 +74,7 @@ impl Secrets {
         let Some((format, source)) = found else {
             let systems = formats::either(|format, _| format.description().system);
             let message = format!("only secrets of a {systems} state can be opened");
-            let error = CliError::new(ExitCode::Usage, name, &message);
+            let error = CliError::usage(name, &message);
             return Err(error.with_hint("leave `--open-secrets` out"));
         };
         let passphrase = self.find(source)?;
@@ -103,20 +99,18 @@ impl Secrets {
         }
         if let Some(passphrase) = std::env::var_os(variable) {
             return passphrase.into_string().map(Zeroizing::new).map_err(|_| {
-                CliError::new(ExitCode::Usage, variable, "it isn't UTF-8")
-                    .with_hint("give the passphrase in a file")
+                CliError::usage(variable, "it isn't UTF-8").with_hint("give the passphrase in a file")
             });
         }
         match std::env::var_os(file_variable) {
             Some(file) => read(Path::new(&file)),
-            None => Err(CliError::new(
-                ExitCode::Undecipherable,
-                "the passphrase of the secrets",
-                "there is none",
-            )
-            .with_hint(format!(
-                "set {variable} or {file_variable}, or name a file with `--secrets-passphrase-file`"
-            ))),
+            None => {
+                let hint = format!(
+                    "set {variable} or {file_variable}, or name a file with `--secrets-passphrase-file`"
+                );
+                let object = "the passphrase of the secrets";
+                Err(CliError::undecipherable(object, "there is none").with_hint(hint))
+            }
         }
     }
 }

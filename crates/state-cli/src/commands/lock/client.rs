@@ -2,6 +2,7 @@
 
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
+use crate::render::time::duration;
 use serde::Serialize;
 use state_core::backend::ClientLock;
 use state_manager::{Stack, client_lock};
@@ -16,7 +17,7 @@ pub(crate) struct AcquireArgs {
     message: String,
     /// End by itself after this while, such as 30m or 12h. Whether it has ended is judged by the clock of whoever
     /// wants to work.
-    #[arg(long, value_name = "DURATION", value_parser = crate::duration::parse)]
+    #[arg(long, value_name = "DURATION", value_parser = duration)]
     expires: Option<Duration>,
 }
 
@@ -83,12 +84,8 @@ pub(super) async fn release(context: &Context, args: &ReleaseArgs) -> CommandRes
 pub(super) async fn break_by_id(context: &Context, id: &str) -> CommandResult {
     let stack = context.store.open_stack().await?;
     let object = format!("stack {}", stack.name().short());
-    if let Some(lock) = stack
-        .lock_status()
-        .await?
-        .client_lock
-        .filter(|lock| lock.id == id)
-    {
+    let held = stack.lock_status().await?.client_lock;
+    if let Some(lock) = held.filter(|lock| lock.id == id) {
         let question = format!("{object} is kept locked by {}. Free it?", told(context, &lock));
         context.prompt.confirm(&object, &question)?;
     }

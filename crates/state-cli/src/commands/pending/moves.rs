@@ -5,7 +5,6 @@ use crate::context::{CommandResult, Context};
 use crate::entry::PendingView;
 use crate::error::CliError;
 use crate::marks::first;
-use crate::store;
 use state_core::{EntryKey, Error, ErrorKind, MutationId, State, Timestamp};
 use state_manager::{MoveSettled, Session, Stack};
 
@@ -16,24 +15,12 @@ const NAMED: usize = 3;
 pub(super) fn views(state: &State) -> Vec<PendingView> {
     let incoming = state.incoming().map(|incoming| {
         let keys: Vec<EntryKey> = incoming.entries.iter().map(|entry| entry.key()).collect();
-        let from = incoming.from.name.to_string();
-        view(
-            "move-in",
-            incoming.id,
-            incoming.at.as_ref(),
-            &keys,
-            ("from", from),
-        )
+        let from = ("from", incoming.from.name.to_string());
+        view("move-in", incoming.id, incoming.at.as_ref(), &keys, from)
     });
     let departed = state.departed().map(|leaving| {
-        let to = leaving.to.name.to_string();
-        view(
-            "move-out",
-            leaving.id,
-            leaving.at.as_ref(),
-            &leaving.entries,
-            ("to", to),
-        )
+        let to = ("to", leaving.to.name.to_string());
+        view("move-out", leaving.id, leaving.at.as_ref(), &leaving.entries, to)
     });
     incoming.chain(departed).collect()
 }
@@ -47,17 +34,12 @@ fn view(
 ) -> PendingView {
     let named: Vec<String> = keys.iter().map(ToString::to_string).collect();
     let target = first(NAMED, &named, ", ");
+    let leading = keys.first();
     PendingView {
         id: id.to_string(),
         op,
-        address: keys
-            .first()
-            .map(|key| key.address.to_string())
-            .unwrap_or_default(),
-        deposed: keys
-            .first()
-            .and_then(|key| key.deposed.as_ref())
-            .map(ToString::to_string),
+        address: leading.map(|key| key.address.to_string()).unwrap_or_default(),
+        deposed: leading.and_then(|key| Some(key.deposed.as_ref()?.to_string())),
         begun: at.cloned(),
         has_result: false,
         violations: Vec::new(),
@@ -94,8 +76,8 @@ pub(super) async fn resolve(
     }
     let id: MutationId = found.id.parse()?;
     let work = async |session: &Session| settle(session, id, &args.answer, &object).await;
-    let locked = context.store.lock(stack, "pending resolve").await?;
-    let ((resolution, state), mut warnings) = store::held(locked, work).await?;
+    let (done, mut warnings) = context.store.locked(stack, "pending resolve", work).await?;
+    let (resolution, state) = done;
     if resolution != answer(&args.answer) {
         warnings.push(format!("the other stack knows better: it is {resolution}"));
     }

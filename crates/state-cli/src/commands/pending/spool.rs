@@ -62,8 +62,8 @@ pub(super) async fn resolve(context: &Context, file: &Path) -> CommandResult {
         let back = session.bring_back(request, &spooled).await?;
         Ok((back, session.state().pending().count()))
     };
-    let session = context.store.lock(&stack, "pending resolve").await?;
-    let ((back, still_pending), warnings) = store::held(session, work).await?;
+    let (done, warnings) = context.store.locked(&stack, "pending resolve", work).await?;
+    let (back, still_pending) = done;
     let brought = Brought {
         stack: stack.name().to_string(),
         operation: id.to_string(),

@@ -1,25 +1,17 @@
 //! `mv --to-stack`: entries go to another stack of the store.
 
-use super::operate::named;
+use super::Mv;
+use super::operate::{named, refused, still_referenced};
 use super::preview::{self, EntryChange};
-use super::refusal;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
+use crate::marks::count;
 use crate::settings::quoted;
 use crate::store;
 use serde::Serialize;
-use state_core::surgery::{Dependent, MovePlan, MoveRequest, Refusal};
-use state_core::verify::{Rule, Violation};
+use state_core::surgery::{MovePlan, MoveRequest, Refusal};
 use state_core::{MutationId, RevisionId, StackName, State, UpdateKind};
-use state_manager::{Session, Stack, Stacks, UpdateRequest};
-
-/// What is to be done.
-pub(super) struct Request<'a> {
-    pub(super) entries: MoveRequest,
-    pub(super) to: &'a StackName,
-    pub(super) dry_run: bool,
-    pub(super) message: Option<&'a str>,
-}
+use state_manager::{Session, Stack, Stacks};
 
 /// What became of it.
 #[derive(Serialize)]
@@ -45,23 +37,23 @@ struct Side {
 }
 
 /// Moves entries to another stack.
-pub(super) async fn run(context: &Context, request: &Request<'_>) -> CommandResult {
+pub(super) async fn run(context: &Context, args: &Mv, to: &StackName) -> CommandResult {
     let stacks = context.store.open().await?;
     let source = context.store.chosen(&stacks).await?;
-    let there = context.store.find(&stacks, request.to).await?;
+    let there = context.store.find(&stacks, to).await?;
     if source.lineage() == there.lineage() {
         return Err(told(Refusal::SameStack, &source.tip().await?.state));
     }
-    if request.dry_run {
+    if args.dry_run {
         let (now, now_there) = (source.tip().await?.state, there.tip().await?.state);
-        let plan = plan(&now, &now_there, request)?;
-        let done = prepared([&source, &there], [&*now, &*now_there], &plan, request);
+        let plan = plan(&now, &now_there, args)?;
+        let done = prepared([&source, &there], [&*now, &*now_there], &plan, true);
         return report(context, &done, Vec::new());
     }
     let [source, there] = as_holder(context, [source, there]).await?;
     let lock = async |stack: &Stack| context.store.lock(stack, "mv").await.map_err(CliError::from);
     let (session, session_there) = Stacks::lock_both(&source, &there, lock).await?;
-    let done = make(context, request, &session, &session_there).await;
+    let done = make(context, args, &session, &session_there).await;
     let warnings = [store::closed(session).await, store::closed(session_there).await];
     let warnings = warnings.into_iter().flatten().collect();
     report(context, &done?, warnings)
@@ -85,30 +77,21 @@ async fn as_holder(context: &Context, stacks: [Stack; 2]) -> Result<[Stack; 2], 
     })
 }
 
-async fn make(
-    context: &Context,
-    request: &Request<'_>,
-    source: &Session,
-    there: &Session,
-) -> Result<Done, CliError> {
+async fn make(context: &Context, args: &Mv, source: &Session, there: &Session) -> Result<Done, CliError> {
     let (now, now_there) = (source.state(), there.state());
-    let plan = plan(&now, &now_there, request)?;
-    let mut done = prepared(
-        [source.stack(), there.stack()],
-        [&*now, &*now_there],
-        &plan,
-        request,
-    );
+    let plan = plan(&now, &now_there, args)?;
+    let stacks = [source.stack(), there.stack()];
+    let mut done = prepared(stacks, [&*now, &*now_there], &plan, false);
     show(context, &done);
     let object = format!("stack {}", source.stack().name().short());
     let question = format!(
         "Move {} from {object} to stack {}?",
-        crate::marks::count(done.entries.len(), "entry", "entries"),
+        count(done.entries.len(), "entry", "entries"),
         there.stack().name().short()
     );
     context.prompt.confirm(&object, &question)?;
-    let message = request.message.map_or_else(|| by_default(request), str::to_owned);
-    let update = UpdateRequest::new(UpdateKind::Edit).with_message(message);
+    let message = by_default(args, there.stack().name());
+    let update = args.remember.request(UpdateKind::Edit, &message);
     let moved = source.move_to(there, update, &plan).await?;
     done.id = Some(moved.id);
     done.changed = true;
@@ -117,26 +100,28 @@ async fn make(
     Ok(done)
 }
 
-fn plan(source: &State, there: &State, request: &Request<'_>) -> Result<MovePlan, CliError> {
-    MovePlan::new(source, there, &request.entries).map_err(|refusal| told(refusal, source))
+fn plan(source: &State, there: &State, args: &Mv) -> Result<MovePlan, CliError> {
+    let entries = MoveRequest {
+        addresses: args.addresses.clone(),
+        with_dependents: args.with_dependents,
+        with_dependencies: args.with_dependencies,
+    };
+    MovePlan::new(source, there, &entries).map_err(|refusal| told(refusal, source))
 }
 
 /// What would be done.
-fn prepared(stacks: [&Stack; 2], now: [&State; 2], plan: &MovePlan, request: &Request<'_>) -> Done {
+fn prepared(stacks: [&Stack; 2], now: [&State; 2], plan: &MovePlan, dry_run: bool) -> Done {
     let side = |stack: &Stack, before: &State, after: &State| Side {
         stack: stack.name().to_string(),
         revision: before.current().cloned(),
         changes: preview::changes(before.entries(), after.entries()),
     };
+    let moved = plan.entries().iter().map(|entry| entry.key().to_string());
     Done {
         id: None,
         changed: false,
-        dry_run: request.dry_run,
-        entries: plan
-            .entries()
-            .iter()
-            .map(|entry| entry.key().to_string())
-            .collect(),
+        dry_run,
+        entries: moved.collect(),
         source: side(stacks[0], now[0], plan.source()),
         destination: side(stacks[1], now[1], plan.destination()),
     }
@@ -156,7 +141,7 @@ fn report(context: &Context, done: &Done, warnings: Vec<String>) -> CommandResul
         show(context, done);
     }
     context.report("mv-to-stack", done, warnings, |page| {
-        let moved = crate::marks::count(done.entries.len(), "entry", "entries");
+        let moved = count(done.entries.len(), "entry", "entries");
         let (from, to) = (&done.source, &done.destination);
         match (&from.revision, &to.revision) {
             (Some(left), Some(arrived)) if done.changed => page.line(format_args!(
@@ -172,32 +157,24 @@ fn report(context: &Context, done: &Done, warnings: Vec<String>) -> CommandResul
 }
 
 /// What the history tells, on both sides, when nobody says anything else.
-fn by_default(request: &Request<'_>) -> String {
-    let to = quoted(&request.to.short());
-    format!("mv{} --to-stack {to}", named(&request.entries.addresses))
+fn by_default(args: &Mv, to: &StackName) -> String {
+    let to = quoted(&to.short());
+    format!("mv{} --to-stack {to}", named(&args.addresses))
 }
 
 /// A refusal, with what to do.
 fn told(refusal: Refusal, source: &State) -> CliError {
-    let bound = |bonds: Vec<Dependent>, message: &str, hint: &str| {
-        let mut error = CliError::refused("the move", message).with_hint(hint);
-        let violation = |Dependent { entry, on }| {
-            Violation::of(Rule::StillReferenced, entry, format!("it depends on {on}"))
-        };
-        error.violations = bonds.into_iter().map(violation).collect();
-        error
-    };
     match refusal {
-        Refusal::Dependents(bonds) => bound(
-            bonds,
-            "something that stays depends on what would go; nothing was moved",
-            "move what depends on it too: `--with-dependents`",
-        ),
-        Refusal::Dependencies(bonds) => bound(
-            bonds,
-            "what would go depends on something that stays; nothing was moved",
-            "move what it depends on too: `--with-dependencies`",
-        ),
+        Refusal::Dependents(bonds) => {
+            let message = "something that stays depends on what would go; nothing was moved";
+            still_referenced("the move", message, bonds)
+                .with_hint("move what depends on it too: `--with-dependents`")
+        }
+        Refusal::Dependencies(bonds) => {
+            let message = "what would go depends on something that stays; nothing was moved";
+            still_referenced("the move", message, bonds)
+                .with_hint("move what it depends on too: `--with-dependencies`")
+        }
         Refusal::SameStack => CliError::usage("the move", "it is the same stack")
             .with_hint("to give an entry another address, say `statectl mv SRC DST`"),
         Refusal::Taken { address } => {
@@ -205,6 +182,6 @@ fn told(refusal: Refusal, source: &State) -> CliError {
             CliError::conflict("the move", &message)
                 .with_hint("give it another address first: `statectl mv SRC DST`")
         }
-        other => refusal::told(other, source, None),
+        other => refused(other, source, None),
     }
 }

@@ -2,13 +2,13 @@
 
 use super::document::{self, Change};
 use super::editor::{self, Edited};
-use super::operate::{self, Done, Remember, deposed_key};
-use super::{preview, refusal};
+use super::operate::{self, Done, Remember, deposed_key, refused};
+use super::preview;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use state_core::surgery::Refusal;
 use state_core::{Address, DeposedKey, EntryKey, SharedEntry, Snapshot, State, UpdateKind};
-use state_manager::{Session, UpdateRequest};
+use state_manager::Session;
 
 /// Edit an entry, or the whole snapshot, in $VISUAL or $EDITOR. What is saved is verified; what is wrong comes as a note
 /// on top, until it is right or the file is emptied. Sensitive values are hidden and must come back as they are, unless
@@ -27,7 +27,6 @@ pub(crate) struct Args {
 
 /// Edits.
 pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
-    let stack = context.store.open_stack().await?;
     let work = async |session: &Session| {
         let state = session.state();
         match edited(context, args, session, &state)? {
@@ -49,8 +48,7 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
             }
         }
     };
-    let (done, warnings) = context.store.locked(&stack, "edit", work).await?;
-    done.report(context, "edit", warnings)
+    operate::locked(context, "edit", work).await
 }
 
 fn edited(
@@ -87,11 +85,11 @@ fn find<'a>(
         deposed: deposed.cloned(),
     };
     let missing = || {
-        let refused = Refusal::NoEntry {
+        let refusal = Refusal::NoEntry {
             address: address.clone(),
             live: deposed.is_none(),
         };
-        refusal::told(refused, state, None)
+        refused(refusal, state, None)
     };
     state.entry(&key).ok_or_else(missing)
 }
@@ -103,13 +101,10 @@ async fn replace(
     state: &State,
     snapshot: Snapshot,
 ) -> Result<Done, CliError> {
-    let done = Done::prepared(
-        session,
-        preview::changes(state.entries(), snapshot.entries.iter()),
-    );
+    let changes = preview::changes(state.entries(), snapshot.entries.iter());
+    let done = Done::prepared(session, changes);
     done.confirm(context, session)?;
-    let message = args.remember.message.clone().unwrap_or_else(|| "edit".to_owned());
-    let request = UpdateRequest::new(UpdateKind::Edit).with_message(message);
+    let request = args.remember.request(UpdateKind::Edit, "edit");
     let revision = session.replace_entries(request, snapshot).await?;
     Ok(done.made(revision))
 }

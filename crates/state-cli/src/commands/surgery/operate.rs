@@ -1,13 +1,14 @@
 //! Operations under one lock, as one revision.
 
 use super::preview::{self, EntryChange};
-use super::refusal;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
-use crate::marks::first;
+use crate::exit::ExitCode;
+use crate::marks::{count, first};
 use clap::Args;
 use serde::Serialize;
-use state_core::surgery::{Operation, Surgery};
+use state_core::surgery::{Dependent, Operation, Refusal, Surgery};
+use state_core::verify::{Rule, Violation};
 use state_core::{Address, DeposedKey, RevisionId, State, UpdateKind};
 use state_manager::{Session, UpdateRequest};
 
@@ -37,6 +38,14 @@ pub(crate) struct Remember {
     pub(super) message: Option<String>,
 }
 
+impl Remember {
+    /// The request for an update; the history gets the default where the command line has no message.
+    pub(super) fn request(&self, kind: UpdateKind, default: &str) -> UpdateRequest {
+        let message = self.message.as_deref().unwrap_or(default);
+        UpdateRequest::new(kind).with_message(message)
+    }
+}
+
 /// The key of a deposed object, for the command line.
 pub(super) fn deposed_key(text: &str) -> Result<DeposedKey, String> {
     DeposedKey::new(text).map_err(|error| error.to_string())
@@ -61,26 +70,6 @@ pub(super) struct Done {
     pub(super) revision: Option<RevisionId>,
     pub(super) changed: bool,
     pub(super) changes: Vec<EntryChange>,
-}
-
-impl Done {
-    /// Tells of it.
-    pub(super) fn report(
-        &self,
-        context: &Context,
-        kind: &'static str,
-        warnings: Vec<String>,
-    ) -> CommandResult {
-        context.report(kind, self, warnings, |page| {
-            match self.revision.as_ref().filter(|_| self.changed) {
-                Some(revision) => page.line(format_args!(
-                    "{}: now revision {revision}",
-                    preview::summary(&self.changes)
-                )),
-                None => page.line("nothing changed"),
-            }
-        })
-    }
 }
 
 impl Done {
@@ -114,22 +103,37 @@ impl Done {
 
 /// Performs them.
 pub(super) async fn run(context: &Context, request: &Request) -> CommandResult {
-    let stack = context.store.open_stack().await?;
     let work = async |session: &Session| {
         let surgery = perform(&session.state(), &request.operations)?;
         commit(context, session, surgery, request).await
     };
-    let (done, warnings) = context.store.locked(&stack, request.kind, work).await?;
-    done.report(context, request.kind, warnings)
+    locked(context, request.kind, work).await
+}
+
+/// Changes the stack under the writer lock, and tells what became of it.
+pub(super) async fn locked(
+    context: &Context,
+    kind: &'static str,
+    work: impl AsyncFnOnce(&Session) -> Result<Done, CliError>,
+) -> CommandResult {
+    let stack = context.store.open_stack().await?;
+    let (done, warnings) = context.store.locked(&stack, kind, work).await?;
+    context.report(kind, &done, warnings, |page| {
+        let summary = preview::summary(&done.changes);
+        match done.revision.as_ref().filter(|_| done.changed) {
+            Some(revision) => page.line(format_args!("{summary}: now revision {revision}")),
+            None => page.line("nothing changed"),
+        }
+    })
 }
 
 /// Performs operations on a copy. When there are several, a refusal names the one.
 fn perform(state: &State, operations: &[Operation]) -> Result<Surgery, CliError> {
     let mut surgery = Surgery::on(state);
     for (index, operation) in operations.iter().enumerate() {
-        if let Err(refused) = surgery.perform(operation) {
+        if let Err(refusal) = surgery.perform(operation) {
             let number = (operations.len() > 1).then_some(index + 1);
-            return Err(refusal::told(refused, surgery.state(), number));
+            return Err(refused(refusal, surgery.state(), number));
         }
     }
     Ok(surgery)
@@ -157,4 +161,52 @@ pub(super) async fn commit(
     };
     let revision = session.edit(edit, &state, surgery.into_changes()).await?;
     Ok(done.made(revision))
+}
+
+/// The error for a refusal; `number` counts the operations of a batch.
+pub(super) fn refused(refusal: Refusal, state: &State, number: Option<usize>) -> CliError {
+    let object = match number {
+        None => "the change".to_owned(),
+        Some(number) => format!("operation {number}"),
+    };
+    let new = |code, message: &str| CliError::new(code, object.as_str(), message);
+    match refusal {
+        Refusal::NoEntry { ref address, .. } => {
+            let candidates = state.entries().map(|entry| entry.address.as_str());
+            new(ExitCode::NotFound, &refusal.to_string()).with_nearest(
+                address.as_str(),
+                candidates,
+                "`statectl list` lists all of them",
+                "see what there is with `statectl list`",
+            )
+        }
+        Refusal::Dependents(dependents) => {
+            let references = count(dependents.len(), "reference is", "references are");
+            let message = format!("{references} still made to what would go; nothing was changed");
+            still_referenced(&object, &message, dependents)
+                .with_hint("remove what depends on it too: `--cascade`; or only the references: `--force`")
+        }
+        Refusal::Protected(_) => new(ExitCode::Refused, &refusal.to_string())
+            .with_hint("unprotect it first: `statectl unprotect ADDR`; or say `--force`"),
+        Refusal::Pending(_) => new(ExitCode::Conflict, &refusal.to_string())
+            .with_hint("resolve them first: `statectl pending list`, then `statectl pending resolve ID …`"),
+        Refusal::Breaks { violations } => {
+            let message = "it would break integrity rules; nothing was changed";
+            CliError {
+                violations,
+                ..new(ExitCode::Integrity, message)
+            }
+        }
+        other => new(ExitCode::Conflict, &other.to_string()),
+    }
+}
+
+/// A refusal because something depends on what would go.
+pub(super) fn still_referenced(object: &str, message: &str, dependents: Vec<Dependent>) -> CliError {
+    let violation =
+        |Dependent { entry, on }| Violation::of(Rule::StillReferenced, entry, format!("it depends on {on}"));
+    CliError {
+        violations: dependents.into_iter().map(violation).collect(),
+        ..CliError::refused(object, message)
+    }
 }

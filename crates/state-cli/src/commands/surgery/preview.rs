@@ -146,11 +146,7 @@ fn print(page: &mut Page, change: &EntryChange) {
                 None => page.line(format_args!("  ~ {entry}")),
             }
             for FieldChange { field, old, new } in fields {
-                let text = |value: &Option<Json>| {
-                    value
-                        .as_ref()
-                        .map_or_else(|| "none".to_owned(), |json| json.as_str().to_owned())
-                };
+                let text = |value: &Option<Json>| value.as_ref().map_or("none", Json::as_str).to_owned();
                 if old.is_none() && new.is_none() {
                     page.line(format_args!("      {field}"));
                 } else {

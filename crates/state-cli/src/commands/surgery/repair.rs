@@ -6,8 +6,8 @@ use crate::mending;
 use serde::Serialize;
 use state_core::repair::{Repaired, repair};
 use state_core::verify::Violation;
-use state_core::{RevisionId, State, UpdateKind};
-use state_manager::{Session, UpdateRequest};
+use state_core::{RevisionId, StackName, State, UpdateKind};
+use state_manager::Session;
 
 /// Mend what breaks integrity rules: deterministic, with as little change as it takes, every step shown before. A state
 /// that breaks no rule is left alone.
@@ -39,15 +39,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
     if args.dry_run {
         let view = stack.tip().await?;
         let repaired = of(&view.state);
-        let revision = view.state.current().cloned();
-        return report(
-            context,
-            args,
-            &name.to_string(),
-            &repaired,
-            (revision, false),
-            Vec::new(),
-        );
+        let now = (view.state.current().cloned(), false);
+        return report(context, args, &name, &repaired, now, Vec::new());
     }
     let object = format!("stack {}", name.short());
     let work = async |session: &Session| {
@@ -60,32 +53,28 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
         if repaired.steps.is_empty() {
             return Ok((repaired, state.current().cloned(), false));
         }
-        context
-            .prompt
-            .confirm(&object, &format!("Repair {object} like this?"))?;
-        let message = args.remember.message.clone();
-        let request =
-            UpdateRequest::new(UpdateKind::Edit).with_message(message.unwrap_or_else(|| "repair".to_owned()));
-        let revision = session
-            .replace_entries(request, repaired.snapshot.clone())
-            .await?;
+        let question = format!("Repair {object} like this?");
+        context.prompt.confirm(&object, &question)?;
+        let request = args.remember.request(UpdateKind::Edit, "repair");
+        let snapshot = repaired.snapshot.clone();
+        let revision = session.replace_entries(request, snapshot).await?;
         Ok((repaired, Some(revision), true))
     };
     let ((repaired, revision, changed), warnings) = context.store.locked(&stack, "repair", work).await?;
     let made = (revision, changed);
-    report(context, args, &name.to_string(), &repaired, made, warnings)
+    report(context, args, &name, &repaired, made, warnings)
 }
 
 fn report(
     context: &Context,
     args: &Args,
-    stack: &str,
+    stack: &StackName,
     repaired: &Repaired,
     (revision, changed): (Option<RevisionId>, bool),
     warnings: Vec<String>,
 ) -> CommandResult {
     let done = Done {
-        stack: stack.to_owned(),
+        stack: stack.to_string(),
         revision,
         changed,
         dry_run: args.dry_run,

@@ -52,25 +52,16 @@ pub(super) fn entry(old: Option<&Entry>, edited: Entry, problems: &mut Vec<Strin
     let old = old.unwrap_or(&nothing);
     let shown = hidden(old);
     let text = |id: &Option<String>| id.as_deref().map_or_else(Json::null, Json::from_string);
+    let json = |side: &Option<Properties>| side.as_ref().map_or_else(Json::null, |side| side.json().clone());
     let mut values = Values { problems };
-    let id = values.value(
-        &text(&old.id),
-        &text(&shown.id),
-        &text(&edited.id),
-        &format!("{at}: id"),
-    );
-    let mut side = |old: &Option<Properties>, shown: &Option<Properties>, new: &Option<Properties>, name| {
-        let json = |side: &Option<Properties>| {
-            side.as_ref()
-                .map_or_else(Json::null, |properties| properties.json().clone())
-        };
-        let value = values.value(&json(old), &json(shown), &json(new), &format!("{at}: {name}"));
-        Properties::new(value)
+    let id = values.value([&old.id, &shown.id, &edited.id].map(text), &format!("{at}: id"));
+    let mut side = |sides: [&Option<Properties>; 3], name| {
+        Properties::new(values.value(sides.map(json), &format!("{at}: {name}")))
     };
-    let inputs = side(&old.inputs, &shown.inputs, &edited.inputs, "inputs");
-    let outputs = side(&old.outputs, &shown.outputs, &edited.outputs, "outputs");
-    let extensions = values.rest(&old.extensions, &shown.extensions, &edited.extensions, &at);
-    let unknown = values.rest(&old.unknown, &shown.unknown, &edited.unknown, &at);
+    let inputs = side([&old.inputs, &shown.inputs, &edited.inputs], "inputs");
+    let outputs = side([&old.outputs, &shown.outputs, &edited.outputs], "outputs");
+    let extensions = values.rest([&old.extensions, &shown.extensions, &edited.extensions], &at);
+    let unknown = values.rest([&old.unknown, &shown.unknown, &edited.unknown], &at);
     Entry {
         id: id.view().as_str().map(String::from),
         inputs,
@@ -85,19 +76,13 @@ pub(super) fn entry(old: Option<&Entry>, edited: Entry, problems: &mut Vec<Strin
 pub(super) fn header(old: &Snapshot, edited: Snapshot, problems: &mut Vec<String>) -> Snapshot {
     let shown = hidden_snapshot(old);
     let mut values = Values { problems };
+    let outputs = [&old.outputs, &shown.outputs, &edited.outputs].map(|map| object(all(map)));
+    let extensions = [&old.extensions, &shown.extensions, &edited.extensions];
+    let unknown = [&old.unknown, &shown.unknown, &edited.unknown];
     Snapshot {
-        outputs: {
-            let [old, shown, edited] = [&old.outputs, &shown.outputs, &edited.outputs];
-            let kept = values.map(all(old), all(shown), all(edited), "outputs");
-            kept.into_iter().collect()
-        },
-        extensions: values.rest(
-            &old.extensions,
-            &shown.extensions,
-            &edited.extensions,
-            "extensions",
-        ),
-        unknown: values.rest(&old.unknown, &shown.unknown, &edited.unknown, "the snapshot"),
+        outputs: values.members(outputs, "outputs").into_iter().collect(),
+        extensions: values.rest(extensions, "extensions"),
+        unknown: values.rest(unknown, "the snapshot"),
         ..edited
     }
 }
@@ -122,29 +107,23 @@ struct Values<'p> {
 }
 
 impl Values<'_> {
-    fn rest(&mut self, old: &JsonMap, shown: &JsonMap, new: &JsonMap, at: &str) -> JsonMap {
-        let kept = self.map(old.iter(), shown.iter(), new.iter(), at);
+    fn rest(&mut self, maps: [&JsonMap; 3], at: &str) -> JsonMap {
+        let kept = self.members(maps.map(|map| object(map.iter())), at);
         kept.into_iter().collect()
     }
 
-    fn map<'m>(
-        &mut self,
-        old: impl Iterator<Item = (&'m str, &'m Json)>,
-        shown: impl Iterator<Item = (&'m str, &'m Json)>,
-        new: impl Iterator<Item = (&'m str, &'m Json)>,
-        at: &str,
-    ) -> Vec<(String, Json)> {
-        let value = self.value(&object(old), &object(shown), &object(new), at);
+    fn members(&mut self, objects: [Json; 3], at: &str) -> Vec<(String, Json)> {
+        let value = self.value(objects, at);
         let members = value.view().members().into_iter().flatten();
         members
             .map(|(name, value)| (name.into_owned(), Json::from_view(value)))
             .collect()
     }
 
-    fn value(&mut self, old: &Json, shown: &Json, new: &Json, at: &str) -> Json {
+    fn value(&mut self, [old, shown, new]: [Json; 3], at: &str) -> Json {
         let mut text = String::new();
         self.restore(old.view(), shown.view(), new.view(), at, &mut text);
-        Json::parse(&text).unwrap_or_else(|_| new.clone())
+        Json::parse(&text).unwrap_or(new)
     }
 
     fn restore(&mut self, old: View<'_>, shown: View<'_>, new: View<'_>, at: &str, out: &mut String) {

@@ -1,6 +1,6 @@
 //! `undo`: the revision before the current one comes back.
 
-use super::operate::{Done, Remember};
+use super::operate::{Done, Remember, locked};
 use super::preview;
 use crate::context::{CommandResult, Context};
 use crate::crossing;
@@ -20,7 +20,6 @@ pub(crate) struct Args {
 
 /// Undoes.
 pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
-    let stack = context.store.open_stack().await?;
     let work = async |session: &Session| {
         let state = session.state();
         let before = session.before_current().await?;
@@ -38,18 +37,13 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
         let question = format!("Bring {object} back to what revision {before} held?");
         context.prompt.confirm(&object, &question)?;
         let undone = state.current().map(ToString::to_string).unwrap_or_default();
-        let message = args
-            .remember
-            .message
-            .clone()
-            .unwrap_or_else(|| format!("undo of {undone}"));
         let request = UpdateRequest {
-            message,
             forced: !crossed.is_empty(),
-            ..UpdateRequest::new(UpdateKind::Rollback)
+            ..args
+                .remember
+                .request(UpdateKind::Rollback, &format!("undo of {undone}"))
         };
         Ok(done.made(session.rollback(request, &before).await?))
     };
-    let (done, warnings) = context.store.locked(&stack, "undo", work).await?;
-    done.report(context, "undo", warnings)
+    locked(context, "undo", work).await
 }
