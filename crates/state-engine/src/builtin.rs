@@ -156,7 +156,6 @@ mod command;
 mod directory;
 mod file;
 mod members;
-mod mode;
 mod place;
 mod random;
 mod staged;
@@ -166,7 +165,6 @@ mod wanted;
 mod tests;
 
 use crate::kind::KindDescription;
-use crate::provider::Provider;
 use crate::registry::Registry;
 use command::Commands;
 use directory::Directories;
@@ -178,30 +176,26 @@ use std::sync::Arc;
 
 /// All built-in providers, each in charge of its kind. Relative paths are taken from `folder`.
 pub fn registry(environment: &Environment, folder: &Path) -> Registry {
-    let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
+    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let entropy = || Arc::clone(&environment.entropy);
-    let folder = || absolute.clone();
     let random = |value| Randoms {
         value,
         entropy: entropy(),
     };
-    let providers: [(&KindDescription, Arc<dyn Provider>); 5] = [
-        (&command::KIND, Arc::new(Commands { folder: folder() })),
-        (&directory::KIND, Arc::new(Directories { folder: folder() })),
-        (
-            &file::KIND,
-            Arc::new(Files {
-                folder: folder(),
-                entropy: entropy(),
-            }),
-        ),
-        (&random::ID, Arc::new(random(Value::Id))),
-        (&random::PASSWORD, Arc::new(random(Value::Password))),
-    ];
+    let files = Files {
+        folder: folder.clone(),
+        entropy: entropy(),
+    };
     let mut registry = Registry::new();
-    for (kind, provider) in providers {
-        registry.register(kind.kind, provider);
-    }
+    registry.register(file::KIND.kind, Arc::new(files));
+    registry.register(random::ID.kind, Arc::new(random(Value::Id)));
+    registry.register(random::PASSWORD.kind, Arc::new(random(Value::Password)));
+    let directories = folder.clone();
+    registry.register(
+        directory::KIND.kind,
+        Arc::new(Directories { folder: directories }),
+    );
+    registry.register(command::KIND.kind, Arc::new(Commands { folder }));
     registry
 }
 

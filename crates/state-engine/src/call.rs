@@ -24,7 +24,6 @@ use state_core::target::TargetProvider;
 use state_core::{Clock, Crypter, Entry, EntryKey, Error, MutationId, Properties, StackName};
 use state_manager::Session;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -46,22 +45,17 @@ type Called<T> = Result<T, CallError>;
 const READ: &str = "read";
 
 /// A provider with its configuration, and how preparing it went, once it was prepared.
+#[derive(Debug)]
 struct Preparation {
     registered: Registered,
     went: OnceCell<Result<(), Failure>>,
 }
 
 /// The providers that were prepared for settling, planning and running. Clones share them.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Preparations {
     /// Locked only to look a provider up, never while it is prepared.
     known: Arc<Mutex<Vec<Arc<Preparation>>>>,
-}
-
-impl fmt::Debug for Preparations {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Preparations").finish_non_exhaustive()
-    }
 }
 
 /// Calls providers: to settle, to plan, or in a run.
@@ -84,13 +78,13 @@ pub(crate) struct Caller {
 }
 
 /// Whom a call is about.
-#[derive(Clone, Copy)]
-pub(crate) struct About<'a> {
-    pub(crate) key: &'a EntryKey,
-    pub(crate) kind: &'a str,
+#[derive(Clone)]
+pub(crate) struct About {
+    pub(crate) key: EntryKey,
+    pub(crate) kind: String,
     pub(crate) timeout: Option<Duration>,
     /// What the provider is given and mustn't tell.
-    pub(crate) secrets: &'a SecretStrings,
+    pub(crate) secrets: SecretStrings,
     /// The run changed a dependency, so answers that the plan got don't count.
     pub(crate) anew: bool,
 }
@@ -122,7 +116,7 @@ impl Known {
 impl Caller {
     pub(crate) async fn check(
         &self,
-        about: About<'_>,
+        about: &About,
         inputs: Properties,
         unknown: BTreeSet<String>,
         old_inputs: Option<Properties>,
@@ -149,7 +143,7 @@ impl Caller {
 
     pub(crate) async fn diff(
         &self,
-        about: About<'_>,
+        about: &About,
         old: Known,
         inputs: Properties,
         unknown: BTreeSet<String>,
@@ -173,7 +167,7 @@ impl Caller {
             .await
     }
 
-    pub(crate) async fn read(&self, about: About<'_>, known: Known) -> Called<Found> {
+    pub(crate) async fn read(&self, about: &About, known: Known) -> Called<Found> {
         let question = Question::new(about, Some(known), Properties::empty(), BTreeSet::new());
         let call = |provider: Arc<dyn Provider>, question: Question, context| async move {
             let known = question.recorded.unwrap_or_default();
@@ -196,13 +190,13 @@ impl Caller {
     async fn asked<A: Clone, F: Future<Output = Result<A, Failure>>>(
         &self,
         what: &str,
-        about: About<'_>,
+        about: &About,
         memory: &Memory<A>,
         question: Question,
         call: impl FnOnce(Arc<dyn Provider>, Question, CallContext) -> F,
     ) -> Called<A> {
         let is_kept = !self.planning && !about.anew;
-        if let Some((answer, said)) = memory.find(about.key, &question).filter(|_| is_kept) {
+        if let Some((answer, said)) = memory.find(&about.key, &question).filter(|_| is_kept) {
             said.into_iter().for_each(|line| self.logger.pass_on(line));
             return Ok(answer);
         }
@@ -219,16 +213,16 @@ impl Caller {
         let asked = call(provider, question.clone(), self.context(about, &logger));
         let answer = self.harmless(what, about, asked).await?;
         if self.planning {
-            memory.keep(about.key, question, answer.clone(), said.take());
+            memory.keep(&about.key, question, answer.clone(), said.take());
         }
         Ok(answer)
     }
 
-    pub(crate) async fn create(&self, begun: &Begun, about: About<'_>, inputs: Properties) -> Called<Object> {
+    pub(crate) async fn create(&self, begun: &Begun, about: &About, inputs: Properties) -> Called<Object> {
         let provider = self.provider(about).await?;
         let request = CreateRequest {
             address: about.key.address.clone(),
-            kind: about.kind.to_owned(),
+            kind: about.kind.clone(),
             inputs,
             mutation: begun.id(),
             context: self.context(about, &self.logger),
@@ -241,14 +235,14 @@ impl Caller {
     pub(crate) async fn update(
         &self,
         _begun: &Begun,
-        about: About<'_>,
+        about: &About,
         old: Known,
         inputs: Properties,
     ) -> Called<Object> {
         let provider = self.provider(about).await?;
         let request = UpdateRequest {
             address: about.key.address.clone(),
-            kind: about.kind.to_owned(),
+            kind: about.kind.clone(),
             id: old.id,
             old_inputs: old.inputs,
             old_outputs: old.outputs,
@@ -260,11 +254,11 @@ impl Caller {
         named(about, changed)
     }
 
-    pub(crate) async fn delete(&self, _begun: &Begun, about: About<'_>, known: Known) -> Called<()> {
+    pub(crate) async fn delete(&self, _begun: &Begun, about: &About, known: Known) -> Called<()> {
         let provider = self.provider(about).await?;
         let request = DeleteRequest {
             key: about.key.clone(),
-            kind: about.kind.to_owned(),
+            kind: about.kind.clone(),
             id: known.id,
             inputs: known.inputs,
             outputs: known.outputs,
@@ -274,12 +268,10 @@ impl Caller {
         self.guarded("delete", about, provider.delete(request)).await
     }
 
-    fn context(&self, about: About<'_>, logger: &Logger) -> CallContext {
+    fn context(&self, about: &About, logger: &Logger) -> CallContext {
         CallContext {
             interrupt: self.interrupt.clone(),
-            log: logger
-                .of_provider(about.kind, &about.key.address)
-                .hiding(about.secrets),
+            log: logger.of_provider(&about.kind, &about.key.address, &about.secrets),
             preview: self.planning,
         }
     }
@@ -293,8 +285,8 @@ impl Caller {
     }
 
     /// The provider in charge, configured.
-    async fn provider(&self, about: About<'_>) -> Called<Arc<dyn Provider>> {
-        let Some(registered) = self.registry.get(about.kind) else {
+    async fn provider(&self, about: &About) -> Called<Arc<dyn Provider>> {
+        let Some(registered) = self.registry.get(&about.kind) else {
             let kinds: Vec<&str> = self.registry.kinds().collect();
             let reason = format!(
                 "no provider is in charge of kind `{}`; there are: {}",
@@ -335,7 +327,7 @@ impl Caller {
     }
 
     /// Prepares a provider. That it failed is a result like any other; that it was left, or the lock is lost, isn't.
-    async fn configure(&self, about: About<'_>, registered: &Registered) -> Called<Result<(), Failure>> {
+    async fn configure(&self, about: &About, registered: &Registered) -> Called<Result<(), Failure>> {
         self.still_ours().await?;
         let request = ConfigureRequest {
             stack: self.stack.clone(),
@@ -350,9 +342,9 @@ impl Caller {
         // It is for all resources of the provider: what one of them allows itself says nothing of it.
         let about = About {
             timeout: None,
-            ..about
+            ..about.clone()
         };
-        match self.guarded("configure", about, call).await {
+        match self.guarded("configure", &about, call).await {
             Ok(()) => Ok(Ok(())),
             Err(CallError::Failed(failure)) => Ok(Err(failure)),
             Err(other) => Err(other),
@@ -372,7 +364,7 @@ impl Caller {
     async fn harmless<T>(
         &self,
         what: &str,
-        about: About<'_>,
+        about: &About,
         call: impl Future<Output = Result<T, Failure>>,
     ) -> Called<T> {
         self.guarded(what, about, call)
@@ -387,7 +379,7 @@ impl Caller {
     async fn guarded<T>(
         &self,
         what: &str,
-        about: About<'_>,
+        about: &About,
         call: impl Future<Output = Result<T, Failure>>,
     ) -> Called<T> {
         let limit = about.timeout.or(self.timeout);
@@ -409,7 +401,7 @@ impl Caller {
         };
         match ended {
             Some(ended) => {
-                ended.map_err(|failure| CallError::Failed(discreet(honest(failure), about.secrets)))
+                ended.map_err(|failure| CallError::Failed(discreet(honest(failure), &about.secrets)))
             }
             None => {
                 let reason = format!("its provider panicked in `{what}`");
@@ -419,22 +411,22 @@ impl Caller {
     }
 }
 
-impl<'a> About<'a> {
-    pub(crate) fn entry(key: &'a EntryKey, entry: &'a Entry, secrets: &'a SecretStrings) -> Self {
+impl About {
+    pub(crate) fn entry(entry: &Entry) -> Self {
         Self {
-            key,
-            kind: entry.kind.as_deref().unwrap_or_default(),
+            key: entry.key(),
+            kind: entry.kind.clone().unwrap_or_default(),
             timeout: None,
-            secrets,
+            secrets: SecretStrings::of_entry(entry),
             anew: false,
         }
     }
 }
 
 impl Question {
-    fn new(about: About<'_>, recorded: Option<Known>, inputs: Properties, unknown: BTreeSet<String>) -> Self {
+    fn new(about: &About, recorded: Option<Known>, inputs: Properties, unknown: BTreeSet<String>) -> Self {
         Self {
-            kind: about.kind.to_owned(),
+            kind: about.kind.clone(),
             recorded,
             inputs,
             unknown,

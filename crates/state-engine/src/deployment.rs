@@ -17,11 +17,12 @@ pub use refresh::RefreshSource;
 use crate::call::{About, CallError, Caller, Known};
 use crate::event::{Event, Observer};
 use crate::ledger::{Committed, Unknown};
-use crate::options::RunOptions;
+use crate::log::shown;
 use crate::planner::{applied, mark_joined};
 use crate::provider::{Failure, Object};
 use crate::record::{Begun, Ended, Recorder};
 use crate::report::Report;
+use crate::run::RunOptions;
 use crate::step::Step;
 use carry::InFlight;
 use identity::Identities;
@@ -31,7 +32,6 @@ use state_core::{
 };
 use state_manager::Intent;
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -84,6 +84,20 @@ impl StepError {
         }
     }
 
+    /// What a step came to, without the secrets in it.
+    fn failed(step: &Step, why: impl Into<Unsure>, pending: Option<MutationId>) -> Self {
+        let Unsure { reasons, lost } = why.into();
+        let secrets = step.secrets();
+        let hide = |reason: String| shown(&reason, &secrets);
+        Self {
+            key: step.key.clone(),
+            step: Some(Box::new(step.clone())),
+            reasons: reasons.into_iter().map(hide).collect(),
+            pending,
+            fatal: lost.map(Box::new),
+        }
+    }
+
     /// What the record says. What breaks a rule fails alone; whatever else it says ends the run.
     fn recording(key: &EntryKey, step: Option<&Step>, pending: Option<MutationId>, error: Error) -> Self {
         let is_fatal = !matches!(
@@ -114,12 +128,9 @@ struct Unsure {
     lost: Option<Error>,
 }
 
-impl Unsure {
-    fn because(reason: String) -> Self {
-        Self {
-            reasons: vec![reason],
-            lost: None,
-        }
+impl From<Vec<String>> for Unsure {
+    fn from(reasons: Vec<String>) -> Self {
+        Self { reasons, lost: None }
     }
 }
 
@@ -220,13 +231,11 @@ impl Deployment {
         timeout: Option<Duration>,
     ) -> Result<Option<Committed>, StepError> {
         self.tell(&Event::Planned(step.clone()));
-        let (key, kind) = (step.key.clone(), step.kind.clone());
-        let secrets = step.secrets();
         let about = About {
-            key: &key,
-            kind: &kind,
+            key: step.key.clone(),
+            kind: step.kind.clone(),
             timeout,
-            secrets: &secrets,
+            secrets: step.secrets(),
             anew: false,
         };
         let meant = intent.entry.clone();
@@ -234,18 +243,18 @@ impl Deployment {
         let begun = self.recorder.begin(intent).await;
         let begun = begun.map_err(|error| StepError::recording(&step.key, Some(&step), None, error))?;
         self.tell(&Event::Begun(step.clone()));
-        let (result, unknown) = self.touch(&begun, about, work).await;
+        let (result, unknown) = self.touch(&begun, &about, work).await;
         let pending = begun.id();
         let CameBack {
             outcome,
             object,
             reasons,
-        } = match self.came_back(about, result) {
+        } = match self.came_back(&about, result) {
             Ok(came_back) => came_back,
             Err(unsure) => {
                 // Nobody knows what the world is: the intent stays on record.
                 drop(begun);
-                return Err(self.failed(&step, unsure, Some(pending)));
+                return Err(StepError::failed(&step, unsure, Some(pending)));
             }
         };
         let is_there = outcome == Outcome::Succeeded || object.is_some();
@@ -256,21 +265,19 @@ impl Deployment {
             ended.map_err(|error| StepError::recording(&step.key, Some(&step), Some(pending), error))?;
         let committed = match ended {
             Ended::Refused(violations) => {
-                let reasons = violations.iter().map(ToString::to_string).collect();
-                return Err(self.failed(&step, Unsure { reasons, lost: None }, Some(pending)));
+                let reasons: Vec<String> = violations.iter().map(ToString::to_string).collect();
+                return Err(StepError::failed(&step, reasons, Some(pending)));
             }
             Ended::Committed(committed) => committed,
         };
         if outcome != Outcome::Succeeded {
             if committed.is_some() {
-                self.shared().recorded.insert(key.clone());
+                self.shared().recorded.insert(about.key);
             }
-            return Err(self.failed(&step, Unsure { reasons, lost: None }, None));
+            return Err(StepError::failed(&step, reasons, None));
         }
         let committed = committed.map(|committed| committed.without(unknown));
-        step.new = committed
-            .as_ref()
-            .map(|committed| SharedEntry::clone(committed.entry()));
+        step.new = committed.as_ref().map(|committed| committed.entry().clone());
         self.committed(step);
         Ok(committed)
     }
@@ -287,14 +294,14 @@ impl Deployment {
     /// What is to be recorded of a call; or that nobody knows what it did.
     fn came_back(
         &self,
-        about: About<'_>,
+        about: &About,
         result: Result<Option<Object>, CallError>,
     ) -> Result<CameBack, Unsure> {
         let came_back = |outcome, object: Option<Object>, reasons| match object
             .as_ref()
             .and_then(|object| self.taken(about, object))
         {
-            Some(reason) => Err(Unsure::because(reason)),
+            Some(reason) => Err(vec![reason].into()),
             None => Ok(CameBack {
                 outcome,
                 object,
@@ -307,10 +314,10 @@ impl Deployment {
             Err(CallError::Failed(Failure::Partial { object, reasons })) => {
                 came_back(Outcome::Partial, Some(*object), reasons)
             }
-            Err(CallError::Failed(Failure::Unknown(reasons))) => Err(Unsure { reasons, lost: None }),
-            Err(CallError::Left) => Err(Unsure::because(
-                "it was left when the run was asked to stop at once".to_owned(),
-            )),
+            Err(CallError::Failed(Failure::Unknown(reasons))) => Err(reasons.into()),
+            Err(CallError::Left) => {
+                Err(vec!["it was left when the run was asked to stop at once".to_owned()].into())
+            }
             Err(CallError::Lost(error)) => Err(Unsure {
                 reasons: vec![error.to_string()],
                 lost: Some(error),
@@ -322,7 +329,7 @@ impl Deployment {
     async fn touch(
         &self,
         begun: &Begun,
-        about: About<'_>,
+        about: &About,
         work: Work,
     ) -> (Result<Option<Object>, CallError>, Unknown) {
         let known = Unknown::Nothing;
@@ -366,12 +373,4 @@ fn with_dependents(targets: &BTreeSet<Address>, state: &State) -> BTreeSet<Addre
         }
     }
     found
-}
-
-impl fmt::Debug for Deployment {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Deployment")
-            .field("recorder", &self.recorder)
-            .finish_non_exhaustive()
-    }
 }

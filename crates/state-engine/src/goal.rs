@@ -81,21 +81,13 @@ impl Goal {
 
     /// All that must be committed before it is ready: the only place that knows which options these are.
     pub fn needs(&self) -> BTreeSet<&Address> {
-        let GoalOptions {
-            depends_on,
-            property_dependencies,
-            parent,
-            provider,
-            deleted_with,
-            replace_with,
-            ..
-        } = &self.options;
-        let mut needs: BTreeSet<&Address> = depends_on.iter().collect();
-        needs.extend(property_dependencies.values().flatten());
-        needs.extend(parent);
-        needs.extend(provider);
-        needs.extend(deleted_with);
-        needs.extend(replace_with);
+        let options = &self.options;
+        let mut needs: BTreeSet<&Address> = options.depends_on.iter().collect();
+        needs.extend(options.property_dependencies.values().flatten());
+        needs.extend(&options.parent);
+        needs.extend(&options.provider);
+        needs.extend(&options.deleted_with);
+        needs.extend(&options.replace_with);
         needs
     }
 

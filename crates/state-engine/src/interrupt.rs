@@ -6,7 +6,7 @@ use tokio::sync::watch;
 ///
 /// The first request stops new steps; those in flight end and are committed. The second leaves them: their calls are
 /// dropped, and their pending operations stay on record.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     requests: watch::Sender<u8>,
 }
@@ -14,18 +14,10 @@ pub struct Interrupt {
 const STOP: u8 = 1;
 const LEAVE: u8 = 2;
 
-impl Default for Interrupt {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
 impl Interrupt {
     /// Nobody asked yet.
     pub fn new() -> Self {
-        Self {
-            requests: watch::Sender::new(0),
-        }
+        Self::default()
     }
 
     /// Asks once more.
@@ -62,11 +54,7 @@ impl Interrupt {
 
     async fn reached(&self, level: u8) {
         // We hold a sender, so it can't end before.
-        drop(
-            self.requests
-                .subscribe()
-                .wait_for(|requests| *requests >= level)
-                .await,
-        );
+        let mut requests = self.requests.subscribe();
+        drop(requests.wait_for(|requests| *requests >= level).await);
     }
 }

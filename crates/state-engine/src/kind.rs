@@ -296,15 +296,24 @@ impl KindDescription {
         let defaults = self.inputs.iter().filter(|input| lacks(input.name));
         let defaults =
             defaults.filter_map(|input| Some((input.name.to_owned(), Json::parse(input.default?).ok()?)));
-        let given = inputs.view().members().into_iter().flatten();
-        let given = given.map(|(name, value)| (name.into_owned(), Json::from_view(value)));
-        let all: BTreeMap<String, Json> = given.chain(defaults).collect();
+        let mut all = members(inputs);
+        all.extend(defaults);
         properties_of(&all)
     }
 }
 
+/// The members of an object.
+pub(crate) type Members = BTreeMap<String, Json>;
+
+pub(crate) fn members(properties: &Properties) -> Members {
+    let members = properties.view().members().into_iter().flatten();
+    members
+        .map(|(name, value)| (name.into_owned(), Json::from_view(value)))
+        .collect()
+}
+
 /// An object of these members.
-pub(crate) fn properties_of(members: &BTreeMap<String, Json>) -> Properties {
+pub(crate) fn properties_of(members: &Members) -> Properties {
     let mut text = String::new();
     let mut object = ObjectWriter::new(&mut text);
     for (name, value) in members {

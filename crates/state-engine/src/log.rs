@@ -38,20 +38,12 @@ impl Logger {
     }
 
     /// The same for what a provider says of a resource.
-    pub(crate) fn of_provider(&self, kind: &str, address: &Address) -> Self {
+    pub(crate) fn of_provider(&self, kind: &str, address: &Address, secrets: &SecretStrings) -> Self {
         Self {
             sink: Arc::clone(&self.sink),
             address: Some(address.clone()),
             source: kind.into(),
-            secrets: SecretStrings::default(),
-        }
-    }
-
-    /// The same that says nothing of these.
-    pub(crate) fn hiding(self, secrets: &SecretStrings) -> Self {
-        Self {
             secrets: secrets.clone(),
-            ..self
         }
     }
 

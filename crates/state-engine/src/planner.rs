@@ -154,37 +154,24 @@ fn protected(goal: &Goal, what: &str) -> Action {
 
 /// Why the object can't stay; empty: it can.
 fn reasons_to_replace(facts: &Facts<'_>, old: &Entry) -> Vec<String> {
-    let mut why = Vec::new();
-    if old.external {
-        why.push("it was only read until now".to_owned());
-    }
-    if facts.forced {
-        why.push("it was asked for".to_owned());
-    }
-    if old.tainted {
-        why.push("it is tainted".to_owned());
-    }
-    if !is_of_kind(old, facts.goal) {
-        why.push("it is of another kind".to_owned());
-    }
-    if old.provider.as_ref() != facts.provider {
-        why.push("its provider is another one".to_owned());
-    }
+    let reasons = [
+        (old.external, "it was only read until now"),
+        (facts.forced, "it was asked for"),
+        (old.tainted, "it is tainted"),
+        (!is_of_kind(old, facts.goal), "it is of another kind"),
+        (
+            old.provider.as_ref() != facts.provider,
+            "its provider is another one",
+        ),
+    ];
+    let holding = reasons.into_iter().filter(|(holds, _)| *holds);
+    let mut why: Vec<String> = holding.map(|(_, reason)| reason.to_owned()).collect();
     why.extend(facts.replaced.iter().map(|with| format!("{with} was replaced")));
     if let Some(diff) = facts.diff {
-        let options = &facts.goal.options;
-        let asked: BTreeSet<&String> = options
-            .replace_on_changes
-            .iter()
-            .filter(|name| diff.changed.contains(*name))
-            .collect();
-        why.extend(
-            diff.replace
-                .iter()
-                .collect::<BTreeSet<_>>()
-                .union(&asked)
-                .map(|name| (*name).clone()),
-        );
+        let asked = facts.goal.options.replace_on_changes.iter();
+        let asked = asked.filter(|name| diff.changed.contains(*name));
+        let names: BTreeSet<&String> = diff.replace.iter().chain(asked).collect();
+        why.extend(names.into_iter().cloned());
     }
     why
 }

@@ -120,26 +120,25 @@ impl Program {
 
     fn read(&mut self, root: &Node, problems: &mut Problems) {
         const MEMBERS: [&str; 5] = ["name", "description", "config", "resources", "outputs"];
-        let whole = Path::Whole;
-        let Some(fields) = Fields::of(root, &MEMBERS, &whole, problems) else {
+        let Some(mut fields) = Fields::of(root, &MEMBERS, &Path::Whole, problems) else {
             return;
         };
-        self.title = fields.prose("name", problems);
-        self.description = fields.prose("description", problems);
-        self.settings = setting::declarations(fields.get("config"), &whole.member("config"), problems);
-        let mut resources = Vec::new();
+        self.title = fields.prose("name");
+        self.description = fields.prose("description");
+        self.settings = fields.named("config", setting::declaration);
         match fields.get("resources") {
-            Some(node) => resources = resource::resources(node, &whole.member("resources"), problems),
+            Some(node) => {
+                let path = Path::Whole.member("resources");
+                self.resources = resource::resources(node, &path, fields.problems);
+            }
             // Not the same as none: a document that was cut short would delete everything.
             None => {
-                let problem = Problem::at(root.place, &whole, "it has no `resources`");
-                problems.add(problem.with_hint("a program without any is written `resources: {}`"));
+                let problem = Problem::at(root.place, &Path::Whole, "it has no `resources`");
+                fields.problem(problem.with_hint("a program without any is written `resources: {}`"));
             }
         }
-        let outputs = output::outputs(fields.get("outputs"), &whole.member("outputs"), problems);
-        checks::links(&self.settings, &resources, &outputs, problems);
-        self.resources = resources.into_iter().map(Arc::new).collect();
-        self.outputs = outputs.into();
+        self.outputs = fields.named("outputs", output::output).into();
+        checks::links(&self.settings, &self.resources, &self.outputs, problems);
     }
 
     /// Whether somebody is in charge of every kind, takes the inputs and gives the outputs that are referred to: as far as

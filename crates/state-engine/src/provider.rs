@@ -13,7 +13,7 @@
 //! A call that panics counts as one of which nobody knows what it did.
 
 use crate::interrupt::Interrupt;
-use crate::kind::KindDescription;
+use crate::kind::{KindDescription, members};
 use crate::log::Logger;
 use async_trait::async_trait;
 use state_core::{Address, Crypter, EntryKey, MutationId, Properties, StackName};
@@ -206,16 +206,10 @@ impl Diff {
 
     /// The top-level names at which two objects differ: what most providers need.
     pub fn of_inputs(old: &Properties, new: &Properties) -> BTreeSet<String> {
-        let names = |properties: &Properties| -> BTreeSet<String> {
-            let members = properties.view().members().into_iter().flatten();
-            members.map(|(name, _)| name.into_owned()).collect()
-        };
-        let all: BTreeSet<String> = names(old).union(&names(new)).cloned().collect();
-        let text =
-            |properties: &Properties, name: &str| properties.get(name).map(|view| view.text().to_owned());
-        all.into_iter()
-            .filter(|name| text(old, name) != text(new, name))
-            .collect()
+        let (old, new) = (members(old), members(new));
+        let names = old.keys().chain(new.keys());
+        let changed = names.filter(|name| old.get(*name) != new.get(*name));
+        changed.cloned().collect()
     }
 }
 
@@ -377,6 +371,12 @@ impl Failure {
 
     /// Why.
     pub fn reasons(&self) -> &[String] {
+        match self {
+            Self::NotDone(reasons) | Self::Unknown(reasons) | Self::Partial { reasons, .. } => reasons,
+        }
+    }
+
+    pub(crate) const fn reasons_mut(&mut self) -> &mut Vec<String> {
         match self {
             Self::NotDone(reasons) | Self::Unknown(reasons) | Self::Partial { reasons, .. } => reasons,
         }

@@ -16,7 +16,6 @@ use state_manager::{Environment, Intent, Mutation, Session, Update};
 use std::sync::Arc;
 
 /// Where steps are recorded.
-#[derive(Debug)]
 pub(crate) enum Recorder {
     /// In an update of a stack that is held.
     Durable {
@@ -89,21 +88,14 @@ impl Recorder {
     /// Records intent.
     pub(crate) async fn begin(&self, intent: Intent) -> Result<Begun> {
         let key = intent.target.clone();
-        match self {
+        let (id, mutation) = match self {
             Self::Durable { update, .. } => {
                 let mutation = update.begin(intent).await?;
-                Ok(Begun {
-                    key,
-                    id: mutation.id(),
-                    mutation: Some(mutation),
-                })
+                (mutation.id(), Some(mutation))
             }
-            Self::Draft(draft) => Ok(Begun {
-                key,
-                id: draft.begin(intent)?,
-                mutation: None,
-            }),
-        }
+            Self::Draft(draft) => (draft.begin(intent)?, None),
+        };
+        Ok(Begun { key, id, mutation })
     }
 
     /// Records what came back.
@@ -134,7 +126,7 @@ impl Recorder {
         let committed = Committed::new(Arc::new(entry.clone()));
         match self {
             Self::Durable { update, .. } => update.same(entry).await?,
-            Self::Draft(draft) => draft.step(StepChange::Same(Arc::new(draft.known(entry))))?,
+            Self::Draft(draft) => draft.step(StepChange::Same(Arc::new(entry)))?,
         }
         Ok(committed)
     }

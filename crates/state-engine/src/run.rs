@@ -2,13 +2,14 @@
 
 use crate::event::{Event, Observer};
 use crate::interrupt::Interrupt;
-use crate::options::{RunOptions, UpdateMetadata};
 use crate::registry::Registry;
 use crate::settle::{Decisions, Settling};
 use crate::source::Source;
-use state_core::UpdateKind;
+use state_core::{Address, UpdateKind};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a run is to do.
 pub enum Operation {
@@ -32,11 +33,7 @@ impl Operation {
 
 impl fmt::Debug for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Update(_) => "Update",
-            Self::Refresh => "Refresh",
-            Self::Destroy => "Destroy",
-        })
+        fmt::Debug::fmt(&self.kind(), f)
     }
 }
 
@@ -72,4 +69,51 @@ impl Run {
             settled: None,
         }
     }
+}
+
+/// How a run is done.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RunOptions {
+    /// How many steps may be in flight at once.
+    pub parallel: usize,
+    /// The run touches only these resources; empty: all.
+    pub targets: BTreeSet<Address>,
+    /// The run doesn't touch these resources.
+    pub exclude: BTreeSet<Address>,
+    /// Resources that depend on a target are targets too.
+    pub target_dependents: bool,
+    /// Resources that are replaced, whether or not they changed.
+    pub replace: BTreeSet<Address>,
+    /// A failed step doesn't stop the steps that don't depend on it.
+    pub continue_on_error: bool,
+    /// All recorded resources are read before anything else.
+    pub refresh: bool,
+    /// Time limit of one provider call; none: no limit.
+    pub timeout: Option<Duration>,
+}
+
+impl Default for RunOptions {
+    /// Ten steps at once, one hour for each call.
+    fn default() -> Self {
+        Self {
+            parallel: 10,
+            targets: BTreeSet::new(),
+            exclude: BTreeSet::new(),
+            target_dependents: false,
+            replace: BTreeSet::new(),
+            continue_on_error: false,
+            refresh: false,
+            timeout: Some(Duration::from_secs(60 * 60)),
+        }
+    }
+}
+
+/// What the history records about a run.
+#[derive(Clone, Debug, Default)]
+pub struct UpdateMetadata {
+    /// The reason for the run.
+    pub message: String,
+    /// More context: a commit, a branch, a CI run.
+    pub environment: BTreeMap<String, String>,
 }

@@ -20,7 +20,6 @@ use crate::event::{Event, Observer};
 use crate::planner::{applied, as_found, without_references_to};
 use crate::provider::{Found, Object};
 use state_core::mutation::Resolution;
-use state_core::sensitive::SecretStrings;
 use state_core::{
     Address, Dependency, Entry, EntryKey, Error, LogLevel, LogLine, MutationId, Op, PendingOperation,
     SharedEntry, State, UpdateKind, UpdateResult,
@@ -29,10 +28,11 @@ use state_manager::{Session, Update, UpdateRequest};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What somebody knows of a pending operation.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
     /// Ask the provider.
+    #[default]
     Ask,
     /// The object exists, under this id: read it and record it.
     Exists {
@@ -45,23 +45,13 @@ pub enum Decision {
     Leave,
 }
 
-/// Decisions by operation; what isn't in it is decided by `otherwise`.
-#[derive(Clone, Debug)]
+/// Decisions by operation; what isn't in it is decided by `otherwise`. By default the providers are asked.
+#[derive(Clone, Debug, Default)]
 pub struct Decisions {
     /// By operation.
     pub by_id: BTreeMap<MutationId, Decision>,
     /// For all others.
     pub otherwise: Decision,
-}
-
-impl Default for Decisions {
-    /// The providers are asked.
-    fn default() -> Self {
-        Self {
-            by_id: BTreeMap::new(),
-            otherwise: Decision::Ask,
-        }
-    }
 }
 
 /// What settling leaves for the run after it.
@@ -243,7 +233,8 @@ async fn created(
             object.id
         )),
         Ok(Found::Object(object)) => {
-            let mut meant = without_the_gone(meant, &state);
+            // What it refers to may have gone since it was meant to be made.
+            let mut meant = without(meant, &state, |_| true);
             // What deposes another comes behind all that there is.
             if operation.deposes.is_none() {
                 meant = in_reach(session, meant).await?;
@@ -323,20 +314,12 @@ fn half_done(old: &Entry, object: &Object) -> Entry {
 
 /// What the provider says, or why it doesn't. A lock that is lost ends it all.
 async fn look(caller: &Caller, entry: &Entry, known: Known) -> Result<std::result::Result<Found, String>> {
-    let key = entry.key();
-    let secrets = SecretStrings::of_entry(entry);
-    let about = About::entry(&key, entry, &secrets);
-    match caller.read(about, known).await {
+    match caller.read(&About::entry(entry), known).await {
         Ok(found) => Ok(Ok(found)),
         Err(CallError::Failed(failure)) => Ok(Err(failure.to_string())),
         Err(CallError::Left) => Ok(Err("the run was asked to stop".to_owned())),
         Err(CallError::Lost(error)) => Err(error.into()),
     }
-}
-
-/// The entry without its references to what went since it was meant to be made.
-fn without_the_gone(meant: &Entry, state: &State) -> Entry {
-    without(meant, state, |_| true)
 }
 
 /// The entry with nothing that it refers to behind the tombstone whose place it takes: that is brought before it, or, if

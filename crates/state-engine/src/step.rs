@@ -36,52 +36,30 @@ pub enum StepOp {
 }
 
 impl StepOp {
-    /// All of them.
-    pub const ALL: [Self; 12] = [
-        Self::Same,
-        Self::Create,
-        Self::Update,
-        Self::Delete,
-        Self::CreateReplacement,
-        Self::DeleteReplaced,
-        Self::Read,
-        Self::Import,
-        Self::ImportReplacement,
-        Self::Refresh,
-        Self::Discard,
-        Self::RemovePendingReplace,
-    ];
-
     /// The name in JSON.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Same => "same",
-            Self::Create => "create",
-            Self::Update => "update",
-            Self::Delete => "delete",
-            Self::CreateReplacement => "create-replacement",
-            Self::DeleteReplaced => "delete-replaced",
-            Self::Read => "read",
-            Self::Import => "import",
-            Self::ImportReplacement => "import-replacement",
-            Self::Refresh => "refresh",
-            Self::Discard => "discard",
-            Self::RemovePendingReplace => "remove-pending-replace",
-        }
+        self.labels().0
     }
 
     /// How a tree shows it: `+`, `~`, `-`, `+-`, and others.
     pub const fn sign(self) -> &'static str {
+        self.labels().1
+    }
+
+    const fn labels(self) -> (&'static str, &'static str) {
         match self {
-            Self::Same => " ",
-            Self::Create => "+",
-            Self::Update | Self::Refresh => "~",
-            Self::Delete => "-",
-            Self::CreateReplacement | Self::ImportReplacement => "+-",
-            Self::DeleteReplaced => "-+",
-            Self::Read => "<",
-            Self::Import => "=",
-            Self::Discard | Self::RemovePendingReplace => ".",
+            Self::Same => ("same", " "),
+            Self::Create => ("create", "+"),
+            Self::Update => ("update", "~"),
+            Self::Delete => ("delete", "-"),
+            Self::CreateReplacement => ("create-replacement", "+-"),
+            Self::DeleteReplaced => ("delete-replaced", "-+"),
+            Self::Read => ("read", "<"),
+            Self::Import => ("import", "="),
+            Self::ImportReplacement => ("import-replacement", "+-"),
+            Self::Refresh => ("refresh", "~"),
+            Self::Discard => ("discard", "."),
+            Self::RemovePendingReplace => ("remove-pending-replace", "."),
         }
     }
 }
@@ -115,9 +93,8 @@ pub struct Step {
 }
 
 impl Step {
-    pub(crate) fn new(op: StepOp, old: Option<SharedEntry>, new: Option<SharedEntry>) -> Option<Self> {
-        let of: &Entry = new.as_deref().or(old.as_deref())?;
-        Some(Self {
+    pub(crate) fn new(op: StepOp, of: &Entry, old: Option<SharedEntry>, new: Option<SharedEntry>) -> Self {
+        Self {
             op,
             key: of.key(),
             kind: of.kind.clone().unwrap_or_default(),
@@ -126,18 +103,14 @@ impl Step {
             why: Vec::new(),
             unknown: Vec::new(),
             joined: SecretStrings::default(),
-        })
+        }
     }
 
     /// What is secret in it.
     pub(crate) fn secrets(&self) -> SecretStrings {
         let mut secrets = self.joined.clone();
         for entry in self.old.iter().chain(&self.new) {
-            let inputs = entry.inputs.iter().map(|side| (side, &entry.sensitive_inputs));
-            let outputs = entry.outputs.iter().map(|side| (side, &entry.sensitive_outputs));
-            inputs
-                .chain(outputs)
-                .for_each(|(side, paths)| secrets.collect(side.json(), paths));
+            secrets.extend(SecretStrings::of_entry(entry));
         }
         secrets
     }

@@ -6,7 +6,8 @@ mod outcome;
 mod process;
 
 use super::members::{flag, judged, members, properties, text};
-use crate::kind::{InputProperty, InputType, KindDescription, OutputProperty};
+use crate::kind::InputType::{Any, Command, Flag, Text, TextMap, Texts};
+use crate::kind::{InputProperty, KindDescription, OutputProperty};
 use crate::provider::{
     CheckRequest, Checked, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,
     ReadRequest, UpdateRequest,
@@ -31,37 +32,25 @@ pub(super) const KIND: KindDescription = KindDescription::new(
     "command",
     "Whatever commands make, look at, change and delete.",
     &[
-        InputProperty::required("create", InputType::Command, "makes it"),
-        InputProperty::optional(
-            "delete",
-            InputType::Command,
-            "deletes it; without one nothing runs",
-        ),
+        InputProperty::required("create", Command, "makes it"),
+        InputProperty::optional("delete", Command, "deletes it; without one nothing runs"),
         InputProperty::optional(
             "dir",
-            InputType::Text,
+            Text,
             "where the commands run; as a rule the working directory",
         ),
-        InputProperty::optional("environment", InputType::TextMap, "variables for the commands"),
+        InputProperty::optional("environment", TextMap, "variables for the commands"),
         InputProperty::optional(
             "read",
-            InputType::Command,
+            Command,
             "looks at it; without one it is as it is recorded",
         ),
-        InputProperty::optional("sensitive", InputType::Flag, "all outputs are secret"),
-        InputProperty::optional(
-            "sensitive_outputs",
-            InputType::Texts,
-            "the outputs that are secret",
-        ),
-        InputProperty::optional("shell", InputType::Flag, "each command is one string for `sh -c`"),
-        InputProperty::optional("stdin", InputType::Text, "what `create` and `update` read"),
-        InputProperty::optional("triggers", InputType::Any, "a change of it makes the object anew"),
-        InputProperty::optional(
-            "update",
-            InputType::Command,
-            "changes it; without one it is made anew",
-        ),
+        InputProperty::optional("sensitive", Flag, "all outputs are secret"),
+        InputProperty::optional("sensitive_outputs", Texts, "the outputs that are secret"),
+        InputProperty::optional("shell", Flag, "each command is one string for `sh -c`"),
+        InputProperty::optional("stdin", Text, "what `create` and `update` read"),
+        InputProperty::optional("triggers", Any, "a change of it makes the object anew"),
+        InputProperty::optional("update", Command, "changes it; without one it is made anew"),
     ],
     &[
         OutputProperty::new(
@@ -104,7 +93,10 @@ impl Provider for Commands {
 
     async fn create(&self, request: CreateRequest) -> Result<Object, Failure> {
         let CreateRequest { inputs, mutation, .. } = &request;
-        let subject = Subject::of_create(*mutation);
+        let subject = Subject {
+            mutation: Some(*mutation),
+            ..Subject::default()
+        };
         let call = Call::new(&self.folder, inputs, &subject, &request.context);
         let outcome = call.run("create").await;
         let own_id = mutation.to_string();
@@ -152,7 +144,11 @@ impl Provider for Commands {
         if is_about_marks && !is_unfinished(old_outputs, "update") {
             return Ok(said(old_outputs, inputs, &id));
         }
-        let subject = Subject::recorded(request.id.clone(), old_outputs.clone());
+        let subject = Subject {
+            id: request.id.clone(),
+            outputs: old_outputs.clone(),
+            mutation: None,
+        };
         let call = Call::new(&self.folder, inputs, &subject, &request.context);
         match call.run("update").await {
             Outcome::Done(said) => said.object(inputs, &id, &without_marker(old_outputs)),
@@ -168,7 +164,11 @@ impl Provider for Commands {
         if request.inputs.get("delete").is_none() {
             return Ok(());
         }
-        let subject = Subject::recorded(request.id.clone(), request.outputs.clone());
+        let subject = Subject {
+            id: request.id.clone(),
+            outputs: request.outputs.clone(),
+            mutation: None,
+        };
         let call = Call::new(&self.folder, &request.inputs, &subject, &request.context);
         match call.run("delete").await {
             Outcome::Done(_) | Outcome::NotThere(_) => Ok(()),
@@ -192,10 +192,8 @@ impl Commands {
                 None => Found::CannotTell,
             });
         }
-        let own_id = subject
-            .id
-            .clone()
-            .or(subject.mutation.as_ref().map(MutationId::to_string));
+        let own_id = subject.id.clone();
+        let own_id = own_id.or(subject.mutation.as_ref().map(MutationId::to_string));
         match call.run("read").await {
             Outcome::Done(said) => {
                 let object = said.object(inputs, &own_id.unwrap_or_default(), &subject.outputs);
@@ -235,11 +233,8 @@ fn diff(request: &DiffRequest) -> Diff {
     let mut differs = Diff::of_inputs(old_inputs, inputs);
     differs.extend(unknown.iter().cloned());
     let mut diff = Diff::changed(differs.iter().filter(|name| MARKS.contains(&&***name)).cloned());
-    let work: BTreeSet<String> = differs
-        .iter()
-        .filter(|name| WORK.contains(&&***name))
-        .cloned()
-        .collect();
+    let work = differs.iter().filter(|name| WORK.contains(&&***name));
+    let work: BTreeSet<String> = work.cloned().collect();
     let can_update = inputs.get("update").is_some() || unknown.contains("update");
     let mut runs = !work.is_empty();
     if !can_update {

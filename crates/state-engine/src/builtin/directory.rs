@@ -3,16 +3,16 @@
 use super::blocking::{Cancellation, blocking};
 
 use super::members::{judged, properties, text};
-use super::mode;
 use super::place::{Place, absolute, of_id, refused, unmoved, with_absolute};
-use super::wanted::{Wanted, no_path, outputs_of, somebody_elses};
-use crate::kind::{InputProperty, InputType, KindDescription, OutputProperty};
+use super::wanted::{Wanted, mode_of, no_path, outputs_of, raw_mode, somebody_elses};
+use crate::kind::InputType::{Mode, Text};
+use crate::kind::{InputProperty, KindDescription, OutputProperty};
 use crate::provider::{
     CheckRequest, Checked, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,
     ReadRequest, UpdateRequest,
 };
 use async_trait::async_trait;
-use rustix::fs::{Dir, FileType, Mode, Stat};
+use rustix::fs::{Dir, FileType, Stat};
 use rustix::io::Errno;
 use state_core::Properties;
 use std::os::fd::AsFd;
@@ -25,17 +25,8 @@ pub(super) const KIND: KindDescription = KindDescription::new(
     "directory",
     "A folder with its rights. It is deleted only when nothing is in it.",
     &[
-        InputProperty::or(
-            "mode",
-            InputType::Mode,
-            "\"0755\"",
-            "its rights, whatever the umask",
-        ),
-        InputProperty::required(
-            "path",
-            InputType::Text,
-            "where it is; another path is another folder",
-        ),
+        InputProperty::or("mode", Mode, "\"0755\"", "its rights, whatever the umask"),
+        InputProperty::required("path", Text, "where it is; another path is another folder"),
     ],
     &[
         OutputProperty::new("mode", "its rights, four octal digits"),
@@ -104,7 +95,7 @@ impl Provider for Directories {
 
 fn create(wanted: &Wanted, cancellation: &Cancellation) -> Result<Object, Failure> {
     let place = Place::open(wanted.path()?, cancellation)?;
-    match rustix::fs::mkdirat(place.to_change()?, &*place.name, Mode::RWXU) {
+    match rustix::fs::mkdirat(place.to_change()?, &*place.name, rustix::fs::Mode::RWXU) {
         Ok(()) => {}
         Err(Errno::EXIST) => return Err(place.taken()),
         Err(errno) => return Err(unmoved(&place.path, errno)),
@@ -126,15 +117,11 @@ fn update(wanted: &Wanted, cancellation: &Cancellation) -> Result<Object, Failur
 fn finish(place: &Place, wanted: u64) -> Result<Object, Failure> {
     let finished = || -> Result<(), String> {
         let reason = |errno: Errno| format!("{}: {errno}", place.path);
-        let opened = place
-            .open_it(FileType::Directory)
-            .map_err(|failure| failure.to_string())?;
+        let refusal = |failure: Failure| failure.to_string();
+        let opened = place.open_it(FileType::Directory).map_err(refusal)?;
         let (fd, _) = opened.ok_or_else(|| format!("{}: it went meanwhile", place.path))?;
-        place
-            .cancellation()
-            .check()
-            .map_err(|failure| failure.to_string())?;
-        rustix::fs::fchmod(&fd, mode::raw(wanted)).map_err(reason)?;
+        place.cancellation.check().map_err(refusal)?;
+        rustix::fs::fchmod(&fd, raw_mode(wanted)).map_err(reason)?;
         rustix::fs::fsync(&fd).map_err(reason)?;
         place.sync()
     };
@@ -142,7 +129,7 @@ fn finish(place: &Place, wanted: u64) -> Result<Object, Failure> {
         Ok(()) => Ok(object(place, wanted)),
         Err(reason) => {
             let stat = place.look().ok().flatten();
-            let is_there = stat.map_or(wanted, |stat| mode::of(&stat));
+            let is_there = stat.map_or(wanted, |stat| mode_of(&stat));
             Err(Failure::partial(object(place, is_there), reason))
         }
     }
@@ -210,7 +197,7 @@ fn look(
         return Ok(Found::Gone);
     };
     place.must_be(FileType::Directory, &stat)?;
-    let mode = mode::of(&stat);
+    let mode = mode_of(&stat);
     let mut object = object(&place, mode);
     object.inputs = Some(properties(&wanted.inputs_of(&place, mode, &request.inputs)));
     Ok(Found::Object(object))

@@ -10,12 +10,12 @@ mod tests;
 
 use super::blocking::{Cancellation, blocking};
 
-use super::members::{judged, properties, text, value};
-use super::mode;
+use super::members::{judged, properties, text};
 use super::place::{Place, of_id, refused, unmoved, with_absolute};
 use super::staged::copy;
-use super::wanted::{outputs_of, somebody_elses};
-use crate::kind::{InputProperty, InputType, KindDescription, OutputProperty};
+use super::wanted::{mode_of, outputs_of, somebody_elses};
+use crate::kind::InputType::{Mode, Text};
+use crate::kind::{InputProperty, KindDescription, OutputProperty};
 use crate::provider::{
     CheckRequest, Checked, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,
     ReadRequest, UpdateRequest,
@@ -37,23 +37,10 @@ pub(super) const KIND: KindDescription = KindDescription::new(
     "file",
     "A file with its content and its rights.",
     &[
-        InputProperty::optional(
-            "content",
-            InputType::Text,
-            "what is in it; either this or `source`",
-        ),
-        InputProperty::or(
-            "mode",
-            InputType::Mode,
-            "\"0644\"",
-            "its rights, whatever the umask",
-        ),
-        InputProperty::required(
-            "path",
-            InputType::Text,
-            "where it is; another path is another file",
-        ),
-        InputProperty::optional("source", InputType::Text, "the path of a file to copy"),
+        InputProperty::optional("content", Text, "what is in it; either this or `source`"),
+        InputProperty::or("mode", Mode, "\"0644\"", "its rights, whatever the umask"),
+        InputProperty::required("path", Text, "where it is; another path is another file"),
+        InputProperty::optional("source", Text, "the path of a file to copy"),
     ],
     &[
         OutputProperty::secret(
@@ -137,9 +124,7 @@ fn diff(wanted: &WantedFile, request: &DiffRequest, cancellation: &Cancellation)
     let is_as_recorded = || {
         // A source that isn't there yet may be made before its turn comes.
         let digest = wanted.digest(cancellation).ok();
-        digest.is_some_and(|digest| {
-            value(old_outputs, "digest") == Some(Json::from_string(&digest.to_string()))
-        })
+        digest.is_some_and(|digest| text(old_outputs, "digest") == Some(digest.to_string()))
     };
     let changes_content = from_unknown.is_some() || !is_as_recorded();
     if changes_content {
@@ -157,7 +142,7 @@ fn diff(wanted: &WantedFile, request: &DiffRequest, cancellation: &Cancellation)
 }
 
 fn create(wanted: &WantedFile, token: &str, cancellation: &Cancellation) -> Result<Object, Failure> {
-    let place = Place::open(wanted.path()?, cancellation)?;
+    let place = Place::open(wanted.at.path()?, cancellation)?;
     if place.look()?.is_some() {
         return Err(place.taken());
     }
@@ -171,7 +156,7 @@ fn create(wanted: &WantedFile, token: &str, cancellation: &Cancellation) -> Resu
 }
 
 fn update(wanted: &WantedFile, token: &str, cancellation: &Cancellation) -> Result<Object, Failure> {
-    let place = Place::open(wanted.path()?, cancellation)?;
+    let place = Place::open(wanted.at.path()?, cancellation)?;
     if let Some(stat) = place.look()? {
         place.must_be(FileType::RegularFile, &stat)?;
     }
@@ -213,7 +198,7 @@ impl There {
             return Ok(None);
         };
         let mut beginning = Beginning::default();
-        let read = copy(&mut File::from(fd), &mut beginning, place.cancellation());
+        let read = copy(&mut File::from(fd), &mut beginning, &place.cancellation);
         let (size, digest) = read.map_err(|error| match rustix::io::Errno::from_io_error(&error) {
             Some(errno) => refused(&place.path, errno),
             None => Failure::not_done(format!("{}: {error}", place.path)),
@@ -222,7 +207,7 @@ impl There {
         Ok(Some(Self {
             size,
             digest,
-            mode: mode::of(&stat),
+            mode: mode_of(&stat),
             text: String::from_utf8(beginning.bytes).ok().filter(|_| is_whole),
         }))
     }
@@ -271,7 +256,7 @@ fn look(
 /// where something is already: so what has other content is a stranger's. Of a copy whose source changed since, nobody
 /// can tell.
 fn made(wanted: &WantedFile, request: &ReadRequest, cancellation: &Cancellation) -> Result<Found, Failure> {
-    let path = wanted.path()?;
+    let path = wanted.at.path()?;
     let Some(place) = Place::find(path, cancellation)? else {
         return Ok(Found::Gone);
     };
@@ -280,11 +265,8 @@ fn made(wanted: &WantedFile, request: &ReadRequest, cancellation: &Cancellation)
     };
     let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
     let there = if is_file { There::at(&place)? } else { None };
-    let is_wanted = there.is_some_and(|there| {
-        wanted
-            .digest(cancellation)
-            .is_ok_and(|digest| digest == there.digest)
-    });
+    let digest = || wanted.digest(cancellation).ok();
+    let is_wanted = there.is_some_and(|there| digest() == Some(there.digest));
     if is_wanted && !request.others.contains(path) {
         return look(path, wanted, request, cancellation);
     }

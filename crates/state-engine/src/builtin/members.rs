@@ -1,21 +1,10 @@
 //! Properties taken apart, put together and judged.
 
-pub(super) use crate::kind::properties_of as properties;
+pub(super) use crate::kind::{Members, members, properties_of as properties};
 
 use crate::kind::KindDescription;
 use crate::provider::{CheckRequest, Failure};
 use state_core::{Json, Properties};
-use std::collections::BTreeMap;
-
-/// The members of an object.
-pub(super) type Members = BTreeMap<String, Json>;
-
-pub(super) fn members(properties: &Properties) -> Members {
-    let members = properties.view().members().into_iter().flatten();
-    members
-        .map(|(name, value)| (name.into_owned(), Json::from_view(value)))
-        .collect()
-}
 
 /// The string that a property is.
 pub(super) fn text(properties: &Properties, name: &str) -> Option<String> {
@@ -38,10 +27,8 @@ pub(super) fn texts(properties: &Properties, name: &str) -> Vec<String> {
 }
 
 pub(super) fn flag(properties: &Properties, name: &str) -> bool {
-    properties
-        .get(name)
-        .and_then(|flag| flag.as_bool())
-        .unwrap_or(false)
+    let flag = properties.get(name).and_then(|flag| flag.as_bool());
+    flag == Some(true)
 }
 
 /// Judges inputs by what their kind takes, and by what only its provider knows: every problem at once, or the inputs with their defaults.

@@ -67,7 +67,7 @@ pub(super) struct Place {
     /// The absolute path, for messages and as the object's id.
     pub(super) path: String,
     pub(super) name: String,
-    cancellation: Cancellation,
+    pub(super) cancellation: Cancellation,
 }
 
 impl Place {
@@ -129,11 +129,6 @@ impl Place {
     /// Takes back what nobody has seen yet, whoever waits. Best effort.
     pub(super) fn take_back(&self, name: &str) {
         rustix::fs::unlinkat(&self.folder, name, AtFlags::empty()).ok();
-    }
-
-    /// See [`Cancellation`].
-    pub(super) const fn cancellation(&self) -> &Cancellation {
-        &self.cancellation
     }
 
     /// What has the name; none if nothing has.

@@ -3,7 +3,8 @@
 mod draw;
 
 use super::members::{Members, flag, judged, properties, text, value};
-use crate::kind::{InputProperty, InputType, KindDescription, OutputProperty};
+use crate::kind::InputType::{self, Any, Flag, Text, Whole};
+use crate::kind::{InputProperty, KindDescription, OutputProperty};
 use crate::provider::{
     CheckRequest, Checked, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,
     ReadRequest, UpdateRequest,
@@ -15,31 +16,30 @@ use draw::{Alphabet, Draw};
 use state_core::{Entropy, Json, Properties};
 use std::sync::Arc;
 
-const KEEPERS: InputProperty =
-    InputProperty::optional("keepers", InputType::Any, "a change of it makes a new value");
+const KEEPERS: InputProperty = InputProperty::optional("keepers", Any, "a change of it makes a new value");
 
-const COUNT: InputType = InputType::Whole(0, 1024);
+const COUNT: InputType = Whole(0, 1024);
 
 pub(super) const PASSWORD: KindDescription = KindDescription::new(
     "random:password",
     "A password.",
     &[
-        InputProperty::or("digits", InputType::Flag, "true", "with digits"),
+        InputProperty::or("digits", Flag, "true", "with digits"),
         KEEPERS,
-        InputProperty::or("length", InputType::Whole(8, 1024), "24", "so many characters"),
-        InputProperty::or("lower", InputType::Flag, "true", "with lower-case letters"),
+        InputProperty::or("length", Whole(8, 1024), "24", "so many characters"),
+        InputProperty::or("lower", Flag, "true", "with lower-case letters"),
         InputProperty::or("min_digits", COUNT, "0", "at least so many digits"),
         InputProperty::or("min_lower", COUNT, "0", "at least so many lower-case letters"),
         InputProperty::or("min_special", COUNT, "0", "at least so many special characters"),
         InputProperty::or("min_upper", COUNT, "0", "at least so many upper-case letters"),
-        InputProperty::or("special", InputType::Flag, "true", "with special characters"),
+        InputProperty::or("special", Flag, "true", "with special characters"),
         InputProperty::or(
             "special_characters",
-            InputType::Text,
+            Text,
             "\"!@#$%&*()-_=+[]{}<>:?\"",
             "the special characters",
         ),
-        InputProperty::or("upper", InputType::Flag, "true", "with upper-case letters"),
+        InputProperty::or("upper", Flag, "true", "with upper-case letters"),
     ],
     &[OutputProperty::secret("result", "the password")],
 );
@@ -48,9 +48,9 @@ pub(super) const ID: KindDescription = KindDescription::new(
     "random:id",
     "Random bytes as text, for names that nobody else has.",
     &[
-        InputProperty::or("bytes", InputType::Whole(1, 1024), "8", "so many bytes"),
+        InputProperty::or("bytes", Whole(1, 1024), "8", "so many bytes"),
         KEEPERS,
-        InputProperty::optional("prefix", InputType::Text, "stands before each output"),
+        InputProperty::optional("prefix", Text, "stands before each output"),
     ],
     &[
         OutputProperty::new("base64url", "the bytes in letters, digits, `-` and `_`"),
@@ -125,10 +125,8 @@ impl Provider for Randoms {
 
     async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {
         // An input that a later version adds replaces nothing that is there.
-        let old_inputs = self
-            .value
-            .kind()
-            .with_defaults(&request.old_inputs, &request.unknown);
+        let kind = self.value.kind();
+        let old_inputs = kind.with_defaults(&request.old_inputs, &request.unknown);
         let mut diff = Diff::changed(Diff::of_inputs(&old_inputs, &request.inputs));
         diff.changed.extend(request.unknown);
         // Somebody settled its create by hand: its value is lost.
@@ -143,13 +141,13 @@ impl Provider for Randoms {
         let mut draw = Draw::new(&*self.entropy);
         let outputs = match self.value {
             Value::Password => {
-                let password = draw.password(length(&request.inputs), &alphabets(&request.inputs));
+                let password = draw.password(whole(&request.inputs, "length"), &alphabets(&request.inputs));
                 Members::from([("result".to_owned(), Json::from_string(&password))])
             }
             Value::Id => id(&mut draw, &request.inputs),
         };
         // Not made of the value: ids aren't secret, and two short values may be the same.
-        let id = draw.hex(16);
+        let id = draw::hex(&draw.bytes(16));
         Ok(self.value.object(id, properties(&outputs)))
     }
 
@@ -180,24 +178,14 @@ fn id(draw: &mut Draw<'_>, inputs: &Properties) -> Members {
     let bytes = draw.bytes(whole(inputs, "bytes"));
     let prefix = text(inputs, "prefix").unwrap_or_default();
     let with_prefix = |text: String| Json::from_string(&format!("{prefix}{text}"));
-    Members::from([
-        (
-            "base64url".to_owned(),
-            with_prefix(BASE64_URL_SAFE_NO_PAD.encode(&bytes)),
-        ),
-        ("hex".to_owned(), with_prefix(draw::hex(&bytes))),
-    ])
-}
-
-fn length(inputs: &Properties) -> usize {
-    whole(inputs, "length")
+    let base64url = with_prefix(BASE64_URL_SAFE_NO_PAD.encode(&bytes));
+    let hex = with_prefix(draw::hex(&bytes));
+    Members::from([("base64url".to_owned(), base64url), ("hex".to_owned(), hex)])
 }
 
 fn whole(inputs: &Properties, name: &str) -> usize {
     let number = inputs.get(name).and_then(|number| number.as_u64());
-    number
-        .and_then(|number| usize::try_from(number).ok())
-        .unwrap_or_default()
+    number.map_or(0, |number| usize::try_from(number).unwrap_or_default())
 }
 
 /// The characters that may be in a password, with how many of them must be.
@@ -230,7 +218,7 @@ fn unanswerable(inputs: &Properties) -> Vec<String> {
         problems.push("`lower`, `upper`, `digits` and `special` can't all be false".to_owned());
     }
     let least: usize = CLASSES.iter().map(|(_, least)| whole(inputs, least)).sum();
-    if least > length(inputs) {
+    if least > whole(inputs, "length") {
         problems.push(format!(
             "`length` is less than the {least} characters that must be there"
         ));

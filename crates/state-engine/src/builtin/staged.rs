@@ -2,8 +2,8 @@
 //! that dies before the move leaves it behind; [`Place::sweep`] removes it then. Work that is left takes it back.
 
 use super::blocking::Cancellation;
-use super::mode;
 use super::place::{Place, refused, unmoved};
+use super::wanted::raw_mode;
 use crate::provider::Failure;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -47,11 +47,11 @@ impl<'a> Staged<'a> {
         };
         // On an error nobody has seen anything of it, and it goes.
         let failed = |error: io::Error| Failure::not_done(format!("{}: {error}", place.path));
-        let copied = copy(content, &mut file, place.cancellation());
+        let copied = copy(content, &mut file, &place.cancellation);
         (staged.size, staged.digest) = copied.map_err(failed)?;
-        place.cancellation().check()?;
+        place.cancellation.check()?;
         // Whatever the umask says.
-        rustix::fs::fchmod(&file, mode::raw(mode)).map_err(|errno| refused(&place.path, errno))?;
+        rustix::fs::fchmod(&file, raw_mode(mode)).map_err(|errno| refused(&place.path, errno))?;
         file.sync_all().map_err(failed)?;
         Ok(staged)
     }

@@ -1,9 +1,10 @@
 //! What a program wants of files and folders alike: where they are, and their rights.
 
 use super::members::{Members, members, text, value};
-use super::mode;
 use super::place::{Place, absolute};
+use crate::kind::is_rights;
 use crate::provider::{Diff, DiffRequest, Failure, Found, ReadRequest};
+use rustix::fs::{Mode, RawMode, Stat};
 use state_core::{Json, LogLevel, Properties};
 use std::path::Path;
 
@@ -18,7 +19,7 @@ impl Wanted {
     /// What the inputs say, and the rights unless they do. Those of an import or of a read need say nothing.
     pub(super) fn of(folder: &Path, inputs: &Properties, mode: u64) -> Self {
         let path = text(inputs, "path").ok_or_else(|| "there is none".to_owned());
-        let asked = text(inputs, "mode").and_then(|mode| mode::parse(&mode));
+        let asked = text(inputs, "mode").and_then(|mode| parsed_mode(&mode));
         Self {
             path: path.and_then(|path| absolute(folder, &path)),
             mode: asked.unwrap_or(mode),
@@ -39,7 +40,7 @@ impl Wanted {
         let unknown = &request.unknown;
         let recorded = value(&request.old_outputs, "mode");
         let mut diff = Diff::default();
-        if unknown.contains("mode") || recorded != Some(Json::from_string(&mode::text(self.mode))) {
+        if unknown.contains("mode") || recorded != Some(Json::from_string(&mode_text(self.mode))) {
             diff.changed.insert("mode".to_owned());
         }
         if unknown.contains("path") || !self.is_at(request.id.as_deref()) {
@@ -58,7 +59,7 @@ impl Wanted {
             *input = Json::from_string(&place.path);
         }
         if let Some(input) = now.get_mut("mode").filter(|_| self.mode != mode) {
-            *input = Json::from_string(&mode::text(mode));
+            *input = Json::from_string(&mode_text(mode));
         }
         now
     }
@@ -67,7 +68,7 @@ impl Wanted {
 /// The outputs that both have.
 pub(super) fn outputs_of(place: &Place, mode: u64) -> Members {
     Members::from([
-        ("mode".to_owned(), Json::from_string(&mode::text(mode))),
+        ("mode".to_owned(), Json::from_string(&mode_text(mode))),
         ("path".to_owned(), Json::from_string(&place.path)),
     ])
 }
@@ -82,4 +83,26 @@ pub(super) fn somebody_elses(path: &str, request: &ReadRequest) -> Found {
     let what = format!("{path}: what is there isn't what was to be made, so it is somebody else's");
     request.context.log.say(LogLevel::Warning, what);
     Found::Gone
+}
+
+/// The rights that the digits say.
+fn parsed_mode(text: &str) -> Option<u64> {
+    let digits = is_rights(text).then_some(text)?;
+    u64::from_str_radix(digits, 8).ok()
+}
+
+/// The digits of the rights.
+pub(super) fn mode_text(mode: u64) -> String {
+    format!("{mode:04o}")
+}
+
+/// The rights of what has this status.
+pub(super) fn mode_of(stat: &Stat) -> u64 {
+    u64::from(stat.st_mode) & 0o7777
+}
+
+/// The rights as the system takes them.
+pub(super) fn raw_mode(mode: u64) -> Mode {
+    // Four octal digits fit, however wide the system's type is.
+    Mode::from_raw_mode(RawMode::try_from(mode & 0o7777).unwrap_or_default())
 }

@@ -25,9 +25,7 @@ pub(crate) struct Answers {
 }
 
 /// Answers to one kind of question.
-pub(super) struct Memory<A> {
-    answers: Mutex<BTreeMap<EntryKey, Vec<Answer<A>>>>,
-}
+pub(super) struct Memory<A>(Mutex<BTreeMap<EntryKey, Vec<Answer<A>>>>);
 
 struct Answer<A> {
     question: Question,
@@ -37,16 +35,14 @@ struct Answer<A> {
 
 impl<A> Default for Memory<A> {
     fn default() -> Self {
-        Self {
-            answers: Mutex::default(),
-        }
+        Self(Mutex::default())
     }
 }
 
 impl<A: Clone> Memory<A> {
     /// Keeps an answer, and what the provider logged while it was asked.
     pub(super) fn keep(&self, key: &EntryKey, question: Question, answer: A, said: Vec<LogLine>) {
-        let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         answers.entry(key.clone()).or_default().push(Answer {
             question,
             answer,
@@ -56,7 +52,7 @@ impl<A: Clone> Memory<A> {
 
     /// The answer to the same question.
     pub(super) fn find(&self, key: &EntryKey, question: &Question) -> Option<(A, Vec<LogLine>)> {
-        let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        let answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let of_key = answers.get(key)?.iter();
         let mut same = of_key.filter(|known| known.question == *question);
         same.next()

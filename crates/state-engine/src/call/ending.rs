@@ -11,40 +11,29 @@ use std::pin::pin;
 use std::task::Poll;
 
 /// A failure always says something, and an object that is there has an id.
-pub(super) fn honest(failure: Failure) -> Failure {
-    let or_silence = |reasons: Vec<String>| match reasons.is_empty() {
-        true => vec!["its provider gave no reason".to_owned()],
-        false => reasons,
-    };
+pub(super) fn honest(mut failure: Failure) -> Failure {
+    let reasons = failure.reasons_mut();
+    if reasons.is_empty() {
+        reasons.push("its provider gave no reason".to_owned());
+    }
     match failure {
-        Failure::NotDone(reasons) => Failure::NotDone(or_silence(reasons)),
-        Failure::Unknown(reasons) => Failure::Unknown(or_silence(reasons)),
-        Failure::Partial { object, reasons } if object.id.is_empty() => {
-            let mut reasons = or_silence(reasons);
+        Failure::Partial { object, mut reasons } if object.id.is_empty() => {
             reasons.push("its provider gave no id for what is there".to_owned());
             Failure::Unknown(reasons)
         }
-        Failure::Partial { object, reasons } => Failure::Partial {
-            object,
-            reasons: or_silence(reasons),
-        },
+        failure => failure,
     }
 }
 
 /// A failure that tells no secret.
-pub(super) fn discreet(failure: Failure, secrets: &SecretStrings) -> Failure {
-    let shown = |reasons: Vec<String>| reasons.iter().map(|reason| shown(reason, secrets)).collect();
-    match failure {
-        Failure::NotDone(reasons) => Failure::NotDone(shown(reasons)),
-        Failure::Unknown(reasons) => Failure::Unknown(shown(reasons)),
-        Failure::Partial { object, reasons } => Failure::Partial {
-            object,
-            reasons: shown(reasons),
-        },
+pub(super) fn discreet(mut failure: Failure, secrets: &SecretStrings) -> Failure {
+    for reason in failure.reasons_mut() {
+        *reason = shown(reason, secrets);
     }
+    failure
 }
 
-pub(super) fn named(about: About<'_>, object: Object) -> Called<Object> {
+pub(super) fn named(about: &About, object: Object) -> Called<Object> {
     if object.id.is_empty() {
         let reason = format!("the provider of kind `{}` gave an empty id", about.kind);
         return Err(CallError::Failed(Failure::unknown(reason)));

@@ -95,16 +95,15 @@ fn caller(registry: Registry, lock: Option<Session>) -> Caller {
 
 /// Calls the provider of a kind: it has to be prepared first.
 async fn check(caller: &Caller, kind: &str) -> Result<(), CallError> {
-    let key = EntryKey::live("a".parse().unwrap());
     let about = About {
-        key: &key,
-        kind,
+        key: EntryKey::live("a".parse().unwrap()),
+        kind: kind.to_owned(),
         timeout: None,
-        secrets: &SecretStrings::default(),
+        secrets: SecretStrings::default(),
         anew: false,
     };
     let checked = caller
-        .check(about, Properties::empty(), BTreeSet::new(), None)
+        .check(&about, Properties::empty(), BTreeSet::new(), None)
         .await;
     checked.map(|_| ())
 }

@@ -1,13 +1,13 @@
 //! Asks a source for what is ready, and has it done: in parallel, each step only after all that it needs is committed.
 
-use super::resource::{Landed, Order, bound_to};
+use super::resource::{Landed, Order};
 use super::{Deployment, StepError};
 use crate::goal::Goal;
 use crate::ledger::{Ledger, Standing};
 use crate::source::{Next, Source};
 use state_core::entry::Provider;
 use state_core::{Address, EntryKey};
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use tokio::task::{Id, JoinError, JoinSet};
 
@@ -56,8 +56,12 @@ impl Deployment {
                     Ok(Next::Wait) => break,
                     Ok(Next::End) => has_ended = true,
                     Err(error) => {
+                        // What is under way ends, and nothing begins.
                         self.wrong(error.to_string());
-                        return self.land_all(flight, ledger).await;
+                        while !flight.tasks.is_empty() {
+                            self.land(&mut flight, ledger).await;
+                        }
+                        return false;
                     }
                 }
             }
@@ -74,14 +78,6 @@ impl Deployment {
 
     fn has_room(&self, flight: &Flight) -> bool {
         flight.tasks.len() < self.parallel() && self.goes_on()
-    }
-
-    /// Ends what is under way, and begins nothing.
-    async fn land_all(&self, mut flight: Flight, ledger: &mut Ledger) -> bool {
-        while !flight.tasks.is_empty() {
-            self.land(&mut flight, ledger).await;
-        }
-        false
     }
 
     /// What keeps all of the source from being done: nothing goes on after it.
@@ -115,11 +111,10 @@ impl Deployment {
                 // An older run replaced it, and may have ended before what goes along with it was.
                 || state.generations(address).any(|entry| !entry.is_live())
         };
-        let replaced = bound_to(&goal)
-            .into_iter()
-            .filter(was_replaced)
-            .cloned()
-            .collect();
+        // The addresses that the goal goes along with when they are replaced.
+        let with = goal.options.replace_with.iter().chain(&goal.options.deleted_with);
+        let with: BTreeSet<&Address> = with.filter(was_replaced).collect();
+        let replaced = with.into_iter().cloned().collect();
         let has_live = |address: &Address| state.entry(&EntryKey::live(address.clone())).is_some();
         let is_former = |alias: &&Address| has_live(alias) && ledger.standing(alias).is_none();
         let is_taken = state.generations(&goal.address).next().is_some();
@@ -158,17 +153,15 @@ impl Deployment {
         let Some(address) = flight.names.remove(&id) else {
             return;
         };
-        match landed.map(|(_, landed)| landed) {
-            Ok(Ok(Landed::Committed(committed))) => ledger.set(address, Standing::Committed(committed)),
-            Ok(Ok(Landed::NotTargeted)) => ledger.set(address, Standing::NotTargeted),
-            Ok(Ok(Landed::WantsToBeAlone(order))) => flight.alone.push_back(*order),
-            Ok(Err(error)) => {
+        let landed = landed.map(|(_, landed)| landed);
+        let broken = |error| Err(broken(&EntryKey::live(address.clone()), &error));
+        match landed.unwrap_or_else(broken) {
+            Ok(Landed::Committed(committed)) => ledger.set(address, Standing::Committed(committed)),
+            Ok(Landed::NotTargeted) => ledger.set(address, Standing::NotTargeted),
+            Ok(Landed::WantsToBeAlone(order)) => flight.alone.push_back(*order),
+            Err(error) => {
                 ledger.set(address, Standing::Failed);
                 self.note(error);
-            }
-            Err(error) => {
-                ledger.set(address.clone(), Standing::Failed);
-                self.note(broken(&EntryKey::live(address), &error));
             }
         }
     }

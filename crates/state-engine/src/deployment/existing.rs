@@ -1,8 +1,7 @@
 //! Objects that are there already: read as somebody else's, or imported.
 
-use super::replace::Meant;
 use super::resource::{Order, step};
-use super::{Deployment, StepError, Unsure, Work};
+use super::{Deployment, StepError, Work};
 use crate::call::Known;
 use crate::ledger::Committed;
 use crate::planner::{applied, goal_entry};
@@ -31,7 +30,7 @@ impl Deployment {
         if let Some(old) = old.as_ref().filter(|old| read.says_the_same_as(old)) {
             return self.stand(StepOp::Read, old, read).await;
         }
-        let step = step(StepOp::Read, old.as_ref(), &read)?;
+        let step = step(StepOp::Read, old.as_ref(), &read);
         self.adopted(step, Intent::read(read), object, order).await
     }
 
@@ -51,16 +50,17 @@ impl Deployment {
             entry.inputs = Some(inputs.clone());
         }
         if let Some(tombstone) = now.as_ref().filter(|now| now.pending_replacement) {
-            let id = Some(object.id.as_str());
-            self.delete_first(tombstone, Meant { entry: &entry, id }).await?;
+            self.delete_first(tombstone, &entry, Some(&object.id)).await?;
         }
         let op = match replaces {
             true => StepOp::ImportReplacement,
             false => StepOp::Import,
         };
-        let step = step(op, now.as_ref(), &entry)?;
-        let intent = Intent::import(entry);
-        let intent = if replaces { intent.replacing() } else { intent };
+        let step = step(op, now.as_ref(), &entry);
+        let intent = Intent {
+            replaces,
+            ..Intent::import(entry)
+        };
         let committed = self.adopted(step, intent, object, order).await?;
         Ok(SharedEntry::clone(committed.entry()))
     }
@@ -72,8 +72,8 @@ impl Deployment {
             inputs: goal.inputs.clone(),
             ..Known::default()
         };
-        let secrets = goal.secrets(None);
-        match self.caller.read(order.about(key, &secrets), known).await {
+        let about = order.about(key, goal.secrets(None));
+        match self.caller.read(&about, known).await {
             Ok(Found::Object(object)) => Ok(object),
             Ok(_) => {
                 let reason = format!("there is no object of kind `{}` with the id {id}", goal.kind);
@@ -90,10 +90,9 @@ impl Deployment {
         object: Object,
         order: &Order,
     ) -> Result<Committed, StepError> {
-        let secrets = step.secrets();
-        if let Some(reason) = self.taken(order.about(&step.key, &secrets), &object) {
+        if let Some(reason) = self.taken(&order.about(&step.key, step.secrets()), &object) {
             // Nothing is begun yet, so nothing is left pending.
-            return Err(self.failed(&step, Unsure::because(reason), None));
+            return Err(StepError::failed(&step, vec![reason], None));
         }
         self.made(step, intent, Work::Record(Box::new(object)), &order.goal)
             .await

@@ -73,17 +73,17 @@ fn has(entry: &Entry, (kind, id): &Name) -> bool {
 
 impl Deployment {
     /// Whether another entry has the object's id; if not, it is this one's from now on.
-    pub(super) fn taken(&self, about: About<'_>, object: &Object) -> Option<String> {
-        let name = (about.kind.to_owned(), object.id.clone());
+    pub(super) fn taken(&self, about: &About, object: &Object) -> Option<String> {
+        let name = (about.kind.clone(), object.id.clone());
         let state = self.recorder.state();
         let mut shared = self.shared();
-        let replaced = || Some(about.key.clone()).filter(|_| is_replaced(&state, about.key, &name));
+        let replaced = || Some(about.key.clone()).filter(|_| is_replaced(&state, &about.key, &name));
         let other = shared
             .identities
-            .other(&state, &name, about.key)
+            .other(&state, &name, &about.key)
             .or_else(replaced);
         if other.is_none() {
-            shared.identities.claim(name, about.key);
+            shared.identities.claim(name, &about.key);
         }
         other.map(|other| {
             format!(

@@ -1,26 +1,13 @@
 //! What is noted and told of steps that ended.
 
-use super::{Deployment, StepError, Unsure};
+use super::{Deployment, StepError};
 use crate::call::CallError;
 use crate::event::Event;
-use crate::log::shown;
 use crate::report::StepFailure;
 use crate::step::Step;
-use state_core::{Address, EntryKey, LogLevel, MutationId};
+use state_core::{Address, EntryKey, LogLevel};
 
 impl Deployment {
-    pub(super) fn failed(&self, step: &Step, why: Unsure, pending: Option<MutationId>) -> StepError {
-        let secrets = step.secrets();
-        let hide = |reason: String| shown(&reason, &secrets);
-        StepError {
-            key: step.key.clone(),
-            step: Some(Box::new(step.clone())),
-            reasons: why.reasons.into_iter().map(hide).collect(),
-            pending,
-            fatal: why.lost.map(Box::new),
-        }
-    }
-
     /// Notes a step whose result is durable.
     pub(super) fn committed(&self, step: Step) {
         let mut shared = self.shared();
@@ -52,18 +39,18 @@ impl Deployment {
         for reason in &reasons {
             log.say(LogLevel::Error, reason.clone());
         }
-        if let Some(step) = &step {
-            self.tell(&Event::Failed {
+        let event = match &step {
+            Some(step) => Event::Failed {
                 step: Step::clone(step),
                 reasons: reasons.clone(),
                 pending,
-            });
-        } else {
-            self.tell(&Event::Skipped {
+            },
+            None => Event::Skipped {
                 address: key.address.clone(),
                 reason: reasons.join("; "),
-            });
-        }
+            },
+        };
+        self.tell(&event);
         let mut shared = self.shared();
         shared.report.failures.push(StepFailure {
             key,

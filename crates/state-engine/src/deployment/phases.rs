@@ -3,7 +3,6 @@
 use super::drive::broken;
 use super::refresh::{RefreshSource, is_readable};
 use super::{Deployment, StepError};
-use crate::event::Event;
 use crate::ledger::Ledger;
 use crate::planner::{Condemned, How, Schedule, Wanted, condemned, needed_by_unsettled};
 use crate::report::Report;
@@ -176,14 +175,12 @@ impl Deployment {
             let Some(item) = items.remove(&id) else {
                 continue;
             };
-            match ended.map(|(_, ended)| ended) {
-                Ok(Ok(())) => schedule.succeeded(item),
-                Ok(Err(error)) => {
-                    self.note(error);
-                    self.lose(list, &mut schedule, item);
-                }
+            let ended = ended.map(|(_, ended)| ended);
+            let ended = ended.unwrap_or_else(|error| Err(broken(&list[item].key(), &error)));
+            match ended {
+                Ok(()) => schedule.succeeded(item),
                 Err(error) => {
-                    self.note(broken(&list[item].key(), &error));
+                    self.note(error);
                     self.lose(list, &mut schedule, item);
                 }
             }
@@ -194,13 +191,7 @@ impl Deployment {
     fn lose(&self, list: &[Condemned], schedule: &mut Schedule, item: usize) {
         let key = list[item].key();
         for lost in schedule.failed(item) {
-            let reason = format!("{key} still needs it");
-            let address = list[lost].entry.address.clone();
-            self.tell(&Event::Skipped {
-                address: address.clone(),
-                reason: reason.clone(),
-            });
-            self.shared().report.skipped.push((address, reason));
+            self.skip(list[lost].entry.address.clone(), format!("{key} still needs it"));
         }
     }
 }

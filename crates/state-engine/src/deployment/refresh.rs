@@ -11,7 +11,6 @@ use crate::provider::Found;
 use crate::source::{Next, Refreshed, Source};
 use crate::step::{Step, StepOp};
 use async_trait::async_trait;
-use state_core::sensitive::SecretStrings;
 use state_core::{Entry, EntryKey, EntryType, LogLevel, SharedEntry};
 use std::collections::VecDeque;
 use std::fmt;
@@ -63,10 +62,8 @@ impl RefreshSource {
             let deployment = Arc::clone(&self.deployment);
             let (entry, known) = (SharedEntry::clone(entry), SharedEntry::clone(entry));
             let task = tokio::spawn(async move {
-                let key = known.key();
-                let secrets = SecretStrings::of_entry(&known);
-                let about = About::entry(&key, &known, &secrets);
-                deployment.caller.read(about, Known::of(&known)).await
+                let about = About::entry(&known);
+                deployment.caller.read(&about, Known::of(&known)).await
             });
             self.reading.push_back(Reading { entry, task });
         }
@@ -119,11 +116,9 @@ impl Deployment {
             Ok(Found::Object(object)) => self.drifted(&old, Some(as_found(&old, &object))).await,
             Ok(Found::Gone) => self.drifted(&old, None).await,
             Ok(Found::CannotTell) => {
+                let reason = format!("{} has no id to read it by", old.key());
                 let log = self.caller.logger.about(&old.address);
-                log.say(
-                    LogLevel::Warning,
-                    format!("{} has no id to read it by", old.key()),
-                );
+                log.say(LogLevel::Warning, reason);
                 Ok(())
             }
             // What couldn't be read stays as it is recorded.
@@ -137,30 +132,23 @@ impl Deployment {
     async fn drifted(&self, old: &SharedEntry, new: Option<Entry>) -> Result<(), StepError> {
         let key = old.key();
         let shared = new.clone().map(SharedEntry::new);
-        let step = Step::new(StepOp::Refresh, Some(SharedEntry::clone(old)), shared);
-        let Some(step) = step else {
-            return Ok(());
-        };
+        let step = Step::new(StepOp::Refresh, old, Some(old.clone()), shared);
         self.tell(&Event::Planned(step.clone()));
         if step.is_change() {
             let recorded = self.recorder.refresh(key.clone(), new).await;
             recorded.map_err(|error| StepError::recording(&key, Some(&step), None, error))?;
         }
         // It changed in its place: nothing was brought into the order of this run.
-        self.refreshed_step(step);
+        self.shared().report.steps.push(step.clone());
+        self.tell(&Event::Committed(step));
         Ok(())
     }
 
-    fn refreshed_step(&self, step: Step) {
-        self.shared().report.steps.push(step.clone());
-        self.tell(&Event::Committed(step));
-    }
-
     fn unread(&self, old: &SharedEntry, error: CallError) -> StepError {
-        let uncalled = self.uncalled(&old.key(), error);
+        let step = Step::new(StepOp::Refresh, old, Some(old.clone()), None);
         StepError {
-            step: Step::new(StepOp::Refresh, Some(SharedEntry::clone(old)), None).map(Box::new),
-            ..uncalled
+            step: Some(Box::new(step)),
+            ..self.uncalled(&old.key(), error)
         }
     }
 }

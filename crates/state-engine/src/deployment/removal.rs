@@ -61,7 +61,8 @@ impl Deployment {
         Ok(())
     }
 
-    async fn restate(&self, key: &EntryKey, entry: Entry) -> Result<(), StepError> {
+    /// An entry is recorded otherwise, in the place that it has.
+    pub(super) async fn restate(&self, key: &EntryKey, entry: Entry) -> Result<(), StepError> {
         let recorded = self.recorder.refresh(key.clone(), Some(entry)).await;
         recorded.map_err(|error| StepError::recording(key, None, None, error))
     }
@@ -74,28 +75,23 @@ impl Deployment {
         intent: Intent,
     ) -> Result<(), StepError> {
         let work = Work::Remove(Known::of(&entry));
-        let step = step(op, &entry)?;
+        let step = Step::new(op, &entry, Some(entry.clone()), None);
         self.perform(step, intent, work, None).await.map(drop)
     }
 
     /// The object stays, or isn't there; the entry goes.
     pub(super) async fn forget(&self, entry: SharedEntry, intent: Intent) -> Result<(), StepError> {
-        let step = step(StepOp::Discard, &entry)?;
+        let step = Step::new(StepOp::Discard, &entry, Some(entry.clone()), None);
         self.perform(step, intent, Work::Forget, None).await.map(drop)
     }
 
     async fn drop_tombstone(&self, entry: SharedEntry) -> Result<(), StepError> {
         let key = entry.key();
-        let step = step(StepOp::RemovePendingReplace, &entry)?;
+        let step = Step::new(StepOp::RemovePendingReplace, &entry, Some(entry.clone()), None);
         self.tell(&crate::event::Event::Planned(step.clone()));
         let dropped = self.recorder.remove_pending_replace(key.clone()).await;
         dropped.map_err(|error| StepError::recording(&key, Some(&step), None, error))?;
         self.committed(step);
         Ok(())
     }
-}
-
-fn step(op: StepOp, entry: &SharedEntry) -> Result<Step, StepError> {
-    let step = Step::new(op, Some(SharedEntry::clone(entry)), None);
-    step.ok_or_else(|| StepError::early(&entry.key(), Vec::new()))
 }

@@ -5,20 +5,12 @@
 
 use super::{Deployment, StepError};
 use crate::call::{About, Known};
-use crate::planner::{ignoring, may_be_needed, needed_by_unsettled, unsettled, without_references_to};
+use crate::kind::{members, properties_of};
+use crate::planner::{may_be_needed, needed_by_unsettled, unsettled, without_references_to};
 use crate::step::StepOp;
-use state_core::sensitive::SecretStrings;
-use state_core::{Address, Dependency, Entry, EntryKey, Properties, Rare, SharedEntry};
+use state_core::{Address, Dependency, Entry, EntryKey, Rare, SharedEntry};
 use state_manager::Intent;
 use std::collections::BTreeSet;
-
-/// What is to be made when an object is deleted.
-#[derive(Clone, Copy)]
-pub(super) struct Meant<'a> {
-    pub(super) entry: &'a Entry,
-    /// The id that it will have, if that is known.
-    pub(super) id: Option<&'a str>,
-}
 
 /// What goes before an object, and what goes with it.
 #[derive(Debug, Default)]
@@ -32,8 +24,13 @@ struct Victims {
 impl Deployment {
     /// Deletes an object and all that must go before it; what goes with it leaves its tombstones last. Of an object that
     /// has only a tombstone itself, a run before may have ended in the middle of that: the rest is done. Whatever keeps the
-    /// new one from being made, as far as that is known, is told before anything goes.
-    pub(super) async fn delete_first(&self, root: &SharedEntry, meant: Meant<'_>) -> Result<(), StepError> {
+    /// new one from being made, as far as that is known, is told before anything goes: `meant`, and its `id`.
+    pub(super) async fn delete_first(
+        &self,
+        root: &SharedEntry,
+        meant: &Entry,
+        id: Option<&str>,
+    ) -> Result<(), StepError> {
         let Victims { before, with } = self.victims(root).await?;
         for victim in before.iter().chain(&with) {
             self.may_go(victim, root)?;
@@ -43,8 +40,8 @@ impl Deployment {
         // What leaves a tombstone refers to it still.
         let deposed = before.iter().filter(|victim| !victim.is_live());
         self.nothing_carried_needs(&root.key(), &deposed.map(|victim| victim.key()).collect())?;
-        drop(self.carry(meant.entry, false).await?);
-        if let (Some(kind), Some(id)) = (&meant.entry.kind, meant.id) {
+        drop(self.carry(meant, false).await?);
+        if let (Some(kind), Some(id)) = (&meant.kind, id) {
             self.reserve(&root.key(), kind, id, &going)?;
         }
         let gone = self.go(root, before, with).await;
@@ -87,29 +84,25 @@ impl Deployment {
                     provider: Rare::NONE,
                     ..Entry::clone(&open)
                 };
-                let recorded = self.recorder.refresh(entry.key(), Some(unmanaged)).await;
-                recorded.map_err(|error| StepError::recording(&entry.key(), None, None, error))?;
+                self.restate(&entry.key(), unmanaged).await?;
             }
         }
         Ok(())
     }
 
     async fn bury(&self, entry: SharedEntry) -> Result<(), StepError> {
-        let key = entry.key();
-        if !entry.is_live() {
+        let (key, is_live) = (entry.key(), entry.is_live());
+        if !is_live {
             self.unname(&entry).await?;
-            return match entry.external || entry.retain_on_delete {
-                true => self.forget(entry, Intent::discard(key)).await,
-                false => {
-                    self.delete(entry, StepOp::DeleteReplaced, Intent::delete(key))
-                        .await
-                }
-            };
         }
-        if entry.retain_on_delete {
-            return self.forget(entry, Intent::discard(key).leaving_tombstone()).await;
+        let leaving = |intent: Intent| match is_live {
+            true => intent.leaving_tombstone(),
+            false => intent,
+        };
+        if entry.retain_on_delete || entry.external && !is_live {
+            return self.forget(entry, leaving(Intent::discard(key))).await;
         }
-        let intent = Intent::delete(key).leaving_tombstone();
+        let intent = leaving(Intent::delete(key));
         self.delete(entry, StepOp::DeleteReplaced, intent).await
     }
 
@@ -127,31 +120,25 @@ impl Deployment {
             }
             let open = self.open(entry)?;
             let pruned = without_references_to(&open, &gone);
-            let recorded = self.recorder.refresh(entry.key(), Some(pruned)).await;
-            recorded.map_err(|error| StepError::recording(&entry.key(), None, None, error))?;
+            self.restate(&entry.key(), pruned).await?;
         }
         self.unmanage(deposed, |_| true).await
     }
 
     fn may_go(&self, victim: &SharedEntry, root: &Entry) -> Result<(), StepError> {
-        let refuse = |what: &str| {
-            let reason = format!(
-                "it can't be replaced: {} has to go before it and {what}",
-                victim.key()
-            );
-            Err(StepError::early(&root.key(), vec![reason]))
-        };
         let state = self.recorder.state();
-        if victim.is_live() && victim.protect {
-            return refuse("is protected");
-        }
-        if !self.is_target(&victim.address) {
-            return refuse("is no target");
-        }
-        if state.pending().any(|operation| operation.target == victim.key()) {
-            return refuse("has a pending operation");
-        }
-        Ok(())
+        let what = if victim.is_live() && victim.protect {
+            "is protected"
+        } else if !self.is_target(&victim.address) {
+            "is no target"
+        } else if state.pending().any(|operation| operation.target == victim.key()) {
+            "has a pending operation"
+        } else {
+            return Ok(());
+        };
+        let victim = victim.key();
+        let reason = format!("it can't be replaced: {victim} has to go before it and {what}");
+        Err(StepError::early(&root.key(), vec![reason]))
     }
 
     /// What somebody meant to make may be there, and need what is to go.
@@ -188,10 +175,8 @@ impl Deployment {
             if entry.key() == root.key() || stays {
                 continue;
             }
-            let refers = entry
-                .references()
-                .any(|reference| going.contains(reference.to.address()));
-            if !refers {
+            let mut references = entry.references();
+            if !references.any(|reference| going.contains(reference.to.address())) {
                 continue;
             }
             let entry = self.open(entry)?;
@@ -213,16 +198,9 @@ impl Deployment {
     }
 
     async fn falls(&self, entry: &SharedEntry, going: &BTreeSet<Address>) -> Result<bool, StepError> {
-        let is_bound = entry
-            .provider
-            .as_ref()
-            .is_some_and(|by| going.contains(&by.address))
-            || entry
-                .deleted_with
-                .as_ref()
-                .is_some_and(|with| going.contains(with))
-            || entry.replace_with.iter().any(|with| going.contains(with));
-        if is_bound {
+        let manager = entry.provider.as_ref().map(|by| &by.address);
+        let with = entry.deleted_with.iter().chain(entry.replace_with.iter());
+        if manager.into_iter().chain(with).any(|by| going.contains(by)) {
             return Ok(true);
         }
         let from_those = entry.property_dependencies.iter();
@@ -234,18 +212,9 @@ impl Deployment {
             return Ok(false);
         }
         let known = Known::of(entry);
-        let names: Vec<String> = unknown.iter().cloned().collect();
         // The inputs without those of which nobody knows what they will be.
-        let inputs = {
-            let all = known.inputs.view().members().into_iter().flatten();
-            let kept: Vec<String> = all
-                .map(|(name, _)| name.into_owned())
-                .filter(|name| !names.contains(name))
-                .collect();
-            ignoring(&kept, &known.inputs, &Properties::empty())
-        };
-        let key: EntryKey = entry.key();
-        let secrets = SecretStrings::of_entry(entry);
+        let mut inputs = members(&known.inputs);
+        inputs.retain(|name, _| !unknown.contains(name));
         let anew = {
             let shared = self.shared();
             let mut needs = entry.references();
@@ -253,10 +222,11 @@ impl Deployment {
         };
         let about = About {
             anew,
-            ..About::entry(&key, entry, &secrets)
+            ..About::entry(entry)
         };
-        let diff = self.caller.diff(about, known, inputs, unknown).await;
-        let diff = diff.map_err(|error| self.uncalled(&key, error))?;
+        let inputs = properties_of(&inputs);
+        let diff = self.caller.diff(&about, known, inputs, unknown).await;
+        let diff = diff.map_err(|error| self.uncalled(&about.key, error))?;
         Ok(!diff.replace.is_empty())
     }
 

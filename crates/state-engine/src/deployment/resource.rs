@@ -1,6 +1,5 @@
 //! One resource of a program: from what is wanted to what is on record.
 
-use super::replace::Meant;
 use super::{Deployment, StepError, Work};
 use crate::call::{About, Known};
 use crate::goal::Goal;
@@ -34,10 +33,10 @@ pub(super) struct Order {
 }
 
 impl Order {
-    pub(super) fn about<'a>(&'a self, key: &'a EntryKey, secrets: &'a SecretStrings) -> About<'a> {
+    pub(super) fn about(&self, key: &EntryKey, secrets: SecretStrings) -> About {
         About {
-            key,
-            kind: &self.goal.kind,
+            key: key.clone(),
+            kind: self.goal.kind.clone(),
             timeout: self.goal.options.timeout,
             secrets,
             anew: self.anew,
@@ -162,10 +161,8 @@ impl Deployment {
         }
         let (inputs, unknown) = (goal.inputs.clone(), goal.unknown.clone());
         let secrets = goal.secrets(old);
-        let checked = self
-            .caller
-            .check(order.about(key, &secrets), inputs, unknown, old_inputs)
-            .await;
+        let about = order.about(key, secrets);
+        let checked = self.caller.check(&about, inputs, unknown, old_inputs).await;
         let Checked { inputs, id } = checked.map_err(|error| self.uncalled(key, error))?;
         order.goal.inputs = inputs;
         Ok(id)
@@ -182,11 +179,8 @@ impl Deployment {
             return Ok(None);
         };
         let (inputs, unknown) = (goal.inputs.clone(), goal.unknown.clone());
-        let secrets = goal.secrets(Some(old));
-        let diff = self
-            .caller
-            .diff(order.about(key, &secrets), Known::of(old), inputs, unknown)
-            .await;
+        let about = order.about(key, goal.secrets(Some(old)));
+        let diff = self.caller.diff(&about, Known::of(old), inputs, unknown).await;
         diff.map(Some).map_err(|error| self.uncalled(key, error))
     }
 
@@ -203,7 +197,7 @@ impl Deployment {
         entry: Entry,
     ) -> Result<Committed, StepError> {
         let key = old.key();
-        let step = step(op, Some(old), &entry)?;
+        let step = step(op, Some(old), &entry);
         self.tell(&crate::event::Event::Planned(step.clone()));
         let _in_flight = self.carry(&entry, false).await?;
         let is_recorded = self.shared().recorded.contains(&key);
@@ -226,7 +220,7 @@ impl Deployment {
     async fn update(&self, order: &Order, old: SharedEntry, diff: Diff) -> Result<Committed, StepError> {
         let goal = &order.goal;
         let entry = goal_entry(goal, Some(&old), order.provider.clone());
-        let mut step = step(StepOp::Update, Some(&old), &entry)?;
+        let mut step = step(StepOp::Update, Some(&old), &entry);
         step.why = goal.unknown.iter().cloned().collect();
         step.unknown.clone_from(&step.why);
         let mut changes = diff.changed_outputs.unwrap_or(diff.changed);
@@ -248,17 +242,13 @@ impl Deployment {
         let goal = &order.goal;
         let entry = goal_entry(goal, None, order.provider.clone());
         if let Some(tombstone) = &old {
-            let meant = Meant {
-                entry: &entry,
-                id: id.as_deref(),
-            };
-            self.delete_first(tombstone, meant).await?;
+            self.delete_first(tombstone, &entry, id.as_deref()).await?;
         }
         let op = match &old {
             Some(_) => StepOp::CreateReplacement,
             None => StepOp::Create,
         };
-        let mut step = step(op, old.as_ref(), &entry)?;
+        let mut step = step(op, old.as_ref(), &entry);
         step.unknown = goal.unknown.iter().cloned().collect();
         let committed = self.newly_made(step, Intent::create(entry), goal, id).await?;
         Ok(match op {
@@ -277,7 +267,7 @@ impl Deployment {
     ) -> Result<Committed, StepError> {
         let goal = &order.goal;
         let entry = goal_entry(goal, None, order.provider.clone());
-        let mut step = step(StepOp::CreateReplacement, Some(&old), &entry)?;
+        let mut step = step(StepOp::CreateReplacement, Some(&old), &entry);
         step.why = why;
         step.unknown = goal.unknown.iter().cloned().collect();
         let intent = match first {
@@ -286,11 +276,7 @@ impl Deployment {
                 Intent::create(entry).replacing()
             }
             First::Delete => {
-                let meant = Meant {
-                    entry: &entry,
-                    id: id.as_deref(),
-                };
-                self.delete_first(&old, meant).await?;
+                self.delete_first(&old, &entry, id.as_deref()).await?;
                 Intent::create(entry)
             }
         };
@@ -300,20 +286,17 @@ impl Deployment {
             self.deposed_in_place(&old);
         }
         // Durable as a record of its own, so that history counts it.
-        let key = old.key();
-        let marked = self.recorder.replace(key.clone()).await;
-        marked.map_err(|error| StepError::recording(&key, None, None, error))?;
+        let marked = self.recorder.replace(old.key()).await;
+        marked.map_err(|error| StepError::recording(&old.key(), None, None, error))?;
         Ok(committed.in_place_of_another())
     }
 
     /// What was recorded before it was deposed stays so under its other key.
     fn deposed_in_place(&self, old: &Entry) {
         let state = self.recorder.state();
-        let of_it = state.generations(&old.address).filter(|entry| !entry.is_live());
-        let keys = of_it
-            .filter(|entry| entry.uid == old.uid)
-            .map(|entry| entry.key());
-        self.shared().recorded.extend(keys);
+        let all = state.generations(&old.address);
+        let deposed = all.filter(|entry| !entry.is_live() && entry.uid == old.uid);
+        self.shared().recorded.extend(deposed.map(|entry| entry.key()));
     }
 
     /// An object that wasn't there. The id that it will have, if that is known, is nobody else's from now on.
@@ -345,11 +328,8 @@ impl Deployment {
         };
         let committed = self.perform(step, intent, work, goal.options.timeout).await;
         // What is pending may be there, with the id that it claimed.
-        if committed
-            .as_ref()
-            .err()
-            .is_none_or(|error| error.pending.is_none())
-        {
+        let is_pending = matches!(&committed, Err(error) if error.pending.is_some());
+        if !is_pending {
             self.settle_claims(&key, committed.is_ok());
         }
         committed?.ok_or_else(|| StepError::early(&key, vec!["it came back empty".to_owned()]))
@@ -365,13 +345,7 @@ fn must_be_alone(planned: &Action, old: Option<&Entry>) -> bool {
     }
 }
 
-pub(super) fn step(op: StepOp, old: Option<&SharedEntry>, new: &Entry) -> Result<Step, StepError> {
-    let step = Step::new(op, old.cloned(), Some(SharedEntry::new(new.clone())));
-    step.ok_or_else(|| StepError::early(&new.key(), Vec::new()))
-}
-
-/// Addresses that a goal goes along with when they are replaced.
-pub(super) fn bound_to(goal: &Goal) -> BTreeSet<&Address> {
-    let with = goal.options.replace_with.iter();
-    with.chain(&goal.options.deleted_with).collect()
+/// A step after which `new` is recorded.
+pub(super) fn step(op: StepOp, old: Option<&SharedEntry>, new: &Entry) -> Step {
+    Step::new(op, new, old.cloned(), Some(SharedEntry::new(new.clone())))
 }

@@ -1,11 +1,12 @@
 //! Entries as steps make them.
 
 use crate::goal::Goal;
+use crate::kind::{members, properties_of};
 use crate::provider::Object;
 use state_core::entry::Provider;
-use state_core::json::{ObjectWriter, View};
+use state_core::json::View;
 use state_core::sensitive::SecretStrings;
-use state_core::{Address, Dependency, Entry, EntryType, Json, Properties, Timestamp};
+use state_core::{Address, Dependency, Entry, EntryType, Properties, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The entry that a goal asks for, with what is known of the object that stays.
@@ -52,10 +53,8 @@ pub(super) fn tell(entry: &mut Entry, object: &Object) {
     let secrets = SecretStrings::of_entry(entry);
     if !secrets.is_empty() {
         let is_more = |text: &str| secrets.stand_in(text) && !secrets.contains(text);
-        add_marks(
-            &mut entry.sensitive_outputs,
-            &repeating(object.outputs.view(), is_more),
-        );
+        let marks = repeating(object.outputs.view(), is_more);
+        add_marks(&mut entry.sensitive_outputs, &marks);
     }
 }
 
@@ -104,25 +103,11 @@ pub(crate) fn ignoring(names: &[String], old: &Properties, new: &Properties) -> 
     if names.is_empty() {
         return new.clone();
     }
-    let mut members: BTreeMap<String, String> = BTreeMap::new();
-    let mut take = |from: &Properties, ignored: bool| {
-        for (name, value) in from.view().members().into_iter().flatten() {
-            if names.iter().any(|ignored| *ignored == *name) == ignored {
-                members.insert(name.into_owned(), value.text().to_owned());
-            }
-        }
-    };
-    take(old, true);
-    take(new, false);
-    let mut text = String::new();
-    let mut object = ObjectWriter::new(&mut text);
-    for (name, value) in &members {
-        object.raw(name, value);
-    }
-    object.finish();
-    // Members of two objects make an object.
-    let json = Json::parse(&text).ok().and_then(Properties::new);
-    json.unwrap_or_else(|| new.clone())
+    let mut all = members(new);
+    all.retain(|name, _| !names.contains(name));
+    let ignored = members(old).into_iter().filter(|(name, _)| names.contains(name));
+    all.extend(ignored);
+    properties_of(&all)
 }
 
 /// The entry without its references to some addresses.

@@ -24,35 +24,36 @@ struct Names<'d> {
 /// Tells of every name that nobody has, and of circles.
 pub(super) fn links(
     settings: &[Declaration],
-    resources: &[Resource],
+    resources: &[Arc<Resource>],
     outputs: &[Output],
     problems: &mut Problems,
 ) {
-    let names = Names {
-        settings: settings
-            .iter()
-            .map(|declared| declared.setting.name.as_str())
-            .collect(),
-        resources: resources
-            .iter()
-            .map(|resource| (resource.goal.address.as_str(), resource))
-            .collect(),
-    };
-    let inputs = resources
+    let settings = settings.iter().map(|declared| declared.setting.name.as_str());
+    let by_name = resources
         .iter()
-        .flat_map(|resource| &resource.inputs)
-        .map(|(_, input)| input);
-    let values = outputs.iter().map(|output| &output.value);
-    for (path, reference) in inputs
-        .chain(values)
-        .flat_map(|expression| expression.references())
-    {
+        .map(|resource| (resource.goal.address.as_str(), &**resource));
+    let names = Names {
+        settings: settings.collect(),
+        resources: by_name.collect(),
+    };
+    for (path, reference) in references(resources, outputs) {
         names.check_reference(path, reference, problems);
     }
     for naming in resources.iter().flat_map(|resource| &resource.named) {
         names.check_resource(naming.address.as_str(), naming.place, &naming.path, problems);
     }
     circles(&names.resources, problems);
+}
+
+/// Every reference of a program, with the path to where it stands.
+fn references<'d>(
+    resources: &'d [Arc<Resource>],
+    outputs: &'d [Output],
+) -> impl Iterator<Item = (&'d str, &'d Reference)> {
+    let inputs = resources.iter().flat_map(|resource| &resource.inputs);
+    let values = outputs.iter().map(|output| &output.value);
+    let all = inputs.map(|(_, input)| input).chain(values);
+    all.flat_map(Expression::references)
 }
 
 impl Names<'_> {
@@ -98,11 +99,8 @@ fn circles(resources: &BTreeMap<&str, &Resource>, problems: &mut Problems) {
         };
         let steps = members.iter().enumerate().map(|(at, resource)| {
             let next = &members.get(at + 1).unwrap_or(first).goal.address;
-            format!(
-                "{} needs {next} ({})",
-                resource.goal.address,
-                place_of_need(resource, next)
-            )
+            let place = place_of_need(resource, next);
+            format!("{} needs {next} ({place})", resource.goal.address)
         });
         let steps: Vec<String> = steps.collect();
         let reason = format!("resources need each other in a circle: {}", steps.join(", "));
@@ -147,14 +145,10 @@ pub(super) fn kinds(
             inputs(resource, &kind, problems);
         }
     }
-    let inputs = resources.iter().flat_map(|resource| &resource.inputs);
-    let values = outputs.iter().map(|output| &output.value);
-    for expression in inputs.map(|(_, input)| input).chain(values) {
-        for (path, reference) in expression.references() {
-            let kind = reference.resource.as_deref().and_then(|name| kinds.get(name));
-            if let Some(kind) = kind {
-                leads_somewhere(path, reference, kind, problems);
-            }
+    for (path, reference) in references(resources, outputs) {
+        let kind = reference.resource.as_deref().and_then(|name| kinds.get(name));
+        if let Some(kind) = kind {
+            leads_somewhere(path, reference, kind, problems);
         }
     }
 }

@@ -19,16 +19,9 @@ pub(super) const MAX_NODES: usize = 1_000_000;
 
 /// Reads a document; names that stand twice are told.
 pub(super) fn read(bytes: &[u8], problems: &mut Problems) -> Option<Node> {
-    match tree(bytes) {
-        Ok(root) => {
-            root.find_twins(&Path::Whole, problems);
-            Some(root)
-        }
-        Err(problem) => {
-            problems.add(problem);
-            None
-        }
-    }
+    let root = tree(bytes).map_err(|problem| problems.add(problem)).ok()?;
+    root.find_twins(&Path::Whole, problems);
+    Some(root)
 }
 
 fn tree(bytes: &[u8]) -> Result<Node, Problem> {

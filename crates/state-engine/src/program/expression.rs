@@ -1,9 +1,9 @@
 //! Values with references in them: what inputs and outputs are made of.
 
-use super::node::{Member, Node, OPENING, Path, Place, Value, separate};
+use super::node::{Member, Node, OPENING, Path, Place, Value, object};
 use super::problem::{Problem, Problems};
 use super::template::{Piece, Reference, Template};
-use state_core::json::write_string;
+use state_core::Json;
 
 /// A value that may have references in it.
 #[derive(Clone, PartialEq, Eq)]
@@ -34,11 +34,7 @@ impl Expression {
     pub(super) fn read(node: &Node, path: &Path<'_>, problems: &mut Problems) -> Self {
         let form = match &node.value {
             Value::Text(text) => match Template::read(text, node.place, path, problems) {
-                Template::Plain(text) => {
-                    let mut json = String::new();
-                    write_string(&mut json, &text);
-                    Form::Plain(json)
-                }
+                Template::Plain(text) => Form::Plain(Json::from_string(&text).as_str().to_owned()),
                 Template::Whole(reference) => Form::Reference(reference),
                 Template::Joined(pieces) => Form::Joined(pieces),
             },
@@ -48,11 +44,7 @@ impl Expression {
                 list(read.collect())
             }
             Value::Map(members) => map(Self::members(members, path, problems)),
-            _ => {
-                let mut json = String::new();
-                node.write_json(&mut json);
-                Form::Plain(json)
-            }
+            _ => Form::Plain(node.json()),
         };
         Self {
             place: node.place,
@@ -77,6 +69,13 @@ impl Expression {
             read.push((name.clone(), Self::read(value, &path, problems)));
         }
         read
+    }
+
+    fn plain(&self) -> Option<&str> {
+        match &self.form {
+            Form::Plain(json) => Some(json),
+            _ => None,
+        }
     }
 
     /// Something is wrong with it.
@@ -121,25 +120,11 @@ fn list(elements: Vec<Expression>) -> Form {
 }
 
 fn map(members: Vec<(String, Expression)>) -> Form {
-    if members.iter().any(|(_, member)| member.plain().is_none()) {
-        return Form::Map(members);
-    }
-    let mut json = String::from("{");
-    for (count, (name, member)) in members.iter().enumerate() {
-        separate(&mut json, count);
-        write_string(&mut json, name);
-        json.push(':');
-        json.push_str(member.plain().unwrap_or_default());
-    }
-    json.push('}');
-    Form::Plain(json)
-}
-
-impl Expression {
-    fn plain(&self) -> Option<&str> {
-        match &self.form {
-            Form::Plain(json) => Some(json),
-            _ => None,
-        }
+    let plain = members
+        .iter()
+        .map(|(name, member)| Some((&**name, member.plain()?)));
+    match plain.collect::<Option<Vec<(&str, &str)>>>() {
+        Some(plain) => Form::Plain(object(plain)),
+        None => Form::Map(members),
     }
 }

@@ -6,7 +6,9 @@ use super::problem::{Problem, Problems};
 /// A mapping whose members are known by name.
 pub(super) struct Fields<'n, 'p> {
     members: &'n [Member],
-    path: &'p Path<'p>,
+    pub(super) path: &'p Path<'p>,
+    /// Receives what is wrong with the members.
+    pub(super) problems: &'p mut Problems,
 }
 
 /// A text and its place.
@@ -21,7 +23,7 @@ impl<'n, 'p> Fields<'n, 'p> {
         node: &'n Node,
         known: &[&str],
         path: &'p Path<'p>,
-        problems: &mut Problems,
+        problems: &'p mut Problems,
     ) -> Option<Self> {
         let members = members(node, path, problems)?;
         for Member { name, place, .. } in members {
@@ -34,7 +36,11 @@ impl<'n, 'p> Fields<'n, 'p> {
                 problems.add_named(problem, name, known.iter().copied());
             }
         }
-        Some(Self { members, path })
+        Some(Self {
+            members,
+            path,
+            problems,
+        })
     }
 
     pub(super) fn get(&self, name: &str) -> Option<&'n Node> {
@@ -43,47 +49,67 @@ impl<'n, 'p> Fields<'n, 'p> {
     }
 
     /// A text for people, taken as it is.
-    pub(super) fn prose(&self, name: &str, problems: &mut Problems) -> Option<String> {
+    pub(super) fn prose(&mut self, name: &str) -> Option<String> {
         let node = self.get(name)?;
-        text(node, &self.path.member(name), problems).map(|text| text.text.clone())
+        text(node, &self.path.member(name), self.problems).map(|text| text.text.clone())
     }
 
     /// A text in which no references stand.
-    pub(super) fn text(&self, name: &str, problems: &mut Problems) -> Option<Named<'n>> {
-        literal(self.get(name)?, &self.path.member(name), problems)
+    pub(super) fn text(&mut self, name: &str) -> Option<Named<'n>> {
+        literal(self.get(name)?, &self.path.member(name), self.problems)
     }
 
     /// A boolean; false if it isn't there.
-    pub(super) fn flag(&self, name: &str, problems: &mut Problems) -> bool {
-        self.choice(name, problems) == Some(true)
+    pub(super) fn flag(&mut self, name: &str) -> bool {
+        self.choice(name) == Some(true)
     }
 
     /// A boolean, if it is there.
-    pub(super) fn choice(&self, name: &str, problems: &mut Problems) -> Option<bool> {
+    pub(super) fn choice(&mut self, name: &str) -> Option<bool> {
         let node = self.get(name)?;
         match node.value {
             Value::Bool(value) => Some(value),
             _ => {
-                problems.add(other(node, &self.path.member(name), "`true` or `false`"));
+                self.problem(other(node, &self.path.member(name), "`true` or `false`"));
                 None
             }
         }
     }
 
     /// A list of texts in which no references stand.
-    pub(super) fn texts(&self, name: &str, problems: &mut Problems) -> Vec<Named<'n>> {
+    pub(super) fn texts(&mut self, name: &str) -> Vec<Named<'n>> {
         let Some(node) = self.get(name) else {
             return Vec::new();
         };
         let path = self.path.member(name);
         let Value::List(elements) = &node.value else {
-            problems.add(other(node, &path, "a list of strings"));
+            self.problem(other(node, &path, "a list of strings"));
             return Vec::new();
         };
         let elements = elements.iter().enumerate();
         elements
-            .filter_map(|(at, element)| literal(element, &path.element(at), problems))
+            .filter_map(|(at, element)| literal(element, &path.element(at), self.problems))
             .collect()
+    }
+
+    /// What is read of the members of a mapping, of those that have a right name.
+    pub(super) fn named<T>(
+        &mut self,
+        name: &str,
+        read: impl Fn(&Member, &Path<'_>, &mut Problems) -> Option<T>,
+    ) -> Vec<T> {
+        let path = self.path.member(name);
+        let members = optional_members(self.get(name), &path, self.problems).iter();
+        members
+            .filter_map(|member| {
+                let value = read(member, &path.member(&member.name), self.problems)?;
+                is_name(member, &path, self.problems).then_some(value)
+            })
+            .collect()
+    }
+
+    pub(super) fn problem(&mut self, problem: Problem) {
+        self.problems.add(problem);
     }
 }
 
@@ -104,13 +130,9 @@ pub(super) fn optional_members<'n>(
     path: &Path<'_>,
     problems: &mut Problems,
 ) -> &'n [Member] {
-    match node {
-        None
-        | Some(Node {
-            value: Value::Null, ..
-        }) => &[],
-        Some(node) => members(node, path, problems).unwrap_or_default(),
-    }
+    let node = node.filter(|node| !matches!(node.value, Value::Null));
+    let members = node.and_then(|node| members(node, path, problems));
+    members.unwrap_or_default()
 }
 
 fn text<'n>(node: &'n Node, path: &Path<'_>, problems: &mut Problems) -> Option<&'n Text> {
@@ -139,11 +161,8 @@ fn literal<'n>(node: &'n Node, path: &Path<'_>, problems: &mut Problems) -> Opti
 
 /// Something has another type than it must have.
 pub(super) fn other(node: &Node, path: &Path<'_>, wanted: &str) -> Problem {
-    Problem::at(
-        node.place,
-        path,
-        format!("it must be {wanted}, not {}", node.kind()),
-    )
+    let reason = format!("it must be {wanted}, not {}", node.kind());
+    Problem::at(node.place, path, reason)
 }
 
 /// Whether a member's name is one of a resource, a setting or an output; else it is told.

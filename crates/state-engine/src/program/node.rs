@@ -1,7 +1,8 @@
 //! A document as a tree that knows where everything stands.
 
 use super::problem::{Problem, Problems};
-use state_core::json::write_string;
+use state_core::Json;
+use state_core::json::ObjectWriter;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -116,32 +117,22 @@ impl Node {
         }
     }
 
-    /// Appends it as JSON; a name that stands twice stands there twice.
-    pub(super) fn write_json(&self, out: &mut String) {
+    /// Its JSON; a name that stands twice stands there twice.
+    pub(super) fn json(&self) -> String {
         match &self.value {
-            Value::Null => out.push_str("null"),
-            Value::Bool(true) => out.push_str("true"),
-            Value::Bool(false) => out.push_str("false"),
-            Value::Number(number) => out.push_str(number),
-            Value::Text(Text { text, .. }) => write_string(out, text),
+            Value::Null => "null".to_owned(),
+            Value::Bool(value) => value.to_string(),
+            Value::Number(number) => number.clone(),
+            Value::Text(Text { text, .. }) => Json::from_string(text).as_str().to_owned(),
             Value::List(elements) => {
-                out.push('[');
-                for (count, element) in elements.iter().enumerate() {
-                    separate(out, count);
-                    element.write_json(out);
-                }
-                out.push(']');
+                let elements: Vec<String> = elements.iter().map(Self::json).collect();
+                format!("[{}]", elements.join(","))
             }
-            Value::Map(members) => {
-                out.push('{');
-                for (count, member) in members.iter().enumerate() {
-                    separate(out, count);
-                    write_string(out, &member.name);
-                    out.push(':');
-                    member.value.write_json(out);
-                }
-                out.push('}');
-            }
+            Value::Map(members) => object(
+                members
+                    .iter()
+                    .map(|Member { name, value, .. }| (&**name, value.json())),
+            ),
         }
     }
 
@@ -170,6 +161,17 @@ impl Node {
             _ => {}
         }
     }
+}
+
+/// A JSON object of members that are JSON.
+pub(super) fn object<'m>(members: impl IntoIterator<Item = (&'m str, impl AsRef<str>)>) -> String {
+    let mut json = String::new();
+    let mut object = ObjectWriter::new(&mut json);
+    for (name, value) in members {
+        object.raw(name, value.as_ref());
+    }
+    object.finish();
+    json
 }
 
 /// A comma before all but the first.

@@ -55,130 +55,115 @@ impl Options {
         problems: &mut Problems,
     ) -> Self {
         let node = node.filter(|node| !matches!(node.value, Value::Null));
-        let Some(fields) = node.and_then(|node| Fields::of(node, &Self::MEMBERS, path, problems)) else {
+        let Some(mut fields) = node.and_then(|node| Fields::of(node, &Self::MEMBERS, path, problems)) else {
             return Self::default();
         };
         if let (Some(_), Some(read)) = (fields.get("import"), fields.get("read")) {
             let reason = "it can't be imported and read at once: what is read isn't ours";
-            problems.add(Problem::at(read.place, &path.member("read"), reason));
+            fields.problem(Problem::at(read.place, &path.member("read"), reason));
         }
         let mut named = Vec::new();
         let goal = GoalOptions {
-            depends_on: many(&fields, "depends_on", path, &mut named, problems),
-            parent: one(&fields, "parent", path, &mut named, problems),
-            deleted_with: one(&fields, "deleted_with", path, &mut named, problems),
-            replace_with: many(&fields, "replace_with", path, &mut named, problems),
-            protect: fields.flag("protect", problems),
-            retain_on_delete: fields.flag("retain_on_delete", problems),
-            delete_before_replace: fields.choice("delete_before_replace", problems),
-            replace_on_changes: strings(fields.texts("replace_on_changes", problems)),
-            ignore_changes: strings(fields.texts("ignore_changes", problems)),
-            import: id(&fields, "import", path, problems),
-            read: id(&fields, "read", path, problems),
+            depends_on: fields.many("depends_on", &mut named),
+            parent: fields.one("parent", &mut named),
+            deleted_with: fields.one("deleted_with", &mut named),
+            replace_with: fields.many("replace_with", &mut named),
+            protect: fields.flag("protect"),
+            retain_on_delete: fields.flag("retain_on_delete"),
+            delete_before_replace: fields.choice("delete_before_replace"),
+            replace_on_changes: fields.strings("replace_on_changes"),
+            ignore_changes: fields.strings("ignore_changes"),
+            import: fields.id("import"),
+            read: fields.id("read"),
             // Former names are no references: nobody has them any more.
-            aliases: many(&fields, "aliases", path, &mut Vec::new(), problems),
-            timeout: timeout(&fields, path, problems),
+            aliases: fields.many("aliases", &mut Vec::new()),
+            timeout: fields.timeout(),
             ..GoalOptions::default()
         };
         Self {
             goal,
-            sensitive_inputs: sensitive_inputs(&fields, inputs, path, problems),
-            sensitive_outputs: strings(fields.texts("sensitive_outputs", problems)),
+            sensitive_inputs: fields.sensitive_inputs(inputs),
+            sensitive_outputs: fields.strings("sensitive_outputs"),
             named,
         }
     }
 }
 
-fn strings(texts: Vec<Named<'_>>) -> Vec<String> {
-    texts.into_iter().map(|text| text.text.to_owned()).collect()
-}
+impl Fields<'_, '_> {
+    fn strings(&mut self, name: &str) -> Vec<String> {
+        let texts = self.texts(name).into_iter();
+        texts.map(|text| text.text.to_owned()).collect()
+    }
 
-/// A list of resources.
-fn many(
-    fields: &Fields<'_, '_>,
-    name: &str,
-    path: &Path<'_>,
-    named: &mut Vec<Naming>,
-    problems: &mut Problems,
-) -> Vec<Address> {
-    let texts = fields.texts(name, problems).into_iter().enumerate();
-    let list = path.member(name);
-    texts
-        .filter_map(|(at, text)| address(&text, &list.element(at), named, problems))
-        .collect()
-}
+    /// A list of resources.
+    fn many(&mut self, name: &str, named: &mut Vec<Naming>) -> Vec<Address> {
+        let list = self.path.member(name);
+        let texts = self.texts(name).into_iter().enumerate();
+        texts
+            .filter_map(|(at, text)| self.address(&text, &list.element(at), named))
+            .collect()
+    }
 
-/// A resource.
-fn one(
-    fields: &Fields<'_, '_>,
-    name: &str,
-    path: &Path<'_>,
-    named: &mut Vec<Naming>,
-    problems: &mut Problems,
-) -> Option<Address> {
-    let text = fields.text(name, problems)?;
-    address(&text, &path.member(name), named, problems)
-}
+    /// A resource.
+    fn one(&mut self, name: &str, named: &mut Vec<Naming>) -> Option<Address> {
+        let text = self.text(name)?;
+        self.address(&text, &self.path.member(name), named)
+    }
 
-fn address(
-    text: &Named<'_>,
-    path: &Path<'_>,
-    named: &mut Vec<Naming>,
-    problems: &mut Problems,
-) -> Option<Address> {
-    match Address::new(text.text) {
-        Ok(address) => {
-            named.push(Naming {
-                address: address.clone(),
-                place: text.place,
-                path: path.to_string(),
-            });
-            Some(address)
-        }
-        Err(error) => {
-            problems.add(Problem::at(text.place, path, error.to_string()));
-            None
+    fn address(&mut self, text: &Named<'_>, path: &Path<'_>, named: &mut Vec<Naming>) -> Option<Address> {
+        match Address::new(text.text) {
+            Ok(address) => {
+                named.push(Naming {
+                    address: address.clone(),
+                    place: text.place,
+                    path: path.to_string(),
+                });
+                Some(address)
+            }
+            Err(error) => {
+                self.problem(Problem::at(text.place, path, error.to_string()));
+                None
+            }
         }
     }
-}
 
-/// The provider's name for an object.
-fn id(fields: &Fields<'_, '_>, name: &str, path: &Path<'_>, problems: &mut Problems) -> Option<String> {
-    let text = fields.text(name, problems)?;
-    if text.text.is_empty() {
-        problems.add(Problem::at(text.place, &path.member(name), "an id is not empty"));
-    }
-    Some(text.text.to_owned())
-}
-
-fn timeout(fields: &Fields<'_, '_>, path: &Path<'_>, problems: &mut Problems) -> Option<Duration> {
-    let text = fields.text("timeout", problems)?;
-    let parsed: Option<jiff::SignedDuration> = text.text.parse().ok();
-    let duration = parsed.and_then(|duration| Duration::try_from(duration).ok());
-    let duration = duration.filter(|duration| !duration.is_zero());
-    if duration.is_none() {
-        let problem = Problem::at(text.place, &path.member("timeout"), "it isn't a duration");
-        problems.add(problem.with_hint("write a number with a unit, such as `30s` or `5m`"));
-    }
-    duration
-}
-
-/// Marks lead to inputs that are there: one that leads nowhere would cover all of them.
-fn sensitive_inputs(
-    fields: &Fields<'_, '_>,
-    inputs: &BTreeSet<&str>,
-    path: &Path<'_>,
-    problems: &mut Problems,
-) -> Vec<String> {
-    let texts = fields.texts("sensitive_inputs", problems);
-    let path = path.member("sensitive_inputs");
-    for (at, text) in texts.iter().enumerate() {
-        let name = top_level(text.text);
-        if !inputs.contains(name.as_str()) {
-            let reason = format!("there is no input `{}`", name.escape_debug());
-            let problem = Problem::at(text.place, &path.element(at), reason);
-            problems.add_named(problem, &name, inputs.iter().copied());
+    /// The provider's name for an object.
+    fn id(&mut self, name: &str) -> Option<String> {
+        let text = self.text(name)?;
+        if text.text.is_empty() {
+            self.problem(Problem::at(
+                text.place,
+                &self.path.member(name),
+                "an id is not empty",
+            ));
         }
+        Some(text.text.to_owned())
     }
-    strings(texts)
+
+    fn timeout(&mut self) -> Option<Duration> {
+        let text = self.text("timeout")?;
+        let parsed: Option<jiff::SignedDuration> = text.text.parse().ok();
+        let duration = parsed.and_then(|duration| Duration::try_from(duration).ok());
+        let duration = duration.filter(|duration| !duration.is_zero());
+        if duration.is_none() {
+            let problem = Problem::at(text.place, &self.path.member("timeout"), "it isn't a duration");
+            self.problem(problem.with_hint("write a number with a unit, such as `30s` or `5m`"));
+        }
+        duration
+    }
+
+    /// Marks lead to inputs that are there: one that leads nowhere would cover all of them.
+    fn sensitive_inputs(&mut self, inputs: &BTreeSet<&str>) -> Vec<String> {
+        let path = self.path.member("sensitive_inputs");
+        let texts = self.texts("sensitive_inputs");
+        for (at, text) in texts.iter().enumerate() {
+            let name = top_level(text.text);
+            if !inputs.contains(name.as_str()) {
+                let reason = format!("there is no input `{}`", name.escape_debug());
+                let problem = Problem::at(text.place, &path.element(at), reason);
+                self.problems.add_named(problem, &name, inputs.iter().copied());
+            }
+        }
+        texts.into_iter().map(|text| text.text.to_owned()).collect()
+    }
 }

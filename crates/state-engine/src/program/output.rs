@@ -2,8 +2,8 @@
 
 use super::evaluation::Scope;
 use super::expression::Expression;
-use super::fields::{Fields, is_name, optional_members};
-use super::node::{Member, Node, Path, Value};
+use super::fields::Fields;
+use super::node::{Member, Path, Value};
 use super::problem::{Problem, Problems, ProgramError};
 use super::secret::{token, top_level};
 use crate::source::SourceOutputs;
@@ -19,19 +19,8 @@ pub(super) struct Output {
     sensitive: bool,
 }
 
-/// Reads `outputs`.
-pub(super) fn outputs(node: Option<&Node>, path: &Path<'_>, problems: &mut Problems) -> Vec<Output> {
-    let members = optional_members(node, path, problems).iter();
-    members
-        .filter_map(|member| {
-            let output = output(member, &path.member(&member.name), problems)?;
-            is_name(member, path, problems).then_some(output)
-        })
-        .collect()
-}
-
-/// A mapping says more than the value; anything else is the value.
-fn output(member: &Member, path: &Path<'_>, problems: &mut Problems) -> Option<Output> {
+/// Reads a member of `outputs`. A mapping says more than the value; anything else is the value.
+pub(super) fn output(member: &Member, path: &Path<'_>, problems: &mut Problems) -> Option<Output> {
     const MEMBERS: [&str; 3] = ["value", "sensitive", "description"];
     let Member { name, place, value } = member;
     if !matches!(value.value, Value::Map(_)) {
@@ -41,17 +30,17 @@ fn output(member: &Member, path: &Path<'_>, problems: &mut Problems) -> Option<O
             sensitive: false,
         });
     }
-    let fields = Fields::of(value, &MEMBERS, path, problems)?;
-    fields.prose("description", problems);
-    let sensitive = fields.flag("sensitive", problems);
+    let mut fields = Fields::of(value, &MEMBERS, path, problems)?;
+    fields.prose("description");
+    let sensitive = fields.flag("sensitive");
     let Some(value) = fields.get("value") else {
         let problem = Problem::at(*place, path, "it has no `value`");
-        problems.add(problem.with_hint("a mapping as an output is written `{ value: { … } }`"));
+        fields.problem(problem.with_hint("a mapping as an output is written `{ value: { … } }`"));
         return None;
     };
     Some(Output {
         name: name.clone(),
-        value: Expression::read(value, &path.member("value"), problems),
+        value: Expression::read(value, &path.member("value"), fields.problems),
         sensitive,
     })
 }
@@ -84,9 +73,9 @@ pub(super) fn made(
         if output.sensitive || evaluated.secret.iter().any(String::is_empty) {
             made.sensitive.push(output.name.clone());
         } else {
-            let below = evaluated.secret.iter();
-            made.sensitive
-                .extend(below.map(|pointer| format!("/{first}{pointer}")));
+            let secret = evaluated.secret.iter();
+            let marks = secret.map(|pointer| format!("/{first}{pointer}"));
+            made.sensitive.extend(marks);
         }
     }
     let outputs = made;

@@ -12,6 +12,7 @@ use crate::goal::{Goal, GoalOptions};
 use state_core::json::ObjectWriter;
 use state_core::{Address, Json, Properties};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 /// What a program wants of one resource.
 pub(super) struct Resource {
@@ -26,10 +27,10 @@ pub(super) struct Resource {
 }
 
 /// Reads `resources`.
-pub(super) fn resources(node: &Node, path: &Path<'_>, problems: &mut Problems) -> Vec<Resource> {
+pub(super) fn resources(node: &Node, path: &Path<'_>, problems: &mut Problems) -> Vec<Arc<Resource>> {
     let members = members(node, path, problems).unwrap_or_default().iter();
     members
-        .filter_map(|member| resource(member, path, problems))
+        .filter_map(|member| resource(member, path, problems).map(Arc::new))
         .collect()
 }
 
@@ -41,19 +42,22 @@ fn resource(member: &Member, path: &Path<'_>, problems: &mut Problems) -> Option
         let reason = "no resource is called `config`: references to settings begin so";
         problems.add(Problem::at(member.place, &path, reason).with_hint("give it another name"));
     }
-    let fields = Fields::of(&member.value, &MEMBERS, &path, problems)?;
+    let mut fields = Fields::of(&member.value, &MEMBERS, &path, problems)?;
     if fields.get("kind").is_none() {
         let problem = Problem::at(member.place, &path, "it has no `kind`");
-        problems.add(problem.with_hint("say what it is, such as `kind: file`"));
+        fields.problem(problem.with_hint("say what it is, such as `kind: file`"));
     }
-    let kind = fields.text("kind", problems);
-    let inputs = inputs(&fields, &path.member("inputs"), problems);
+    let kind = fields.text("kind");
+    let inputs = inputs(fields.get("inputs"), &path.member("inputs"), fields.problems);
     let names: BTreeSet<&str> = inputs.iter().map(|(name, _)| name.as_str()).collect();
-    let options = Options::read(fields.get("options"), &names, &path.member("options"), problems);
+    let options = Options::read(
+        fields.get("options"),
+        &names,
+        &path.member("options"),
+        fields.problems,
+    );
     // A name that is right is an address.
-    let address = has_name
-        .then(|| Address::new(member.name.as_str()).ok())
-        .flatten()?;
+    let address = Address::new(member.name.as_str()).ok().filter(|_| has_name)?;
     let kind = kind?;
     let mut goal = Goal::new(address, kind.text);
     goal.sensitive_inputs = options.sensitive_inputs;
@@ -71,8 +75,8 @@ fn resource(member: &Member, path: &Path<'_>, problems: &mut Problems) -> Option
     })
 }
 
-fn inputs(fields: &Fields<'_, '_>, path: &Path<'_>, problems: &mut Problems) -> Vec<(String, Expression)> {
-    let members = optional_members(fields.get("inputs"), path, problems);
+fn inputs(node: Option<&Node>, path: &Path<'_>, problems: &mut Problems) -> Vec<(String, Expression)> {
+    let members = optional_members(node, path, problems);
     for member in members.iter().filter(|member| member.name.starts_with('/')) {
         // Marks of secrets tell names from pointers by it.
         let reason = "the name of an input doesn't begin with `/`";
@@ -115,11 +119,9 @@ impl Resource {
                 Some(json) => {
                     object.raw(input, &json);
                     let first = token(input);
-                    let secret = evaluated
-                        .secret
-                        .iter()
-                        .map(|pointer| format!("/{first}{pointer}"));
-                    goal.sensitive_inputs.extend(secret);
+                    let secret = evaluated.secret.iter();
+                    let marks = secret.map(|pointer| format!("/{first}{pointer}"));
+                    goal.sensitive_inputs.extend(marks);
                 }
                 None => {
                     goal.unknown.insert(input.clone());

@@ -1,6 +1,6 @@
 //! What a program lets its user choose: as it is declared, and as it is given.
 
-use super::fields::{Fields, is_name, optional_members, other};
+use super::fields::{Fields, other};
 use super::node::{Member, Node, Path, Place, Value};
 use super::problem::{Problem, Problems};
 use super::{document, scalar};
@@ -107,33 +107,18 @@ pub(super) struct SettingValue {
 /// The values of all settings.
 pub(super) type Settings = BTreeMap<String, SettingValue>;
 
-/// Reads `config`.
-pub(super) fn declarations(
-    node: Option<&Node>,
-    path: &Path<'_>,
-    problems: &mut Problems,
-) -> Vec<Declaration> {
-    let members = optional_members(node, path, problems).iter();
-    members
-        .filter_map(|member| {
-            let declaration = declaration(member, &path.member(&member.name), problems)?;
-            is_name(member, path, problems).then_some(declaration)
-        })
-        .collect()
-}
-
-fn declaration(member: &Member, path: &Path<'_>, problems: &mut Problems) -> Option<Declaration> {
+/// Reads a member of `config`.
+pub(super) fn declaration(member: &Member, path: &Path<'_>, problems: &mut Problems) -> Option<Declaration> {
     const MEMBERS: [&str; 5] = ["type", "default", "description", "secret", "sealed"];
-    let fields = Fields::of(&member.value, &MEMBERS, path, problems)?;
-    let kind = kind(&fields, path, problems);
-    let sealed = fields.text("sealed", problems);
-    let secret = fields.choice("secret", problems);
-    let default = fields.get("default");
-    let given = match (default, sealed) {
-        (Some(default), Some(_)) => {
+    let mut fields = Fields::of(&member.value, &MEMBERS, path, problems)?;
+    let kind = kind(&mut fields);
+    let sealed = fields.text("sealed");
+    let secret = fields.choice("secret");
+    let in_default = path.member("default");
+    let given = match (fields.get("default"), sealed) {
+        (Some(node), Some(_)) => {
             let reason = "it has a sealed value already: leave one of them out";
-            problems.add(Problem::at(default.place, &path.member("default"), reason));
-            Given::Nothing
+            Err(Problem::at(node.place, &in_default, reason))
         }
         (Some(node), None) if secret == Some(true) => {
             let hint = format!(
@@ -141,30 +126,31 @@ fn declaration(member: &Member, path: &Path<'_>, problems: &mut Problems) -> Opt
                 member.name
             );
             let reason = "a secret doesn't stand in a document in the open";
-            problems.add(Problem::at(node.place, &path.member("default"), reason).with_hint(hint));
-            Given::Nothing
+            Err(Problem::at(node.place, &in_default, reason).with_hint(hint))
         }
-        (Some(node), None) => match json(node).filter(|_| kind.takes(&node.value)) {
-            Some(json) => Given::Default(json),
-            None => {
-                problems.add(other(node, &path.member("default"), &format!("of type {kind}")));
-                Given::Nothing
-            }
-        },
+        (Some(node), None) => {
+            let json = json(node).filter(|_| kind.takes(&node.value));
+            let wrong_type = || other(node, &in_default, &format!("of type {kind}"));
+            json.map(Given::Default).ok_or_else(wrong_type)
+        }
         (None, Some(sealed)) => {
             if secret == Some(false) {
                 let reason = "what is sealed is secret: leave out `secret: false`";
-                problems.add(Problem::at(sealed.place, &path.member("sealed"), reason));
+                fields.problem(Problem::at(sealed.place, &path.member("sealed"), reason));
             }
-            Given::Sealed(sealed.text.trim().to_owned(), sealed.place)
+            Ok(Given::Sealed(sealed.text.trim().to_owned(), sealed.place))
         }
-        (None, None) => Given::Nothing,
+        (None, None) => Ok(Given::Nothing),
     };
+    let given = given.unwrap_or_else(|problem| {
+        fields.problem(problem);
+        Given::Nothing
+    });
     Some(Declaration {
         setting: Setting {
             name: member.name.clone(),
             kind,
-            description: fields.prose("description", problems),
+            description: fields.prose("description"),
             secret: secret == Some(true) || matches!(given, Given::Sealed(..)),
             required: matches!(given, Given::Nothing),
         },
@@ -173,25 +159,23 @@ fn declaration(member: &Member, path: &Path<'_>, problems: &mut Problems) -> Opt
     })
 }
 
-fn kind(fields: &Fields<'_, '_>, path: &Path<'_>, problems: &mut Problems) -> SettingType {
-    let Some(named) = fields.text("type", problems) else {
+fn kind(fields: &mut Fields<'_, '_>) -> SettingType {
+    let Some(named) = fields.text("type") else {
         return SettingType::default();
     };
     let mut all = SettingType::ALL.into_iter();
     all.find(|kind| kind.as_str() == named.text).unwrap_or_else(|| {
         let names = SettingType::ALL.map(SettingType::as_str);
         let reason = format!("there is no type `{}`", named.text.escape_debug());
-        let problem = Problem::at(named.place, &path.member("type"), reason);
-        problems.add_named(problem, named.text, names);
+        let problem = Problem::at(named.place, &fields.path.member("type"), reason);
+        fields.problems.add_named(problem, named.text, names);
         SettingType::default()
     })
 }
 
 /// A value without references; none if a name stands twice in it.
 fn json(node: &Node) -> Option<Json> {
-    let mut text = String::new();
-    node.write_json(&mut text);
-    Json::parse(&text).ok()
+    Json::parse(&node.json()).ok()
 }
 
 /// The values of the settings: those that are given, else those of the document.
@@ -207,26 +191,20 @@ pub(super) fn values(
         if !declarations.iter().any(|declared| declared.setting.name == *name) {
             let names = declarations.iter().map(|declared| declared.setting.name.as_str());
             let nowhere = Place { line: 0, column: 0 };
-            let problem = Problem::at(
-                nowhere,
-                &config.member(name),
-                "it was given, and the program has no such setting",
-            );
+            let reason = "it was given, and the program has no such setting";
+            let problem = Problem::at(nowhere, &config.member(name), reason);
             problems.add_named(problem, name, names);
         }
     }
     let mut values = Settings::new();
     for declared in declarations {
         let name = &declared.setting.name;
-        match declared.value(given.get(name), crypter) {
+        match declared.value(given.get(name), crypter, &config.member(name)) {
             Ok(json) => {
                 let secret = declared.setting.secret;
                 values.insert(name.clone(), SettingValue { json, secret });
             }
-            Err((place, reason, hint)) => {
-                let problem = Problem::at(place, &config.member(name), reason);
-                problems.add(Problem { hint, ..problem });
-            }
+            Err(problem) => problems.add(problem),
         }
     }
     values
@@ -237,14 +215,15 @@ impl Declaration {
         &self,
         given: Option<&String>,
         crypter: Option<&dyn Crypter>,
-    ) -> Result<Json, (Place, String, Option<String>)> {
+        path: &Path<'_>,
+    ) -> Result<Json, Problem> {
         let Setting { name, kind, .. } = &self.setting;
         let wrong_type = |what: &str, place| {
             let reason = match kind {
                 SettingType::Any => format!("{what} can't be read as YAML or JSON"),
                 _ => format!("{what} isn't of type {kind}"),
             };
-            (place, reason, None)
+            Problem::at(place, path, reason)
         };
         if let Some(given) = given {
             let given = kind.of_text(given);
@@ -253,19 +232,15 @@ impl Declaration {
         match &self.given {
             Given::Default(json) => Ok(json.clone()),
             Given::Sealed(sealed, place) => {
-                let Some(crypter) = crypter else {
+                let crypter = crypter.ok_or_else(|| {
                     let hint = format!(
                         "give it by `--config {name}=VALUE`, or use an identity of the stack's recipients"
                     );
-                    return Err((
-                        *place,
-                        "there is no key at hand that opens it".to_owned(),
-                        Some(hint),
-                    ));
-                };
+                    Problem::at(*place, path, "there is no key at hand that opens it").with_hint(hint)
+                })?;
                 let opened = crypter.decrypt(name, sealed).map_err(|error| {
                     let hint = format!("seal it again: `statectl secret encrypt {name}`, for this stack");
-                    (*place, format!("it doesn't open: {error}"), Some(hint))
+                    Problem::at(*place, path, format!("it doesn't open: {error}")).with_hint(hint)
                 })?;
                 let text = String::from_utf8(opened).ok();
                 let value = text.and_then(|text| kind.of_text(&text));
@@ -273,7 +248,7 @@ impl Declaration {
             }
             Given::Nothing => {
                 let hint = format!("give it by `--config {name}=VALUE`");
-                Err((self.place, format!("it has no value (type {kind})"), Some(hint)))
+                Err(Problem::at(self.place, path, format!("it has no value (type {kind})")).with_hint(hint))
             }
         }
     }

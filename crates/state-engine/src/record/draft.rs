@@ -8,7 +8,6 @@ use state_core::{
     Entropy, Entry, Error, MutationId, Outcome, Result, State, UpdateId, UpdateInfo, UpdateKind,
 };
 use state_manager::{Environment, Intent};
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// A copy of a state, with an update open.
@@ -74,12 +73,6 @@ impl Draft {
         self.apply(&Record::SetOutputs(outputs)).map(drop)
     }
 
-    /// The entry under the uid of the one that is recorded.
-    pub(super) fn known(&self, entry: Entry) -> Entry {
-        let uid = self.state().entry(&entry.key()).and_then(|old| old.uid);
-        Entry { uid, ..entry }
-    }
-
     fn apply(&self, record: &Record) -> Result<Applied> {
         let mut state = self.lock();
         apply(Arc::make_mut(&mut state), record)
@@ -97,12 +90,6 @@ fn apply(state: &mut State, record: &Record) -> Result<Applied> {
             object: "the step".to_owned(),
             violations,
         })
-}
-
-impl fmt::Debug for Draft {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Draft").finish_non_exhaustive()
-    }
 }
 
 #[cfg(test)]

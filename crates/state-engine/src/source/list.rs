@@ -96,12 +96,12 @@ impl ListSource {
                 reason: format!("resources need each other in a circle: {}", names.join(" -> ")),
             });
         }
-        Ok(Self {
-            left: (0..declared.len()).collect(),
-            ready: (0..declared.len()).collect(),
+        let mut source = Self {
             declared,
             ..Self::default()
-        })
+        };
+        source.restart();
+        Ok(source)
     }
 
     /// The resources that were not yielded yet.

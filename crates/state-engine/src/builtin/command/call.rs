@@ -19,28 +19,11 @@ const NOTHING_DONE: i32 = 75;
 const MOST_IN_A_VARIABLE: usize = 100_000;
 
 /// What a command is about.
+#[derive(Default)]
 pub(super) struct Subject {
     pub(super) id: Option<String>,
     pub(super) outputs: Properties,
     pub(super) mutation: Option<MutationId>,
-}
-
-impl Subject {
-    pub(super) fn of_create(mutation: MutationId) -> Self {
-        Self {
-            id: None,
-            outputs: Properties::empty(),
-            mutation: Some(mutation),
-        }
-    }
-
-    pub(super) const fn recorded(id: Option<String>, outputs: Properties) -> Self {
-        Self {
-            id,
-            outputs,
-            mutation: None,
-        }
-    }
 }
 
 /// Commands with all that they are given.
@@ -65,9 +48,8 @@ impl<'a> Call<'a> {
         let mut hidden = Hidden::default();
         own.iter().for_each(|(_, value)| hidden.add(value));
         hidden.add(&text(inputs, "stdin").unwrap_or_default());
-        secret_outputs(inputs, &subject.outputs)
-            .iter()
-            .for_each(|secret| hidden.add(secret));
+        let secrets = secret_outputs(inputs, &subject.outputs);
+        secrets.iter().for_each(|secret| hidden.add(secret));
         let mut variables = own;
         let mut give = |name: &str, json: &Properties| {
             let json = json.json().as_str();
@@ -117,29 +99,19 @@ impl<'a> Call<'a> {
         };
         match process.run().await {
             Err(reason) => Outcome::NotDone(format!("`{name}` can't be started: {reason}")),
-            Ok(Ended {
-                code: Some(0),
-                stdout,
-                is_cut,
-                ..
-            }) => Outcome::Done(Said {
-                stdout,
-                is_cut,
-                command: name,
-            }),
-            Ok(Ended {
-                code: Some(NOT_THERE),
-                ..
-            }) => Outcome::NotThere(format!(
-                "`{name}` says that it isn't there (exit code {NOT_THERE})"
-            )),
-            Ok(Ended {
-                code: Some(NOTHING_DONE),
-                ..
-            }) => Outcome::NotDone(format!(
-                "`{name}` says that nothing was done (exit code {NOTHING_DONE})"
-            )),
-            Ok(Ended { how, .. }) => Outcome::Failed(format!("`{name}` failed: {how}")),
+            Ok(Ended { code, how, printed }) => match code {
+                Some(0) => Outcome::Done(Said {
+                    printed,
+                    command: name,
+                }),
+                Some(NOT_THERE) => Outcome::NotThere(format!(
+                    "`{name}` says that it isn't there (exit code {NOT_THERE})"
+                )),
+                Some(NOTHING_DONE) => Outcome::NotDone(format!(
+                    "`{name}` says that nothing was done (exit code {NOTHING_DONE})"
+                )),
+                _ => Outcome::Failed(format!("`{name}` failed: {how}")),
+            },
         }
     }
 }

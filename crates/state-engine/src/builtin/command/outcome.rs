@@ -1,6 +1,7 @@
 //! What a command said, and what that means.
 
-use crate::builtin::members::{Members, flag, members, properties, texts};
+use super::process::Printed;
+use crate::builtin::members::{Members, flag, members, properties, text, texts};
 use crate::provider::{Failure, Object};
 use state_core::json::Kind;
 use state_core::{Json, Properties};
@@ -24,9 +25,7 @@ pub(super) enum Outcome {
 
 /// What a command that went well printed.
 pub(super) struct Said {
-    pub(super) stdout: Vec<u8>,
-    /// It printed more than is kept.
-    pub(super) is_cut: bool,
+    pub(super) printed: Printed,
     pub(super) command: &'static str,
 }
 
@@ -38,11 +37,11 @@ impl Said {
         id: &str,
         before: &Properties,
     ) -> Result<Object, Failure> {
-        if self.is_cut {
+        if self.printed.is_cut {
             let what = "printed more than a mebibyte: write what is large to a file";
             return Err(self.unusable(what, inputs, id, before));
         }
-        let printed = String::from_utf8_lossy(&self.stdout);
+        let printed = String::from_utf8_lossy(&self.printed.bytes);
         let printed = printed.trim_end_matches(['\n', '\r']);
         if printed.trim().is_empty() && self.command != "create" {
             return Ok(said(before, inputs, id));
@@ -86,10 +85,10 @@ fn wrong_with_id(id: &str) -> Option<String> {
 pub(super) fn said(outputs: &Properties, inputs: &Properties, id: &str) -> Object {
     let mut object = Object::new(id, outputs.clone());
     object.sensitive_outputs = match flag(inputs, "sensitive") {
-        true => members(outputs)
-            .into_keys()
-            .filter(|name| name != UNFINISHED)
-            .collect(),
+        true => {
+            let names = members(outputs).into_keys();
+            names.filter(|name| name != UNFINISHED).collect()
+        }
         false => texts(inputs, "sensitive_outputs"),
     };
     object
@@ -103,8 +102,5 @@ pub(super) fn marked_unfinished(outputs: &Properties, what: &str) -> Properties 
 }
 
 pub(super) fn is_unfinished(outputs: &Properties, what: &str) -> bool {
-    let marker = outputs
-        .get(UNFINISHED)
-        .and_then(|marker| marker.as_str().map(|text| text == what));
-    marker.unwrap_or(false)
+    text(outputs, UNFINISHED).is_some_and(|marker| marker == what)
 }

@@ -40,8 +40,7 @@ pub(super) struct Ended {
     pub(super) code: Option<i32>,
     /// For people.
     pub(super) how: String,
-    pub(super) stdout: Vec<u8>,
-    pub(super) is_cut: bool,
+    pub(super) printed: Printed,
 }
 
 impl Process<'_> {
@@ -57,10 +56,9 @@ impl Process<'_> {
             command.env_remove(name);
         }
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        let stdin = if self.stdin.is_some() {
-            Stdio::piped()
-        } else {
-            Stdio::null()
+        let stdin = match &self.stdin {
+            Some(_) => Stdio::piped(),
+            None => Stdio::null(),
         };
         command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.process_group(0).kill_on_drop(true);
@@ -73,7 +71,12 @@ impl Process<'_> {
         };
         let feed = feed(child.stdin.take(), self.stdin);
         let mut printed = Printed::default();
-        let mut said = Lines::new(self.log, self.hidden);
+        let mut said = Lines {
+            log: self.log,
+            hidden: self.hidden,
+            open: Vec::new(),
+            kept: 0,
+        };
         let status = {
             let mut talk = pin!(async {
                 tokio::join!(
@@ -96,12 +99,10 @@ impl Process<'_> {
         take_rest(&err, &mut said);
         said.end();
         group.spare();
-        let Printed { bytes, is_cut } = printed;
         Ok(Ended {
             code: status.as_ref().ok().and_then(ExitStatus::code),
             how: status.map_or_else(|error| error.to_string(), |status| status.to_string()),
-            stdout: bytes,
-            is_cut,
+            printed,
         })
     }
 }
@@ -183,9 +184,10 @@ fn take_rest(pipe: &impl AsFd, into: &mut impl Takes) {
 
 /// The standard output.
 #[derive(Default)]
-struct Printed {
-    bytes: Vec<u8>,
-    is_cut: bool,
+pub(super) struct Printed {
+    pub(super) bytes: Vec<u8>,
+    /// It printed more than is kept.
+    pub(super) is_cut: bool,
 }
 
 impl Takes for Printed {
@@ -205,16 +207,7 @@ struct Lines<'a> {
     kept: usize,
 }
 
-impl<'a> Lines<'a> {
-    const fn new(log: &'a Logger, hidden: &'a Hidden) -> Self {
-        Self {
-            log,
-            hidden,
-            open: Vec::new(),
-            kept: 0,
-        }
-    }
-
+impl Lines<'_> {
     fn line_ends(&mut self) {
         let line = std::mem::take(&mut self.open);
         let is_full = self.kept > MOST_LOGGED;
@@ -224,16 +217,12 @@ impl<'a> Lines<'a> {
         }
         if self.kept > MOST_LOGGED {
             // Not cut: half a secret would not be known for one.
-            self.log.say(
-                LogLevel::Warning,
-                "it said more on its standard error than is kept",
-            );
+            let reason = "it said more on its standard error than is kept";
+            self.log.say(LogLevel::Warning, reason);
             return;
         }
-        self.log.say(
-            LogLevel::Info,
-            shown(&self.hidden.hide(&String::from_utf8_lossy(&line))),
-        );
+        let line = self.hidden.hide(&String::from_utf8_lossy(&line));
+        self.log.say(LogLevel::Info, shown(&line));
     }
 
     fn end(&mut self) {
@@ -271,10 +260,8 @@ pub(super) struct Hidden {
 impl Hidden {
     /// Hides the lines of a text, as they are and as they stand in JSON. Short ones are too common to be told from others.
     pub(super) fn add(&mut self, text: &str) {
-        for line in text
-            .lines()
-            .filter(|line| line.chars().count() >= MIN_SECRET_CHARS)
-        {
+        let is_long = |line: &&str| line.chars().count() >= MIN_SECRET_CHARS;
+        for line in text.lines().filter(is_long) {
             let json = Json::from_string(line);
             let in_json = json.as_str().trim_matches('"');
             if in_json != line {

@@ -39,7 +39,7 @@ fn die_on_the_way(folder: &TempDir, mutation: MutationId) {
 
 fn die_on_the_way_with(folder: &TempDir, token: &str) {
     let wanted = wanted(folder);
-    let place = Place::open(wanted.path().unwrap(), &waited_for()).unwrap();
+    let place = Place::open(wanted.at.path().unwrap(), &waited_for()).unwrap();
     std::mem::forget(wanted.stage(&place, token).unwrap());
 }
 

@@ -1,11 +1,12 @@
 //! What a program wants of a file.
 
-use super::{InputType, refused};
+use super::refused;
 use crate::builtin::blocking::Cancellation;
 use crate::builtin::members::text;
 use crate::builtin::place::{Place, absolute};
 use crate::builtin::staged::{Staged, copy};
 use crate::builtin::wanted::{Wanted, no_path};
+use crate::kind::InputType;
 use crate::provider::Failure;
 use state_core::Properties;
 use state_core::digest::Digest;
@@ -62,10 +63,6 @@ impl WantedFile {
             _ => problems.push("`content` and `source` can't both be given".to_owned()),
         }
         problems
-    }
-
-    pub(super) fn path(&self) -> Result<&str, Failure> {
-        self.at.path()
     }
 
     /// The input that the content is from.

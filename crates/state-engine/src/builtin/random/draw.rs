@@ -26,10 +26,6 @@ impl<'a> Draw<'a> {
         bytes
     }
 
-    pub(super) fn hex(&mut self, count: usize) -> String {
-        hex(&self.bytes(count))
-    }
-
     /// A number below `limit`, which is at least 1; each is as likely as any other.
     fn below(&mut self, limit: usize) -> usize {
         let limit = u32::try_from(limit).unwrap_or(u32::MAX).max(1);

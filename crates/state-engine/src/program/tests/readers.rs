@@ -61,12 +61,12 @@ fn drawn(node: &Node, down: u64) -> String {
                 out.push('}');
             }
             Value::Text(text) => {
-                node.write_json(out);
+                out.push_str(&node.json());
                 text.openings
                     .iter()
                     .for_each(|opening| out.push_str(&place(*opening)));
             }
-            _ => node.write_json(out),
+            _ => out.push_str(&node.json()),
         }
         out.push('\n');
     }
