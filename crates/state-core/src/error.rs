@@ -385,14 +385,6 @@ impl Error {
         }
     }
 
-    /// An [`Error::Unsupported`].
-    pub fn unsupported(object: impl Into<String>, missing: impl Into<String>) -> Self {
-        Self::Unsupported {
-            object: object.into(),
-            missing: missing.into(),
-        }
-    }
-
     /// An [`Error::Distrusted`].
     pub fn distrusted(object: impl Into<String>, reason: impl Into<String>) -> Self {
         Self::Distrusted {

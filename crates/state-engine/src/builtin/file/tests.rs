@@ -137,7 +137,7 @@ fn the_next_change_clears_what_a_dead_one_left() {
     die_on_the_way(&folder, MutationId::from_bits([1; 16]));
     create(&wanted(&folder), "2", &waited_for()).unwrap();
     assert_eq!(names(&folder), ["a.txt"]);
-    let place = Place::open(wanted(&folder).path().unwrap(), &waited_for()).unwrap();
+    let place = Place::open(wanted(&folder).at.path().unwrap(), &waited_for()).unwrap();
     std::mem::forget(wanted(&folder).stage(&place, "3").unwrap());
     assert_eq!(
         std::fs::read(folder.path().join("a.txt")).unwrap(),
@@ -175,7 +175,7 @@ fn of_two_creates_at_one_path_one_is_refused_and_nothing_is_mixed() {
 fn work_that_was_left_changes_nothing_and_takes_back_what_was_on_its_way() {
     let folder = tempfile::tempdir().unwrap();
     let left = Cancellation::default();
-    let place = Place::open(wanted(&folder).path().unwrap(), &left).unwrap();
+    let place = Place::open(wanted(&folder).at.path().unwrap(), &left).unwrap();
     let created = wanted(&folder).stage(&place, "1").unwrap();
     let replacing = wanted(&folder).stage(&place, "2").unwrap();
     std::fs::write(folder.path().join("a.txt"), "as it was").unwrap();
