@@ -11,7 +11,6 @@ mod removal;
 mod replace;
 mod resource;
 
-pub(crate) use carry::missing;
 pub use refresh::RefreshSource;
 
 use crate::call::{About, CallError, Caller, Known};

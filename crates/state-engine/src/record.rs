@@ -4,6 +4,7 @@
 //! [`Committed`], and it does so with the acknowledgement in its hands.
 
 mod draft;
+mod unrecorded;
 
 use crate::ledger::Committed;
 use draft::Draft;
@@ -14,6 +15,7 @@ use state_core::{
 };
 use state_manager::{Environment, Intent, Mutation, Session, Update};
 use std::sync::Arc;
+pub(crate) use unrecorded::unrecorded_dependencies;
 
 /// Where steps are recorded.
 pub(crate) enum Recorder {

@@ -14,11 +14,11 @@
 //! What nobody can tell stays pending: its entry isn't touched by any run until somebody decides.
 
 use crate::call::{About, CallError, Caller, Known, Preparations};
-use crate::deployment::missing;
 use crate::error::Result;
 use crate::event::{Event, Observer};
 use crate::planner::{applied, as_found, without_references_to};
 use crate::provider::{Found, Object};
+use crate::record::unrecorded_dependencies;
 use state_core::mutation::Resolution;
 use state_core::{
     Address, Dependency, Entry, EntryKey, Error, LogLevel, LogLine, MutationId, Op, PendingOperation,
@@ -337,7 +337,7 @@ async fn in_reach(session: &Session, meant: Entry) -> Result<Entry> {
         return Ok(meant);
     }
     // All of it, for nothing of the update that brings it is recorded yet.
-    let needed = missing(&state, &|_| false, &meant);
+    let needed = unrecorded_dependencies(&state, &|_| false, &meant);
     if needed.iter().any(|entry| entry.key() == key) {
         return Ok(reached);
     }

@@ -4,7 +4,8 @@
 //! it refers to recorded before it, although a target needn't be a target's dependency.
 
 use super::{Deployment, StepError};
-use state_core::{Address, Dependency, Entry, EntryKey, SharedEntry, State};
+use crate::record::unrecorded_dependencies;
+use state_core::{Dependency, Entry, EntryKey, SharedEntry};
 use std::collections::BTreeSet;
 use std::pin::pin;
 
@@ -35,7 +36,7 @@ impl Deployment {
             let missing = {
                 let shared = self.shared();
                 let is_recorded = |needed: &Entry| shared.recorded.contains(&needed.key());
-                missing(&self.recorder.state(), &is_recorded, entry)
+                unrecorded_dependencies(&self.recorder.state(), &is_recorded, entry)
             };
             let is_in_flight = |needed: &SharedEntry| self.shared().in_flight.contains(&needed.key());
             if missing.iter().any(is_in_flight) {
@@ -100,79 +101,4 @@ fn circle(entry: &Entry, missing: &[SharedEntry]) -> String {
         "it is to refer to what needs it, as that is recorded: {}, which this run may not touch; make that a target too",
         others.join(", ")
     )
-}
-
-/// What an entry refers to, however far, and that isn't recorded yet: in the order in which it stands.
-pub(crate) fn missing(
-    state: &State,
-    is_recorded: &dyn Fn(&Entry) -> bool,
-    entry: &Entry,
-) -> Vec<SharedEntry> {
-    let needs = Needs { state, is_recorded };
-    let mut found: BTreeSet<EntryKey> = BTreeSet::new();
-    let mut open = needs.of(entry, |address, id| needs.any(address, id));
-    while let Some(next) = open.pop() {
-        let key = next.key();
-        if found.insert(key.clone()) {
-            open.extend(needs.of(&next, |address, id| needs.all_before(&key, address, id)));
-        }
-    }
-    if found.is_empty() {
-        return Vec::new();
-    }
-    let in_order = state.entries().filter(|entry| found.contains(&entry.key()));
-    in_order.cloned().collect()
-}
-
-/// What isn't recorded of what an entry needs.
-struct Needs<'a> {
-    state: &'a State,
-    is_recorded: &'a dyn Fn(&Entry) -> bool,
-}
-
-impl Needs<'_> {
-    fn of(
-        &self,
-        entry: &Entry,
-        generations: impl Fn(&Address, Option<&str>) -> Vec<SharedEntry>,
-    ) -> Vec<SharedEntry> {
-        let mut needed = Vec::new();
-        for reference in entry.references() {
-            match &reference.to {
-                Dependency::Entry(address) => needed.extend(generations(address, None)),
-                Dependency::Group(group) => {
-                    let members = self.state.members(group);
-                    needed.extend(members.filter(|member| !(self.is_recorded)(member)).cloned());
-                }
-            }
-        }
-        if let Some(provider) = &*entry.provider {
-            needed.extend(generations(&provider.address, provider.id.as_deref()));
-        }
-        needed
-    }
-
-    fn generations(&self, address: &Address, id: Option<&str>) -> Vec<SharedEntry> {
-        let all = self.state.generations(address);
-        all.filter(|entry| id.is_none() || entry.id.as_deref() == id)
-            .cloned()
-            .collect()
-    }
-
-    /// For an entry that this run brings to what is there now: one generation, if none is recorded.
-    fn any(&self, address: &Address, id: Option<&str>) -> Vec<SharedEntry> {
-        let all = self.generations(address, id);
-        match all.iter().any(|entry| (self.is_recorded)(entry)) {
-            true => Vec::new(),
-            false => all.into_iter().take(1).collect(),
-        }
-    }
-
-    /// For an entry that is brought forward as it is: its object may need any generation that it stands after, and must
-    /// not come to stand before that one. Else nobody could tell any more that it needs it.
-    fn all_before(&self, key: &EntryKey, address: &Address, id: Option<&str>) -> Vec<SharedEntry> {
-        let all = self.generations(address, id).into_iter();
-        all.filter(|entry| !(self.is_recorded)(entry) && self.state.stands_before(&entry.key(), key))
-            .collect()
-    }
 }
