@@ -4,7 +4,7 @@ mod damage;
 
 use crate::store::{block_on, create, open};
 use damage::{Damage, Files};
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::testkit::run::scaled;
 use state_core::{
     Address, Entry, FactoryInfo, Result, RevisionId, Snapshot, StackName, State, Timestamp, UpdateKind,
@@ -138,7 +138,7 @@ async fn observe(dir: &Path) -> Result<Observed> {
 async fn build(dir: &Path) -> Result<()> {
     let stacks = create(dir)?;
     let stack = stacks
-        .new_stack_with(&workload::STACK.parse()?, Policy::Plaintext)
+        .new_stack_with(&workload::STACK.parse()?, SealingPolicy::Plaintext)
         .await?;
     let session = stack.lock("build").await?;
     let imported = session

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
 use state_core::{Address, Dependency, Entry, Json, Properties, StackName, UpdateKind, UpdateResult};
 use state_formats::{ReadOptions, StateFormat, Terraform};
@@ -87,7 +87,7 @@ async fn the_golden_store_can_be_written() {
     let url = format!("file://{}", store.display());
     let stack = Stacks::create(&url, environment(2))
         .unwrap()
-        .new_stack_with(&name(), Policy::Plaintext)
+        .new_stack_with(&name(), SealingPolicy::Plaintext)
         .await
         .unwrap();
     import(&stack).await;

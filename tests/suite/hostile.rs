@@ -11,7 +11,7 @@ use state_backend_object_store::object_store::path::Path;
 use state_backend_object_store::testkit::HostileStore;
 use state_backend_object_store::{ObjectBackend, Options};
 use state_core::backend::Opening;
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::testkit::hostile::{Action, Attacker, Forgery, Intervention, Request, Verb};
 use state_core::{Address, Backend, Error, Result, Snapshot, StackName, UpdateKind, UpdateResult};
 use state_encrypt::{AgeKeys, GeneratedIdentity, Identities, generate_identity};
@@ -95,14 +95,14 @@ impl Disk {
 /// A store with one stack, and who may open it.
 struct World {
     kind: Kind,
-    policy: Policy,
+    policy: SealingPolicy,
     disk: Disk,
     identity: GeneratedIdentity,
 }
 
 impl World {
     /// A stack with two updates, the second one with a checkpoint.
-    async fn build(kind: Kind, policy: Policy) -> Result<Self> {
+    async fn build(kind: Kind, policy: SealingPolicy) -> Result<Self> {
         let world = Self {
             kind,
             policy,
@@ -121,7 +121,7 @@ impl World {
 
     fn stacks(&self, backend: Arc<dyn Backend>) -> Stacks {
         let stacks = Stacks::new(backend, environment());
-        if self.policy == Policy::Plaintext {
+        if self.policy == SealingPolicy::Plaintext {
             return stacks;
         }
         let identities = Identities::parse("identity", self.identity.file()).expect("a good identity");
@@ -168,7 +168,7 @@ struct Outcome {
 #[derive(Clone, Debug, PartialEq)]
 struct Stack {
     tip: Snapshot,
-    policy: Option<Policy>,
+    policy: Option<SealingPolicy>,
     revisions: usize,
 }
 
@@ -338,7 +338,7 @@ fn damage_between_requests_gives_a_typed_error_or_the_same_state() {
     block_on(async {
         let mut counts = BTreeMap::new();
         for kind in [Kind::Files, Kind::Objects] {
-            for policy in [Policy::Plaintext, Policy::All] {
+            for policy in [SealingPolicy::Plaintext, SealingPolicy::All] {
                 let world = World::build(kind, policy).await.unwrap();
                 damage_everywhere(&world, &mut counts).await;
             }

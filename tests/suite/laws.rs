@@ -6,15 +6,15 @@
 //! tries the seed first.
 
 mod actions;
-mod aim;
 mod codec_laws;
 mod core_laws;
-mod desk;
+mod driver;
 mod files;
 mod listing;
 mod manager;
 mod naive;
 mod objects;
+mod resolver;
 mod strategies;
 
 use proptest::test_runner::Config;

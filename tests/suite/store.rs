@@ -1,6 +1,6 @@
 //! Stores in folders, opened in the test's own process.
 
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::{Result, Snapshot, State};
 use state_manager::{Actor, Environment, Stack, Stacks};
 use state_tests::workload::STACK;
@@ -45,7 +45,7 @@ pub(crate) async fn stack(dir: &Path) -> Result<Stack> {
     let name = STACK.parse()?;
     match stacks.get(&name).await? {
         Some(stack) => Ok(stack),
-        None => stacks.new_stack_with(&name, Policy::Plaintext).await,
+        None => stacks.new_stack_with(&name, SealingPolicy::Plaintext).await,
     }
 }
 

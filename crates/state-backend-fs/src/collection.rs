@@ -9,15 +9,15 @@
 use crate::dir::Dir;
 use crate::layout::SegmentName;
 use crate::stack::Stack;
-use state_core::backend::{ObjectKind, ObjectName, Piece, PieceName};
+use state_core::backend::{ObjectKind, ObjectName, StoredItem, StoredItemName};
 use state_core::{Head, Result, Slot};
 
 /// All objects, and the segments that lie wholly before a slot.
-pub(crate) fn pieces(stack: &Stack, before: Slot) -> Result<Vec<Piece>> {
-    let mut pieces = Vec::new();
+pub(crate) fn stored_items(stack: &Stack, before: Slot) -> Result<Vec<StoredItem>> {
+    let mut stored_items = Vec::new();
     let mut add = |dir: &Dir, file: &str, name| -> Result<()> {
         if let Some(bytes) = dir.length(file)? {
-            pieces.push(Piece { name, bytes });
+            stored_items.push(StoredItem { name, bytes });
         }
         Ok(())
     };
@@ -27,7 +27,7 @@ pub(crate) fn pieces(stack: &Stack, before: Slot) -> Result<Vec<Piece>> {
         };
         for file in dir.entries()? {
             if let Some(name) = ObjectName::from_file_name(kind, &file) {
-                add(&dir, &file, PieceName::Object(name))?;
+                add(&dir, &file, StoredItemName::Object(name))?;
             }
         }
     }
@@ -38,21 +38,21 @@ pub(crate) fn pieces(stack: &Stack, before: Slot) -> Result<Vec<Piece>> {
     if segments.iter().any(|segment| segment.slot == before) {
         for segment in segments.iter().filter(|segment| segment.slot < before) {
             let file = segment.to_string();
-            add(&journal, &file, PieceName::Journal(file.clone()))?;
+            add(&journal, &file, StoredItemName::Journal(file.clone()))?;
         }
     }
-    Ok(pieces)
+    Ok(stored_items)
 }
 
 /// Where a piece is: with the objects of a kind, or in the journal.
 pub(crate) type Place = Option<ObjectKind>;
 
 /// The folder of a piece and its file in there, if no head that says this needs it.
-pub(crate) fn locate(piece: &PieceName, head: &Head) -> Result<(Place, String)> {
+pub(crate) fn locate(piece: &StoredItemName, head: &Head) -> Result<(Place, String)> {
     piece.check_unnamed(head)?;
     match piece {
-        PieceName::Object(name) => Ok((Some(name.kind()), name.file_name())),
-        PieceName::Journal(file) => {
+        StoredItemName::Object(name) => Ok((Some(name.kind()), name.file_name())),
+        StoredItemName::Journal(file) => {
             // A collection's base begins a segment, so one that begins before it also ends before it.
             let floor = head.collection.as_ref().map(|collection| collection.base.start);
             let segment = SegmentName::parse(file);

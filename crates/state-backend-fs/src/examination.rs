@@ -4,7 +4,7 @@ use crate::dir::Dir;
 use crate::failure::unreachable;
 use crate::files::Access;
 use crate::lock::LockFile;
-use state_core::backend::{Examination, Finding, Holder};
+use state_core::backend::{Finding, Holder, StoreCheck};
 use state_core::{ErrorKind, Result};
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,14 +21,14 @@ const REPLACEMENTS: usize = 20;
 const LENGTH: usize = 8 << 10;
 
 /// Examines what lies under a store's root.
-pub(crate) fn examine(root: &Dir) -> Result<Examination> {
+pub(crate) fn examine(root: &Dir) -> Result<StoreCheck> {
     // What begins with `.tmp-` means nothing to a store, should it stay.
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!(".tmp-examination-{}-{number}", std::process::id());
     let place = root.make_child(&name)?;
     let findings = findings(root, &place);
     clear(root, &place, &name)?;
-    Ok(Examination { findings: findings? })
+    Ok(StoreCheck { findings: findings? })
 }
 
 fn findings(root: &Dir, place: &Dir) -> Result<Vec<Finding>> {

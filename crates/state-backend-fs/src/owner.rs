@@ -9,7 +9,7 @@ use crate::layout::{MAX_OBJECT, MAX_SEGMENT, SegmentName};
 use crate::lock::LockFile;
 use crate::stack::{Seen, Stack};
 use crate::takeover::{Opened, Taken, open_segment};
-use state_core::backend::{Holder, ObjectName, PieceName, Tail};
+use state_core::backend::{Holder, ObjectName, StoredItemName, Tail};
 use state_core::journal::{FrameKind, Parsed, Previous};
 use state_core::{Epoch, Error, Frame, Head, Nonce, Result, Slot};
 use std::collections::BTreeMap;
@@ -236,11 +236,11 @@ impl Owner {
     }
 
     /// Deletes pieces in their order, and makes that durable.
-    pub(crate) fn delete(&self, pieces: &[PieceName]) -> Result<()> {
+    pub(crate) fn delete(&self, stored_items: &[StoredItemName]) -> Result<()> {
         let head = self.head()?.head;
         let mut touched: BTreeMap<Place, Dir> = BTreeMap::new();
         let mut outcome = Ok(());
-        for piece in pieces {
+        for piece in stored_items {
             outcome = self.delete_one(piece, &head, &mut touched);
             if outcome.is_err() {
                 break;
@@ -252,7 +252,12 @@ impl Owner {
         outcome
     }
 
-    fn delete_one(&self, piece: &PieceName, head: &Head, touched: &mut BTreeMap<Place, Dir>) -> Result<()> {
+    fn delete_one(
+        &self,
+        piece: &StoredItemName,
+        head: &Head,
+        touched: &mut BTreeMap<Place, Dir>,
+    ) -> Result<()> {
         let (place, file) = locate(piece, head)?;
         let found = match (touched.get(&place), place) {
             (Some(dir), _) => Some(dir.clone()),

@@ -1,6 +1,6 @@
 //! The store: [`FsBackend`].
 
-use crate::collection::pieces;
+use crate::collection::stored_items;
 use crate::counts::{IoCounts, Meter};
 use crate::dir::Dir;
 use crate::examination::examine;
@@ -18,8 +18,8 @@ use crate::writer::FsWriter;
 use async_trait::async_trait;
 use bytes::Bytes;
 use state_core::backend::{
-    Acquire, Acquired, Capabilities, CheckableStore, CollectableStore, CopyTarget, Examination, Extensions,
-    JournalView, LockStatus, NamePointer, ObjectKind, ObjectName, Piece, Tail,
+    Acquire, Acquired, Capabilities, CheckableStore, CollectableStore, CopyTarget, Extensions, JournalView,
+    LockStatus, NamePointer, ObjectKind, ObjectName, StoreCheck, StoredItem, Tail,
 };
 use state_core::{Backend, Enveloped, Error, Frame, Head, Lineage, Nonce, Result, Slot, StackName};
 use std::fmt;
@@ -300,15 +300,15 @@ impl CopyTarget for FsBackend {
 
 #[async_trait]
 impl CheckableStore for FsBackend {
-    async fn examine(&self) -> Result<Examination> {
+    async fn examine(&self) -> Result<StoreCheck> {
         self.step(examine).await
     }
 }
 
 #[async_trait]
 impl CollectableStore for FsBackend {
-    async fn pieces(&self, lineage: Lineage, before: Slot) -> Result<Vec<Piece>> {
-        self.with_stack(lineage, move |stack| pieces(&stack, before))
+    async fn stored_items(&self, lineage: Lineage, before: Slot) -> Result<Vec<StoredItem>> {
+        self.with_stack(lineage, move |stack| stored_items(&stack, before))
             .await
     }
 }

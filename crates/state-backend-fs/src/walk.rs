@@ -9,7 +9,7 @@
 
 use crate::layout::SegmentName;
 use crate::segment::Segment;
-use state_core::backend::{Anchors, Tail};
+use state_core::backend::{ChainAnchors, Tail};
 use state_core::journal::{Fence, Previous, genesis};
 use state_core::{Digest, Epoch, Error, Frame, Head, Result, Slot};
 
@@ -70,7 +70,7 @@ pub(crate) fn walk(
 
 fn nothing(start: &Start<'_>) -> Result<Walked> {
     let tail = Tail::genesis(start.head.lineage);
-    let passed = Anchors::of(start.head).pass(tail);
+    let passed = ChainAnchors::of(start.head).pass(tail);
     passed.map_err(|reason| Error::corrupt(start.folder, 0, reason))?;
     finish(start, tail, start.folder, 0)?;
     Ok(Walked {
@@ -185,7 +185,7 @@ fn through(
     before: Tail,
     frames: Vec<Frame>,
 ) -> Result<(Tail, Vec<Frame>)> {
-    let anchors = Anchors::of(start.head);
+    let anchors = ChainAnchors::of(start.head);
     let (mut tail, mut at) = (before, 0);
     let pass = |tail, at| anchors.pass(tail).map_err(|reason| segment.corrupt(at, reason));
     pass(tail, at)?;
@@ -201,7 +201,7 @@ fn through(
 
 /// The journal must reach what the head knows of it.
 fn finish(start: &Start<'_>, tail: Tail, object: &str, at: u64) -> Result<()> {
-    let reached = Anchors::of(start.head).finish(tail);
+    let reached = ChainAnchors::of(start.head).finish(tail);
     reached.map_err(|reason| Error::corrupt(object, at, reason))
 }
 

@@ -4,7 +4,7 @@ use crate::owner::{Owner, Swap};
 use crate::worker::Worker;
 use async_trait::async_trait;
 use bytes::Bytes;
-use state_core::backend::{HeadChange, ObjectName, PieceName, Tail};
+use state_core::backend::{HeadChange, ObjectName, StoredItemName, Tail};
 use state_core::head::Head;
 use state_core::{Epoch, Error, Frame, Nonce, Result, Writer};
 use std::fmt;
@@ -95,9 +95,10 @@ impl Writer for FsWriter {
             .await
     }
 
-    async fn delete(&self, pieces: &[PieceName]) -> Result<()> {
-        let pieces = pieces.to_vec();
-        self.step(&self.objects, move |owner| owner.delete(&pieces)).await
+    async fn delete(&self, stored_items: &[StoredItemName]) -> Result<()> {
+        let stored_items = stored_items.to_vec();
+        self.step(&self.objects, move |owner| owner.delete(&stored_items))
+            .await
     }
 
     async fn check(&self) -> Result<()> {

@@ -1,6 +1,6 @@
 //! The whole contract over a [`KeyValueStore`]: [`GenericBackend`].
 
-use crate::collection::pieces;
+use crate::collection::stored_items;
 use crate::lease::NoExpiry;
 use crate::names;
 use crate::owner::Owner;
@@ -16,7 +16,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use state_core::backend::{
     Acquire, Acquired, Capabilities, CollectableStore, CopyTarget, Extensions, JournalView, LockStatus,
-    NamePointer, ObjectKind, ObjectName, Piece, Tail,
+    NamePointer, ObjectKind, ObjectName, StoredItem, Tail,
 };
 use state_core::{Backend, Frame, Head, Lineage, Nonce, Result, Slot, StackName};
 use std::sync::Arc;
@@ -140,7 +140,7 @@ impl CopyTarget for GenericBackend {
 
 #[async_trait]
 impl CollectableStore for GenericBackend {
-    async fn pieces(&self, lineage: Lineage, before: Slot) -> Result<Vec<Piece>> {
-        pieces(&self.stack(lineage), before).await
+    async fn stored_items(&self, lineage: Lineage, before: Slot) -> Result<Vec<StoredItem>> {
+        stored_items(&self.stack(lineage), before).await
     }
 }

@@ -7,7 +7,7 @@ use crate::layout::JournalName;
 use crate::owner::Owner;
 use crate::stack::Stack;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use state_core::backend::{ObjectKind, ObjectName, Piece, PieceName};
+use state_core::backend::{ObjectKind, ObjectName, StoredItem, StoredItemName};
 use state_core::journal::FrameKind;
 use state_core::{Frame, Head, Result, Slot};
 
@@ -15,13 +15,13 @@ use state_core::{Frame, Head, Result, Slot};
 const HEADER: u64 = 64;
 
 /// All objects, and of the journal what lies wholly before a slot and is no fence.
-pub async fn pieces(stack: &Stack, before: Slot) -> Result<Vec<Piece>> {
-    let mut pieces = Vec::new();
+pub async fn stored_items(stack: &Stack, before: Slot) -> Result<Vec<StoredItem>> {
+    let mut stored_items = Vec::new();
     for kind in ObjectKind::ALL {
         for listed in stack.store.list(&stack.paths.folder(kind), None).await? {
             if let Some(name) = ObjectName::from_file_name(kind, listed.file()) {
-                pieces.push(Piece {
-                    name: PieceName::Object(name),
+                stored_items.push(StoredItem {
+                    name: StoredItemName::Object(name),
                     bytes: listed.bytes,
                 });
             }
@@ -33,15 +33,15 @@ pub async fn pieces(stack: &Stack, before: Slot) -> Result<Vec<Piece>> {
         Some((name, listed.bytes))
     });
     let judged = stream::iter(ended.collect::<Vec<_>>()).map(|(name, bytes)| async move {
-        let piece = Piece {
-            name: PieceName::Journal(name.to_string()),
+        let piece = StoredItem {
+            name: StoredItemName::Journal(name.to_string()),
             bytes,
         };
         Ok::<_, state_core::Error>((!is_fence(stack, &name).await?).then_some(piece))
     });
     let judged: Vec<_> = judged.buffered(stack.store.concurrency()).try_collect().await?;
-    pieces.extend(judged.into_iter().flatten());
-    Ok(pieces)
+    stored_items.extend(judged.into_iter().flatten());
+    Ok(stored_items)
 }
 
 /// What can't be read as a frame is taken for one: it isn't deleted.
@@ -55,11 +55,11 @@ async fn is_fence(stack: &Stack, name: &JournalName) -> Result<bool> {
 }
 
 /// Deletes pieces in their order; parts of the journal, which nobody reads any more, some at once.
-pub async fn delete(owner: &Owner, pieces: &[PieceName]) -> Result<()> {
+pub async fn delete(owner: &Owner, stored_items: &[StoredItemName]) -> Result<()> {
     let stack = &owner.stack;
     owner.check_open()?;
     let head = owner.read_head().await?;
-    for run in pieces.chunk_by(|a, b| is_journal(a) && is_journal(b)) {
+    for run in stored_items.chunk_by(|a, b| is_journal(a) && is_journal(b)) {
         let (run, head) = (run.to_vec(), &head);
         let deletions = stream::iter(run).map(|piece| async move { delete_one(stack, &piece, head).await });
         let deletions = deletions.buffered(stack.store.concurrency());
@@ -68,15 +68,15 @@ pub async fn delete(owner: &Owner, pieces: &[PieceName]) -> Result<()> {
     Ok(())
 }
 
-const fn is_journal(piece: &PieceName) -> bool {
-    matches!(piece, PieceName::Journal(_))
+const fn is_journal(piece: &StoredItemName) -> bool {
+    matches!(piece, StoredItemName::Journal(_))
 }
 
-async fn delete_one(stack: &Stack, piece: &PieceName, head: &Head) -> Result<()> {
+async fn delete_one(stack: &Stack, piece: &StoredItemName, head: &Head) -> Result<()> {
     piece.check_unnamed(head)?;
     let path = match piece {
-        PieceName::Object(name) => stack.paths.object(name),
-        PieceName::Journal(file) => {
+        StoredItemName::Object(name) => stack.paths.object(name),
+        StoredItemName::Journal(file) => {
             let floor = head.collection.as_ref().map(|collection| collection.base.start);
             let name = JournalName::parse(file).filter(|name| floor.is_some_and(|floor| name.end() <= floor));
             let Some(name) = name else {

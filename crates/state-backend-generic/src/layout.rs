@@ -13,7 +13,7 @@
 
 use serde::{Deserialize, Serialize};
 use state_core::backend::{Holder, ObjectKind, ObjectName};
-use state_core::head::Fold;
+use state_core::head::Compaction;
 use state_core::journal::{MAX_OVERHEAD, MAX_PAYLOAD};
 use state_core::{Enveloped, Epoch, Lineage, Nonce, Slot, StackName};
 use std::fmt;
@@ -130,20 +130,20 @@ pub enum JournalName {
     /// One frame.
     Slot(Slot),
     /// Many frames: first slot, the slot behind the last, the first digits of the digest.
-    Fold(Slot, Slot, String),
+    Compaction(Slot, Slot, String),
 }
 
 impl JournalName {
     /// The name of a fold.
-    pub fn of_fold(fold: &Fold) -> Self {
-        Self::Fold(fold.start, fold.end, fold.digest.short())
+    pub fn of_compaction(compaction: &Compaction) -> Self {
+        Self::Compaction(compaction.start, compaction.end, compaction.digest.short())
     }
 
     /// The slot behind the last one in it.
     pub(crate) const fn end(&self) -> Slot {
         match self {
             Self::Slot(slot) => slot.next(),
-            Self::Fold(_, end, _) => *end,
+            Self::Compaction(_, end, _) => *end,
         }
     }
 
@@ -154,7 +154,9 @@ impl JournalName {
         let first = slot(parts.next()?)?;
         let name = match (parts.next(), parts.next()) {
             (None, _) => Self::Slot(first),
-            (Some(end), Some(short)) if short.len() == 16 => Self::Fold(first, slot(end)?, short.to_owned()),
+            (Some(end), Some(short)) if short.len() == 16 => {
+                Self::Compaction(first, slot(end)?, short.to_owned())
+            }
             _ => return None,
         };
         (name.to_string() == file).then_some(name)
@@ -165,7 +167,7 @@ impl fmt::Display for JournalName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Slot(slot) => write!(f, "{:020}", slot.get()),
-            Self::Fold(start, end, short) => write!(f, "{:020}-{:020}-{short}", start.get(), end.get()),
+            Self::Compaction(start, end, short) => write!(f, "{:020}-{:020}-{short}", start.get(), end.get()),
         }
     }
 }
@@ -175,8 +177,8 @@ mod tests {
 
     #[test]
     fn names_in_a_journal_read_back_and_strangers_do_not() {
-        let fold = JournalName::Fold(Slot(3), Slot(1_003), "0123456789abcdef".to_owned());
-        for name in [JournalName::Slot(Slot(u64::MAX)), fold] {
+        let compaction = JournalName::Compaction(Slot(3), Slot(1_003), "0123456789abcdef".to_owned());
+        for name in [JournalName::Slot(Slot(u64::MAX)), compaction] {
             assert_eq!(JournalName::parse(&name.to_string()), Some(name));
         }
         for stranger in [

@@ -41,7 +41,7 @@ pub use store::{KeyValueStore, ListedKey, RequestError, Value, Version};
 /// The parts of [`GenericBackend`], for backends that need more than it offers: leases, uploads, background work.
 pub mod protocol {
     pub use crate::backoff::Backoff;
-    pub use crate::collection::{delete, pieces};
+    pub use crate::collection::{delete, stored_items};
     pub use crate::layout::{JournalName, Lease, MAX_DOCUMENT, MAX_FRAME, MAX_OBJECT, StackPaths};
     pub use crate::lease::{LeaseTerms, NoExpiry};
     pub use crate::owner::{HeadGuard, Owner, Renewal};

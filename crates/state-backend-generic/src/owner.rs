@@ -6,7 +6,7 @@ use crate::settle::{Created, Swapped};
 use crate::stack::{Stack, VersionedHead};
 use crate::takeover::{HeldLease, Takeover, release};
 use state_core::backend::{HeadChange, Tail};
-use state_core::head::Fold;
+use state_core::head::Compaction;
 use state_core::journal::FrameKind;
 use state_core::{Digest, Epoch, Error, Frame, Head, Nonce, Result};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -192,21 +192,24 @@ impl Owner {
         head.epoch = seen.head.epoch;
         head.generation = seen.head.generation;
         head.removed = seen.head.removed;
-        head.fold = seen.head.fold.filter(|fold| fold.start == head.base.start);
+        head.compaction = seen
+            .head
+            .compaction
+            .filter(|compaction| compaction.start == head.base.start);
         head.nonce = nonce;
         self.put_head(guard, &seen, head).await
     }
 
     /// Lets the head name a fold, if its base is still where that begins.
-    pub async fn set_fold(&self, fold: Fold) -> Result<()> {
+    pub async fn set_compaction(&self, compaction: Compaction) -> Result<()> {
         let (mut guard, mut head) = self.head().await?;
-        let Some(seen) = guard.take_if(|seen| seen.head.base.start == fold.start) else {
+        let Some(seen) = guard.take_if(|seen| seen.head.base.start == compaction.start) else {
             return Ok(());
         };
         // Unique, as the fold is; nobody is asked for randomness here.
-        let nonce = Digest::of_parts(&[head.nonce.as_bytes(), fold.digest.as_bytes()]);
+        let nonce = Digest::of_parts(&[head.nonce.as_bytes(), compaction.digest.as_bytes()]);
         let nonce = std::array::from_fn(|at| nonce.as_bytes()[at]);
-        head.fold = Some(fold);
+        head.compaction = Some(compaction);
         head.nonce = Nonce::from_bytes(nonce);
         self.put_head(&mut guard, &seen, head).await.map(drop)
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  head ──► the base's snapshot, for who asks for it next
-//!       ├─► fold, if it names one ─┐
+//!       ├─► compaction, if it names one ─┐
 //!       ├─► list ──► slot, slot, … ┴─► the next slot, until there is none
 //!       └─► the frame before the first one, when nothing else tells the chain there
 //! ```
@@ -18,8 +18,8 @@ use crate::store::Value;
 use bytes::Bytes;
 use futures_util::future::join;
 use futures_util::{StreamExt, TryStreamExt, stream};
-use state_core::backend::{Anchors, JournalView, Tail};
-use state_core::head::Fold;
+use state_core::backend::{ChainAnchors, JournalView, Tail};
+use state_core::head::Compaction;
 use state_core::journal::{Parsed, genesis};
 use state_core::{Digest, Epoch, Error, Frame, Head, Result, Slot};
 
@@ -101,7 +101,7 @@ pub(crate) async fn walk(stack: &Stack, head: &Head, from: Option<Slot>) -> Resu
     }
     let mut walk = Walk {
         stack,
-        anchors: Anchors::of(head),
+        anchors: ChainAnchors::of(head),
         walked: JournalRead {
             frames: Vec::new(),
             tail: Tail {
@@ -113,8 +113,11 @@ pub(crate) async fn walk(stack: &Stack, head: &Head, from: Option<Slot>) -> Resu
     };
     walk.pass()?;
     // The fold that the head names, if the walk can begin with it.
-    if let Some(fold) = head.fold.filter(|fold| fold.start == from && fold.end > from) {
-        walk.take_fold(&fold).await?;
+    if let Some(compaction) = head
+        .compaction
+        .filter(|compaction| compaction.start == from && compaction.end > from)
+    {
+        walk.take_compaction(&compaction).await?;
     }
     walk.take_slots().await?;
     walk.finish()
@@ -126,7 +129,7 @@ async fn chain_before(stack: &Stack, head: &Head, slot: Slot) -> Result<Digest> 
     let Some(before) = slot.get().checked_sub(1).map(Slot) else {
         return Ok(genesis(stack.lineage));
     };
-    if let Some(chain) = Anchors::of(head).chain_before(slot) {
+    if let Some(chain) = ChainAnchors::of(head).chain_before(slot) {
         return Ok(chain);
     }
     let path = stack.paths.slot(before);
@@ -141,7 +144,7 @@ async fn chain_before(stack: &Stack, head: &Head, slot: Slot) -> Result<Digest> 
 /// A journal as far as it was read.
 pub(crate) struct Walk<'a> {
     stack: &'a Stack,
-    anchors: Anchors<'a>,
+    anchors: ChainAnchors<'a>,
     walked: JournalRead,
 }
 
@@ -166,21 +169,24 @@ impl Walk<'_> {
     }
 
     /// Takes the frames of a fold. If it isn't there, the slots are.
-    async fn take_fold(&mut self, fold: &Fold) -> Result<()> {
-        let path = self.stack.paths.in_journal(&JournalName::of_fold(fold));
-        let most = fold.length.min(MAX_OBJECT);
+    async fn take_compaction(&mut self, compaction: &Compaction) -> Result<()> {
+        let path = self
+            .stack
+            .paths
+            .in_journal(&JournalName::of_compaction(compaction));
+        let most = compaction.length.min(MAX_OBJECT);
         let Some(found) = self.stack.store.read(&path, most).await? else {
             return Ok(());
         };
         let object = self.stack.store.shown(&path);
-        if Digest::of(&found.bytes) != fold.digest {
+        if Digest::of(&found.bytes) != compaction.digest {
             return Err(Error::corrupt(object, 0, "its digest isn't the one in the head"));
         }
         let mut at = 0;
         while at < found.bytes.len() {
             at += self.take(&object, &found.bytes, at)?;
         }
-        if self.walked.tail.next == fold.end {
+        if self.walked.tail.next == compaction.end {
             return Ok(());
         }
         Err(Error::corrupt(

@@ -4,7 +4,7 @@ use crate::collection::delete;
 use crate::owner::Owner;
 use async_trait::async_trait;
 use bytes::Bytes;
-use state_core::backend::{HeadChange, ObjectName, PieceName, Tail, cannot_delete};
+use state_core::backend::{HeadChange, ObjectName, StoredItemName, Tail, cannot_delete};
 use state_core::{Epoch, Frame, Head, Nonce, Result, Writer};
 
 /// Holds the lock until it is released or broken.
@@ -49,9 +49,9 @@ impl Writer for GenericWriter {
         self.owner.stack.create_object(name, &bytes).await
     }
 
-    async fn delete(&self, pieces: &[PieceName]) -> Result<()> {
+    async fn delete(&self, stored_items: &[StoredItemName]) -> Result<()> {
         if self.deletes {
-            return delete(&self.owner, pieces).await;
+            return delete(&self.owner, stored_items).await;
         }
         let url = self.owner.stack.store.settings().url.clone();
         Err(cannot_delete(url))

@@ -7,7 +7,7 @@
 //! names/<project>/<stack>.json          → lineage, or a tombstone                   swapped
 //! stacks/<lineage>/
 //!   meta.json                           lineage                                     made once
-//!   head.json                           base, epoch, name, fold, …                  swapped
+//!   head.json                           base, epoch, name, compaction, …                  swapped
 //!   lease.json                          who writes: epoch, holder, since when       swapped
 //!   clock.json                          says what time it is at the store           replaced
 //!   journal/<slot:020>                  one batch, or a fence                       made once
@@ -58,10 +58,10 @@
 #[cfg(any(feature = "aws", feature = "gcp", feature = "azure"))]
 mod catalogue;
 mod clock;
+mod compaction;
 mod entropy;
 mod etags;
 mod failure;
-mod fold;
 mod layout;
 mod objects;
 mod options;
@@ -77,5 +77,5 @@ pub use catalogue::backend_types;
 pub use etags::UnquotedEtags;
 pub use object_store;
 pub use options::Options;
-pub use probe::{Candidate, Effort, Proof, prove};
+pub use probe::{ProbeDepth, ProbeReport, ProbeTarget, prove};
 pub use store::ObjectBackend;

@@ -2,7 +2,7 @@
 
 use crate::clock::BootClock;
 use crate::entropy::SystemEntropy;
-use crate::probe::Effort;
+use crate::probe::ProbeDepth;
 use object_store::path::Path;
 use state_core::{Clock, Entropy};
 use std::sync::Arc;
@@ -34,13 +34,13 @@ pub struct Options {
     /// What is larger goes up in parts of this many bytes, if its name says what is in it: 8 MiB.
     pub part: usize,
     /// How many slots of a journal are read one by one before they are gathered into one object: 1,000.
-    pub fold: u64,
+    pub compaction: u64,
     /// Time. `elapsed` should go on while the machine sleeps, as far as the system can tell; `sleep` must really
     /// wait, for a lease is renewed in between. `now` isn't asked.
     pub clock: Arc<dyn Clock>,
     /// How much is tried before a store is made: see [`prove`](crate::prove). None: nothing, for stores that are known
     /// to keep their promises.
-    pub proof: Option<Effort>,
+    pub proof: Option<ProbeDepth>,
     /// Random bits, for the place in which a store is tried.
     pub entropy: Arc<dyn Entropy>,
 }
@@ -58,9 +58,9 @@ impl Options {
             patience: Duration::from_secs(30),
             concurrency: 16,
             part: 8 << 20,
-            fold: 1_000,
+            compaction: 1_000,
             clock: Arc::new(BootClock),
-            proof: Some(Effort::SHORT),
+            proof: Some(ProbeDepth::SHORT),
             entropy: Arc::new(SystemEntropy),
         }
     }

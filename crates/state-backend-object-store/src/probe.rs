@@ -20,7 +20,7 @@ use futures_util::future::{Either, select};
 use object_store::ObjectStore;
 use object_store::path::Path;
 use place::{Ended, Place};
-use state_core::backend::{Examination, Finding};
+use state_core::backend::{Finding, StoreCheck};
 use state_core::{Clock, Nonce, Result};
 use std::pin::pin;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ const CLEARING: Duration = Duration::from_secs(30);
 /// How much is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Effort {
+pub struct ProbeDepth {
     /// How many create one name at once.
     pub creators: usize,
     /// How often they do.
@@ -47,7 +47,7 @@ pub struct Effort {
     pub limit: Duration,
 }
 
-impl Effort {
+impl ProbeDepth {
     /// What `doctor` does: some thousand requests.
     pub const FULL: Self = Self {
         creators: 100,
@@ -71,7 +71,7 @@ impl Effort {
 
 /// A store on which to try.
 #[derive(Clone, Debug)]
-pub struct Candidate {
+pub struct ProbeTarget {
     /// The store, as its endpoint is: nothing that corrects quirks around it.
     pub store: Arc<dyn ObjectStore>,
     /// How messages name it. It must hold no secret.
@@ -83,9 +83,9 @@ pub struct Candidate {
 /// What was found out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Proof {
+pub struct ProbeReport {
     /// What was checked, and what came of it.
-    pub examination: Examination,
+    pub examination: StoreCheck,
     /// Whether the endpoint takes ETags only without their quotes: see [`UnquotedEtags`].
     pub unquoted_etags: bool,
 }
@@ -99,7 +99,12 @@ pub struct Proof {
 ///
 /// # Cancellation
 /// A future that is dropped leaves objects under `<prefix>/.probe-<mark>/`.
-pub async fn prove(candidate: &Candidate, mark: Nonce, effort: Effort, clock: &dyn Clock) -> Result<Proof> {
+pub async fn prove(
+    candidate: &ProbeTarget,
+    mark: Nonce,
+    effort: ProbeDepth,
+    clock: &dyn Clock,
+) -> Result<ProbeReport> {
     let place = Place::new(candidate, mark);
     let proved = {
         let work = pin!(tried(&place, effort));
@@ -119,7 +124,7 @@ pub async fn prove(candidate: &Candidate, mark: Nonce, effort: Effort, clock: &d
     Ok(proof)
 }
 
-async fn tried(place: &Place, effort: Effort) -> std::result::Result<Proof, Trouble> {
+async fn tried(place: &Place, effort: ProbeDepth) -> std::result::Result<ProbeReport, Trouble> {
     let mut findings = Vec::new();
     let ended = findings_of(place, effort, &mut findings).await;
     let unquoted_etags = match ended {
@@ -131,8 +136,8 @@ async fn tried(place: &Place, effort: Effort) -> std::result::Result<Proof, Trou
         }
         Err(Ended::Trouble(trouble)) => return Err(trouble),
     };
-    Ok(Proof {
-        examination: Examination { findings },
+    Ok(ProbeReport {
+        examination: StoreCheck { findings },
         unquoted_etags,
     })
 }
@@ -140,7 +145,7 @@ async fn tried(place: &Place, effort: Effort) -> std::result::Result<Proof, Trou
 /// One after the other: what comes later rests on what came before. Whether ETags go back without their quotes.
 async fn findings_of(
     place: &Place,
-    effort: Effort,
+    effort: ProbeDepth,
     findings: &mut Vec<Finding>,
 ) -> std::result::Result<bool, Ended> {
     findings.push(visibility::reads(place, effort.objects).await?);

@@ -4,7 +4,7 @@ use crate::etags::UnquotedEtags;
 use crate::layout::{FORMAT, LAYOUT, LONGEST_LEASE, Layout, Proved};
 use crate::objects::Objects;
 use crate::options::Options;
-use crate::probe::{Candidate, Effort, Proof, prove};
+use crate::probe::{ProbeDepth, ProbeReport, ProbeTarget, prove};
 use crate::terms::{ObjectLeases, Watch, store_time};
 use crate::writer::{ObjectWriter, lost};
 use async_trait::async_trait;
@@ -12,12 +12,12 @@ use bytes::Bytes;
 use object_store::ObjectStore;
 use state_backend_generic::Value;
 use state_backend_generic::protocol::{
-    Created, MAX_DOCUMENT, Owner, SnapshotPrefetch, Stack, adopt_stack, names, pieces, read_journal,
+    Created, MAX_DOCUMENT, Owner, SnapshotPrefetch, Stack, adopt_stack, names, read_journal, stored_items,
     take_over,
 };
 use state_core::backend::{
-    Acquire, Acquired, Capabilities, CheckableStore, CollectableStore, CopyTarget, Examination, Extensions,
-    JournalView, LockStatus, NamePointer, ObjectKind, ObjectName, Opening, Piece, RemoteStore, Tail,
+    Acquire, Acquired, Capabilities, CheckableStore, CollectableStore, CopyTarget, Extensions, JournalView,
+    LockStatus, NamePointer, ObjectKind, ObjectName, Opening, RemoteStore, StoreCheck, StoredItem, Tail,
 };
 use state_core::{Backend, Enveloped, Error, Frame, Head, Lineage, Nonce, Result, Slot, StackName, Writer};
 use std::fmt;
@@ -165,9 +165,9 @@ impl ObjectBackend {
         }))
     }
 
-    async fn try_out(&self, effort: Effort) -> Result<Proof> {
+    async fn try_out(&self, effort: ProbeDepth) -> Result<ProbeReport> {
         let options = self.options();
-        let candidate = Candidate {
+        let candidate = ProbeTarget {
             store: Arc::clone(self.objects.store()),
             url: self.url(),
             prefix: options.prefix.clone(),
@@ -297,8 +297,8 @@ impl Backend for ObjectBackend {
 
 #[async_trait]
 impl CollectableStore for ObjectBackend {
-    async fn pieces(&self, lineage: Lineage, before: Slot) -> Result<Vec<Piece>> {
-        pieces(&self.stack(lineage).await?, before).await
+    async fn stored_items(&self, lineage: Lineage, before: Slot) -> Result<Vec<StoredItem>> {
+        stored_items(&self.stack(lineage).await?, before).await
     }
 }
 
@@ -317,8 +317,8 @@ impl CopyTarget for ObjectBackend {
 
 #[async_trait]
 impl CheckableStore for ObjectBackend {
-    async fn examine(&self) -> Result<Examination> {
-        Ok(self.try_out(Effort::FULL).await?.examination)
+    async fn examine(&self) -> Result<StoreCheck> {
+        Ok(self.try_out(ProbeDepth::FULL).await?.examination)
     }
 }
 

@@ -1,14 +1,14 @@
 //! The writer lock of one stack, as the contract wants it: each step runs to its end, and in the background the lease
 //! is renewed and the journal folded.
 
+use crate::compaction::Compactor;
 use crate::failure::Trouble;
-use crate::fold::Folder;
 use crate::objects::Objects;
 use crate::options::Options;
 use async_trait::async_trait;
 use bytes::Bytes;
 use state_backend_generic::protocol::{Owner, Renewal, Stack, delete};
-use state_core::backend::{HeadChange, ObjectName, PieceName, Tail};
+use state_core::backend::{HeadChange, ObjectName, StoredItemName, Tail};
 use state_core::head::Head;
 use state_core::{Epoch, Error, Frame, Nonce, Result, Writer};
 use std::fmt;
@@ -22,7 +22,7 @@ const ATTEMPTS: usize = 16;
 pub(crate) struct ObjectWriter {
     owner: Arc<Owner>,
     objects: Objects,
-    folder: Arc<Folder>,
+    folder: Arc<Compactor>,
     renewing: JoinHandle<()>,
 }
 
@@ -30,7 +30,7 @@ impl ObjectWriter {
     /// Begins to renew the lease: needs a tokio runtime.
     pub(crate) fn new(owner: Owner, objects: Objects, frames: &[Frame]) -> Self {
         let owner = Arc::new(owner);
-        let folder = Arc::new(Folder::new(objects.clone()));
+        let folder = Arc::new(Compactor::new(objects.clone()));
         folder.gather(&owner, frames.iter().cloned());
         Self {
             renewing: tokio::spawn(keep_renewing(
@@ -166,9 +166,9 @@ impl Writer for ObjectWriter {
         .await
     }
 
-    async fn delete(&self, pieces: &[PieceName]) -> Result<()> {
-        let pieces = pieces.to_vec();
-        self.step(|owner| async move { delete(&owner, &pieces).await })
+    async fn delete(&self, stored_items: &[StoredItemName]) -> Result<()> {
+        let stored_items = stored_items.to_vec();
+        self.step(|owner| async move { delete(&owner, &stored_items).await })
             .await
     }
 

@@ -8,6 +8,7 @@ mod copy;
 mod deploy;
 mod diff;
 mod doctor;
+mod edits;
 mod encrypt;
 mod export;
 mod find;
@@ -31,7 +32,6 @@ mod schema;
 mod secret;
 mod show;
 mod stack;
-mod surgery;
 mod trust;
 mod verify;
 
@@ -124,7 +124,7 @@ pub(crate) enum Command {
     Schema(schema::Args),
     /// Change the record by hand.
     #[command(flatten)]
-    Surgery(surgery::Command),
+    Surgery(edits::Command),
 }
 
 impl Command {
@@ -183,7 +183,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
         Command::Completions(args) => completions::run(context, args, Cli::command()),
         Command::Words(args) => Ok(completions::words(context, args).await),
         Command::Schema(args) => schema::run(context, args),
-        Command::Surgery(command) => surgery::run(context, command).await,
+        Command::Surgery(command) => edits::run(context, command).await,
     }
 }
 

@@ -7,7 +7,7 @@ use crate::settings::Settings;
 use crate::settings::file::user_folder;
 use clap::ValueEnum;
 use state_core::Entropy;
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_encrypt::{AgeKeys, Identities, Passphrase, Recipients, generate_identity};
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -46,11 +46,11 @@ impl Sealing {
     ///
     /// # Errors
     /// As [`Keys::ensure`].
-    pub(crate) fn prepare(self, keys: &Keys) -> Result<(Policy, Vec<String>), CliError> {
+    pub(crate) fn prepare(self, keys: &Keys) -> Result<(SealingPolicy, Vec<String>), CliError> {
         let policy = match self {
-            Self::Sensitive => Policy::Sensitive,
-            Self::All => Policy::All,
-            Self::Plaintext => return Ok((Policy::Plaintext, Vec::new())),
+            Self::Sensitive => SealingPolicy::Sensitive,
+            Self::All => SealingPolicy::All,
+            Self::Plaintext => return Ok((SealingPolicy::Plaintext, Vec::new())),
         };
         Ok((policy, keys.ensure()?.iter().map(Fresh::advice).collect()))
     }

@@ -8,7 +8,6 @@
 
 mod commands;
 mod context;
-mod crossing;
 mod entry;
 mod error;
 mod exit;
@@ -25,6 +24,7 @@ mod prompt;
 mod query;
 mod reading;
 mod render;
+mod rollback_guard;
 mod settings;
 mod signals;
 mod store;

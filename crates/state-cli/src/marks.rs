@@ -8,7 +8,7 @@ use std::fmt::Display;
 /// Which stack a command looked at, and whether its state is known to say what the world is (seed 000).
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) struct Standing {
+pub(crate) struct ResourceStatus {
     /// The stack's name.
     pub(crate) stack: String,
     /// The current revision; none before the first.
@@ -35,7 +35,7 @@ pub(crate) struct Standing {
     pub(crate) at: Option<RevisionId>,
 }
 
-impl Standing {
+impl ResourceStatus {
     /// How a stack stands.
     pub(crate) fn of(view: &View) -> Self {
         Self {

@@ -22,7 +22,7 @@ enum Place {
     Id,
     Provider,
     Uid,
-    Mark,
+    UpdateEnd,
     /// Everywhere, values included; anywhere inside them.
     Text,
 }
@@ -62,7 +62,7 @@ impl Term {
             Place::Id => field("id", found.id.as_deref()),
             Place::Provider => field("provider", entry.provider.as_ref().map(|p| p.address.as_str())),
             Place::Uid => field("uid", entry.uid.map(|uid| uid.to_string()).as_deref()),
-            Place::Mark => field("marks", found.marks.iter().copied().find(|mark| self.fits(mark))),
+            Place::UpdateEnd => field("marks", found.marks.iter().copied().find(|mark| self.fits(mark))),
             Place::Text => self.anywhere(found),
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use crate::error::CliError;
-use crate::marks::Standing;
+use crate::marks::ResourceStatus;
 use state_core::{Address, RevisionId, Snapshot, State};
 use state_manager::{RevisionSpec, Stack};
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(crate) async fn opened(stack: &Stack, snapshot: Snapshot) -> state_core::Res
 /// A state that was read.
 pub(crate) struct Reading {
     pub(crate) stack: Stack,
-    pub(crate) standing: Standing,
+    pub(crate) standing: ResourceStatus,
     pub(crate) state: Arc<State>,
     pub(crate) snapshot: Snapshot,
 }
@@ -51,14 +51,18 @@ impl Reading {
                 let view = stack.tip().await?;
                 let is_open = !shows_secrets || view.head.key_id.is_none();
                 (
-                    Standing::of(&view),
+                    ResourceStatus::of(&view),
                     view.snapshot(),
                     is_open.then_some(view.state),
                 )
             }
             Some(revision) => {
                 let snapshot = stack.get(&revision).await?;
-                (Standing::at(stack.name(), revision, &snapshot), snapshot, None)
+                (
+                    ResourceStatus::at(stack.name(), revision, &snapshot),
+                    snapshot,
+                    None,
+                )
             }
         };
         if shows_secrets && state.is_none() {

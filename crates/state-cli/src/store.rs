@@ -87,7 +87,7 @@ impl Opener {
         };
         let stacks = self.with_keys(stacks);
         Ok(match self.known_stacks(&stacks.url(), url) {
-            Some(known) => stacks.with_witness(known),
+            Some(known) => stacks.with_known_stacks(known),
             None => stacks,
         })
     }

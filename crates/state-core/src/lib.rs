@@ -25,7 +25,7 @@
 //! | folder | contents |
 //! |---|---|
 //! | `testkit` | Strategies, oracles and the conformance suite for backends (feature `testkit`) |
-//! | [`state`], [`surgery`] | The state that a journal describes, and edits of it by hand |
+//! | [`state`], [`edits`] | The state that a journal describes, and edits of it by hand |
 //! | `memory` | [`MemoryBackend`], the reference implementation of [`Backend`] |
 //! | [`origins`] | Contracts of the systems that this crate grew out of: [`target`], [`persistent`], ... |
 //! | `contracts` | Traits that other crates implement: [`backend`], [`sealing`], [`crypter`] |
@@ -52,13 +52,13 @@ mod logic;
 mod model;
 
 pub mod codec;
+pub mod edits;
 pub mod environment;
 pub mod error;
 pub mod json;
 mod memory;
 pub mod origins;
 pub mod state;
-pub mod surgery;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;
 
@@ -76,7 +76,7 @@ pub use counter::{Epoch, Generation, Serial, Slot};
 pub use crypter::Crypter;
 pub use deployment::UntypedDeployment;
 pub use digest::{Digest, DigestAlgorithm, KeyId};
-pub use entry::{Entry, EntryType, Rare, SharedEntry};
+pub use entry::{BoxedField, Entry, EntryType, SharedEntry};
 pub use envelope::Enveloped;
 pub use environment::{Clock, Entropy, Timestamp};
 pub use error::{Error, ErrorKind, Result};

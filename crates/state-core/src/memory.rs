@@ -11,7 +11,7 @@ mod writer;
 
 use crate::backend::{
     Acquire, Acquired, Backend, Capabilities, CollectableStore, CopyTarget, Extensions, JournalView,
-    LockStatus, NamePointer, ObjectKind, ObjectName, Piece, Tail,
+    LockStatus, NamePointer, ObjectKind, ObjectName, StoredItem, Tail,
 };
 use crate::counter::Slot;
 use crate::error::{Error, Result};
@@ -205,7 +205,7 @@ impl CopyTarget for MemoryBackend {
 
 #[async_trait]
 impl CollectableStore for MemoryBackend {
-    async fn pieces(&self, lineage: Lineage, before: Slot) -> Result<Vec<Piece>> {
-        self.with_stack(lineage, |stack| Ok(stack.pieces(before)))
+    async fn stored_items(&self, lineage: Lineage, before: Slot) -> Result<Vec<StoredItem>> {
+        self.with_stack(lineage, |stack| Ok(stack.stored_items(before)))
     }
 }

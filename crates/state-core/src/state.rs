@@ -69,7 +69,7 @@ pub struct State {
 #[derive(Clone, Copy, Debug)]
 enum Unsettled {
     Current(Serial),
-    Stored,
+    Detached,
 }
 
 /// What a snapshot says beside entries, outputs and pending operations.

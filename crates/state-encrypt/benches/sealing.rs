@@ -11,7 +11,7 @@
 )]
 
 use rustix::time::{ClockId, clock_gettime};
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::testkit::clock::SeededEntropy;
 use state_core::{Address, Entropy, Entry, Json, Lineage, Properties, Uid};
 use state_encrypt::{DataKey, Sealer, generate_identity};
@@ -82,7 +82,7 @@ fn entries(values: &[String], an_entry: usize) -> Vec<Entry> {
 
 fn sealed(rounds: &[Vec<String>], an_entry: usize) -> (Duration, Duration) {
     let key = Arc::new(DataKey::generate(&SeededEntropy::new(2)));
-    let sealer = Sealer::new(key, Lineage::from_bits([1; 16]), Policy::Sensitive);
+    let sealer = Sealer::new(key, Lineage::from_bits([1; 16]), SealingPolicy::Sensitive);
     best(rounds.iter().map(|values| {
         let plain = entries(values, an_entry);
         let seal = |entry| sealer.seal_entry(entry).unwrap();

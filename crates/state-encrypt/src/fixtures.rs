@@ -1,7 +1,7 @@
 //! Keys and values for the tests of this crate.
 
 use crate::{DataKey, Identities, Recipients, Sealer};
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::{Address, Entry, Json, Lineage, Properties, Uid};
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(crate) fn lineage(byte: u8) -> Lineage {
     Lineage::from_bits([byte; 16])
 }
 
-pub(crate) fn sealer(policy: Policy) -> Sealer {
+pub(crate) fn sealer(policy: SealingPolicy) -> Sealer {
     Sealer::new(key(1), lineage(1), policy)
 }
 

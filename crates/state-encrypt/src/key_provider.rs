@@ -8,7 +8,7 @@ use crate::recipient::{Recipient, Recipients};
 use crate::sealer::Sealer;
 use crate::stack_key::SealingKey;
 use crate::wrapped::{Wrap, unwrap, wrap};
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::sealing::{KeyProvider, OpenedOutputs, StackKey, WrappedKey};
 use state_core::{Entropy, KeyId, Lineage, Result};
 use std::collections::BTreeMap;
@@ -71,7 +71,7 @@ impl AgeKeys {
     fn keep(&self, key: DataKey, lineage: Lineage) -> Arc<dyn StackKey> {
         let key = Arc::new(key);
         self.known().insert(key.id(), Arc::clone(&key));
-        let mut sealer = Sealer::new(Arc::clone(&key), lineage, Policy::Sensitive);
+        let mut sealer = Sealer::new(Arc::clone(&key), lineage, SealingPolicy::Sensitive);
         for opaque in &self.opaque {
             let in_entry: Vec<&str> = opaque.in_entry.iter().map(String::as_str).collect();
             let in_snapshot: Vec<&str> = opaque.in_snapshot.iter().map(String::as_str).collect();

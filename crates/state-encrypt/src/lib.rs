@@ -14,7 +14,7 @@
 //! ```
 //!
 //! ```
-//! use state_core::{Address, Entry, Json, Lineage, Properties, Uid, head::Policy, testkit::clock::SeededEntropy};
+//! use state_core::{Address, Entry, Json, Lineage, Properties, Uid, head::SealingPolicy, testkit::clock::SeededEntropy};
 //! use state_encrypt::{DataKey, Identities, Recipients, Sealer, generate_identity, unwrap, wrap};
 //! use std::sync::Arc;
 //!
@@ -33,7 +33,7 @@
 //! entry.uid = Some(Uid::from_bits([7; 16]));
 //! entry.outputs = Properties::new(Json::parse(r#"{"host":"db1","password":"hunter2!"}"#)?);
 //! entry.sensitive_outputs = vec!["password".to_owned()];
-//! let sealer = Sealer::new(key, Lineage::from_bits([9; 16]), Policy::Sensitive);
+//! let sealer = Sealer::new(key, Lineage::from_bits([9; 16]), SealingPolicy::Sensitive);
 //! let sealed = sealer.seal_entry(&entry)?;
 //! let stored = sealed.outputs.as_ref().unwrap().json().as_str();
 //! assert!(stored.starts_with(r#"{"host":"db1","password":{"$sealed":"v1:"#) && !stored.contains("hunter2!"));

@@ -11,7 +11,7 @@ use crate::wrapped::{Wrap, unwrap};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
 use state_core::sealing::TagDomain;
 use state_core::{Json, KeyId, Lineage, Serial};
@@ -37,7 +37,7 @@ pub struct OutputsDocument {
     serial: Serial,
     key_id: KeyId,
     keys: Vec<String>,
-    policy: Policy,
+    policy: SealingPolicy,
     values: BTreeMap<String, Json>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     sensitive: Vec<String>,
@@ -55,7 +55,7 @@ impl OutputsDocument {
         wraps: &[Wrap],
         lineage: Lineage,
         serial: Serial,
-        policy: Policy,
+        policy: SealingPolicy,
         outputs: &StackOutputs,
     ) -> Result<Self> {
         let sealer = ValueSealer::new(Cipher::new(key, lineage), policy);

@@ -11,7 +11,7 @@ use crate::cipher::Cipher;
 use crate::data_key::DataKey;
 use crate::error::{Error, Result};
 use crate::place::{Owner, Place, Side};
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
 use state_core::sensitive::SecretStrings;
 use state_core::{Entry, KeyId, Lineage, Snapshot};
@@ -68,7 +68,7 @@ impl Sealer {
         clippy::needless_pass_by_value,
         reason = "callers hand over their share of the key"
     )]
-    pub fn new(key: Arc<DataKey>, lineage: Lineage, policy: Policy) -> Self {
+    pub fn new(key: Arc<DataKey>, lineage: Lineage, policy: SealingPolicy) -> Self {
         Self {
             values: ValueSealer::new(Cipher::new(&key, lineage), policy),
             opaque: Arc::default(),
@@ -90,7 +90,7 @@ impl Sealer {
 
     /// The same with another policy.
     #[must_use]
-    pub fn with_policy(&self, policy: Policy) -> Self {
+    pub fn with_policy(&self, policy: SealingPolicy) -> Self {
         Self {
             values: self.values.with_policy(policy),
             opaque: Arc::clone(&self.opaque),
@@ -108,7 +108,7 @@ impl Sealer {
     }
 
     /// How much it seals.
-    pub const fn policy(&self) -> Policy {
+    pub const fn policy(&self) -> SealingPolicy {
         self.values.policy()
     }
 

@@ -8,7 +8,7 @@ use crate::outputs_document::OutputsDocument;
 use crate::recipient::Recipients;
 use crate::sealer::Sealer;
 use crate::wrapped::wrap;
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
 use state_core::sealing::{MacKey, StackKey, Tag, TagDomain};
 use state_core::{Crypter, Entropy, Entry, KeyId, Lineage, Result, Serial, Snapshot};
@@ -28,7 +28,7 @@ impl SealingKey {
     /// The key of a stack, with a sealer of it, whose policy doesn't matter here.
     pub fn new(key: Arc<DataKey>, lineage: Lineage, sealer: &Sealer) -> Self {
         Self {
-            sealer: sealer.with_policy(Policy::Sensitive),
+            sealer: sealer.with_policy(SealingPolicy::Sensitive),
             authenticator: Authenticator::new(&key, lineage),
             key,
             lineage,
@@ -47,7 +47,7 @@ impl MacKey for SealingKey {
 }
 
 impl StackKey for SealingKey {
-    fn seal_entry(&self, policy: Policy, entry: &Entry) -> Result<Entry> {
+    fn seal_entry(&self, policy: SealingPolicy, entry: &Entry) -> Result<Entry> {
         Ok(self.sealer.with_policy(policy).seal_entry(entry)?)
     }
 
@@ -55,7 +55,7 @@ impl StackKey for SealingKey {
         Ok(self.sealer.open_entry(entry)?)
     }
 
-    fn seal_outputs(&self, policy: Policy, outputs: &StackOutputs) -> Result<StackOutputs> {
+    fn seal_outputs(&self, policy: SealingPolicy, outputs: &StackOutputs) -> Result<StackOutputs> {
         Ok(self.sealer.with_policy(policy).seal_outputs(outputs)?)
     }
 
@@ -63,7 +63,7 @@ impl StackKey for SealingKey {
         Ok(self.sealer.open_outputs(outputs)?)
     }
 
-    fn seal_snapshot(&self, policy: Policy, snapshot: &Snapshot) -> Result<Snapshot> {
+    fn seal_snapshot(&self, policy: SealingPolicy, snapshot: &Snapshot) -> Result<Snapshot> {
         Ok(self.sealer.with_policy(policy).seal_snapshot(snapshot)?)
     }
 
@@ -81,7 +81,7 @@ impl StackKey for SealingKey {
 
     fn outputs_document(
         &self,
-        policy: Policy,
+        policy: SealingPolicy,
         serial: Serial,
         outputs: &StackOutputs,
         recipients: &[String],

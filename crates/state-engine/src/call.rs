@@ -79,7 +79,7 @@ pub(crate) struct Caller {
 
 /// Whom a call is about.
 #[derive(Clone)]
-pub(crate) struct About {
+pub(crate) struct CallTarget {
     pub(crate) key: EntryKey,
     pub(crate) kind: String,
     pub(crate) timeout: Option<Duration>,
@@ -116,7 +116,7 @@ impl Known {
 impl Caller {
     pub(crate) async fn check(
         &self,
-        about: &About,
+        about: &CallTarget,
         inputs: Properties,
         unknown: BTreeSet<String>,
         old_inputs: Option<Properties>,
@@ -143,7 +143,7 @@ impl Caller {
 
     pub(crate) async fn diff(
         &self,
-        about: &About,
+        about: &CallTarget,
         old: Known,
         inputs: Properties,
         unknown: BTreeSet<String>,
@@ -167,7 +167,7 @@ impl Caller {
             .await
     }
 
-    pub(crate) async fn read(&self, about: &About, known: Known) -> Called<Found> {
+    pub(crate) async fn read(&self, about: &CallTarget, known: Known) -> Called<Found> {
         let question = Question::new(about, Some(known), Properties::empty(), BTreeSet::new());
         let call = |provider: Arc<dyn Provider>, question: Question, context| async move {
             let known = question.recorded.unwrap_or_default();
@@ -190,7 +190,7 @@ impl Caller {
     async fn asked<A: Clone, F: Future<Output = Result<A, Failure>>>(
         &self,
         what: &str,
-        about: &About,
+        about: &CallTarget,
         memory: &Memory<A>,
         question: Question,
         call: impl FnOnce(Arc<dyn Provider>, Question, CallContext) -> F,
@@ -218,7 +218,12 @@ impl Caller {
         Ok(answer)
     }
 
-    pub(crate) async fn create(&self, begun: &Begun, about: &About, inputs: Properties) -> Called<Object> {
+    pub(crate) async fn create(
+        &self,
+        begun: &Begun,
+        about: &CallTarget,
+        inputs: Properties,
+    ) -> Called<Object> {
         let provider = self.provider(about).await?;
         let request = CreateRequest {
             address: about.key.address.clone(),
@@ -235,7 +240,7 @@ impl Caller {
     pub(crate) async fn update(
         &self,
         _begun: &Begun,
-        about: &About,
+        about: &CallTarget,
         old: Known,
         inputs: Properties,
     ) -> Called<Object> {
@@ -254,7 +259,7 @@ impl Caller {
         named(about, changed)
     }
 
-    pub(crate) async fn delete(&self, _begun: &Begun, about: &About, known: Known) -> Called<()> {
+    pub(crate) async fn delete(&self, _begun: &Begun, about: &CallTarget, known: Known) -> Called<()> {
         let provider = self.provider(about).await?;
         let request = DeleteRequest {
             key: about.key.clone(),
@@ -268,7 +273,7 @@ impl Caller {
         self.guarded("delete", about, provider.delete(request)).await
     }
 
-    fn context(&self, about: &About, logger: &Logger) -> CallContext {
+    fn context(&self, about: &CallTarget, logger: &Logger) -> CallContext {
         CallContext {
             interrupt: self.interrupt.clone(),
             log: logger.of_provider(&about.kind, &about.key.address, &about.secrets),
@@ -285,7 +290,7 @@ impl Caller {
     }
 
     /// The provider in charge, configured.
-    async fn provider(&self, about: &About) -> Called<Arc<dyn Provider>> {
+    async fn provider(&self, about: &CallTarget) -> Called<Arc<dyn Provider>> {
         let Some(registered) = self.registry.get(&about.kind) else {
             let kinds: Vec<&str> = self.registry.kinds().collect();
             let reason = format!(
@@ -327,7 +332,7 @@ impl Caller {
     }
 
     /// Prepares a provider. That it failed is a result like any other; that it was left, or the lock is lost, isn't.
-    async fn configure(&self, about: &About, registered: &Registered) -> Called<Result<(), Failure>> {
+    async fn configure(&self, about: &CallTarget, registered: &Registered) -> Called<Result<(), Failure>> {
         self.still_ours().await?;
         let request = ConfigureRequest {
             stack: self.stack.clone(),
@@ -340,7 +345,7 @@ impl Caller {
         };
         let call = registered.provider.configure(request);
         // It is for all resources of the provider: what one of them allows itself says nothing of it.
-        let about = About {
+        let about = CallTarget {
             timeout: None,
             ..about.clone()
         };
@@ -364,7 +369,7 @@ impl Caller {
     async fn harmless<T>(
         &self,
         what: &str,
-        about: &About,
+        about: &CallTarget,
         call: impl Future<Output = Result<T, Failure>>,
     ) -> Called<T> {
         self.guarded(what, about, call)
@@ -379,7 +384,7 @@ impl Caller {
     async fn guarded<T>(
         &self,
         what: &str,
-        about: &About,
+        about: &CallTarget,
         call: impl Future<Output = Result<T, Failure>>,
     ) -> Called<T> {
         let limit = about.timeout.or(self.timeout);
@@ -411,7 +416,7 @@ impl Caller {
     }
 }
 
-impl About {
+impl CallTarget {
     pub(crate) fn entry(entry: &Entry) -> Self {
         Self {
             key: entry.key(),
@@ -424,7 +429,12 @@ impl About {
 }
 
 impl Question {
-    fn new(about: &About, recorded: Option<Known>, inputs: Properties, unknown: BTreeSet<String>) -> Self {
+    fn new(
+        about: &CallTarget,
+        recorded: Option<Known>,
+        inputs: Properties,
+        unknown: BTreeSet<String>,
+    ) -> Self {
         Self {
             kind: about.kind.clone(),
             recorded,

@@ -1,6 +1,6 @@
 //! Planning or a run under way: what all of its steps share, and how one step goes.
 
-mod carry;
+mod dependencies_first;
 mod drive;
 mod existing;
 mod identity;
@@ -13,7 +13,7 @@ mod resource;
 
 pub use refresh::RefreshSource;
 
-use crate::call::{About, CallError, Caller, Known};
+use crate::call::{CallError, CallTarget, Caller, Known};
 use crate::event::{Event, Observer};
 use crate::ledger::{Committed, Unknown};
 use crate::log::shown;
@@ -23,7 +23,7 @@ use crate::record::{Begun, Ended, Recorder};
 use crate::report::Report;
 use crate::run::RunOptions;
 use crate::step::Step;
-use carry::InFlight;
+use dependencies_first::InFlight;
 use identity::Identities;
 use state_core::{
     Address, Dependency, Entry, EntryKey, Error, ErrorKind, MutationId, Outcome, Properties, SharedEntry,
@@ -84,8 +84,8 @@ impl StepError {
     }
 
     /// What a step came to, without the secrets in it.
-    fn failed(step: &Step, why: impl Into<Unsure>, pending: Option<MutationId>) -> Self {
-        let Unsure { reasons, lost } = why.into();
+    fn failed(step: &Step, why: impl Into<Indeterminate>, pending: Option<MutationId>) -> Self {
+        let Indeterminate { reasons, lost } = why.into();
         let secrets = step.secrets();
         let hide = |reason: String| shown(&reason, &secrets);
         Self {
@@ -114,20 +114,20 @@ impl StepError {
 }
 
 /// What came back from the world.
-struct CameBack {
+struct ProviderReply {
     outcome: Outcome,
     object: Option<Object>,
     reasons: Vec<String>,
 }
 
 /// Why nobody knows what the world is, or why it isn't as it was meant to be.
-struct Unsure {
+struct Indeterminate {
     reasons: Vec<String>,
     /// The lock or the store is lost.
     lost: Option<Error>,
 }
 
-impl From<Vec<String>> for Unsure {
+impl From<Vec<String>> for Indeterminate {
     fn from(reasons: Vec<String>) -> Self {
         Self { reasons, lost: None }
     }
@@ -210,11 +210,11 @@ impl Deployment {
     }
 
     /// What a step's entry refers to is brought forward before it.
-    async fn take_off(&self, intent: &Intent) -> Result<Option<InFlight<'_>>, StepError> {
+    async fn begin_in_order(&self, intent: &Intent) -> Result<Option<InFlight<'_>>, StepError> {
         let Some(entry) = &intent.entry else {
             return Ok(None);
         };
-        let in_flight = self.carry(entry, intent.replaces).await?;
+        let in_flight = self.record_dependencies_first(entry, intent.replaces).await?;
         if !intent.replaces {
             self.nothing_carried_needs(&intent.target, &BTreeSet::new())?;
         }
@@ -230,7 +230,7 @@ impl Deployment {
         timeout: Option<Duration>,
     ) -> Result<Option<Committed>, StepError> {
         self.tell(&Event::Planned(step.clone()));
-        let about = About {
+        let about = CallTarget {
             key: step.key.clone(),
             kind: step.kind.clone(),
             timeout,
@@ -238,13 +238,13 @@ impl Deployment {
             anew: false,
         };
         let meant = intent.entry.clone();
-        let _in_flight = self.take_off(&intent).await?;
+        let _in_flight = self.begin_in_order(&intent).await?;
         let begun = self.recorder.begin(intent).await;
         let begun = begun.map_err(|error| StepError::recording(&step.key, Some(&step), None, error))?;
         self.tell(&Event::Begun(step.clone()));
         let (result, unknown) = self.touch(&begun, &about, work).await;
         let pending = begun.id();
-        let CameBack {
+        let ProviderReply {
             outcome,
             object,
             reasons,
@@ -293,15 +293,15 @@ impl Deployment {
     /// What is to be recorded of a call; or that nobody knows what it did.
     fn came_back(
         &self,
-        about: &About,
+        about: &CallTarget,
         result: Result<Option<Object>, CallError>,
-    ) -> Result<CameBack, Unsure> {
+    ) -> Result<ProviderReply, Indeterminate> {
         let came_back = |outcome, object: Option<Object>, reasons| match object
             .as_ref()
             .and_then(|object| self.taken(about, object))
         {
             Some(reason) => Err(vec![reason].into()),
-            None => Ok(CameBack {
+            None => Ok(ProviderReply {
                 outcome,
                 object,
                 reasons,
@@ -317,7 +317,7 @@ impl Deployment {
             Err(CallError::Left) => {
                 Err(vec!["it was left when the run was asked to stop at once".to_owned()].into())
             }
-            Err(CallError::Lost(error)) => Err(Unsure {
+            Err(CallError::Lost(error)) => Err(Indeterminate {
                 reasons: vec![error.to_string()],
                 lost: Some(error),
             }),
@@ -328,7 +328,7 @@ impl Deployment {
     async fn touch(
         &self,
         begun: &Begun,
-        about: &About,
+        about: &CallTarget,
         work: Work,
     ) -> (Result<Option<Object>, CallError>, Unknown) {
         let known = Unknown::Nothing;

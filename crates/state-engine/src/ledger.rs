@@ -110,7 +110,7 @@ impl Committed {
 /// How a resource of a run stands.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub enum Standing {
+pub enum ResourceStatus {
     /// Its result is durable.
     Committed(Committed),
     /// It was registered, and isn't done.
@@ -126,7 +126,7 @@ pub enum Standing {
 /// How the resources of a run stand. Sources read it; only the engine writes to it.
 #[derive(Debug)]
 pub struct Ledger {
-    standings: BTreeMap<Address, Standing>,
+    standings: BTreeMap<Address, ResourceStatus>,
     landed: Vec<Address>,
     refreshed: BTreeSet<EntryKey>,
     outputs: StackOutputs,
@@ -149,7 +149,7 @@ impl Ledger {
     }
 
     /// How a resource stands; none if it wasn't registered yet.
-    pub fn standing(&self, address: &Address) -> Option<&Standing> {
+    pub fn standing(&self, address: &Address) -> Option<&ResourceStatus> {
         self.standings.get(address)
     }
 
@@ -162,13 +162,13 @@ impl Ledger {
     /// A resource that is committed.
     pub fn committed(&self, address: &Address) -> Option<&Committed> {
         match self.standings.get(address) {
-            Some(Standing::Committed(committed)) => Some(committed),
+            Some(ResourceStatus::Committed(committed)) => Some(committed),
             _ => None,
         }
     }
 
     /// The first thing that a goal needs and that isn't committed, and how that stands (none: not registered).
-    pub fn missing<'g>(&self, goal: &'g Goal) -> Option<(&'g Address, Option<&Standing>)> {
+    pub fn missing<'g>(&self, goal: &'g Goal) -> Option<(&'g Address, Option<&ResourceStatus>)> {
         let mut needs = goal.needs().into_iter();
         let missing = needs.find(|address| self.committed(address).is_none())?;
         Some((missing, self.standing(missing)))
@@ -187,10 +187,10 @@ impl Ledger {
         if let Some((needs, standing)) = self.missing(&goal) {
             let why = match standing {
                 None => "was not registered before it",
-                Some(Standing::UnderWay) => "is not committed yet",
-                Some(Standing::NotTargeted) => "is not a target, and is not there",
-                Some(Standing::Skipped) => "was skipped",
-                Some(Standing::Failed | Standing::Committed(_)) => "failed",
+                Some(ResourceStatus::UnderWay) => "is not committed yet",
+                Some(ResourceStatus::NotTargeted) => "is not a target, and is not there",
+                Some(ResourceStatus::Skipped) => "was skipped",
+                Some(ResourceStatus::Failed | ResourceStatus::Committed(_)) => "failed",
             };
             let needs = needs.clone();
             return Err(EngineError::NotReady {
@@ -202,8 +202,8 @@ impl Ledger {
         Ok(Registration { goal })
     }
 
-    pub(crate) fn set(&mut self, address: Address, standing: Standing) {
-        if !matches!(standing, Standing::UnderWay) {
+    pub(crate) fn set(&mut self, address: Address, standing: ResourceStatus) {
+        if !matches!(standing, ResourceStatus::UnderWay) {
             self.landed.push(address.clone());
         }
         self.standings.insert(address, standing);

@@ -64,7 +64,7 @@ pub use error::{EngineError, Result};
 pub use event::{Event, Observer};
 pub use goal::{Goal, GoalOptions};
 pub use interrupt::Interrupt;
-pub use ledger::{Committed, Ledger, Registration, Standing, Unknown};
+pub use ledger::{Committed, Ledger, Registration, ResourceStatus, Unknown};
 pub use log::Logger;
 pub use plan::{Basis, Plan};
 pub use provider::{Failure, Provider};

@@ -13,7 +13,7 @@
 //!
 //! What nobody can tell stays pending: its entry isn't touched by any run until somebody decides.
 
-use crate::call::{About, CallError, Caller, Known, Preparations};
+use crate::call::{CallError, CallTarget, Caller, Known, Preparations};
 use crate::error::Result;
 use crate::event::{Event, Observer};
 use crate::planner::{applied, as_found, without_references_to};
@@ -314,7 +314,7 @@ fn half_done(old: &Entry, object: &Object) -> Entry {
 
 /// What the provider says, or why it doesn't. A lock that is lost ends it all.
 async fn look(caller: &Caller, entry: &Entry, known: Known) -> Result<std::result::Result<Found, String>> {
-    match caller.read(&About::entry(entry), known).await {
+    match caller.read(&CallTarget::entry(entry), known).await {
         Ok(found) => Ok(Ok(found)),
         Err(CallError::Failed(failure)) => Ok(Err(failure.to_string())),
         Err(CallError::Left) => Ok(Err("the run was asked to stop".to_owned())),

@@ -222,7 +222,7 @@ impl Kept {
         let text = zstd::bulk::decompress(&self.packed, self.length).map_err(|_| lost())?;
         let text = String::from_utf8(text).map_err(|_| lost())?;
         Ok(Original {
-            text: pieces(&text),
+            text: stored_items(&text),
             rendering,
         })
     }
@@ -232,8 +232,8 @@ fn lost() -> Error {
     state_core::Error::invalid("state", "its text can't be kept in memory").into()
 }
 
-fn pieces(text: &str) -> Vec<String> {
-    let mut pieces = Vec::new();
+fn stored_items(text: &str) -> Vec<String> {
+    let mut stored_items = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
         let mut end = PIECE.min(rest.len());
@@ -241,21 +241,21 @@ fn pieces(text: &str) -> Vec<String> {
             end -= 1;
         }
         let (piece, after) = rest.split_at(end);
-        pieces.push(piece.to_owned());
+        stored_items.push(piece.to_owned());
         rest = after;
     }
-    pieces
+    stored_items
 }
 
 #[cfg(test)]
 mod tests {
     use super::{Layout, Printer};
 
-    fn printed(layout: &Layout, pieces: &[&str]) -> String {
+    fn printed(layout: &Layout, stored_items: &[&str]) -> String {
         let mut text = String::new();
         let mut out = |piece: &str| text.push_str(piece);
         let mut printer = Printer::new(layout, &mut out);
-        pieces.iter().for_each(|piece| printer.feed(piece));
+        stored_items.iter().for_each(|piece| printer.feed(piece));
         printer.finish();
         text
     }

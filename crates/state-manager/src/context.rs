@@ -2,7 +2,7 @@
 //! stacks. The rooms below take a context; the façades ([`Stacks`](crate::Stacks), [`Stack`](crate::Stack)) wrap one.
 
 use crate::environment::Environment;
-use crate::known_stacks::Witness;
+use crate::known_stacks::KnownStacks;
 use state_core::crypter::CrypterProvider;
 use state_core::sealing::{KeyProvider, StackKey};
 use state_core::{Backend, Head, KeyId, Lineage, Nonce, Result, StackName, Timestamp};
@@ -18,7 +18,7 @@ pub(crate) struct StoreContext {
     /// Id of the client lock that this client holds.
     pub(crate) client_lock: Option<Arc<str>>,
     pub(crate) keys: Option<Arc<dyn KeyProvider>>,
-    pub(crate) known_stacks: Option<Arc<dyn Witness>>,
+    pub(crate) known_stacks: Option<Arc<dyn KnownStacks>>,
     /// Folder for results that can't be recorded.
     pub(crate) spool: Option<Arc<Path>>,
     pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,
@@ -52,7 +52,7 @@ impl StoreContext {
         &*self.backend
     }
 
-    pub(crate) fn known_stacks(&self) -> Option<&dyn Witness> {
+    pub(crate) fn known_stacks(&self) -> Option<&dyn KnownStacks> {
         self.known_stacks.as_deref()
     }
 
@@ -93,7 +93,7 @@ impl StackContext {
         &self.keyring
     }
 
-    pub(crate) fn known_stacks(&self) -> Option<&dyn Witness> {
+    pub(crate) fn known_stacks(&self) -> Option<&dyn KnownStacks> {
         self.store.known_stacks()
     }
 

@@ -28,7 +28,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub struct Seen {
+pub struct StackPin {
     /// The data key that head and journal were authenticated with; none for a stack that has none, or whose key never
     /// was at hand here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -60,7 +60,7 @@ pub struct SeenOutputs {
     pub serial: Serial,
 }
 
-impl Seen {
+impl StackPin {
     /// Nothing yet, but the key that somebody told on another way.
     pub fn pinned(key: KeyId) -> Self {
         Self {
@@ -75,49 +75,49 @@ impl Seen {
 /// What it is told to remember it should find again in the next process. A failure to remember is the caller's loss
 /// only later: it is for the implementation to tell.
 #[async_trait]
-pub trait Witness: fmt::Debug + Send + Sync {
+pub trait KnownStacks: fmt::Debug + Send + Sync {
     /// What was remembered of a stack.
     ///
     /// # Errors
     /// `Invalid` when the memory can't be read: it isn't taken for an empty one.
-    async fn seen(&self, lineage: Lineage) -> Result<Option<Seen>>;
+    async fn seen(&self, lineage: Lineage) -> Result<Option<StackPin>>;
 
     /// Remembers a stack; none: forgets it.
-    async fn remember(&self, lineage: Lineage, seen: Option<&Seen>);
+    async fn remember(&self, lineage: Lineage, seen: Option<&StackPin>);
 
     /// The stack that went by a name.
     ///
     /// # Errors
-    /// As [`Witness::seen`].
+    /// As [`KnownStacks::seen`].
     async fn named(&self, name: &StackName) -> Result<Option<Lineage>>;
 
     /// Remembers the stack that goes by a name; none: forgets the name.
     async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>);
 }
 
-/// A [`Witness`] that remembers until it is dropped: for a program that opens a stack more than once.
+/// A [`KnownStacks`] that remembers until it is dropped: for a program that opens a stack more than once.
 #[derive(Debug, Default)]
-pub struct ProcessWitness(Mutex<Memories>);
+pub struct MemoryKnownStacks(Mutex<Memories>);
 
 #[derive(Debug, Default)]
 struct Memories {
-    stacks: BTreeMap<Lineage, Seen>,
+    stacks: BTreeMap<Lineage, StackPin>,
     names: BTreeMap<(String, String), Lineage>,
 }
 
-impl ProcessWitness {
+impl MemoryKnownStacks {
     fn memories(&self) -> MutexGuard<'_, Memories> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[async_trait]
-impl Witness for ProcessWitness {
-    async fn seen(&self, lineage: Lineage) -> Result<Option<Seen>> {
+impl KnownStacks for MemoryKnownStacks {
+    async fn seen(&self, lineage: Lineage) -> Result<Option<StackPin>> {
         Ok(self.memories().stacks.get(&lineage).cloned())
     }
 
-    async fn remember(&self, lineage: Lineage, seen: Option<&Seen>) {
+    async fn remember(&self, lineage: Lineage, seen: Option<&StackPin>) {
         let mut memories = self.memories();
         match seen {
             Some(seen) => memories.stacks.insert(lineage, seen.clone()),

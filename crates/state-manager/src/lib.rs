@@ -30,7 +30,7 @@
 //! - [`BackendRegistry`]: the kinds of stores, ours and yours, each with what can be configured.
 //! - [`Stack`]: one stack, read without a lock: tip, current revision, any revision, history.
 //! - [`Session`]: the writer lock with the queue behind it: updates, import, rollback.
-//! - [`Witness`]: what a client remembers of the stacks that it saw, so that none is exchanged or put back unnoticed.
+//! - [`KnownStacks`]: what a client remembers of the stacks that it saw, so that none is exchanged or put back unnoticed.
 //! - [`Retention`]: how much history [`Session::collect`] keeps.
 //! - [`Session::move_to`]: entries go to another stack that is held too; what is cut short is settled by the next lock.
 //! - [`Stacks::copy_from`]: a stack with its whole history goes to another store.
@@ -102,7 +102,7 @@ pub use intent::{Intent, UpdateRequest};
 pub use keys::rotation::{Rekey, Rekeyed};
 #[cfg(feature = "fs")]
 pub use known_stacks::{FileKnownStacks, StoreIdentity};
-pub use known_stacks::{ProcessWitness, Seen, SeenOutputs, Witness};
+pub use known_stacks::{KnownStacks, MemoryKnownStacks, SeenOutputs, StackPin};
 pub use objects::document::{Revision, RevisionKind};
 pub use read::blame::{Blame, BlameLine, MaskedBlame, MaskedBlameLine};
 pub use read::history::Revisions;

@@ -16,9 +16,9 @@ use crate::update::Update;
 use crate::write::locked_stack::LockedStack;
 use crate::write::spool::{self, BroughtBack, Spooled};
 use crate::write::{edits, snapshots, steps};
-use state_core::journal::RebaseCause;
+use state_core::edits::MovePlan;
+use state_core::journal::ResetCause;
 use state_core::mutation::{EditChange, Resolution};
-use state_core::surgery::MovePlan;
 use state_core::{
     Epoch, MutationId, PendingOperation, Result, RevisionId, SharedEntry, Snapshot, State, UpdateKind,
 };
@@ -148,7 +148,7 @@ impl Session {
         snapshot: Snapshot,
         foreign: Option<(String, u64)>,
     ) -> Result<RevisionId> {
-        let cause = RebaseCause::Import { foreign };
+        let cause = ResetCause::Import { foreign };
         snapshots::replace(&self.locked, request, snapshot, cause, None).await
     }
 
@@ -162,7 +162,7 @@ impl Session {
         snapshot: Snapshot,
         parent: Option<&RevisionId>,
     ) -> Result<RevisionId> {
-        let cause = RebaseCause::Import { foreign: None };
+        let cause = ResetCause::Import { foreign: None };
         let parent = Some(parent.cloned());
         snapshots::replace(&self.locked, request, snapshot, cause, parent).await
     }
@@ -174,7 +174,7 @@ impl Session {
     /// # Errors
     /// `Integrity` with all violations when the snapshot breaks a rule: nothing is written.
     pub async fn replace_entries(&self, request: UpdateRequest, snapshot: Snapshot) -> Result<RevisionId> {
-        snapshots::replace(&self.locked, request, snapshot, RebaseCause::Edit, None).await
+        snapshots::replace(&self.locked, request, snapshot, ResetCause::Edit, None).await
     }
 
     /// Brings back what a revision holds, as a new revision on top of the current one.

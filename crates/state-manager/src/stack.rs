@@ -24,7 +24,7 @@ use crate::read::verify::{self, VerifyReport};
 use crate::read::view::{self, CurrentRevision, View};
 use crate::session::Session;
 use state_core::backend::{ClientLock, LockStatus};
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
 use state_core::{
     Address, Epoch, Lineage, Result, RevisionId, Serial, Snapshot, SnapshotMeta, StackName, State,
@@ -307,7 +307,7 @@ impl Stack {
     ///
     /// # Errors
     /// `Corrupt` when the head is damaged.
-    pub async fn policy(&self) -> Result<Policy> {
+    pub async fn policy(&self) -> Result<SealingPolicy> {
         Ok(self.context.head().await?.policy)
     }
 

@@ -14,7 +14,7 @@ use crate::contracts::targets::WholeMutation;
 use crate::environment::Environment;
 use crate::intent::UpdateRequest;
 use crate::keys::trust;
-use crate::known_stacks::Witness;
+use crate::known_stacks::KnownStacks;
 use crate::lock;
 use crate::read::names::{self, StackSummary};
 use crate::read::outputs::{self, PublishedOutputs};
@@ -25,9 +25,9 @@ use crate::transfer::copy::{self, Copied};
 use crate::transfer::settling;
 use crate::write::naming::{self, Removal};
 use crate::write::snapshots;
-use state_core::backend::{Examination, Opening};
+use state_core::backend::{Opening, StoreCheck};
 use state_core::crypter::CrypterProvider;
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::sealing::KeyProvider;
 use state_core::target::SnapshotMutation;
 use state_core::{Backend, Crypter, Error, Head, Result, RevisionId, StackName, UntypedDeployment};
@@ -102,8 +102,8 @@ impl Stacks {
 
     /// Remembers what it sees of each stack there, and refuses one that was exchanged, forged or put back since.
     #[must_use]
-    pub fn with_witness(mut self, witness: Arc<dyn Witness>) -> Self {
-        self.context.known_stacks = Some(witness);
+    pub fn with_known_stacks(mut self, known_stacks: Arc<dyn KnownStacks>) -> Self {
+        self.context.known_stacks = Some(known_stacks);
         self
     }
 
@@ -152,7 +152,7 @@ impl Stacks {
     /// # Errors
     /// `Unsupported` by a store that can't be tested; as
     /// [`CheckableStore::examine`](state_core::backend::CheckableStore::examine).
-    pub async fn examine(&self) -> Result<Examination> {
+    pub async fn examine(&self) -> Result<StoreCheck> {
         self.context.backend.checkable()?.examine().await
     }
 
@@ -236,14 +236,14 @@ impl Stacks {
     /// # Errors
     /// `Conflict` when a stack has this name, in whatever case.
     pub async fn new_stack(&self, name: &StackName) -> Result<Stack> {
-        self.new_stack_with(name, Policy::Sensitive).await
+        self.new_stack_with(name, SealingPolicy::Sensitive).await
     }
 
     /// Makes an empty stack with a policy.
     ///
     /// # Errors
     /// As [`Stacks::new_stack`].
-    pub async fn new_stack_with(&self, name: &StackName, policy: Policy) -> Result<Stack> {
+    pub async fn new_stack_with(&self, name: &StackName, policy: SealingPolicy) -> Result<Stack> {
         let created = naming::create(&self.context, name, policy).await;
         created.map(Stack::of)
     }

@@ -22,7 +22,7 @@ pub mod sharing;
 use crate::contracts::persistent::StateManager;
 use crate::environment::Environment;
 use crate::stacks::Stacks;
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::json::Properties;
 use state_core::mutation::StackOutputs;
 use state_core::persistent::{PersistentMeta, Persister, Refresher, Transient};
@@ -78,7 +78,7 @@ impl Bench {
     async fn empty(&self) -> Result<StateManager> {
         let stack = self
             .stacks
-            .new_stack_with(&"rules/stack".parse()?, Policy::Plaintext)
+            .new_stack_with(&"rules/stack".parse()?, SealingPolicy::Plaintext)
             .await?;
         Ok(StateManager::new(stack))
     }

@@ -3,7 +3,7 @@
 use super::syscalls::calls;
 use crate::process::{WORKER, Worker};
 use crate::store::{block_on, create, environment, open, verify};
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::{Entry, EntryKey, StackName, UpdateKind, UpdateResult};
 use state_manager::{Intent, Stack, Stacks, UpdateRequest};
 use state_tests::line::Line;
@@ -82,7 +82,7 @@ async fn prepare(dir: &Path) {
     for (name, entries) in [(SOURCE, &[MOVED[0], MOVED[1], OWN[0]][..]), (THERE, &[OWN[1]])] {
         let name: StackName = name.parse().expect("a name");
         let stack = stacks
-            .new_stack_with(&name, Policy::Plaintext)
+            .new_stack_with(&name, SealingPolicy::Plaintext)
             .await
             .expect("a new stack");
         let session = stack.lock("prepare").await.expect("it locks");

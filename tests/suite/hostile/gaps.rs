@@ -3,7 +3,7 @@
 use super::{Command, Kind, Outcome, Stack, World};
 use crate::store::block_on;
 use state_core::backend::{NamePointer, NameTarget};
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::testkit::hostile::{Action, Forgery, Intervention};
 use state_core::{Enveloped, Head};
 
@@ -83,9 +83,9 @@ const KNOWN_GAPS: [Gap; 5] = [
         command: Command::Append,
         sealed_only: true,
         aims_at: is_head,
-        action: || forge::<Head>("plaintext", |head| head.policy = Policy::Plaintext),
+        action: || forge::<Head>("plaintext", |head| head.policy = SealingPolicy::Plaintext),
         passes: |outcome| {
-            let is_plain = |stack: &Stack| stack.policy == Some(Policy::Plaintext);
+            let is_plain = |stack: &Stack| stack.policy == Some(SealingPolicy::Plaintext);
             outcome.shown.is_ok() && matches!(&outcome.left, Ok(Some(stack)) if is_plain(stack))
         },
     },
@@ -126,10 +126,10 @@ async fn passes(gap: &Gap, world: &World) -> bool {
 fn known_gaps_are_still_open() {
     block_on(async {
         for kind in [Kind::Files, Kind::Objects] {
-            for policy in [Policy::Plaintext, Policy::All] {
+            for policy in [SealingPolicy::Plaintext, SealingPolicy::All] {
                 let world = World::build(kind, policy).await.unwrap();
                 for gap in &KNOWN_GAPS {
-                    if gap.sealed_only && policy == Policy::Plaintext {
+                    if gap.sealed_only && policy == SealingPolicy::Plaintext {
                         continue;
                     }
                     let open = passes(gap, &world).await;

@@ -1,5 +1,5 @@
 //! What a caller may do to a stack, sensible or not, without a word about what is there: an action picks its
-//! targets by number, and [`aim`](super::aim) turns the numbers into what exists when its turn comes. So a history
+//! targets by number, and [`resolver`](super::resolver) turns the numbers into what exists when its turn comes. So a history
 //! with actions taken out is a history too, and shrinking works.
 
 use proptest::sample::Index;

@@ -1,7 +1,7 @@
 //! The laws at the file backend: at every revision and at every frame where a journal can end.
 
 use super::config;
-use super::desk::{Checked, Desk, environment, failed, run};
+use super::driver::{Checked, Driver, environment, failed, run};
 use super::strategies::histories;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -23,11 +23,11 @@ proptest! {
     fn every_revision_in_files_holds_what_it_held(history in histories(ACTIONS)) {
         run(async {
             let folder = folder()?;
-            let mut desk = Desk::new(Arc::new(FsBackend::create(folder.path()).map_err(failed)?)).await?;
+            let mut driver = Driver::new(Arc::new(FsBackend::create(folder.path()).map_err(failed)?)).await?;
             for action in &history {
-                desk.act(action).await?;
+                driver.act(action).await?;
             }
-            desk.reader().look_back().await
+            driver.reader().look_back().await
         })?;
     }
 
@@ -36,17 +36,17 @@ proptest! {
         run(async {
             let folder = folder()?;
             let store = folder.path().join("store");
-            let mut desk = Desk::new(Arc::new(FsBackend::create(&store).map_err(failed)?)).await?;
+            let mut driver = Driver::new(Arc::new(FsBackend::create(&store).map_err(failed)?)).await?;
             for action in &history {
-                desk.act(action).await?;
+                driver.act(action).await?;
             }
             // The writer is alive, so the last segment isn't closed.
             let copy = folder.path().join("copy");
             copy_tree(&store, &copy)?;
             let shown = |slot: Slot| {
-                let states = desk.reader().shown();
+                let states = driver.reader().shown();
                 let found = states.range(..=slot).next_back();
-                found.map_or_else(|| State::new(desk.session().state().lineage()), |(_, state)| (**state).clone())
+                found.map_or_else(|| State::new(driver.session().state().lineage()), |(_, state)| (**state).clone())
             };
             cut_frame_by_frame(&copy, &shown).await
         })?;

@@ -1,7 +1,7 @@
 //! The laws at the command line: what `statectl list` prints stands in the order of the state.
 
 use super::config;
-use super::desk::{Desk, failed, run};
+use super::driver::{Driver, failed, run};
 use super::files::{broken, folder};
 use super::strategies::histories;
 use crate::process::WORKER;
@@ -25,12 +25,12 @@ proptest! {
     fn statectl_lists_every_entry_after_what_it_depends_on(history in histories(ACTIONS)) {
         run(async {
             let folder = folder()?;
-            let mut desk = Desk::new(Arc::new(FsBackend::create(folder.path()).map_err(failed)?)).await?;
+            let mut driver = Driver::new(Arc::new(FsBackend::create(folder.path()).map_err(failed)?)).await?;
             for action in &history {
-                desk.act(action).await?;
+                driver.act(action).await?;
             }
             let listed = listed(folder.path(), "shop/production")?;
-            let state = desk.session().state();
+            let state = driver.session().state();
             let entries = entries_of(&state, &listed)?;
             prop_assert!(oracle::is_topological(&entries));
             prop_assert!(state.entries().eq(&entries), "another order: {:?}", listed);

@@ -1,6 +1,6 @@
 //! The laws at the manager, over the memory backend.
 
-use super::desk::{Desk, run};
+use super::driver::{Driver, run};
 use super::{
     config,
     strategies::{histories, work},
@@ -18,9 +18,9 @@ proptest! {
     #[test]
     fn what_a_session_shows_is_what_the_store_holds_after_each_acknowledgement(history in histories(ACTIONS)) {
         run(async {
-            let mut desk = Desk::new(Arc::new(MemoryBackend::new())).await?;
+            let mut driver = Driver::new(Arc::new(MemoryBackend::new())).await?;
             for action in &history {
-                desk.act(action).await?;
+                driver.act(action).await?;
             }
             Ok(())
         })?;
@@ -29,22 +29,22 @@ proptest! {
     #[test]
     fn every_revision_holds_what_it_held_when_it_was_made(history in histories(ACTIONS)) {
         run(async {
-            let mut desk = Desk::new(Arc::new(MemoryBackend::new())).await?;
+            let mut driver = Driver::new(Arc::new(MemoryBackend::new())).await?;
             for action in &history {
-                desk.act(action).await?;
+                driver.act(action).await?;
             }
-            desk.reader().look_back().await
+            driver.reader().look_back().await
         })?;
     }
 
     #[test]
     fn steps_of_many_tasks_keep_the_laws(history in histories(ACTIONS), work in work(8)) {
         run(async {
-            let mut desk = Desk::new(Arc::new(MemoryBackend::new())).await?;
+            let mut driver = Driver::new(Arc::new(MemoryBackend::new())).await?;
             for action in &history {
-                desk.act(action).await?;
+                driver.act(action).await?;
             }
-            desk.act_at_once(&work).await
+            driver.act_at_once(&work).await
         })?;
     }
 }

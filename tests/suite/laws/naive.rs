@@ -6,7 +6,7 @@ mod judge;
 mod steps;
 
 use judge::is_sound;
-use state_core::journal::{RebaseCause, Record};
+use state_core::journal::{Record, ResetCause};
 use state_core::mutation::{Begin, End, Resolution, Resolve, StackOutputs};
 use state_core::pending::RefusedResult;
 use state_core::snapshot::{Invalidation, Plugin};
@@ -96,12 +96,12 @@ impl Naive {
                 self.done.clear();
                 self.update_open = true;
             }
-            Record::Mark(mark) => {
+            Record::UpdateEnd(mark) => {
                 require(self.update_open && mark.serial.get() == self.serial + 1)?;
                 self.serial += 1;
                 self.update_open = false;
             }
-            Record::Stored(stored) => {
+            Record::DetachedRevision(stored) => {
                 require(stored.serial.get() == self.serial + 1)?;
                 self.serial += 1;
             }
@@ -126,7 +126,7 @@ impl Naive {
             Record::Invalidate(doubt) => self.doubt = self.doubt.take().or_else(|| Some(doubt.clone())),
             Record::Validate(_) => self.doubt = None,
             Record::SetOutputs(outputs) => self.outputs = outputs.clone(),
-            Record::Rebase(rebase) => {
+            Record::ResetBase(rebase) => {
                 let snapshot = loaded.get(&rebase.snapshot.digest).ok_or(Broken)?;
                 self.base.clone_from(&snapshot.entries);
                 self.new.clear();
@@ -139,7 +139,7 @@ impl Naive {
                 self.plugins = manifest.flat_map(|manifest| manifest.plugins.clone()).collect();
                 require(matches!(
                     rebase.cause,
-                    RebaseCause::Import { .. } | RebaseCause::Restore { .. }
+                    ResetCause::Import { .. } | ResetCause::Restore { .. }
                 ))?;
                 for operation in &rebase.pending {
                     if !self.pending.iter().any(|known| known.id == operation.id) {

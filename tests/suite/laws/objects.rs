@@ -1,7 +1,7 @@
 //! The laws on an object store: at every revision and at every object with which a journal can end.
 
 use super::config;
-use super::desk::{Checked, Desk, environment, failed, run};
+use super::driver::{Checked, Driver, environment, failed, run};
 use super::strategies::histories;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
@@ -22,9 +22,9 @@ const ACTIONS: usize = 12;
 /// Folds that are made often.
 const FOLD: u64 = 8;
 
-fn backend(store: &Arc<InMemory>, fold: u64) -> ObjectBackend {
+fn backend(store: &Arc<InMemory>, compaction: u64) -> ObjectBackend {
     let mut options = Options::new("s3://bucket", Path::default());
-    options.fold = fold;
+    options.compaction = compaction;
     options.proof = None;
     ObjectBackend::new(Arc::<InMemory>::clone(store), options, Opening::Create)
 }
@@ -36,11 +36,11 @@ proptest! {
     fn every_revision_in_objects_holds_what_it_held(history in histories(ACTIONS)) {
         run(async {
             let store = Arc::new(InMemory::new());
-            let mut desk = Desk::new(Arc::new(backend(&store, FOLD))).await?;
+            let mut driver = Driver::new(Arc::new(backend(&store, FOLD))).await?;
             for action in &history {
-                desk.act(action).await?;
+                driver.act(action).await?;
             }
-            desk.reader().look_back().await
+            driver.reader().look_back().await
         })?;
     }
 
@@ -49,16 +49,16 @@ proptest! {
         run(async {
             let store = Arc::new(InMemory::new());
             // A fold would hide that the slots behind it are gone.
-            let mut desk = Desk::new(Arc::new(backend(&store, u64::MAX))).await?;
+            let mut driver = Driver::new(Arc::new(backend(&store, u64::MAX))).await?;
             for action in &history {
-                desk.act(action).await?;
+                driver.act(action).await?;
             }
             let shown = |slot: Slot| {
-                let states = desk.reader().shown();
+                let states = driver.reader().shown();
                 let found = states.range(..=slot).next_back();
-                found.map_or_else(|| State::new(desk.session().state().lineage()), |(_, state)| (**state).clone())
+                found.map_or_else(|| State::new(driver.session().state().lineage()), |(_, state)| (**state).clone())
             };
-            cut_object_by_object(&Arc::new(store.fork()), desk.session().state().lineage(), &shown).await
+            cut_object_by_object(&Arc::new(store.fork()), driver.session().state().lineage(), &shown).await
         })?;
     }
 }

@@ -3,7 +3,7 @@
 use super::{place, servers};
 use crate::store::block_on;
 use bytes::Bytes;
-use state_core::backend::{ObjectKind, ObjectName, Opening, PieceName};
+use state_core::backend::{ObjectKind, ObjectName, Opening, StoredItemName};
 use state_core::head::{Base, Collection};
 use state_core::testkit::clock::SeededEntropy;
 use state_core::testkit::conformance::Bench;
@@ -64,16 +64,16 @@ async fn long(url: &str) {
     };
     let collected = held.writer.swap_head(bench.nonce(), &collect).await;
     collected.expect("it is swapped");
-    let pieces = backend
+    let stored_items = backend
         .collectable()
         .expect("it collects")
-        .pieces(lineage, base.start)
+        .stored_items(lineage, base.start)
         .await
         .expect("they are listed");
-    let slots: Vec<PieceName> = pieces
+    let slots: Vec<StoredItemName> = stored_items
         .into_iter()
         .map(|piece| piece.name)
-        .filter(|name| matches!(name, PieceName::Journal(_)))
+        .filter(|name| matches!(name, StoredItemName::Journal(_)))
         .collect();
     assert_eq!(
         slots.len() as u64,
@@ -117,9 +117,9 @@ async fn logs(backend: &Arc<dyn Backend>, lineage: Lineage) {
 async fn folded(backend: &dyn Backend, lineage: Lineage) {
     for _ in 0..100 {
         let head = backend.read_head(lineage).await.expect("it reads");
-        if let Some(fold) = head.fold {
-            assert_eq!((fold.start, fold.end), (Slot(0), Slot(MANY + 1)));
-            assert_ne!(fold.digest, Digest::of(b""));
+        if let Some(compaction) = head.compaction {
+            assert_eq!((compaction.start, compaction.end), (Slot(0), Slot(MANY + 1)));
+            assert_ne!(compaction.digest, Digest::of(b""));
             return;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;

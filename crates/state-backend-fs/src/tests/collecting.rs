@@ -4,7 +4,7 @@ use super::faults::How;
 use super::fixture::{Place, append, data, head, nonce, request};
 use crate::FsBackend;
 use bytes::Bytes;
-use state_core::backend::{Acquired, CollectableStore, ObjectKind, ObjectName, PieceName, Tail};
+use state_core::backend::{Acquired, CollectableStore, ObjectKind, ObjectName, StoredItemName, Tail};
 use state_core::head::Collection;
 use state_core::{Backend, Base, Epoch, ErrorKind, Head, Serial, Slot, Timestamp};
 use std::collections::BTreeSet;
@@ -53,11 +53,11 @@ fn collected(head: &mut Head, base: &Base) {
     });
 }
 
-async fn doomed(store: &FsBackend, before: Slot) -> Vec<PieceName> {
-    let pieces = store.pieces(head().lineage, before).await.unwrap();
-    let names = pieces.into_iter().map(|piece| piece.name);
+async fn doomed(store: &FsBackend, before: Slot) -> Vec<StoredItemName> {
+    let stored_items = store.stored_items(head().lineage, before).await.unwrap();
+    let names = stored_items.into_iter().map(|piece| piece.name);
     names
-        .filter(|name| *name != PieceName::Object(snapshot(9)))
+        .filter(|name| *name != StoredItemName::Object(snapshot(9)))
         .collect()
 }
 
@@ -107,14 +107,18 @@ async fn a_segment_that_reaches_beyond_a_slot_is_no_piece_before_it() {
     let place = Place::new().await;
     let (_owner, _, base) = dropped(&place).await;
     for (before, segments) in [(0, 0), (1, 0), (2, 1), (3, 0), (base.start.get(), 2), (99, 0)] {
-        let pieces = place.store.pieces(place.lineage, Slot(before)).await.unwrap();
-        let journal = pieces.iter().filter(|piece| match &piece.name {
-            PieceName::Journal(file) => {
+        let stored_items = place
+            .store
+            .stored_items(place.lineage, Slot(before))
+            .await
+            .unwrap();
+        let journal = stored_items.iter().filter(|piece| match &piece.name {
+            StoredItemName::Journal(file) => {
                 let path = place.stack().join("journal").join(file);
                 assert_eq!(fs::metadata(path).unwrap().len(), piece.bytes);
                 true
             }
-            PieceName::Object(_) => false,
+            StoredItemName::Object(_) => false,
         });
         assert_eq!(journal.count(), segments, "before {before}");
     }
@@ -162,7 +166,7 @@ async fn names_that_are_no_segments_are_not_deleted_as_such() {
     ] {
         let error = owner
             .writer
-            .delete(&[PieceName::Journal(name.to_owned())])
+            .delete(&[StoredItemName::Journal(name.to_owned())])
             .await
             .unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Invalid, "{name}: {error}");

@@ -1,6 +1,6 @@
 //! The place of one probe: a prefix of its own, and the few requests that all checks are made of.
 
-use super::Candidate;
+use super::ProbeTarget;
 use crate::failure::Trouble;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
@@ -63,7 +63,7 @@ pub(super) struct Place {
 }
 
 impl Place {
-    pub(super) fn new(candidate: &Candidate, mark: Nonce) -> Self {
+    pub(super) fn new(candidate: &ProbeTarget, mark: Nonce) -> Self {
         let folder = format!(".probe-{mark}");
         Self {
             store: Arc::clone(&candidate.store),

@@ -1,6 +1,6 @@
 //! The probe against stores that keep their promises, and against such that don't.
 
-use super::{Candidate, Effort, Proof, prove};
+use super::{ProbeDepth, ProbeReport, ProbeTarget, prove};
 use crate::clock::BootClock;
 use crate::options::Options;
 use crate::store::ObjectBackend;
@@ -119,8 +119,8 @@ impl ObjectStore for Faulty {
     }
 }
 
-async fn proved(store: Arc<dyn ObjectStore>, effort: Effort) -> Result<Proof> {
-    let candidate = Candidate {
+async fn proved(store: Arc<dyn ObjectStore>, effort: ProbeDepth) -> Result<ProbeReport> {
+    let candidate = ProbeTarget {
         store,
         url: "memory://".to_owned(),
         prefix: Path::from("deep/er"),
@@ -130,7 +130,7 @@ async fn proved(store: Arc<dyn ObjectStore>, effort: Effort) -> Result<Proof> {
 
 #[tokio::test]
 async fn a_store_that_keeps_its_promises_is_sound_and_is_left_empty() {
-    for effort in [Effort::FULL, Effort::SHORT] {
+    for effort in [ProbeDepth::FULL, ProbeDepth::SHORT] {
         let store = Arc::new(InMemory::new());
         let proof = proved(Arc::clone(&store) as Arc<dyn ObjectStore>, effort)
             .await
@@ -151,7 +151,7 @@ async fn each_promise_that_is_broken_is_found_by_the_short_form_too() {
         (Fault::HasNoUpdate, "compare-and-swap"),
         (Fault::ListsNothing, "lists"),
     ] {
-        let proof = proved(Arc::new(Faulty(InMemory::new(), fault)), Effort::SHORT)
+        let proof = proved(Arc::new(Faulty(InMemory::new(), fault)), ProbeDepth::SHORT)
             .await
             .unwrap();
         let broken: Vec<_> = proof.examination.broken().map(|finding| finding.check).collect();
@@ -165,7 +165,7 @@ async fn each_promise_that_is_broken_is_found_by_the_short_form_too() {
 async fn lost_updates_are_counted_where_conditions_are_ignored() {
     let proof = proved(
         Arc::new(Faulty(InMemory::new(), Fault::IgnoresMatch)),
-        Effort::FULL,
+        ProbeDepth::FULL,
     )
     .await
     .unwrap();
@@ -181,7 +181,7 @@ async fn lost_updates_are_counted_where_conditions_are_ignored() {
 async fn an_endpoint_that_wants_bare_etags_is_sound_and_the_quirk_is_told() {
     let proof = proved(
         Arc::new(Faulty(InMemory::new(), Fault::WantsBareEtags)),
-        Effort::FULL,
+        ProbeDepth::FULL,
     )
     .await
     .unwrap();
@@ -198,9 +198,12 @@ async fn an_endpoint_that_wants_bare_etags_is_sound_and_the_quirk_is_told() {
 
 #[tokio::test]
 async fn who_may_not_write_hears_that_and_nothing_of_missing_guarantees() {
-    let error = proved(Arc::new(Faulty(InMemory::new(), Fault::Denies)), Effort::SHORT)
-        .await
-        .unwrap_err();
+    let error = proved(
+        Arc::new(Faulty(InMemory::new(), Fault::Denies)),
+        ProbeDepth::SHORT,
+    )
+    .await
+    .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Denied);
 }
 

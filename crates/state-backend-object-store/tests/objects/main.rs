@@ -2,10 +2,10 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
+mod compactions;
 mod conformance;
 mod disturbed;
 mod faults;
-mod folds;
 mod leases;
 mod model;
 mod schedules;

@@ -3,7 +3,7 @@
 use super::*;
 use bytes::Bytes;
 use state_core::backend::{
-    Acquire, ClientLock, CollectableStore, Holder, NamePointer, NameTarget, ObjectName, PieceName, Tail,
+    Acquire, ClientLock, CollectableStore, Holder, NamePointer, NameTarget, ObjectName, StoredItemName, Tail,
 };
 use state_core::head::{Base, Collection, SnapshotRef};
 use state_core::journal::FrameKind;
@@ -207,14 +207,14 @@ impl Actor {
         let swapped = writer.swap_head(self.nonce(), &change).await;
         fate(&swapped);
         let head = swapped?;
-        let pieces = self.backend.pieces(self.lineage, head.floor).await?;
-        let doomed: Vec<PieceName> = pieces
+        let stored_items = self.backend.stored_items(self.lineage, head.floor).await?;
+        let doomed: Vec<StoredItemName> = stored_items
             .into_iter()
             .map(|piece| piece.name)
             .filter(|name| match name {
-                PieceName::Journal(_) => true,
-                PieceName::Object(ObjectName::Snapshot { slot, .. }) => *slot < head.floor,
-                PieceName::Object(_) => false,
+                StoredItemName::Journal(_) => true,
+                StoredItemName::Object(ObjectName::Snapshot { slot, .. }) => *slot < head.floor,
+                StoredItemName::Object(_) => false,
             })
             .collect();
         let deleted = writer.delete(&doomed).await;

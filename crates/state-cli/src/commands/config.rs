@@ -47,7 +47,7 @@ impl Line {
         }
     }
 
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         match (&self.source, &self.profile) {
             (None, _) => "nobody set it".to_owned(),
             (Some(source), None) => format!("{} {source}", self.origin),
@@ -72,7 +72,7 @@ pub(crate) fn run(context: &Context, command: &Command) -> CommandResult {
         for line in &shown.settings {
             let value = line.value.as_deref().unwrap_or("-");
             if *origin {
-                page.line(format_args!("{} = {value}  # {}", line.key, line.told()));
+                page.line(format_args!("{} = {value}  # {}", line.key, line.describe()));
             } else {
                 page.line(format_args!("{} = {value}", line.key));
             }

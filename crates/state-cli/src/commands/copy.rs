@@ -68,12 +68,12 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     };
     context.report("copy", &done, Vec::new(), |page| {
         for line in &done.stacks {
-            page.line(told(line));
+            page.line(describe(line));
         }
     })
 }
 
-fn told(copied: &Copied) -> String {
+fn describe(copied: &Copied) -> String {
     let word = if copied.was_there {
         "was there already"
     } else {

@@ -3,12 +3,12 @@
 //!
 //! All of them plan, show the plan, ask, and then execute that plan: the lock is held from planning to the end.
 
-mod board;
 mod document;
 mod flags;
 mod live;
 mod outcome;
 mod place;
+mod progress_view;
 mod record;
 mod run;
 mod step;

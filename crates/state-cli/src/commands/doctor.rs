@@ -6,7 +6,7 @@ use crate::render::{Page, Style};
 use crate::settings;
 use crate::store;
 use serde::Serialize;
-use state_core::backend::{Examination, Finding, Opening, Verdict};
+use state_core::backend::{Finding, Opening, StoreCheck, Verdict};
 
 /// Try on the live store whether it keeps the promises that state needs: creation and replacement with exactly one
 /// winner, reads and lists that see what was written. Works in a place of its own and leaves nothing.
@@ -36,7 +36,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         .store
         .reach(&url, Opening::Existing)
         .map_err(|error| store::not_there(error, &url))?;
-    let Examination { findings } = stacks.examine().await?;
+    let StoreCheck { findings } = stacks.examine().await?;
     let examined = Examined {
         backend: stacks.url(),
         sound: findings.iter().all(|finding| finding.verdict != Verdict::Broken),

@@ -4,7 +4,7 @@ use super::rekey;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::identities::Sealing;
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_manager::Rekey;
 
 /// Seal the stack's values: those marked as sensitive, or with `--policy all` every one. Revisions that are there
@@ -24,7 +24,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     let found = context.store.open_stack().await?;
     let object = format!("stack {}", found.name().short());
     let (policy, advice) = args.policy.prepare(&context.store.keys)?;
-    if policy == Policy::Plaintext {
+    if policy == SealingPolicy::Plaintext {
         return Err(CliError::usage(object, "the policy `plaintext` seals nothing")
             .with_hint("choose `--policy sensitive` or `--policy all`"));
     }

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::error::CliError;
 use crate::formats::{self, Format};
 use crate::identities::create_private;
-use crate::marks::Standing;
+use crate::marks::ResourceStatus;
 use crate::output::Report;
 use crate::settings::{HIDDEN, MASKED};
 use serde::Serialize;
@@ -37,7 +37,7 @@ pub(crate) struct Args {
 #[serde(rename_all = "kebab-case")]
 struct Exported<'a> {
     #[serde(flatten)]
-    standing: &'a Standing,
+    standing: &'a ResourceStatus,
     /// The revision that was asked for; none for the latest state.
     exported_revision: Option<RevisionId>,
     format: &'static str,
@@ -57,10 +57,10 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
         Some(wanted) => {
             let id = stack.revision_list().await?.resolve(wanted)?;
             let snapshot = stack.get(&id).await?;
-            let standing = Standing::at(stack.name(), id, &snapshot);
+            let standing = ResourceStatus::at(stack.name(), id, &snapshot);
             (snapshot, standing)
         }
-        None => (view.snapshot(), Standing::of(&view)),
+        None => (view.snapshot(), ResourceStatus::of(&view)),
     };
     let mut warnings = standing.warnings();
     let format = args.format.unwrap_or_else(|| formats::all().origin(&snapshot));

@@ -2,7 +2,7 @@
 
 use crate::context::{CommandResult, Context};
 use crate::entry::EntryLine;
-use crate::marks::{Standing, count, first};
+use crate::marks::{ResourceStatus, count, first};
 use crate::query::{self, Term};
 use crate::reading::{At, Reading};
 use crate::render::Style;
@@ -29,7 +29,7 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Listed {
     #[serde(flatten)]
-    standing: Standing,
+    standing: ResourceStatus,
     matches: Vec<Match>,
 }
 

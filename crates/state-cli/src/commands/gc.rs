@@ -77,13 +77,13 @@ fn question(object: &str, planned: &Collected) -> String {
     format!("Drop {dropped} of {object} for good?")
 }
 
-fn report(context: &Context, told: &Collected, warnings: Vec<String>) -> CommandResult {
-    context.report("gc", told, warnings, |page| tell(page, told))
+fn report(context: &Context, describe: &Collected, warnings: Vec<String>) -> CommandResult {
+    context.report("gc", describe, warnings, |page| tell(page, describe))
 }
 
-fn tell(page: &mut Page, told: &Collected) {
-    let report = &told.report;
-    let would = if told.dry_run { "would be " } else { "" };
+fn tell(page: &mut Page, describe: &Collected) {
+    let report = &describe.report;
+    let would = if describe.dry_run { "would be " } else { "" };
     if let [first, .., last] = &*report.dropped {
         let dropped = count(report.dropped.len(), "revision", "revisions");
         page.line(format_args!("{would}dropped: {dropped}, {first} to {last}"));
@@ -100,7 +100,7 @@ fn tell(page: &mut Page, told: &Collected) {
     if let Some(waiting) = &report.waiting {
         page.line(format_args!(
             "{} for the grace: {}, to be deleted by a `gc` after {}",
-            if told.dry_run && !report.dropped.is_empty() {
+            if describe.dry_run && !report.dropped.is_empty() {
                 "would wait"
             } else {
                 "waiting"
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn sizes_are_told_in_a_unit_that_is_easily_read() {
-        for (bytes, told) in [
+        for (bytes, describe) in [
             (0, "0 bytes"),
             (1, "1 byte"),
             (999, "999 bytes"),
@@ -161,7 +161,7 @@ mod tests {
             (2_340_000, "2.3 MB"),
             (u64::MAX, "18446744.0 TB"),
         ] {
-            assert_eq!(size(bytes), told);
+            assert_eq!(size(bytes), describe);
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::graph::{Graph, GroupBy, Link, NODES, Node, drawing, tree};
-use crate::marks::{Standing, count};
+use crate::marks::{ResourceStatus, count};
 use crate::reading::{At, Reading};
 use clap::ValueEnum;
 use serde::Serialize;
@@ -42,7 +42,7 @@ enum Format {
 #[derive(Serialize)]
 struct Drawn<'a> {
     #[serde(flatten)]
-    standing: Standing,
+    standing: ResourceStatus,
     center: Option<&'a str>,
     omitted: usize,
     nodes: &'a [Node],

@@ -54,7 +54,7 @@ impl From<Revision> for Line {
     fn from(revision: Revision) -> Self {
         let (kind, update) = match revision.kind {
             RevisionKind::Update(info) => (info.kind.to_string(), Some(Details::from(*info))),
-            RevisionKind::Stored => ("stored".to_owned(), None),
+            RevisionKind::Detached => ("stored".to_owned(), None),
         };
         Self {
             serial: revision.id.serial().get(),
@@ -207,12 +207,15 @@ fn message(line: &Line) -> String {
 
 /// The commit, the branch and the CI run that it came from: `main 0123456789, GitHub Actions 17`.
 fn origin(environment: &BTreeMap<String, String>) -> String {
-    let told = |name: &str| environment.get(name).map(String::as_str);
-    let commit = told("git.commit").map(|commit| commit.get(..SHORT_COMMIT).unwrap_or(commit));
-    let pairs = [(told("git.branch"), commit), (told("ci.system"), told("ci.run"))];
+    let describe = |name: &str| environment.get(name).map(String::as_str);
+    let commit = describe("git.commit").map(|commit| commit.get(..SHORT_COMMIT).unwrap_or(commit));
+    let pairs = [
+        (describe("git.branch"), commit),
+        (describe("ci.system"), describe("ci.run")),
+    ];
     let pairs = pairs.map(|(one, other)| [one, other].into_iter().flatten().collect::<Vec<_>>().join(" "));
-    let told: Vec<String> = pairs.into_iter().filter(|pair| !pair.is_empty()).collect();
-    told.join(", ")
+    let describe: Vec<String> = pairs.into_iter().filter(|pair| !pair.is_empty()).collect();
+    describe.join(", ")
 }
 
 /// What an update did, and how it ended where that isn't what one expects.

@@ -14,7 +14,7 @@ use crate::target::Target;
 use crate::{mending, store};
 use document::Wanted;
 use passphrases::{FilePassphrase, Secrets};
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::repair::{self, Repaired};
 use state_core::{Error, FactoryInfo, Snapshot, State, UpdateKind};
 use state_formats::{ImportVerdict, Imported};
@@ -70,7 +70,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
     };
     warnings.extend(source.imported.notes.iter().cloned());
     let done = Summary::new(&source, content, &target, outcome, repaired.as_ref());
-    if target.stack.policy().await? == Policy::Plaintext {
+    if target.stack.policy().await? == SealingPolicy::Plaintext {
         warnings.extend(done.warning());
     }
     warnings.extend(target.warnings.iter().cloned());

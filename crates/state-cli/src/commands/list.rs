@@ -3,7 +3,7 @@
 use crate::context::{CommandResult, Context};
 use crate::entry::EntryLine;
 use crate::glob;
-use crate::marks::Standing;
+use crate::marks::ResourceStatus;
 use crate::output::{Report, print_document};
 use crate::reading::{At, Reading};
 use serde::{Serialize, Serializer};
@@ -26,7 +26,7 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Listed<'a> {
     #[serde(flatten)]
-    standing: &'a Standing,
+    standing: &'a ResourceStatus,
     entries: Lines<'a>,
 }
 

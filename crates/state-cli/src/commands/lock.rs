@@ -62,8 +62,8 @@ async fn status(context: &Context) -> CommandResult {
         }
         page.field("epoch", status.lock.epoch);
         if let Some(lock) = &status.lock.client_lock {
-            let told = client::told(context, lock);
-            page.field("client lock", format_args!("{} by {told}", lock.id));
+            let describe = client::describe(context, lock);
+            page.field("client lock", format_args!("{} by {describe}", lock.id));
         }
     })
 }
@@ -105,7 +105,7 @@ async fn break_lock(context: &Context, epoch: Option<u64>) -> CommandResult {
     if let (None, Some(lock)) = (&broken.holder, &seen.client_lock) {
         warnings.push(format!(
             "{object} is kept locked by {}: `statectl lock break --id {}` frees it",
-            client::told(context, lock),
+            client::describe(context, lock),
             lock.id
         ));
     }

@@ -66,7 +66,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     };
     let mut logs = stack.log_walk(&query).await?;
     while let Some(lines) = logs.next().await? {
-        if !told(context, lines.iter().filter(fits))? {
+        if !describe(context, lines.iter().filter(fits))? {
             break;
         }
     }
@@ -74,7 +74,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
 }
 
 /// Prints the lines of one update. Returns whether anybody still reads.
-fn told<'a>(context: &Context, lines: impl Iterator<Item = &'a StoredLine>) -> Result<bool, CliError> {
+fn describe<'a>(context: &Context, lines: impl Iterator<Item = &'a StoredLine>) -> Result<bool, CliError> {
     let lines = lines.map(Line::from);
     if !context.output.json {
         return context

@@ -3,7 +3,7 @@
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use crate::exit::ExitCode;
-use crate::marks::Standing;
+use crate::marks::ResourceStatus;
 use crate::reading::{At, Reading};
 use serde::Serialize;
 use state_core::{Error, ErrorKind, Json, Snapshot};
@@ -25,7 +25,7 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Shown {
     #[serde(flatten)]
-    standing: Standing,
+    standing: ResourceStatus,
     outputs: BTreeMap<String, Output>,
 }
 
@@ -74,7 +74,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
 }
 
 /// The stack; or for who can't read it what it published for those who may read its outputs only.
-async fn read(context: &Context, at: &At) -> Result<(Standing, Snapshot), CliError> {
+async fn read(context: &Context, at: &At) -> Result<(ResourceStatus, Snapshot), CliError> {
     let refused = match Reading::open(context, at).await {
         Ok(reading) => return Ok((reading.standing, reading.snapshot)),
         Err(refused) => refused,
@@ -96,7 +96,7 @@ async fn read(context: &Context, at: &At) -> Result<(Standing, Snapshot), CliErr
         return Err(refused);
     }
     match stacks.published_outputs(&name).await {
-        Ok(Some(published)) => Ok(Standing::published(&name, published)),
+        Ok(Some(published)) => Ok(ResourceStatus::published(&name, published)),
         Ok(None) => Err(refused),
         Err(error) if error.kind() == ErrorKind::Sealed => Err(refused),
         Err(error) => Err(error.into()),

@@ -6,7 +6,7 @@ mod spool;
 use crate::context::{CommandResult, Context};
 use crate::entry::PendingView;
 use crate::error::CliError;
-use crate::marks::Standing;
+use crate::marks::ResourceStatus;
 use crate::render::time::age;
 use serde::Serialize;
 use state_core::mutation::Resolution;
@@ -80,7 +80,7 @@ async fn list(context: &Context) -> CommandResult {
     });
     let lines: Vec<_> = operations.chain(moves::views(&view.state)).collect();
     let now = context.now();
-    let mut warnings: Vec<String> = Standing::of(&view).doubt().into_iter().collect();
+    let mut warnings: Vec<String> = ResourceStatus::of(&view).doubt().into_iter().collect();
     if let Some(holder) = holder.filter(|_| view.update_open() && !lines.is_empty()) {
         warnings.push(format!(
             "a run is under way, of {holder}: what is begun and not ended belongs to it; don't settle it before that has ended"

@@ -1,11 +1,11 @@
 //! `rollback`: bring back an earlier revision, as a new one.
 
 use crate::context::{CommandResult, Context};
-use crate::crossing::{self, CrossedView};
 use crate::error::CliError;
 use crate::marks::count;
 use crate::reading::opened;
 use crate::render::Page;
+use crate::rollback_guard::{self, CrossedView};
 use serde::Serialize;
 use state_core::{Entry, EntryKey, RevisionId, Snapshot, State, UpdateKind};
 use state_manager::{RevisionSpec, Session, UpdateRequest};
@@ -74,8 +74,8 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     context.output.announce(|page| {
         preview(page, &done.changes);
     });
-    done.crossed = crossing::look(context, &stack, &view.state, &done.restored).await?;
-    crossing::refuse(&object, &done.crossed, args.force)?;
+    done.crossed = rollback_guard::look(context, &stack, &view.state, &done.restored).await?;
+    rollback_guard::refuse(&object, &done.crossed, args.force)?;
     context.prompt.confirm(
         &object,
         &format!("Roll {object} back to revision {}?", done.restored),

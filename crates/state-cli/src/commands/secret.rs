@@ -80,7 +80,9 @@ async fn crypter(context: &Context) -> Result<Arc<dyn Crypter>, CliError> {
         _ => error,
     })?;
     let stack = context.store.chosen(&stacks).await?;
-    if stack.policy().await? != state_core::head::Policy::Plaintext && stack.recipients().await?.is_empty() {
+    if stack.policy().await? != state_core::head::SealingPolicy::Plaintext
+        && stack.recipients().await?.is_empty()
+    {
         context.store.lock(&stack, "secret").await?.close().await?;
     }
     Ok(stacks.crypter(stack.name()).await?)

@@ -2,7 +2,7 @@
 
 use crate::context::{CommandResult, Context};
 use crate::entry::{EntryView, PendingView};
-use crate::marks::Standing;
+use crate::marks::ResourceStatus;
 use crate::reading::{At, Reading};
 use crate::render::Page;
 use serde::Serialize;
@@ -22,7 +22,7 @@ pub(crate) struct Args {
 #[derive(Serialize)]
 struct Shown {
     #[serde(flatten)]
-    standing: Standing,
+    standing: ResourceStatus,
     /// The live entry first, then those that were replaced and await deletion.
     entries: Vec<EntryView>,
 }

@@ -6,7 +6,7 @@ use crate::settings;
 use crate::store;
 use serde::Serialize;
 use state_core::{KeyId, Lineage, Serial, StackName};
-use state_manager::{Authenticity, Seen, Stacks, Witness};
+use state_manager::{Authenticity, KnownStacks, StackPin, Stacks};
 
 /// Show which key and how much of the stack was seen before, beside what is there now. A stack that is sealed with a key
 /// that nobody vouched for, that went back in time, or that took another one's name is refused until it is accepted.
@@ -28,7 +28,7 @@ struct Trusted {
     /// What is there now.
     found: Found,
     /// What was seen last; none before first contact.
-    seen: Option<Seen>,
+    seen: Option<StackPin>,
     /// Why it isn't taken for true; none if it is.
     distrusted: Option<String>,
 }
@@ -51,13 +51,13 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         return Err(CliError::not_found(object, "it has no stack yet"));
     };
     let object = format!("stack {}", name.short());
-    let Some(witness) = context.store.known_stacks(&stacks.url(), &place.url) else {
+    let Some(known_stacks) = context.store.known_stacks(&stacks.url(), &place.url) else {
         let message = "there is no home folder to remember anything in";
         return Err(CliError::failed(object, message).with_hint("set XDG_STATE_HOME to a folder of yours"));
     };
     let lineage = lineage_of(&stacks, &name).await?;
     if let Some(key) = args.key {
-        pin(&stacks, &*witness, &name, lineage, key).await?;
+        pin(&stacks, &*known_stacks, &name, lineage, key).await?;
     }
     if args.accept {
         context
@@ -65,7 +65,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
             .confirm(&object, &format!("Take for true what {object} holds now?"))?;
         stacks.trust(&name).await?;
     }
-    let trusted = look(&stacks, &*witness, &name, lineage).await?;
+    let trusted = look(&stacks, &*known_stacks, &name, lineage).await?;
     let warnings = trusted.distrusted.clone().into_iter().collect();
     context.report("trust", &trusted, warnings, |page| {
         let key = |key: Option<KeyId>| key.map_or_else(|| "no key".to_owned(), |key| format!("key {key}"));
@@ -97,29 +97,29 @@ async fn lineage_of(stacks: &Stacks, name: &StackName) -> Result<Lineage, CliErr
 
 async fn pin(
     stacks: &Stacks,
-    witness: &dyn Witness,
+    known_stacks: &dyn KnownStacks,
     name: &StackName,
     lineage: Lineage,
     key: KeyId,
 ) -> Result<(), CliError> {
-    let seen = witness.seen(lineage).await?;
+    let seen = known_stacks.seen(lineage).await?;
     if let Some(known) = seen.and_then(|seen| seen.key).filter(|known| *known != key) {
         let message = format!("it was seen with key {known} before; nothing was changed");
         return Err(CliError::conflict(format!("stack {}", name.short()), &message)
             .with_hint("forget that with `statectl trust --accept` first"));
     }
-    witness.remember(lineage, Some(&Seen::pinned(key))).await;
+    known_stacks.remember(lineage, Some(&StackPin::pinned(key))).await;
     stacks.get(name).await?;
     Ok(())
 }
 
 async fn look(
     stacks: &Stacks,
-    witness: &dyn Witness,
+    known_stacks: &dyn KnownStacks,
     name: &StackName,
     lineage: Lineage,
 ) -> Result<Trusted, CliError> {
-    let seen = witness.seen(lineage).await?;
+    let seen = known_stacks.seen(lineage).await?;
     let view = match stacks.get(name).await {
         Ok(Some(stack)) => stack.tip().await,
         Ok(None) => return Err(store::no_stack(stacks, name).await),

@@ -3,7 +3,7 @@
 use crate::sandbox::{Ran, Sandbox};
 use serde_json::Value;
 use state_core::backend::Opening;
-use state_core::surgery::{MovePlan, MoveRequest};
+use state_core::edits::{MovePlan, MoveRequest};
 use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
 use state_core::{ErrorKind, UpdateKind};
 use state_manager::{Actor, BackendRegistry, Environment, Stack, Stacks, StoreRequest, UpdateRequest};

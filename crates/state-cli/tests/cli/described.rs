@@ -245,7 +245,7 @@ fn every_command_prints_what_is_described_and_nothing_else_is_described() {
     sealing(&mut tour);
     let all = commands(&tour.sandbox, &[]);
     assert!(all.len() > 35, "{all:?}");
-    // An editor is a terminal's: `surgery.rs` runs it with one that answers for a person.
+    // An editor is a terminal's: `edits.rs` runs it with one that answers for a person.
     for command in all.iter().filter(|command| *command != "edit") {
         let began = |ran: &String| ran == command || ran.starts_with(&format!("{command} "));
         assert!(

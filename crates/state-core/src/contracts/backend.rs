@@ -16,23 +16,23 @@
 //! - **Honest:** a failed write says whether it had no effect, or that nobody knows.
 //! - **Cancellation:** a future that is dropped leaves the step done or not done, never half done.
 
-mod anchors;
-mod examination;
+mod chain_anchors;
 mod extension;
 mod name;
-mod piece;
+mod store_check;
+mod stored_item;
 
 pub use crate::ids::object::{ObjectKind, ObjectName};
 pub use crate::memory::MemoryBackend;
 pub use crate::model::lock::{ClientLock, Holder, LockStatus};
 pub use crate::origins::backend_type::{BackendFactory, BackendType, OpenRequest, Opening};
-pub use anchors::Anchors;
-pub use examination::{Examination, Finding, Verdict};
+pub use chain_anchors::ChainAnchors;
 pub use extension::{
     CheckableStore, CollectableStore, CopyTarget, CredentialStore, Extensions, RemoteStore, cannot_delete,
 };
 pub use name::{NamePointer, NameTarget};
-pub use piece::{Piece, PieceName};
+pub use store_check::{Finding, StoreCheck, Verdict};
+pub use stored_item::{StoredItem, StoredItemName};
 
 use crate::counter::{Epoch, Slot};
 use crate::digest::Digest;
@@ -243,7 +243,7 @@ pub trait Writer: fmt::Debug + Send + Sync {
     /// `Invalid` when one of them still counts: a part of the journal that doesn't lie wholly before the floor of the
     /// head's collection, or a snapshot that the head names; neither it nor one behind it is deleted. `Fenced`.
     /// `Unsupported` by a store that isn't a [`CollectableStore`], which is the default.
-    async fn delete(&self, _pieces: &[PieceName]) -> Result<()> {
+    async fn delete(&self, _pieces: &[StoredItemName]) -> Result<()> {
         Err(cannot_delete(format!("the store, for epoch {},", self.epoch())))
     }
 

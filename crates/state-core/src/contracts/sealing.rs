@@ -13,7 +13,7 @@ use crate::digest::KeyId;
 use crate::entry::Entry;
 use crate::environment::Entropy;
 use crate::error::{Error, Result};
-use crate::head::Policy;
+use crate::head::SealingPolicy;
 use crate::id::Lineage;
 use crate::mutation::StackOutputs;
 use crate::snapshot::Snapshot;
@@ -67,7 +67,7 @@ pub trait StackKey: MacKey {
     ///
     /// # Errors
     /// `Sealed` when it has no uid, or a part is sealed under another key or doesn't belong there.
-    fn seal_entry(&self, policy: Policy, entry: &Entry) -> Result<Entry>;
+    fn seal_entry(&self, policy: SealingPolicy, entry: &Entry) -> Result<Entry>;
 
     /// Opens all that is sealed.
     ///
@@ -79,7 +79,7 @@ pub trait StackKey: MacKey {
     ///
     /// # Errors
     /// As there.
-    fn seal_outputs(&self, policy: Policy, outputs: &StackOutputs) -> Result<StackOutputs>;
+    fn seal_outputs(&self, policy: SealingPolicy, outputs: &StackOutputs) -> Result<StackOutputs>;
 
     /// Opens the stack's own outputs.
     ///
@@ -91,7 +91,7 @@ pub trait StackKey: MacKey {
     ///
     /// # Errors
     /// As [`StackKey::seal_entry`].
-    fn seal_snapshot(&self, policy: Policy, snapshot: &Snapshot) -> Result<Snapshot>;
+    fn seal_snapshot(&self, policy: SealingPolicy, snapshot: &Snapshot) -> Result<Snapshot>;
 
     /// Opens a snapshot.
     ///
@@ -117,7 +117,7 @@ pub trait StackKey: MacKey {
     /// `Invalid` for what isn't a recipient; `Unsupported` by keys that can't.
     fn outputs_document(
         &self,
-        _policy: Policy,
+        _policy: SealingPolicy,
         _serial: Serial,
         _outputs: &StackOutputs,
         _recipients: &[String],

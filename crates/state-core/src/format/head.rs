@@ -53,7 +53,7 @@ pub struct Head {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keys: Option<Keys>,
     /// How values are stored.
-    pub policy: Policy,
+    pub policy: SealingPolicy,
     /// Frames before this slot may have been collected.
     pub floor: Slot,
     /// What the last collection dropped; none while the history is whole.
@@ -61,7 +61,7 @@ pub struct Head {
     pub collection: Option<Collection>,
     /// Where many frames stand in one object as well, in a store that has an object for each.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub fold: Option<Fold>,
+    pub compaction: Option<Compaction>,
     /// The end of the journal at the last clean close: a journal that ends before it was cut.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub watermark: Option<Watermark>,
@@ -95,10 +95,10 @@ impl Head {
             client_lock: None,
             key_id: None,
             keys: None,
-            policy: Policy::Plaintext,
+            policy: SealingPolicy::Plaintext,
             floor: Slot::ZERO,
             collection: None,
-            fold: None,
+            compaction: None,
             watermark: None,
             copied_from: None,
             tag: None,
@@ -145,7 +145,7 @@ impl Head {
             epoch: Epoch::ZERO,
             generation: Generation::ZERO,
             removed: false,
-            fold: None,
+            compaction: None,
             copied_from: None,
             tag: None,
             nonce: Nonce::from_bytes([0; 16]),
@@ -255,7 +255,7 @@ impl SnapshotRef {
 /// Frames of a journal, one after the other, in one object. The single ones stay: this only saves requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Fold {
+pub struct Compaction {
     /// The first slot in it.
     pub start: Slot,
     /// The slot behind the last one.
@@ -280,7 +280,7 @@ pub struct Moving {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Policy {
+pub enum SealingPolicy {
     /// As they are. An explicit choice.
     Plaintext,
     /// What is marked as sensitive is sealed, and what may hold secrets that nobody marked.
@@ -301,7 +301,7 @@ pub struct Watermark {
 
 #[cfg(test)]
 mod tests {
-    use super::{Fold, Head};
+    use super::{Compaction, Head};
     use crate::counter::{Epoch, Generation, Slot};
     use crate::digest::Digest;
     use crate::format::tag::MacKey;
@@ -322,7 +322,7 @@ mod tests {
             epoch: Epoch(7),
             generation: Generation(3),
             nonce: Nonce::from_bytes([2; 16]),
-            fold: Some(Fold {
+            compaction: Some(Compaction {
                 start: Slot(1),
                 end: Slot(2),
                 digest: Digest::of(b""),

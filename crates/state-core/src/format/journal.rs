@@ -7,7 +7,8 @@ mod record;
 pub use fence::{Fence, Previous};
 pub use frame::{Frame, FrameKind, MAX_OVERHEAD, MAX_PAYLOAD, Parsed};
 pub use record::{
-    CheckpointNote, Mark, Rebase, RebaseCause, Record, Stored, Vouch, decode_records, encode_records,
+    CheckpointNote, CompletionReason, DetachedRevision, Record, ResetBase, ResetCause, UpdateEnd,
+    decode_records, encode_records,
 };
 
 use crate::digest::Digest;

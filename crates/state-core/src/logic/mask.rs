@@ -19,7 +19,7 @@
 //! ```
 
 use crate::diff::Value;
-use crate::entry::{Entry, Rare};
+use crate::entry::{BoxedField, Entry};
 use crate::json::{Json, JsonMap, ObjectWriter, Properties};
 use crate::sealed;
 use crate::sensitive::{SecretStrings, covered_pointers, mask_entry, mask_outputs};
@@ -124,7 +124,7 @@ pub fn mask_snapshot(snapshot: &Snapshot, placeholder: &'static str, opaque: Opa
             outputs: outputs.and_then(Properties::new),
             init_errors: errors.map(|text| hidden_text(text, placeholder)).collect(),
             extensions: without(&entry.extensions, opaque.in_entry, placeholder),
-            unknown: Rare::NONE,
+            unknown: BoxedField::NONE,
             ..Entry::clone(entry)
         })
     });

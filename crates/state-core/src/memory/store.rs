@@ -1,6 +1,8 @@
 //! One stack in memory: head, journal, objects, and who may write.
 
-use crate::backend::{Acquire, Holder, JournalView, LockStatus, ObjectName, Piece, PieceName, Tail};
+use crate::backend::{
+    Acquire, Holder, JournalView, LockStatus, ObjectName, StoredItem, StoredItemName, Tail,
+};
 use crate::counter::{Epoch, Slot};
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -278,29 +280,29 @@ impl StoredStack {
         Err(Error::invalid(self.name(), reason))
     }
 
-    pub(super) fn pieces(&self, before: Slot) -> Vec<Piece> {
-        let objects = self.objects.iter().map(|(name, bytes)| Piece {
-            name: PieceName::Object(name.clone()),
+    pub(super) fn stored_items(&self, before: Slot) -> Vec<StoredItem> {
+        let objects = self.objects.iter().map(|(name, bytes)| StoredItem {
+            name: StoredItemName::Object(name.clone()),
             bytes: bytes.len() as u64,
         });
-        let frames = self.frames.range(..before).map(|(slot, frame)| Piece {
-            name: PieceName::Journal(slot.to_string()),
+        let frames = self.frames.range(..before).map(|(slot, frame)| StoredItem {
+            name: StoredItemName::Journal(slot.to_string()),
             bytes: frame.bytes().len() as u64,
         });
         objects.chain(frames).collect()
     }
 
     /// Fences go too: what stops a stale writer here is the lock, which every step asks for.
-    pub(super) fn delete(&mut self, pieces: &[PieceName]) -> Result<()> {
+    pub(super) fn delete(&mut self, stored_items: &[StoredItemName]) -> Result<()> {
         let floor = self
             .head
             .collection
             .as_ref()
             .map(|collection| collection.base.start);
         let mut slots = Vec::new();
-        for piece in pieces {
+        for piece in stored_items {
             piece.check_unnamed(&self.head)?;
-            if let PieceName::Journal(name) = piece {
+            if let StoredItemName::Journal(name) = piece {
                 match (name.parse().map(Slot), floor) {
                     (Ok(slot), Some(floor)) if slot < floor => slots.push(slot),
                     _ => return Err(piece.still_counts("it isn't before the floor")),
@@ -310,8 +312,8 @@ impl StoredStack {
         for slot in slots {
             self.frames.remove(&slot);
         }
-        for piece in pieces {
-            if let PieceName::Object(name) = piece {
+        for piece in stored_items {
+            if let StoredItemName::Object(name) = piece {
                 self.objects.remove(name);
             }
         }

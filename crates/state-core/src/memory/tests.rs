@@ -40,7 +40,7 @@ struct Boaster(MemoryBackend, Capabilities, bool);
 /// Lists nothing, whatever it claims.
 #[async_trait]
 impl CollectableStore for Boaster {
-    async fn pieces(&self, _lineage: Lineage, _before: Slot) -> Result<Vec<Piece>> {
+    async fn stored_items(&self, _lineage: Lineage, _before: Slot) -> Result<Vec<StoredItem>> {
         Ok(Vec::new())
     }
 }

@@ -2,7 +2,7 @@
 
 use super::MemoryBackend;
 use super::store::StoredStack;
-use crate::backend::{HeadChange, ObjectName, PieceName, Tail, Writer};
+use crate::backend::{HeadChange, ObjectName, StoredItemName, Tail, Writer};
 use crate::counter::Epoch;
 use crate::error::{Error, Result};
 use crate::head::Head;
@@ -151,8 +151,8 @@ impl Writer for MemoryWriter {
         })
     }
 
-    async fn delete(&self, pieces: &[PieceName]) -> Result<()> {
-        self.act(|stack| stack.delete(pieces))
+    async fn delete(&self, stored_items: &[StoredItemName]) -> Result<()> {
+        self.act(|stack| stack.delete(stored_items))
     }
 
     async fn check(&self) -> Result<()> {

@@ -1,8 +1,8 @@
 //! One record of a snapshot: a resource, a call of a composite, or an action.
 
-mod rare;
+mod boxed_field;
 
-pub use rare::{Empty, Rare};
+pub use boxed_field::{BoxedField, Empty};
 
 use crate::address::{Address, Dependency, DeposedKey, EntryKey};
 use crate::environment::Timestamp;
@@ -52,13 +52,13 @@ pub struct Entry {
     /// Which outputs are secret, likewise.
     pub sensitive_outputs: Vec<String>,
     /// The library of a composite.
-    pub library: Rare<Option<String>>,
+    pub library: BoxedField<Option<String>>,
     /// The composite's type in it.
-    pub library_type: Rare<Option<String>>,
+    pub library_type: BoxedField<Option<String>>,
     /// The named library configuration, when it isn't the default.
-    pub configuration: Rare<Option<String>>,
+    pub configuration: BoxedField<Option<String>>,
     /// What an action's last run was triggered by.
-    pub trigger_hash: Rare<Option<String>>,
+    pub trigger_hash: BoxedField<Option<String>>,
     /// What was asked for.
     pub inputs: Option<Properties>,
     /// What is there.
@@ -70,13 +70,13 @@ pub struct Entry {
     /// The entry that contains it.
     pub parent: Option<Address>,
     /// Who manages the object.
-    pub provider: Rare<Option<Provider>>,
+    pub provider: BoxedField<Option<Provider>>,
     /// Which dependencies each input came from.
-    pub property_dependencies: Rare<BTreeMap<String, Vec<Dependency>>>,
+    pub property_dependencies: BoxedField<BTreeMap<String, Vec<Dependency>>>,
     /// Deleted together with this entry, so never by itself.
-    pub deleted_with: Rare<Option<Address>>,
+    pub deleted_with: BoxedField<Option<Address>>,
     /// Replaced whenever one of these is.
-    pub replace_with: Rare<Vec<Address>>,
+    pub replace_with: BoxedField<Vec<Address>>,
     /// Deleting it is refused.
     pub protect: bool,
     /// Not ours: read, never changed.
@@ -96,7 +96,7 @@ pub struct Entry {
     /// The rest of a foreign resource, by system: `{"terraform": {…}}`.
     pub extensions: JsonMap,
     /// Fields that this build doesn't know. Written back as they came.
-    pub unknown: Rare<JsonMap>,
+    pub unknown: BoxedField<JsonMap>,
 }
 
 impl Entry {
@@ -112,19 +112,19 @@ impl Entry {
             group: None,
             sensitive_inputs: Vec::new(),
             sensitive_outputs: Vec::new(),
-            library: Rare::NONE,
-            library_type: Rare::NONE,
-            configuration: Rare::NONE,
-            trigger_hash: Rare::NONE,
+            library: BoxedField::NONE,
+            library_type: BoxedField::NONE,
+            configuration: BoxedField::NONE,
+            trigger_hash: BoxedField::NONE,
             inputs: None,
             outputs: None,
             depends_on: Vec::new(),
             id: None,
             parent: None,
-            provider: Rare::NONE,
-            property_dependencies: Rare::NONE,
-            deleted_with: Rare::NONE,
-            replace_with: Rare::NONE,
+            provider: BoxedField::NONE,
+            property_dependencies: BoxedField::NONE,
+            deleted_with: BoxedField::NONE,
+            replace_with: BoxedField::NONE,
             protect: false,
             external: false,
             retain_on_delete: false,
@@ -134,7 +134,7 @@ impl Entry {
             created: None,
             modified: None,
             extensions: JsonMap::new(),
-            unknown: Rare::NONE,
+            unknown: BoxedField::NONE,
         }
     }
 

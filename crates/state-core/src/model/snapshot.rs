@@ -77,7 +77,7 @@ impl Snapshot {
 }
 
 /// Says of a stack that somebody is changing the world beyond what is recorded (seeds 000 and 004): it stays until a
-/// [`Vouch`](crate::journal::Vouch) takes it back, whoever dies in between.
+/// [`CompletionReason`](crate::journal::CompletionReason) takes it back, whoever dies in between.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Invalidation {

@@ -5,7 +5,9 @@ use super::{Checked, State, Unsettled, refuse};
 use crate::counter::Serial;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
-use crate::journal::{Frame, FrameKind, Mark, Rebase, RebaseCause, Record, Stored, decode_records};
+use crate::journal::{
+    DetachedRevision, Frame, FrameKind, Record, ResetBase, ResetCause, UpdateEnd, decode_records,
+};
 use crate::mutation::{Edit, EditChange, Op};
 use crate::revision::RevisionId;
 use crate::snapshot::{ForeignSerial, Snapshot};
@@ -56,10 +58,10 @@ impl State {
                 self.require_update()?;
                 self.outputs = Arc::new(outputs.clone());
             }
-            Record::Rebase(rebase) => self.rebase(rebase, loaded)?,
+            Record::ResetBase(rebase) => self.rebase(rebase, loaded)?,
             Record::Edit(edit) => self.edit(edit)?,
-            Record::Mark(mark) => self.mark(mark)?,
-            Record::Stored(stored) => self.stored(stored)?,
+            Record::UpdateEnd(mark) => self.mark(mark)?,
+            Record::DetachedRevision(stored) => self.stored(stored)?,
             Record::Forget(revision) => {
                 self.forgotten.insert(revision.clone());
             }
@@ -90,7 +92,7 @@ impl State {
                 self.current = Some(revision.clone());
                 Some(revision)
             }
-            Unsettled::Stored => Some(RevisionId::new(self.serial, chain)),
+            Unsettled::Detached => Some(RevisionId::new(self.serial, chain)),
         }
     }
 
@@ -116,7 +118,7 @@ impl State {
         refuse(Rule::UpdateOpen, "no update is open")
     }
 
-    fn mark(&mut self, mark: &Mark) -> Checked {
+    fn mark(&mut self, mark: &UpdateEnd) -> Checked {
         self.require_update()?;
         self.next_serial(mark.serial)?;
         if mark.update.kind.is_driven() {
@@ -129,9 +131,9 @@ impl State {
         Ok(())
     }
 
-    fn stored(&mut self, stored: &Stored) -> Checked {
+    fn stored(&mut self, stored: &DetachedRevision) -> Checked {
         self.next_serial(stored.serial)?;
-        self.unsettled = Some(Unsettled::Stored);
+        self.unsettled = Some(Unsettled::Detached);
         Ok(())
     }
 
@@ -144,7 +146,7 @@ impl State {
         Ok(())
     }
 
-    fn rebase(&mut self, rebase: &Rebase, loaded: &Loaded) -> Checked {
+    fn rebase(&mut self, rebase: &ResetBase, loaded: &Loaded) -> Checked {
         self.require_update()?;
         let Some(snapshot) = loaded.get(&rebase.snapshot.digest) else {
             let detail = format!("{} was not loaded", rebase.snapshot.object());
@@ -156,7 +158,7 @@ impl State {
         next.count_differences(self);
         next.take_header(snapshot);
         match &rebase.cause {
-            RebaseCause::Import {
+            ResetCause::Import {
                 foreign: Some((system, imported)),
             } => {
                 let at = next.serial.next();
@@ -164,8 +166,8 @@ impl State {
                 let known = ForeignSerial::after_import(serials.get(system).copied(), *imported, at);
                 serials.insert(system.clone(), known);
             }
-            RebaseCause::Import { foreign: None } | RebaseCause::Edit => {}
-            RebaseCause::Restore { revision } => {
+            ResetCause::Import { foreign: None } | ResetCause::Edit => {}
+            ResetCause::Restore { revision } => {
                 if let Some(update) = next.update_mut() {
                     update.restored = Some(revision.clone());
                 }

@@ -3,7 +3,7 @@
 use super::check::Touched;
 use super::index::{Entries, Position};
 use crate::address::{Address, Dependency, EntryKey};
-use crate::entry::{Entry, Rare, ReferenceField};
+use crate::entry::{BoxedField, Entry, ReferenceField};
 use crate::verify::entry_rules::Lookup;
 
 /// Takes out an entry that is gone from the world. Whatever no other generation of its address stands before refers to it
@@ -29,7 +29,7 @@ pub(super) fn forget(entries: &mut Entries, target: &EntryKey, touched: &mut Tou
     let unmanaged = unmanaged.take_while(|position| first.is_none_or(|first| first >= *position));
     for key in keys(entries, unmanaged) {
         touched.replace(entries, &key, |entry| Entry {
-            provider: Rare::NONE,
+            provider: BoxedField::NONE,
             ..entry.clone()
         });
     }

@@ -8,7 +8,7 @@ mod table;
 use crate::address::{Address, Dependency, DeposedKey, EntryKey};
 use crate::entry::{Entry, SharedEntry};
 use crate::id::{MutationId, Uid, UpdateId};
-use crate::journal::{Mark, Record};
+use crate::journal::{Record, UpdateEnd};
 use crate::mutation::{Begin, End, Op, Outcome, Step, StepChange};
 use crate::state::{Applied, Loaded, State};
 use crate::update::{UpdateInfo, UpdateKind};
@@ -102,13 +102,13 @@ impl Bench {
     fn finish(&mut self) {
         let update = self.state.update().unwrap().clone();
         let serial = self.state.serial().next();
-        let mark = Mark {
+        let mark = UpdateEnd {
             serial,
             update,
             base: Base::empty(lineage()),
             entries: self.state.len() as u64,
         };
-        self.try_apply(&Record::Mark(mark)).unwrap();
+        self.try_apply(&Record::UpdateEnd(mark)).unwrap();
         assert!(self.state.settle(&Digest::of(b"chain")).is_some());
     }
 

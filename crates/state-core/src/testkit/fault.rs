@@ -18,7 +18,7 @@ mod writer;
 
 use crate::backend::{
     Acquire, Acquired, Backend, Capabilities, CollectableStore, CopyTarget, Extensions, JournalView,
-    LockStatus, NamePointer, ObjectKind, ObjectName, Piece, PieceName, Tail,
+    LockStatus, NamePointer, ObjectKind, ObjectName, StoredItem, StoredItemName, Tail,
 };
 use crate::counter::Slot;
 use crate::error::{Error, Result};
@@ -325,7 +325,7 @@ lend! {
     referred: StackName, NamePointer, Head, ObjectName, Acquire, Frame
 }
 
-impl<'a> Lend<'a, &'a [PieceName]> for PieceName {
+impl<'a> Lend<'a, &'a [StoredItemName]> for StoredItemName {
     fn borrow(&'a self) -> &'a [Self] {
         std::slice::from_ref(self)
     }
@@ -417,8 +417,8 @@ impl Backend for FaultyBackend {
 
 #[async_trait]
 impl CollectableStore for FaultyBackend {
-    async fn pieces(&self, lineage: Lineage, before: Slot) -> Result<Vec<Piece>> {
-        call!(self.Pieces, inner[collectable].pieces(lineage, before))
+    async fn stored_items(&self, lineage: Lineage, before: Slot) -> Result<Vec<StoredItem>> {
+        call!(self.Pieces, inner[collectable].stored_items(lineage, before))
     }
 }
 

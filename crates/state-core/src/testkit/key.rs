@@ -3,7 +3,7 @@
 use crate::digest::{Digest, KeyId};
 use crate::entry::Entry;
 use crate::error::Result;
-use crate::head::Policy;
+use crate::head::SealingPolicy;
 use crate::mutation::StackOutputs;
 use crate::sealing::{MacKey, StackKey, Tag, TagDomain};
 use crate::snapshot::Snapshot;
@@ -38,7 +38,7 @@ impl MacKey for TagKey {
 }
 
 impl StackKey for TagKey {
-    fn seal_entry(&self, _: Policy, entry: &Entry) -> Result<Entry> {
+    fn seal_entry(&self, _: SealingPolicy, entry: &Entry) -> Result<Entry> {
         Ok(entry.clone())
     }
 
@@ -46,7 +46,7 @@ impl StackKey for TagKey {
         Ok(entry.clone())
     }
 
-    fn seal_outputs(&self, _: Policy, outputs: &StackOutputs) -> Result<StackOutputs> {
+    fn seal_outputs(&self, _: SealingPolicy, outputs: &StackOutputs) -> Result<StackOutputs> {
         Ok(outputs.clone())
     }
 
@@ -54,7 +54,7 @@ impl StackKey for TagKey {
         Ok(outputs.clone())
     }
 
-    fn seal_snapshot(&self, _: Policy, snapshot: &Snapshot) -> Result<Snapshot> {
+    fn seal_snapshot(&self, _: SealingPolicy, snapshot: &Snapshot) -> Result<Snapshot> {
         Ok(snapshot.clone())
     }
 

@@ -25,7 +25,7 @@ fn a_key_goes_to_the_store_and_comes_back() {
     let opened = reader.unwrap(lineage(1), made.id(), &wrapped.files).unwrap();
     assert_eq!(opened.id(), made.id());
     let plain = entry(1, r#"{"p":"hunter2!"}"#, &["p"]);
-    let sealed = made.seal_entry(Policy::Sensitive, &plain).unwrap();
+    let sealed = made.seal_entry(SealingPolicy::Sensitive, &plain).unwrap();
     assert!(opened.open_entry(&sealed).unwrap() == plain);
     assert_eq!(opened.tag(TagDomain::Head, b"x"), made.tag(TagDomain::Head, b"x"));
     assert_ne!(

@@ -19,7 +19,7 @@ fn outputs() -> StackOutputs {
     }
 }
 
-fn document(serial: u64, policy: Policy, wraps: &[Wrap]) -> OutputsDocument {
+fn document(serial: u64, policy: SealingPolicy, wraps: &[Wrap]) -> OutputsDocument {
     OutputsDocument::seal(&key(5), wraps, lineage(1), Serial(serial), policy, &outputs()).unwrap()
 }
 
@@ -27,7 +27,7 @@ fn document(serial: u64, policy: Policy, wraps: &[Wrap]) -> OutputsDocument {
 fn who_holds_an_output_identity_reads_the_outputs() {
     let (reader, recipients) = person();
     let wraps = wrap(&key(5), &recipients).unwrap();
-    let bytes = document(3, Policy::Sensitive, &wraps).encode();
+    let bytes = document(3, SealingPolicy::Sensitive, &wraps).encode();
     assert!(!String::from_utf8_lossy(&bytes).contains("hunter2!"));
     let read = OutputsDocument::decode(&bytes).unwrap();
     assert_eq!(
@@ -43,7 +43,7 @@ fn who_holds_an_output_identity_reads_the_outputs() {
 fn a_stranger_reads_nothing_that_is_sealed() {
     let ((_, recipients), (stranger, _)) = (person(), person());
     let wraps = wrap(&key(5), &recipients).unwrap();
-    let refused = document(3, Policy::Sensitive, &wraps)
+    let refused = document(3, SealingPolicy::Sensitive, &wraps)
         .open(&stranger)
         .unwrap_err();
     assert!(matches!(refused, Error::WrongIdentity { .. }), "{refused}");
@@ -51,9 +51,9 @@ fn a_stranger_reads_nothing_that_is_sealed() {
 
 #[test]
 fn the_key_of_the_stack_does_not_open_it_and_its_own_opens_nothing_else() {
-    let document = document(3, Policy::Sensitive, &[]);
+    let document = document(3, SealingPolicy::Sensitive, &[]);
     assert!(matches!(document.open_with(&key(1)), Err(Error::OtherKey { .. })));
-    let of_stack = crate::Sealer::new(key(5), lineage(1), Policy::Sensitive);
+    let of_stack = crate::Sealer::new(key(5), lineage(1), SealingPolicy::Sensitive);
     assert!(
         of_stack.open_outputs(&document.sealed()).is_err(),
         "another owner"
@@ -62,7 +62,10 @@ fn the_key_of_the_stack_does_not_open_it_and_its_own_opens_nothing_else() {
 
 #[test]
 fn an_unchanged_output_keeps_its_bytes_from_revision_to_revision() {
-    let (old, new) = (document(3, Policy::All, &[]), document(4, Policy::All, &[]));
+    let (old, new) = (
+        document(3, SealingPolicy::All, &[]),
+        document(4, SealingPolicy::All, &[]),
+    );
     assert_eq!(old.sealed(), new.sealed());
     assert_ne!(old, new);
 }
@@ -71,7 +74,7 @@ fn an_unchanged_output_keeps_its_bytes_from_revision_to_revision() {
 fn everything_in_it_is_authenticated() {
     let (_, recipients) = person();
     let wraps = wrap(&key(5), &recipients).unwrap();
-    let text = String::from_utf8(document(3, Policy::Sensitive, &wraps).encode()).unwrap();
+    let text = String::from_utf8(document(3, SealingPolicy::Sensitive, &wraps).encode()).unwrap();
     for (from, to) in [
         ("\"serial\":3", "\"serial\":2"),
         ("https://shop", "https://evil"),
@@ -98,7 +101,7 @@ fn what_is_no_such_document_is_refused_without_a_word_of_it() {
         let refused = OutputsDocument::decode(bytes).unwrap_err();
         assert!(!format!("{refused} {refused:?}").contains("hunter2"), "{refused}");
     }
-    let text = String::from_utf8(document(3, Policy::All, &[]).encode()).unwrap();
+    let text = String::from_utf8(document(3, SealingPolicy::All, &[]).encode()).unwrap();
     let newer = text.replace("\"format\":1", "\"format\":2");
     let refused = OutputsDocument::decode(newer.as_bytes()).unwrap_err();
     assert!(refused.to_string().contains("version 2"), "{refused}");

@@ -7,7 +7,7 @@ mod refusals;
 use crate::Error;
 use crate::fixtures::{entry, json, key, lineage, outputs, sealer};
 use crate::sealer::Sealer;
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
 use state_core::{Address, Entry, FactoryInfo, Properties, Snapshot, Timestamp, sealed};
 
@@ -21,7 +21,7 @@ fn shape(value: &str) -> String {
     text
 }
 
-fn sealed_shape(policy: Policy, value: &str, marked: &[&str]) -> String {
+fn sealed_shape(policy: SealingPolicy, value: &str, marked: &[&str]) -> String {
     let entry = entry(1, value, marked);
     let sealed = sealer(policy).seal_entry(&entry).unwrap();
     assert!(sealer(policy).open_entry(&sealed).unwrap() == entry);
@@ -32,8 +32,8 @@ fn sealed_shape(policy: Policy, value: &str, marked: &[&str]) -> String {
 fn the_policy_sensitive_seals_what_is_marked_and_its_copies() {
     let value = r#"{"a":1,"note":"hunter2!","p":"hunter2!","q":["x",{"hunter2!":1}]}"#;
     let expected = r#"{"a":1,"note":sealed,"p":sealed,"q":["x",sealed]}"#;
-    assert_eq!(sealed_shape(Policy::Sensitive, value, &["p"]), expected);
-    assert_eq!(sealed_shape(Policy::Sensitive, value, &[]), value);
+    assert_eq!(sealed_shape(SealingPolicy::Sensitive, value, &["p"]), expected);
+    assert_eq!(sealed_shape(SealingPolicy::Sensitive, value, &[]), value);
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn a_secret_inside_a_list_or_a_wrapper_is_sealed_alone() {
     let value = r#"{"l":[{"p":"one"},{"p":"two"}],"w":{"type":"dynamic","value":{"p":1,"q":2}}}"#;
     let expected = r#"{"l":[{"p":"one"},{"p":sealed}],"w":{"type":"dynamic","value":{"p":sealed,"q":2}}}"#;
     assert_eq!(
-        sealed_shape(Policy::Sensitive, value, &["/l/1/p", "/w/p"]),
+        sealed_shape(SealingPolicy::Sensitive, value, &["/l/1/p", "/w/p"]),
         expected
     );
 }
@@ -50,17 +50,17 @@ fn a_secret_inside_a_list_or_a_wrapper_is_sealed_alone() {
 fn a_path_that_leads_nowhere_seals_the_fields_and_keeps_their_names() {
     let value = r#"{"a":1,"b":{"c":2}}"#;
     assert_eq!(
-        sealed_shape(Policy::Sensitive, value, &["/x"]),
+        sealed_shape(SealingPolicy::Sensitive, value, &["/x"]),
         r#"{"a":sealed,"b":sealed}"#
     );
-    assert_eq!(sealed_shape(Policy::Sensitive, "{}", &["/x"]), "{}");
+    assert_eq!(sealed_shape(SealingPolicy::Sensitive, "{}", &["/x"]), "{}");
 }
 
 #[test]
 fn the_policy_all_seals_every_field() {
     let value = r#"{"a":1,"b":{"c":2},"d":null}"#;
     assert_eq!(
-        sealed_shape(Policy::All, value, &[]),
+        sealed_shape(SealingPolicy::All, value, &[]),
         r#"{"a":sealed,"b":sealed,"d":sealed}"#
     );
 }
@@ -68,10 +68,10 @@ fn the_policy_all_seals_every_field() {
 #[test]
 fn the_policy_plaintext_seals_nothing() {
     let value = r#"{"a":"hunter2!"}"#;
-    assert_eq!(sealed_shape(Policy::Plaintext, value, &["a"]), value);
+    assert_eq!(sealed_shape(SealingPolicy::Plaintext, value, &["a"]), value);
     let mut without_uid = entry(1, value, &["a"]);
     without_uid.uid = None;
-    let kept = sealer(Policy::Plaintext).seal_entry(&without_uid).unwrap();
+    let kept = sealer(SealingPolicy::Plaintext).seal_entry(&without_uid).unwrap();
     assert!(kept == without_uid);
 }
 
@@ -82,11 +82,11 @@ fn an_object_with_a_member_of_that_name_is_always_sealed_whole() {
         (r#"{"$sealed":{"x":1},"b":2}"#, "sealed"),
         (r#"{"a":[{"$sealed":1,"z":{"$sealed":2}}]}"#, r#"{"a":[sealed]}"#),
     ] {
-        assert_eq!(sealed_shape(Policy::Sensitive, value, &[]), expected);
+        assert_eq!(sealed_shape(SealingPolicy::Sensitive, value, &[]), expected);
     }
     let value = r#"{"$sealed":{"x":1},"b":2}"#;
-    assert_eq!(sealed_shape(Policy::Sensitive, value, &["/x"]), "sealed");
-    assert_eq!(sealed_shape(Policy::All, value, &[]), "sealed");
+    assert_eq!(sealed_shape(SealingPolicy::Sensitive, value, &["/x"]), "sealed");
+    assert_eq!(sealed_shape(SealingPolicy::All, value, &[]), "sealed");
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_copy_of_a_secret_of_the_inputs_is_sealed_in_the_outputs() {
     let mut entry = entry(1, r#"{"url":"hunter2!"}"#, &[]);
     entry.inputs = Properties::new(json(r#"{"p":"hunter2!"}"#));
     entry.sensitive_inputs = vec!["p".to_owned()];
-    let sealed = sealer(Policy::Sensitive).seal_entry(&entry).unwrap();
+    let sealed = sealer(SealingPolicy::Sensitive).seal_entry(&entry).unwrap();
     assert_eq!(shape(outputs(&sealed)), r#"{"url":sealed}"#);
 }
 
@@ -108,10 +108,10 @@ fn an_id_that_tells_a_secret_is_sealed_and_others_are_not() {
         ("$sealed:x", true),
     ] {
         entry.id = Some(id.to_owned());
-        let sealed = sealer(Policy::Sensitive).seal_entry(&entry).unwrap();
+        let sealed = sealer(SealingPolicy::Sensitive).seal_entry(&entry).unwrap();
         let stored = sealed.id.as_deref().unwrap();
         assert_eq!(sealed::key_of_text(stored).is_some(), is_sealed, "{id}");
-        assert!(sealer(Policy::Sensitive).open_entry(&sealed).unwrap() == entry);
+        assert!(sealer(SealingPolicy::Sensitive).open_entry(&sealed).unwrap() == entry);
     }
 }
 
@@ -123,18 +123,18 @@ fn init_errors_are_sealed_where_anything_is_marked() {
     ];
     let mut plain = entry(1, r#"{"p":1}"#, &[]);
     plain.init_errors = errors.clone();
-    let sealed = sealer(Policy::Sensitive).seal_entry(&plain).unwrap();
+    let sealed = sealer(SealingPolicy::Sensitive).seal_entry(&plain).unwrap();
     assert_eq!(sealed.init_errors, errors);
     let mut marked = entry(1, r#"{"p":1}"#, &["p"]);
     marked.init_errors = errors.clone();
-    let sealed = sealer(Policy::Sensitive).seal_entry(&marked).unwrap();
+    let sealed = sealer(SealingPolicy::Sensitive).seal_entry(&marked).unwrap();
     assert!(
         sealed
             .init_errors
             .iter()
             .all(|text| sealed::key_of_text(text).is_some())
     );
-    assert!(sealer(Policy::Sensitive).open_entry(&sealed).unwrap() == marked);
+    assert!(sealer(SealingPolicy::Sensitive).open_entry(&sealed).unwrap() == marked);
 }
 
 #[test]
@@ -144,7 +144,8 @@ fn opaque_parts_and_unknown_fields_are_sealed_whole() {
     entry.extensions.insert("terraform".to_owned(), json(extension));
     entry.extensions.insert("other".to_owned(), json(r#"{"a":1}"#));
     entry.unknown.insert("x-field".to_owned(), json("[1,2]"));
-    let sealer = sealer(Policy::Sensitive).with_opaque("terraform", &["/private", "/instance", "/gone"], &[]);
+    let sealer =
+        sealer(SealingPolicy::Sensitive).with_opaque("terraform", &["/private", "/instance", "/gone"], &[]);
     let sealed = sealer.seal_entry(&entry).unwrap();
     let shapes = |map: &state_core::json::JsonMap, name: &str| shape(map[name].as_str());
     assert_eq!(
@@ -169,7 +170,7 @@ fn what_the_stack_itself_holds_is_sealed() {
     snapshot.extensions.insert("terraform".to_owned(), extension);
     snapshot.unknown.insert("x".to_owned(), json("1"));
     let sealer =
-        sealer(Policy::Sensitive).with_opaque("terraform", &[], &["/original/text", "/check-results"]);
+        sealer(SealingPolicy::Sensitive).with_opaque("terraform", &[], &["/original/text", "/check-results"]);
     let sealed = sealer.seal_snapshot(&snapshot).unwrap();
     assert_eq!(shape(sealed.outputs["p"].as_str()), r#"{"in":sealed,"out":1}"#);
     assert_eq!(shape(sealed.outputs["q"].as_str()), "[sealed]");
@@ -186,7 +187,7 @@ fn registered_outputs_are_sealed_as_they_would_be_in_the_entry() {
     let mut entry = entry(1, r#"{"old":1}"#, &[]);
     entry.inputs = Properties::new(json(r#"{"p":"hunter2!"}"#));
     entry.sensitive_inputs = vec!["p".to_owned()];
-    let sealer = sealer(Policy::Sensitive);
+    let sealer = sealer(SealingPolicy::Sensitive);
     let stored = sealer.seal_entry(&entry).unwrap();
     let new = Properties::new(json(r#"{"copy":"hunter2!","token":"abc"}"#)).unwrap();
     let marks = ["token".to_owned()];
@@ -211,7 +212,7 @@ fn registered_outputs_are_sealed_as_they_would_be_in_the_entry() {
 
 #[test]
 fn a_move_and_a_rename_reseal_nothing() {
-    let sealer = sealer(Policy::Sensitive);
+    let sealer = sealer(SealingPolicy::Sensitive);
     let before = sealer
         .seal_entry(&entry(1, r#"{"p":"hunter2!"}"#, &["p"]))
         .unwrap();
@@ -227,8 +228,8 @@ fn a_move_and_a_rename_reseal_nothing() {
 #[test]
 fn rotation_opens_with_the_old_key_and_seals_with_the_new_one() {
     let (old, new) = (
-        sealer(Policy::Sensitive),
-        Sealer::new(key(2), lineage(1), Policy::All),
+        sealer(SealingPolicy::Sensitive),
+        Sealer::new(key(2), lineage(1), SealingPolicy::All),
     );
     let plain = entry(1, r#"{"a":1,"p":"hunter2!"}"#, &["p"]);
     let sealed = old.seal_entry(&plain).unwrap();
@@ -250,7 +251,7 @@ fn rotation_opens_with_the_old_key_and_seals_with_the_new_one() {
 fn a_value_larger_than_a_reader_takes_as_one_string_comes_back() {
     let text = "x".repeat(13 << 20);
     let plain = entry(1, &format!(r#"{{"p":"{text}"}}"#), &["p"]);
-    let sealer = sealer(Policy::Sensitive);
+    let sealer = sealer(SealingPolicy::Sensitive);
     let sealed = sealer.seal_entry(&plain).unwrap();
     let stored = serde_json::to_string(&sealed).unwrap();
     let read: Entry = serde_json::from_str(&stored).unwrap();
@@ -267,7 +268,7 @@ fn a_secret_that_stands_very_deep_stays_readable() {
     let depth = 63;
     let value = format!(r#"{{"a":{}"hunter2!"{}}}"#, "[".repeat(depth), "]".repeat(depth));
     let plain = entry(1, &value, &[&format!("/a{}", "/0".repeat(depth))]);
-    let sealer = sealer(Policy::Sensitive);
+    let sealer = sealer(SealingPolicy::Sensitive);
     let sealed = sealer.seal_entry(&plain).unwrap();
     let read: Entry = serde_json::from_str(&serde_json::to_string(&sealed).unwrap()).unwrap();
     assert!(sealer.open_entry(&read).unwrap() == plain);

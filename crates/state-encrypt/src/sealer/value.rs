@@ -4,7 +4,7 @@ use crate::cipher::Cipher;
 use crate::error::{Error, Result};
 use crate::place::Place;
 use crate::stretch::{Stretch, check_canonical, push_sealed, push_token, step, token, united, with_member};
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::json::View;
 use state_core::{Json, sealed};
 use std::borrow::Cow;
@@ -31,16 +31,16 @@ pub(crate) struct Opened {
 #[derive(Clone)]
 pub(crate) struct ValueSealer {
     cipher: Arc<Cipher>,
-    policy: Policy,
+    policy: SealingPolicy,
 }
 
 impl ValueSealer {
-    pub(crate) fn new(cipher: Cipher, policy: Policy) -> Self {
+    pub(crate) fn new(cipher: Cipher, policy: SealingPolicy) -> Self {
         let cipher = Arc::new(cipher);
         Self { cipher, policy }
     }
 
-    pub(crate) fn with_policy(&self, policy: Policy) -> Self {
+    pub(crate) fn with_policy(&self, policy: SealingPolicy) -> Self {
         let cipher = Arc::clone(&self.cipher);
         Self { cipher, policy }
     }
@@ -49,17 +49,17 @@ impl ValueSealer {
         &self.cipher
     }
 
-    pub(crate) const fn policy(&self) -> Policy {
+    pub(crate) const fn policy(&self) -> SealingPolicy {
         self.policy
     }
 
     pub(crate) fn is_plaintext(&self) -> bool {
-        self.policy == Policy::Plaintext
+        self.policy == SealingPolicy::Plaintext
     }
 
     /// Every field, rather than the marked ones.
     pub(crate) fn seals_all(&self) -> bool {
-        self.policy == Policy::All
+        self.policy == SealingPolicy::All
     }
 
     /// Opens what is sealed in a value. `prefix` leads to it in the place's side.

@@ -1,7 +1,7 @@
 //! What a provider's call ended with, made presentable: failures that give a reason and reveal no secret, objects with an
 //! id, and panics caught.
 
-use super::{About, CallError, Called};
+use super::{CallError, CallTarget, Called};
 use crate::log::shown;
 use crate::provider::{Failure, Object};
 use state_core::sensitive::SecretStrings;
@@ -33,7 +33,7 @@ pub(super) fn discreet(mut failure: Failure, secrets: &SecretStrings) -> Failure
     failure
 }
 
-pub(super) fn named(about: &About, object: Object) -> Called<Object> {
+pub(super) fn named(about: &CallTarget, object: Object) -> Called<Object> {
     if object.id.is_empty() {
         let reason = format!("the provider of kind `{}` gave an empty id", about.kind);
         return Err(CallError::Failed(Failure::unknown(reason)));

@@ -1,6 +1,6 @@
 //! Providers are prepared once for each configuration, each for itself, and only under our lock.
 
-use super::{About, CallError, Caller, Preparations};
+use super::{CallError, CallTarget, Caller, Preparations};
 use crate::event::Event;
 use crate::interrupt::Interrupt;
 use crate::log::Logger;
@@ -95,7 +95,7 @@ fn caller(registry: Registry, lock: Option<Session>) -> Caller {
 
 /// Calls the provider of a kind: it has to be prepared first.
 async fn check(caller: &Caller, kind: &str) -> Result<(), CallError> {
-    let about = About {
+    let about = CallTarget {
         key: EntryKey::live("a".parse().unwrap()),
         kind: kind.to_owned(),
         timeout: None,
@@ -172,7 +172,7 @@ async fn no_provider_is_prepared_once_the_lock_is_lost() {
     let stacks = Stacks::new(Arc::new(MemoryBackend::default()), environment);
     let name = "shop/production".parse().unwrap();
     let stack = stacks
-        .new_stack_with(&name, state_core::head::Policy::Plaintext)
+        .new_stack_with(&name, state_core::head::SealingPolicy::Plaintext)
         .await
         .unwrap();
     let session = stack.lock("test").await.unwrap();

@@ -1,9 +1,9 @@
 //! Asks a source for what is ready, and has it done: in parallel, each step only after all that it needs is committed.
 
-use super::resource::{Landed, Order};
+use super::resource::{PlannedStep, StepOutcome};
 use super::{Deployment, StepError};
 use crate::goal::Goal;
-use crate::ledger::{Ledger, Standing};
+use crate::ledger::{Ledger, ResourceStatus};
 use crate::source::{Next, Source};
 use state_core::entry::Provider;
 use state_core::{Address, EntryKey};
@@ -13,17 +13,17 @@ use tokio::task::{Id, JoinError, JoinSet};
 
 /// What is under way.
 #[derive(Default)]
-struct Flight {
-    tasks: JoinSet<Result<Landed, StepError>>,
+struct InFlightSteps {
+    tasks: JoinSet<Result<StepOutcome, StepError>>,
     names: HashMap<Id, Address>,
     /// Orders that wait until nothing is under way.
-    alone: VecDeque<Order>,
+    alone: VecDeque<PlannedStep>,
     /// One of them is under way.
     is_alone: bool,
 }
 
-impl Flight {
-    fn start(&mut self, deployment: &Arc<Deployment>, order: Order) {
+impl InFlightSteps {
+    fn start(&mut self, deployment: &Arc<Deployment>, order: PlannedStep) {
         let deployment = Arc::clone(deployment);
         let address = order.goal.address.clone();
         self.is_alone = order.alone;
@@ -35,7 +35,7 @@ impl Flight {
 impl Deployment {
     /// Whether the source said all that it had to say.
     pub(super) async fn drive(self: &Arc<Self>, source: &mut dyn Source, ledger: &mut Ledger) -> bool {
-        let mut flight = Flight::default();
+        let mut flight = InFlightSteps::default();
         let mut has_ended = false;
         loop {
             while !has_ended && !flight.is_alone && flight.alone.is_empty() && self.has_room(&flight) {
@@ -47,7 +47,7 @@ impl Deployment {
                         ledger.set_refreshed(key);
                     }
                     Ok(Next::Blocked { address, reason }) => {
-                        ledger.set(address.clone(), Standing::Skipped);
+                        ledger.set(address.clone(), ResourceStatus::Skipped);
                         self.skip(address, reason);
                     }
                     Ok(Next::Wait) if flight.tasks.is_empty() => {
@@ -67,7 +67,7 @@ impl Deployment {
             }
             if flight.tasks.is_empty() {
                 match flight.alone.pop_front().filter(|_| self.goes_on()) {
-                    Some(order) => flight.start(self, Order { alone: true, ..order }),
+                    Some(order) => flight.start(self, PlannedStep { alone: true, ..order }),
                     None if has_ended || !self.goes_on() => return has_ended && self.goes_on(),
                     None => continue,
                 }
@@ -76,7 +76,7 @@ impl Deployment {
         }
     }
 
-    fn has_room(&self, flight: &Flight) -> bool {
+    fn has_room(&self, flight: &InFlightSteps) -> bool {
         flight.tasks.len() < self.parallel() && self.goes_on()
     }
 
@@ -89,8 +89,8 @@ impl Deployment {
         false
     }
 
-    fn take(self: &Arc<Self>, goal: Goal, ledger: &mut Ledger, flight: &mut Flight) {
-        ledger.set(goal.address.clone(), Standing::UnderWay);
+    fn take(self: &Arc<Self>, goal: Goal, ledger: &mut Ledger, flight: &mut InFlightSteps) {
+        ledger.set(goal.address.clone(), ResourceStatus::UnderWay);
         let order = self.order(goal, ledger);
         match order.rename {
             Some(_) => flight.alone.push_back(order),
@@ -98,7 +98,7 @@ impl Deployment {
         }
     }
 
-    fn order(&self, goal: Goal, ledger: &Ledger) -> Order {
+    fn order(&self, goal: Goal, ledger: &Ledger) -> PlannedStep {
         let state = self.recorder.state();
         let provider = goal.options.provider.as_ref().map(|address| Provider {
             address: address.clone(),
@@ -129,7 +129,7 @@ impl Deployment {
             shared.changed.insert(goal.address.clone());
         }
         drop(shared);
-        Order {
+        PlannedStep {
             is_target: self.is_target(&goal.address),
             anew,
             provider,
@@ -141,7 +141,7 @@ impl Deployment {
     }
 
     /// Waits for one step to end.
-    async fn land(&self, flight: &mut Flight, ledger: &mut Ledger) {
+    async fn land(&self, flight: &mut InFlightSteps, ledger: &mut Ledger) {
         let Some(landed) = flight.tasks.join_next_with_id().await else {
             return;
         };
@@ -156,11 +156,13 @@ impl Deployment {
         let landed = landed.map(|(_, landed)| landed);
         let broken = |error| Err(broken(&EntryKey::live(address.clone()), &error));
         match landed.unwrap_or_else(broken) {
-            Ok(Landed::Committed(committed)) => ledger.set(address, Standing::Committed(committed)),
-            Ok(Landed::NotTargeted) => ledger.set(address, Standing::NotTargeted),
-            Ok(Landed::WantsToBeAlone(order)) => flight.alone.push_back(*order),
+            Ok(StepOutcome::Committed(committed)) => {
+                ledger.set(address, ResourceStatus::Committed(committed))
+            }
+            Ok(StepOutcome::NotTargeted) => ledger.set(address, ResourceStatus::NotTargeted),
+            Ok(StepOutcome::WantsToBeAlone(order)) => flight.alone.push_back(*order),
             Err(error) => {
-                ledger.set(address, Standing::Failed);
+                ledger.set(address, ResourceStatus::Failed);
                 self.note(error);
             }
         }

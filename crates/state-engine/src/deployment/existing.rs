@@ -1,6 +1,6 @@
 //! Objects that are there already: read as somebody else's, or imported.
 
-use super::resource::{Order, step};
+use super::resource::{PlannedStep, step};
 use super::{Deployment, StepError, Work};
 use crate::call::Known;
 use crate::ledger::Committed;
@@ -14,7 +14,7 @@ impl Deployment {
     /// The object of another owner, as it is.
     pub(super) async fn read(
         &self,
-        order: &Order,
+        order: &PlannedStep,
         old: Option<SharedEntry>,
         id: String,
     ) -> Result<Committed, StepError> {
@@ -37,7 +37,7 @@ impl Deployment {
     /// An object that is there already becomes ours. The entry that is there then comes back.
     pub(super) async fn import(
         &self,
-        order: &Order,
+        order: &PlannedStep,
         now: Option<SharedEntry>,
         id: String,
         replaces: bool,
@@ -65,7 +65,7 @@ impl Deployment {
         Ok(SharedEntry::clone(committed.entry()))
     }
 
-    async fn look(&self, order: &Order, key: &EntryKey, id: String) -> Result<Object, StepError> {
+    async fn look(&self, order: &PlannedStep, key: &EntryKey, id: String) -> Result<Object, StepError> {
         let goal = &order.goal;
         let known = Known {
             id: Some(id.clone()),
@@ -88,7 +88,7 @@ impl Deployment {
         step: Step,
         intent: Intent,
         object: Object,
-        order: &Order,
+        order: &PlannedStep,
     ) -> Result<Committed, StepError> {
         if let Some(reason) = self.taken(&order.about(&step.key, step.secrets()), &object) {
             // Nothing is begun yet, so nothing is left pending.

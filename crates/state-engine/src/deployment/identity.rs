@@ -1,7 +1,7 @@
 //! Which entry has which object: no two have one.
 
 use super::{Deployment, Shared, StepError};
-use crate::call::About;
+use crate::call::CallTarget;
 use crate::provider::Object;
 use state_core::{Address, Entry, EntryKey, State};
 use std::collections::{BTreeMap, BTreeSet};
@@ -73,7 +73,7 @@ fn has(entry: &Entry, (kind, id): &Name) -> bool {
 
 impl Deployment {
     /// Whether another entry has the object's id; if not, it is this one's from now on.
-    pub(super) fn taken(&self, about: &About, object: &Object) -> Option<String> {
+    pub(super) fn taken(&self, about: &CallTarget, object: &Object) -> Option<String> {
         let name = (about.kind.clone(), object.id.clone());
         let state = self.recorder.state();
         let mut shared = self.shared();

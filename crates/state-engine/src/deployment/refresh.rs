@@ -2,7 +2,7 @@
 //! inputs.
 
 use super::{Deployment, StepError};
-use crate::call::{About, CallError, Known};
+use crate::call::{CallError, CallTarget, Known};
 use crate::error::Result;
 use crate::event::Event;
 use crate::ledger::Ledger;
@@ -62,7 +62,7 @@ impl RefreshSource {
             let deployment = Arc::clone(&self.deployment);
             let (entry, known) = (SharedEntry::clone(entry), SharedEntry::clone(entry));
             let task = tokio::spawn(async move {
-                let about = About::entry(&known);
+                let about = CallTarget::entry(&known);
                 deployment.caller.read(&about, Known::of(&known)).await
             });
             self.reading.push_back(Reading { entry, task });

@@ -4,11 +4,11 @@
 //! with by the next: what has a tombstone is made anew, or dropped if nobody wants it any more.
 
 use super::{Deployment, StepError};
-use crate::call::{About, Known};
+use crate::call::{CallTarget, Known};
 use crate::kind::{members, properties_of};
 use crate::planner::{may_be_needed, needed_by_unsettled, unsettled, without_references_to};
 use crate::step::StepOp;
-use state_core::{Address, Dependency, Entry, EntryKey, Rare, SharedEntry};
+use state_core::{Address, BoxedField, Dependency, Entry, EntryKey, SharedEntry};
 use state_manager::Intent;
 use std::collections::BTreeSet;
 
@@ -40,7 +40,7 @@ impl Deployment {
         // What leaves a tombstone refers to it still.
         let deposed = before.iter().filter(|victim| !victim.is_live());
         self.nothing_carried_needs(&root.key(), &deposed.map(|victim| victim.key()).collect())?;
-        drop(self.carry(meant, false).await?);
+        drop(self.record_dependencies_first(meant, false).await?);
         if let (Some(kind), Some(id)) = (&meant.kind, id) {
             self.reserve(&root.key(), kind, id, &going)?;
         }
@@ -81,7 +81,7 @@ impl Deployment {
             if is_managed && stays(entry) {
                 let open = self.open(entry)?;
                 let unmanaged = Entry {
-                    provider: Rare::NONE,
+                    provider: BoxedField::NONE,
                     ..Entry::clone(&open)
                 };
                 self.restate(&entry.key(), unmanaged).await?;
@@ -220,9 +220,9 @@ impl Deployment {
             let mut needs = entry.references();
             needs.any(|need| shared.changed.contains(need.to.address()))
         };
-        let about = About {
+        let about = CallTarget {
             anew,
-            ..About::entry(entry)
+            ..CallTarget::entry(entry)
         };
         let inputs = properties_of(&inputs);
         let diff = self.caller.diff(&about, known, inputs, unknown).await;

@@ -1,22 +1,22 @@
 //! One resource of a program: from what is wanted to what is on record.
 
 use super::{Deployment, StepError, Work};
-use crate::call::{About, Known};
+use crate::call::{CallTarget, Known};
 use crate::goal::Goal;
 use crate::ledger::Committed;
 use crate::planner::{Action, Facts, First, decide, goal_entry, ignoring, needs_diff};
 use crate::provider::{Checked, Diff};
 use crate::step::{Step, StepOp};
+use state_core::edits::{Operation, Surgery};
 use state_core::entry::Provider;
 use state_core::sensitive::SecretStrings;
-use state_core::surgery::{Operation, Surgery};
 use state_core::{Address, Entry, EntryKey, SharedEntry};
 use state_manager::Intent;
 use std::collections::BTreeSet;
 
 /// A goal with what the ledger says of what it needs.
 #[derive(Clone, Debug)]
-pub(super) struct Order {
+pub(super) struct PlannedStep {
     pub(super) goal: Goal,
     /// The provider entry that is in charge now.
     pub(super) provider: Option<Provider>,
@@ -32,9 +32,9 @@ pub(super) struct Order {
     pub(super) anew: bool,
 }
 
-impl Order {
-    pub(super) fn about(&self, key: &EntryKey, secrets: SecretStrings) -> About {
-        About {
+impl PlannedStep {
+    pub(super) fn about(&self, key: &EntryKey, secrets: SecretStrings) -> CallTarget {
+        CallTarget {
             key: key.clone(),
             kind: self.goal.kind.clone(),
             timeout: self.goal.options.timeout,
@@ -46,16 +46,16 @@ impl Order {
 
 /// How an order ended.
 #[derive(Debug)]
-pub(super) enum Landed {
+pub(super) enum StepOutcome {
     Committed(Committed),
     /// It isn't there and may not be made.
     NotTargeted,
     /// It has to be done while nothing else is under way.
-    WantsToBeAlone(Box<Order>),
+    WantsToBeAlone(Box<PlannedStep>),
 }
 
 impl Deployment {
-    pub(super) async fn resource(&self, mut order: Order) -> Result<Landed, StepError> {
+    pub(super) async fn resource(&self, mut order: PlannedStep) -> Result<StepOutcome, StepError> {
         let key = EntryKey::live(order.goal.address.clone());
         if let Some(former) = &order.rename {
             self.rename(former, &key).await?;
@@ -63,8 +63,8 @@ impl Deployment {
         let mut old = self.live(&key)?;
         if !order.is_target {
             return Ok(match old.filter(|old| !old.pending_replacement) {
-                Some(old) => Landed::Committed(self.untouched(&old)?),
-                None => Landed::NotTargeted,
+                Some(old) => StepOutcome::Committed(self.untouched(&old)?),
+                None => StepOutcome::NotTargeted,
             });
         }
         self.refuse_pending(&key)?;
@@ -81,7 +81,7 @@ impl Deployment {
             };
             let planned = decide(&facts);
             if !order.alone && must_be_alone(&planned, old.as_deref()) {
-                return Ok(Landed::WantsToBeAlone(Box::new(order)));
+                return Ok(StepOutcome::WantsToBeAlone(Box::new(order)));
             }
             let committed = match (planned, old) {
                 (Action::Refuse(reason), _) => return Err(StepError::early(&key, vec![reason])),
@@ -97,7 +97,7 @@ impl Deployment {
                 }
                 (_, old) => self.create(&order, old, id).await?,
             };
-            return Ok(Landed::Committed(committed));
+            return Ok(StepOutcome::Committed(committed));
         }
     }
 
@@ -125,11 +125,11 @@ impl Deployment {
     /// Gives an entry the name that the program calls it now; all that refers to it follows.
     async fn rename(&self, former: &Address, key: &EntryKey) -> Result<(), StepError> {
         let state = self.recorder.state();
-        let mut surgery = Surgery::on(&state);
+        let mut edits = Surgery::on(&state);
         let (from, to) = (former.clone(), key.address.clone());
-        let moved = surgery.perform(&Operation::Mv { from, to });
+        let moved = edits.perform(&Operation::Mv { from, to });
         moved.map_err(|refusal| StepError::early(key, vec![refusal.to_string()]))?;
-        let edited = self.recorder.edit(surgery.into_changes()).await;
+        let edited = self.recorder.edit(edits.into_changes()).await;
         edited.map_err(|error| StepError::recording(key, None, None, error))?;
         let mut shared = self.shared();
         shared.rename(former, &key.address);
@@ -146,7 +146,7 @@ impl Deployment {
     /// Judges the inputs; the id of the object that they make comes back, if they tell it.
     async fn check(
         &self,
-        order: &mut Order,
+        order: &mut PlannedStep,
         key: &EntryKey,
         old: Option<&Entry>,
     ) -> Result<Option<String>, StepError> {
@@ -170,7 +170,7 @@ impl Deployment {
 
     async fn diff(
         &self,
-        order: &Order,
+        order: &PlannedStep,
         key: &EntryKey,
         old: Option<&Entry>,
     ) -> Result<Option<Diff>, StepError> {
@@ -184,7 +184,7 @@ impl Deployment {
         diff.map(Some).map_err(|error| self.uncalled(key, error))
     }
 
-    async fn same(&self, order: &Order, old: &SharedEntry) -> Result<Committed, StepError> {
+    async fn same(&self, order: &PlannedStep, old: &SharedEntry) -> Result<Committed, StepError> {
         let entry = goal_entry(&order.goal, Some(old), order.provider.clone());
         self.stand(StepOp::Same, old, entry).await
     }
@@ -199,7 +199,7 @@ impl Deployment {
         let key = old.key();
         let step = step(op, Some(old), &entry);
         self.tell(&crate::event::Event::Planned(step.clone()));
-        let _in_flight = self.carry(&entry, false).await?;
+        let _in_flight = self.record_dependencies_first(&entry, false).await?;
         let is_recorded = self.shared().recorded.contains(&key);
         let recorded = if !is_recorded {
             self.recorder.same(entry).await
@@ -217,7 +217,12 @@ impl Deployment {
         Ok(committed)
     }
 
-    async fn update(&self, order: &Order, old: SharedEntry, diff: Diff) -> Result<Committed, StepError> {
+    async fn update(
+        &self,
+        order: &PlannedStep,
+        old: SharedEntry,
+        diff: Diff,
+    ) -> Result<Committed, StepError> {
         let goal = &order.goal;
         let entry = goal_entry(goal, Some(&old), order.provider.clone());
         let mut step = step(StepOp::Update, Some(&old), &entry);
@@ -235,7 +240,7 @@ impl Deployment {
 
     async fn create(
         &self,
-        order: &Order,
+        order: &PlannedStep,
         old: Option<SharedEntry>,
         id: Option<String>,
     ) -> Result<Committed, StepError> {
@@ -259,7 +264,7 @@ impl Deployment {
 
     async fn replace(
         &self,
-        order: &Order,
+        order: &PlannedStep,
         old: SharedEntry,
         first: First,
         why: Vec<String>,

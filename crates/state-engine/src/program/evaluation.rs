@@ -165,7 +165,7 @@ impl Evaluation<'_> {
                     self.secret.extend(secret);
                 }
             }
-            Form::Joined(pieces) => self.joined(expression, pieces),
+            Form::Joined(stored_items) => self.joined(expression, stored_items),
             Form::List(elements) => {
                 self.json.push('[');
                 for (at, element) in elements.iter().enumerate() {
@@ -195,10 +195,10 @@ impl Evaluation<'_> {
         self.pointer.truncate(length);
     }
 
-    fn joined(&mut self, expression: &Expression, pieces: &[Piece]) {
+    fn joined(&mut self, expression: &Expression, stored_items: &[Piece]) {
         let mut text = String::new();
         let mut is_secret = false;
-        for piece in pieces {
+        for piece in stored_items {
             let reference = match piece {
                 Piece::Text(piece) => {
                     text.push_str(piece);

@@ -36,7 +36,7 @@ impl Expression {
             Value::Text(text) => match Template::read(text, node.place, path, problems) {
                 Template::Plain(text) => Form::Plain(Json::from_string(&text).as_str().to_owned()),
                 Template::Whole(reference) => Form::Reference(reference),
-                Template::Joined(pieces) => Form::Joined(pieces),
+                Template::Joined(stored_items) => Form::Joined(stored_items),
             },
             Value::List(elements) => {
                 let elements = elements.iter().enumerate();
@@ -96,8 +96,8 @@ impl Expression {
             match &expression.form {
                 Form::Plain(_) => {}
                 Form::Reference(reference) => found.push((expression.path.as_str(), reference)),
-                Form::Joined(pieces) => {
-                    let references = pieces.iter().filter_map(|piece| match piece {
+                Form::Joined(stored_items) => {
+                    let references = stored_items.iter().filter_map(|piece| match piece {
                         Piece::Reference(reference) => Some(reference),
                         Piece::Text(_) => None,
                     });

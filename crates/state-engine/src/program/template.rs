@@ -76,7 +76,7 @@ impl fmt::Display for Step {
 impl Template {
     /// Reads a text; what is wrong with its references is told, each at its place.
     pub(super) fn read(text: &Text, place: Place, path: &Path<'_>, problems: &mut Problems) -> Self {
-        let mut pieces = Vec::new();
+        let mut stored_items = Vec::new();
         let mut plain = String::new();
         let mut rest = text.text.as_str();
         let mut openings = text.openings.iter();
@@ -93,9 +93,9 @@ impl Template {
             match Scan(inside).reference(place) {
                 Ok((reference, after)) => {
                     if !plain.is_empty() {
-                        pieces.push(Piece::Text(std::mem::take(&mut plain)));
+                        stored_items.push(Piece::Text(std::mem::take(&mut plain)));
                     }
-                    pieces.push(Piece::Reference(reference));
+                    stored_items.push(Piece::Reference(reference));
                     // What stands in quotes in the reference may look like an opening.
                     let inner = &inside[..inside.len() - after.len()];
                     openings
@@ -112,15 +112,15 @@ impl Template {
             }
         }
         plain.push_str(rest);
-        match pieces.as_slice() {
+        match stored_items.as_slice() {
             [] => return Self::Plain(plain),
             [Piece::Reference(reference)] if plain.is_empty() => return Self::Whole(reference.clone()),
             _ => {}
         }
         if !plain.is_empty() {
-            pieces.push(Piece::Text(plain));
+            stored_items.push(Piece::Text(plain));
         }
-        Self::Joined(pieces)
+        Self::Joined(stored_items)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Next, Source, SourceOutputs};
 use crate::error::{EngineError, Result};
 use crate::goal::{Goal, circle};
-use crate::ledger::{Ledger, Standing};
+use crate::ledger::{Ledger, ResourceStatus};
 use async_trait::async_trait;
 use state_core::Address;
 use std::collections::{BTreeMap, BTreeSet};
@@ -150,11 +150,13 @@ impl Source for ListSource {
             };
             let blocked = match ledger.missing(&declared.goal) {
                 None => None,
-                Some((needs, Some(Standing::NotTargeted))) => {
+                Some((needs, Some(ResourceStatus::NotTargeted))) => {
                     Some(format!("it needs {needs}, which is no target and isn't there"))
                 }
-                Some((needs, Some(Standing::Failed))) => Some(format!("it needs {needs}, which failed")),
-                Some((needs, Some(Standing::Skipped))) => {
+                Some((needs, Some(ResourceStatus::Failed))) => {
+                    Some(format!("it needs {needs}, which failed"))
+                }
+                Some((needs, Some(ResourceStatus::Skipped))) => {
                     Some(format!("it needs {needs}, which is skipped too"))
                 }
                 Some((needs, _)) => {
@@ -195,7 +197,7 @@ impl Source for ListSource {
 #[cfg(test)]
 mod tests {
     use super::{Declared, Goal, ListSource, Next, Source};
-    use crate::ledger::{Committed, Ledger, Standing};
+    use crate::ledger::{Committed, Ledger, ResourceStatus};
     use crate::planner::goal_entry;
     use state_core::mutation::StackOutputs;
 
@@ -216,7 +218,7 @@ mod tests {
         while let Next::Ready(registration) = source.next(ledger).await.unwrap() {
             let address = registration.into_goal().address;
             names.push(address.to_string());
-            ledger.set(address, Standing::UnderWay);
+            ledger.set(address, ResourceStatus::UnderWay);
         }
         names
     }
@@ -232,7 +234,7 @@ mod tests {
         ]);
         let mut ledger = Ledger::new(StackOutputs::default());
         assert_eq!(ready(&mut source, &mut ledger).await, ["r1", "r0"]);
-        ledger.set("r0".parse().unwrap(), Standing::Failed);
+        ledger.set("r0".parse().unwrap(), ResourceStatus::Failed);
         let Next::Blocked { address, reason } = source.next(&ledger).await.unwrap() else {
             panic!("what needs r0 comes first");
         };
@@ -242,7 +244,7 @@ mod tests {
             Next::Blocked { .. }
         ));
         assert!(matches!(source.next(&ledger).await.unwrap(), Next::Wait));
-        ledger.set("r1".parse().unwrap(), Standing::Failed);
+        ledger.set("r1".parse().unwrap(), ResourceStatus::Failed);
         assert!(matches!(
             source.next(&ledger).await.unwrap(),
             Next::Blocked { .. }
@@ -267,7 +269,7 @@ mod tests {
             assert_eq!(ready(&mut source, &mut ledger).await, [format!("r{name}")]);
             let entry = goal_entry(&goal(name, &[]), None, None);
             let address = entry.address.clone();
-            ledger.set(address, Standing::Committed(Committed::new(entry.into())));
+            ledger.set(address, ResourceStatus::Committed(Committed::new(entry.into())));
         }
         assert!(matches!(source.next(&ledger).await.unwrap(), Next::End));
     }

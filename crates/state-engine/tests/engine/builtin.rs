@@ -8,7 +8,7 @@ mod lost;
 mod processes;
 mod randoms;
 
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::{Address, EntryKey, LogLevel, MemoryBackend, Properties, SharedEntry, StackName};
 use state_engine::builtin::registry;
 use state_engine::{Basis, Engine, state_core};
@@ -59,7 +59,10 @@ impl Bench {
         let environment = Environment::system(Actor::default());
         let stacks = Stacks::new(Arc::new(MemoryBackend::default()), environment.clone());
         let name: StackName = "shop/production".parse().unwrap();
-        let stack = stacks.new_stack_with(&name, Policy::Plaintext).await.unwrap();
+        let stack = stacks
+            .new_stack_with(&name, SealingPolicy::Plaintext)
+            .await
+            .unwrap();
         Self {
             folder: tempfile::tempdir().unwrap(),
             engine: Engine::new(stacks, environment.clone()),

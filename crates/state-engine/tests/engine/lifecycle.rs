@@ -13,7 +13,7 @@ mod start;
 use crate::program::{Spec, update};
 use crate::stage::Stage;
 use draw::{Dice, Plan};
-use state_core::surgery::{Operation as Surgical, Surgery};
+use state_core::edits::{Operation as Surgical, Surgery};
 use state_core::testkit::run::scaled;
 use state_core::{EntryKey, UpdateKind};
 use state_engine::{Interrupt, Operation, Report, Run};
@@ -222,18 +222,15 @@ fn quiet(stage: &Stage, dice: &Dice) -> Run {
 async fn unprotect(stage: &Stage) {
     let session = stage.lock().await;
     let state = session.state();
-    let mut surgery = Surgery::on(&state);
+    let mut edits = Surgery::on(&state);
     let all = Surgical::Unprotect {
         addresses: Vec::new(),
         all: true,
     };
-    surgery.perform(&all).unwrap();
-    if !surgery.changes().is_empty() {
+    edits.perform(&all).unwrap();
+    if !edits.changes().is_empty() {
         let request = UpdateRequest::new(UpdateKind::Edit);
-        session
-            .edit(request, &state, surgery.into_changes())
-            .await
-            .unwrap();
+        session.edit(request, &state, edits.into_changes()).await.unwrap();
     }
     session.close().await.unwrap();
 }

@@ -2,7 +2,7 @@
 
 use crate::world::World;
 use crate::{now, witness::Witness};
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::mutation::EditChange;
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
 use state_core::testkit::fault::{FaultPlan, FaultyBackend, Operation as Call};
@@ -33,20 +33,20 @@ pub(crate) fn environment(seed: u64) -> Environment {
 
 impl Stage {
     pub(crate) async fn new(seed: u64) -> Self {
-        Self::with(seed, Policy::Plaintext, None).await
+        Self::with(seed, SealingPolicy::Plaintext, None).await
     }
 
     /// A stack that seals what is secret.
     pub(crate) async fn sealed(seed: u64) -> Self {
-        Self::with_keys(seed, Policy::Sensitive).await
+        Self::with_keys(seed, SealingPolicy::Sensitive).await
     }
 
     /// A stack that seals every value.
     pub(crate) async fn sealed_whole(seed: u64) -> Self {
-        Self::with_keys(seed, Policy::All).await
+        Self::with_keys(seed, SealingPolicy::All).await
     }
 
-    async fn with_keys(seed: u64, policy: Policy) -> Self {
+    async fn with_keys(seed: u64, policy: SealingPolicy) -> Self {
         let identity = generate_identity();
         let identities = Identities::parse("identity", identity.file()).unwrap();
         let recipients = identity.recipient().parse().unwrap();
@@ -54,7 +54,7 @@ impl Stage {
         Self::with(seed, policy, Some(AgeKeys::new(identities, recipients, entropy))).await
     }
 
-    async fn with(seed: u64, policy: Policy, keys: Option<AgeKeys>) -> Self {
+    async fn with(seed: u64, policy: SealingPolicy, keys: Option<AgeKeys>) -> Self {
         let world = World::default();
         let memory = MemoryBackend::default();
         let faulty = FaultyBackend::new(Arc::new(memory.clone()));

@@ -60,7 +60,7 @@ pub(super) enum Piece<'f> {
 }
 
 /// The pieces of a frame, in order.
-pub(super) fn pieces(frame: &str) -> impl Iterator<Item = Piece<'_>> {
+pub(super) fn stored_items(frame: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut parts = frame.split(ESCAPE);
     let first = parts.next().unwrap_or_default();
     let rest = parts.flat_map(|part| {

@@ -42,7 +42,7 @@ struct Writer<'s> {
 impl Writer<'_> {
     fn frame(&self, frame: &str, out: &mut Sink<'_>) -> Result<()> {
         let mut last = "";
-        for piece in frame::pieces(frame) {
+        for piece in frame::stored_items(frame) {
             match piece {
                 Piece::Text("") => {}
                 Piece::Text(text) => {

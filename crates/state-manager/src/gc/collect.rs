@@ -18,7 +18,7 @@ use crate::gc::survey::{Cut, Survey};
 use crate::read::history_floor::HistoryFloor;
 use crate::write::locked_stack::LockedStack;
 use serde::Serialize;
-use state_core::backend::{Piece, PieceName};
+use state_core::backend::{StoredItem, StoredItemName};
 use state_core::head::Collection;
 use state_core::{ErrorKind, Head, Result, RevisionId, Timestamp, Writer};
 
@@ -65,15 +65,15 @@ pub struct Amount {
 }
 
 impl Amount {
-    fn of(pieces: &[Piece]) -> Self {
+    fn of(stored_items: &[StoredItem]) -> Self {
         Self {
-            files: pieces.len() as u64,
-            bytes: pieces.iter().map(|piece| piece.bytes).sum(),
+            files: stored_items.len() as u64,
+            bytes: stored_items.iter().map(|piece| piece.bytes).sum(),
         }
     }
 
-    fn add(&mut self, pieces: &[Piece]) {
-        let more = Self::of(pieces);
+    fn add(&mut self, stored_items: &[StoredItem]) {
+        let more = Self::of(stored_items);
         self.files += more.files;
         self.bytes += more.bytes;
     }
@@ -95,10 +95,10 @@ pub struct Waiting {
 struct Plan {
     report: CollectionReport,
     /// What an earlier collection dropped, its grace ago.
-    earlier: Vec<Piece>,
+    earlier: Vec<StoredItem>,
     cut: Option<Cut>,
     /// What the cut drops, if it has no grace.
-    at_once: Vec<Piece>,
+    at_once: Vec<StoredItem>,
 }
 
 /// What [`collect`] would do now. Takes no lock and changes nothing.
@@ -157,8 +157,8 @@ fn raise(head: &mut Head, collection: &Collection) {
     head.collection = Some(collection.clone());
 }
 
-async fn delete(writer: &dyn Writer, pieces: &[Piece]) -> Result<()> {
-    let names: Vec<PieceName> = pieces.iter().map(|piece| piece.name.clone()).collect();
+async fn delete(writer: &dyn Writer, stored_items: &[StoredItem]) -> Result<()> {
+    let names: Vec<StoredItemName> = stored_items.iter().map(|piece| piece.name.clone()).collect();
     for chunk in names.chunks(CHUNK) {
         writer.delete(chunk).await?;
     }
@@ -176,14 +176,14 @@ impl Plan {
         let mut plan = Self::default();
         plan.keep(survey, &survey.tip.floor);
         if let Some(earlier) = &survey.tip.floor.0 {
-            let pieces = store.pieces(stack.lineage(), earlier.base.start).await?;
-            let pieces = survey.doomed(pieces, &Cut::again(earlier));
-            if !pieces.is_empty() && !has_passed(&earlier.since, retention.grace, now)? {
-                plan.wait(&pieces, after(&earlier.since, retention.grace)?);
+            let stored_items = store.stored_items(stack.lineage(), earlier.base.start).await?;
+            let stored_items = survey.doomed(stored_items, &Cut::again(earlier));
+            if !stored_items.is_empty() && !has_passed(&earlier.since, retention.grace, now)? {
+                plan.wait(&stored_items, after(&earlier.since, retention.grace)?);
                 return Ok(plan);
             }
-            plan.report.deleted = Amount::of(&pieces);
-            plan.earlier = pieces;
+            plan.report.deleted = Amount::of(&stored_items);
+            plan.earlier = stored_items;
         }
         plan.add_cut(stack, survey, retention, now).await?;
         Ok(plan)
@@ -206,31 +206,31 @@ impl Plan {
     ) -> Result<()> {
         let mut cut = survey.cut(retention, now)?;
         let store = stack.backend().collectable()?;
-        let pieces = store.pieces(stack.lineage(), cut.start).await?;
-        survey.add_forgotten(&mut cut, &pieces);
+        let stored_items = store.stored_items(stack.lineage(), cut.start).await?;
+        survey.add_forgotten(&mut cut, &stored_items);
         self.report.held_back = cut.held_back;
         if cut.dropped.is_empty() && cut.forgotten.is_empty() {
             return Ok(());
         }
-        let mut pieces = survey.doomed(pieces, &cut);
-        pieces.retain(|piece| !self.earlier.contains(piece));
+        let mut stored_items = survey.doomed(stored_items, &cut);
+        stored_items.retain(|piece| !self.earlier.contains(piece));
         self.report.dropped.clone_from(&cut.dropped);
         self.report.forgotten = cut.forgotten.iter().cloned().collect();
         self.report.kept -= cut.dropped.len();
         self.report.oldest = survey.first_from(cut.serial);
         if retention.grace.is_zero() {
-            self.report.deleted.add(&pieces);
-            self.at_once = pieces;
+            self.report.deleted.add(&stored_items);
+            self.at_once = stored_items;
         } else {
-            self.wait(&pieces, after(now, retention.grace)?);
+            self.wait(&stored_items, after(now, retention.grace)?);
         }
         self.cut = Some(cut);
         Ok(())
     }
 
-    fn wait(&mut self, pieces: &[Piece], until: Timestamp) {
+    fn wait(&mut self, stored_items: &[StoredItem], until: Timestamp) {
         self.report.waiting = Some(Waiting {
-            amount: Amount::of(pieces),
+            amount: Amount::of(stored_items),
             until,
         });
     }

@@ -8,7 +8,7 @@ use crate::read::history;
 use crate::read::history_floor::whole_journal;
 use crate::read::replay::{self, checkpoints, frame_object, rebases};
 use crate::read::tip::Tip;
-use state_core::backend::{JournalView, ObjectName, Piece, PieceName};
+use state_core::backend::{JournalView, ObjectName, StoredItem, StoredItemName};
 use state_core::head::Collection;
 use state_core::journal::{Fence, FrameKind};
 use state_core::{Base, Digest, Result, RevisionId, Serial, Slot, Timestamp, Writer};
@@ -79,14 +79,14 @@ impl Survey {
             match RevisionDocument::of_frame(&object, frame)? {
                 Some(RevisionDocument {
                     revision,
-                    made: Made::Stored(stored),
+                    made: Made::Detached(stored),
                     ..
                 }) => {
                     let object = stored.snapshot.object();
                     survey.needed.push((frame.slot(), object, Some(revision)));
                 }
                 Some(RevisionDocument {
-                    made: Made::Mark(mark),
+                    made: Made::UpdateEnd(mark),
                     ..
                 }) => vouched.push(mark.base),
                 None => {}
@@ -179,11 +179,11 @@ impl Survey {
     }
 
     /// Adds the revisions that were deleted by hand, are not below the cut, and still have bytes.
-    pub(super) fn add_forgotten(&self, cut: &mut Cut, pieces: &[Piece]) {
-        let there: BTreeSet<&PieceName> = pieces.iter().map(|piece| &piece.name).collect();
-        let is_there = |object| there.contains(&PieceName::Object(object));
-        let listed = pieces.iter().filter_map(|piece| match &piece.name {
-            PieceName::Object(ObjectName::Update(revision)) => Some(revision),
+    pub(super) fn add_forgotten(&self, cut: &mut Cut, stored_items: &[StoredItem]) {
+        let there: BTreeSet<&StoredItemName> = stored_items.iter().map(|piece| &piece.name).collect();
+        let is_there = |object| there.contains(&StoredItemName::Object(object));
+        let listed = stored_items.iter().filter_map(|piece| match &piece.name {
+            StoredItemName::Object(ObjectName::Update(revision)) => Some(revision),
             _ => None,
         });
         let kept = self.needed_from(cut.start, &|other| self.tip.replayed.state.is_forgotten(other));
@@ -199,7 +199,7 @@ impl Survey {
     }
 
     /// What of these nobody can ask for any more once a cut is made.
-    pub(super) fn doomed(&self, pieces: Vec<Piece>, cut: &Cut) -> Vec<Piece> {
+    pub(super) fn doomed(&self, stored_items: Vec<StoredItem>, cut: &Cut) -> Vec<StoredItem> {
         let serials: BTreeSet<Serial> = cut.forgotten.iter().map(RevisionId::serial).collect();
         let is_forgotten = |revision: &RevisionId| cut.forgotten.contains(revision);
         let released: BTreeSet<&ObjectName> = self
@@ -209,21 +209,21 @@ impl Survey {
             .map(|(_, object, _)| object)
             .collect();
         let kept = self.needed_from(cut.start, &is_forgotten);
-        let is_doomed = |piece: &Piece| match &piece.name {
-            PieceName::Journal(_) => true,
-            PieceName::Object(ObjectName::Update(revision)) => {
+        let is_doomed = |piece: &StoredItem| match &piece.name {
+            StoredItemName::Journal(_) => true,
+            StoredItemName::Object(ObjectName::Update(revision)) => {
                 revision.serial() < cut.serial || is_forgotten(revision)
             }
-            PieceName::Object(ObjectName::Log(serial) | ObjectName::Outputs(serial)) => {
+            StoredItemName::Object(ObjectName::Log(serial) | ObjectName::Outputs(serial)) => {
                 *serial < cut.serial || serials.contains(serial)
             }
-            PieceName::Object(name @ ObjectName::Snapshot { slot, .. }) => {
+            StoredItemName::Object(name @ ObjectName::Snapshot { slot, .. }) => {
                 (*slot < cut.start || released.contains(name)) && !kept.contains(name)
             }
             // Data keys open what may be kept elsewhere; other kinds are somebody else's.
-            PieceName::Object(_) => false,
+            StoredItemName::Object(_) => false,
         };
-        let mut doomed = pieces;
+        let mut doomed = stored_items;
         doomed.retain(is_doomed);
         doomed.sort_by(|left, right| left.name.cmp(&right.name));
         doomed
@@ -246,7 +246,7 @@ impl Survey {
 /// When a revision was made; none for one that was stored, which doesn't say.
 fn moment(document: &RevisionDocument) -> Option<&Timestamp> {
     match &document.made {
-        Made::Mark(mark) => Some(replay::moment(mark)),
-        Made::Stored(_) => None,
+        Made::UpdateEnd(mark) => Some(replay::moment(mark)),
+        Made::Detached(_) => None,
     }
 }

@@ -7,14 +7,14 @@ use crate::context::StackContext;
 use crate::gc::collect::collect;
 use crate::gc::retention::Retention;
 use crate::intent::UpdateRequest;
-use crate::keys::sealing::Seal;
+use crate::keys::sealing::SessionSealer;
 use crate::keys::{trust, wrapped};
 use crate::lock;
 use crate::objects::snapshots;
 use crate::read::view;
 use crate::write::locked_stack::LockedStack;
 use crate::write::steps;
-use state_core::head::{Keys, Policy, Watermark};
+use state_core::head::{Keys, SealingPolicy, Watermark};
 use state_core::journal::{CheckpointNote, Record};
 use state_core::mutation::StackOutputs;
 use state_core::sealing::{KeyProvider, StackKey};
@@ -32,7 +32,7 @@ pub struct Rekey {
     /// To whom the outputs are wrapped apart; none: as before.
     pub outputs: Option<Vec<String>>,
     /// How values are stored from now on; none: as before.
-    pub policy: Option<Policy>,
+    pub policy: Option<SealingPolicy>,
     /// Drops and deletes all revisions that open with an earlier key, or are plain. Who reads one of them at that moment
     /// fails.
     pub forget_history: bool,
@@ -75,14 +75,14 @@ pub(crate) async fn rekey(stack: &StackContext, operation: &str, request: Rekey)
     })
 }
 
-fn require_possible(stack: &StackContext, policy: Policy, request: &Rekey) -> Result<()> {
+fn require_possible(stack: &StackContext, policy: SealingPolicy, request: &Rekey) -> Result<()> {
     if request.forget_history && stack.backend().extensions().collectable.is_none() {
         return Err(Error::unsupported(
             stack.backend().url(),
             "deletion, and with it the forgetting of history,",
         ));
     }
-    if policy == Policy::Plaintext {
+    if policy == SealingPolicy::Plaintext {
         let reason = "a plaintext stack has no data key: choose the policy `sensitive` or `all`";
         return Err(Error::conflict(stack.object(), reason));
     }
@@ -123,7 +123,7 @@ async fn mark_rekeyed(
 async fn rotate(
     locked: LockedStack,
     provider: &dyn KeyProvider,
-    policy: Policy,
+    policy: SealingPolicy,
     request: Rekey,
 ) -> Result<(Base, Vec<String>)> {
     let tail = locked.end_queue().await?;
@@ -163,7 +163,7 @@ async fn rotate(
             chain: after.chain,
         });
     };
-    let seal = Seal::new(policy, Some(Arc::clone(&key)));
+    let seal = SessionSealer::new(policy, Some(Arc::clone(&key)));
     seal.swap_head(writer, stack.nonce(), &change).await?;
     stack.keyring().keep(&key);
     writer.release().await?;
@@ -175,7 +175,7 @@ async fn resealed(
     state: &State,
     old: Option<Arc<dyn StackKey>>,
     new: &Arc<dyn StackKey>,
-    policy: Policy,
+    policy: SealingPolicy,
 ) -> Result<Snapshot> {
     let mut snapshot = state.snapshot(stack.name().to_string(), stack.now());
     snapshot.continuation = Some(state.continuation());

@@ -1,7 +1,7 @@
 //! What the owner of a stack seals values and signs heads with.
 
 use state_core::backend::HeadChange;
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
 use state_core::sealing::StackKey;
 use state_core::{Entry, Error, Head, Nonce, Result, SharedEntry, Snapshot, Writer, sensitive};
@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 /// How the values of a stack are stored. Cheap to clone; callers seal in their own tasks.
 #[derive(Clone, Debug)]
-pub(crate) struct Seal {
-    policy: Policy,
+pub(crate) struct SessionSealer {
+    policy: SealingPolicy,
     key: Option<Arc<dyn StackKey>>,
 }
 
-impl Seal {
-    pub(crate) const fn new(policy: Policy, key: Option<Arc<dyn StackKey>>) -> Self {
+impl SessionSealer {
+    pub(crate) const fn new(policy: SealingPolicy, key: Option<Arc<dyn StackKey>>) -> Self {
         Self { policy, key }
     }
 
@@ -23,7 +23,7 @@ impl Seal {
         self.key.as_deref()
     }
 
-    pub(crate) const fn policy(&self) -> Policy {
+    pub(crate) const fn policy(&self) -> SealingPolicy {
         self.policy
     }
 
@@ -51,9 +51,9 @@ impl Seal {
     /// An entry as it is stored. It must have the uid under which it will be recorded.
     pub(crate) fn entry(&self, entry: Entry) -> Result<Entry> {
         match (self.policy, &self.key) {
-            (Policy::Plaintext, _) => Ok(entry),
+            (SealingPolicy::Plaintext, _) => Ok(entry),
             (policy, Some(key)) => key.seal_entry(policy, &entry),
-            (Policy::Sensitive, None) if !sensitive::entry_has_sensitive(&entry) => Ok(entry),
+            (SealingPolicy::Sensitive, None) if !sensitive::entry_has_sensitive(&entry) => Ok(entry),
             (_, None) => Err(no_key(format!("entry {}", entry.key()))),
         }
     }
@@ -68,10 +68,10 @@ impl Seal {
 
     /// Entries of another stack as this one stores them: what is sealed for one lineage can't be read in another.
     pub(crate) fn adopt(&self, from: &Self, entries: &[SharedEntry]) -> Result<Vec<SharedEntry>> {
-        if from.key.is_none() && self.policy == Policy::Plaintext {
+        if from.key.is_none() && self.policy == SealingPolicy::Plaintext {
             return Ok(entries.to_vec());
         }
-        if from.key.is_some() && self.policy == Policy::Plaintext {
+        if from.key.is_some() && self.policy == SealingPolicy::Plaintext {
             let reason = "the other stack stores values in plaintext, and here they are sealed";
             return Err(Error::sealed("the move", reason));
         }
@@ -88,9 +88,9 @@ impl Seal {
     /// The stack's outputs as they are stored.
     pub(crate) fn outputs(&self, outputs: StackOutputs) -> Result<StackOutputs> {
         match (self.policy, &self.key) {
-            (Policy::Plaintext, _) => Ok(outputs),
+            (SealingPolicy::Plaintext, _) => Ok(outputs),
             (policy, Some(key)) => key.seal_outputs(policy, &outputs),
-            (Policy::Sensitive, None) if outputs.sensitive.is_empty() => Ok(outputs),
+            (SealingPolicy::Sensitive, None) if outputs.sensitive.is_empty() => Ok(outputs),
             (_, None) => Err(no_key("the stack's outputs".to_owned())),
         }
     }
@@ -98,7 +98,7 @@ impl Seal {
     /// A snapshot as it is stored.
     pub(crate) fn snapshot(&self, mut snapshot: Snapshot) -> Result<Snapshot> {
         match (self.policy, &self.key) {
-            (Policy::Plaintext, _) => Ok(snapshot),
+            (SealingPolicy::Plaintext, _) => Ok(snapshot),
             (policy, Some(key)) => {
                 // One entry at a time, in its place: a large state isn't there twice.
                 let mut entries = std::mem::take(&mut snapshot.entries);
@@ -111,7 +111,7 @@ impl Seal {
                 let sealed = key.seal_snapshot(policy, &snapshot)?;
                 Ok(Snapshot { entries, ..sealed })
             }
-            (Policy::Sensitive, None) if !sensitive::has_sensitive(&snapshot) => Ok(snapshot),
+            (SealingPolicy::Sensitive, None) if !sensitive::has_sensitive(&snapshot) => Ok(snapshot),
             (_, None) => Err(no_key("the snapshot".to_owned())),
         }
     }
@@ -127,8 +127,8 @@ fn no_key(object: String) -> Error {
 
 #[cfg(test)]
 mod tests {
-    use super::Seal;
-    use state_core::head::Policy;
+    use super::SessionSealer;
+    use state_core::head::SealingPolicy;
     use state_core::mutation::StackOutputs;
     use state_core::sealing::{MacKey, StackKey, Tag, TagDomain};
     use state_core::testkit::key::TagKey;
@@ -150,7 +150,7 @@ mod tests {
     }
 
     impl StackKey for Named {
-        fn seal_entry(&self, _: Policy, entry: &Entry) -> Result<Entry> {
+        fn seal_entry(&self, _: SealingPolicy, entry: &Entry) -> Result<Entry> {
             let mut sealed = entry.clone();
             let name = Json::from_string(self.0);
             let before = sealed.extensions.insert("sealed".to_owned(), name);
@@ -166,7 +166,7 @@ mod tests {
             }
         }
 
-        fn seal_outputs(&self, policy: Policy, outputs: &StackOutputs) -> Result<StackOutputs> {
+        fn seal_outputs(&self, policy: SealingPolicy, outputs: &StackOutputs) -> Result<StackOutputs> {
             self.1.seal_outputs(policy, outputs)
         }
 
@@ -174,7 +174,7 @@ mod tests {
             self.1.open_outputs(outputs)
         }
 
-        fn seal_snapshot(&self, policy: Policy, snapshot: &Snapshot) -> Result<Snapshot> {
+        fn seal_snapshot(&self, policy: SealingPolicy, snapshot: &Snapshot) -> Result<Snapshot> {
             self.1.seal_snapshot(policy, snapshot)
         }
 
@@ -187,8 +187,11 @@ mod tests {
         }
     }
 
-    fn seal(name: &'static str) -> Seal {
-        Seal::new(Policy::Sensitive, Some(Arc::new(Named(name, TagKey::new(1)))))
+    fn seal(name: &'static str) -> SessionSealer {
+        SessionSealer::new(
+            SealingPolicy::Sensitive,
+            Some(Arc::new(Named(name, TagKey::new(1)))),
+        )
     }
 
     fn sensitive() -> Entry {
@@ -205,12 +208,12 @@ mod tests {
         let one: [SharedEntry; 1] = [seal("one").entry(sensitive()).unwrap().into()];
         let two = seal("two").adopt(&seal("one"), &one).unwrap();
         assert_eq!(*two[0], seal("two").entry(sensitive()).unwrap());
-        let open = Seal::new(Policy::Plaintext, None);
+        let open = SessionSealer::new(SealingPolicy::Plaintext, None);
         assert_eq!(seal("two").adopt(&open, &plain).unwrap(), two);
         assert_eq!(open.adopt(&open, &plain).unwrap(), plain);
         open.adopt(&seal("one"), &one).unwrap_err();
         seal("two").adopt(&seal("other"), &one).unwrap_err();
-        let keyless = Seal::new(Policy::Sensitive, None);
+        let keyless = SessionSealer::new(SealingPolicy::Sensitive, None);
         keyless.adopt(&open, &plain).unwrap_err();
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::context::StackContext;
 use crate::keys::wrapped;
-use crate::known_stacks::{Seen, Witness};
+use crate::known_stacks::{KnownStacks, StackPin};
 use crate::objects::document::RevisionDocument;
 use state_core::backend::{JournalView, ObjectName, Tail};
 use state_core::journal::Frame;
@@ -101,7 +101,10 @@ pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&
 
 async fn pinned(stack: &StackContext) -> Result<Option<KeyId>> {
     match stack.known_stacks() {
-        Some(witness) => Ok(witness.seen(stack.lineage()).await?.and_then(|seen| seen.key)),
+        Some(known_stacks) => Ok(known_stacks
+            .seen(stack.lineage())
+            .await?
+            .and_then(|seen| seen.key)),
         None => Ok(None),
     }
 }
@@ -151,10 +154,10 @@ pub(crate) async fn look(
     point: &Point<'_>,
     key: Option<&dyn StackKey>,
 ) -> Result<Option<String>> {
-    let Some(witness) = stack.known_stacks() else {
+    let Some(known_stacks) = stack.known_stacks() else {
         return Ok(None);
     };
-    let before = witness.seen(stack.lineage()).await?;
+    let before = known_stacks.seen(stack.lineage()).await?;
     if let Some(before) = &before
         && let Some(regression) = point.regression(before)
     {
@@ -162,18 +165,18 @@ pub(crate) async fn look(
     }
     let now = point.seen(before.as_ref(), key);
     if before.as_ref() != Some(&now) {
-        witness.remember(stack.lineage(), Some(&now)).await;
+        known_stacks.remember(stack.lineage(), Some(&now)).await;
     }
     Ok(None)
 }
 
 /// Remembers what a session left behind.
 pub(crate) async fn keep(stack: &StackContext, point: &Point<'_>, key: Option<&dyn StackKey>) {
-    if let Some(witness) = stack.known_stacks()
-        && let Ok(before) = witness.seen(stack.lineage()).await
+    if let Some(known_stacks) = stack.known_stacks()
+        && let Ok(before) = known_stacks.seen(stack.lineage()).await
     {
         let now = point.seen(before.as_ref(), key);
-        witness.remember(stack.lineage(), Some(&now)).await;
+        known_stacks.remember(stack.lineage(), Some(&now)).await;
     }
 }
 
@@ -196,13 +199,17 @@ pub(crate) async fn require_onward(
 ///
 /// # Errors
 /// `Distrusted`.
-pub(crate) async fn require_name(witness: &dyn Witness, name: &StackName, lineage: Lineage) -> Result<()> {
-    let before = witness.named(name).await?;
+pub(crate) async fn require_name(
+    known_stacks: &dyn KnownStacks,
+    name: &StackName,
+    lineage: Lineage,
+) -> Result<()> {
+    let before = known_stacks.named(name).await?;
     if before == Some(lineage) {
         return Ok(());
     }
     let has_key = async |lineage| -> Result<bool> {
-        let seen = witness.seen(lineage).await?;
+        let seen = known_stacks.seen(lineage).await?;
         Ok(seen.is_some_and(|seen| seen.key.is_some()))
     };
     if let Some(before) = before
@@ -215,7 +222,7 @@ pub(crate) async fn require_name(witness: &dyn Witness, name: &StackName, lineag
         );
         return Err(Error::distrusted(format!("stack {}", name.short()), reason));
     }
-    witness.remember_name(name, Some(lineage)).await;
+    known_stacks.remember_name(name, Some(lineage)).await;
     Ok(())
 }
 
@@ -245,8 +252,8 @@ impl<'a> Point<'a> {
     }
 
     /// What is to be remembered of it, after what was known before.
-    fn seen(&self, before: Option<&Seen>, key: Option<&dyn StackKey>) -> Seen {
-        Seen {
+    fn seen(&self, before: Option<&StackPin>, key: Option<&dyn StackKey>) -> StackPin {
+        StackPin {
             key: key.map(|key| key.id()).or(before.and_then(|before| before.key)),
             outputs: before.and_then(|before| before.outputs.clone()),
             epoch: self.epoch,
@@ -257,7 +264,7 @@ impl<'a> Point<'a> {
     }
 
     /// How it went back, or aside; none when it only went on, as far as can be told from here.
-    fn regression(&self, before: &Seen) -> Option<String> {
+    fn regression(&self, before: &StackPin) -> Option<String> {
         let back = |what: &str, was: u64, is: u64| {
             (is < was).then(|| {
                 format!("the store went back in time: {what} was {was} when it was seen last, and is {is}")
@@ -270,7 +277,7 @@ impl<'a> Point<'a> {
     }
 
     /// Whether it took another way than the one that was seen.
-    fn fork(&self, before: &Seen) -> Option<String> {
+    fn fork(&self, before: &StackPin) -> Option<String> {
         let (was, is) = (before.chain?, self.chain_at(before.next)?);
         (was != is).then(|| {
             let next = before.next;

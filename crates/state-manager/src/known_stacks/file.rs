@@ -8,7 +8,7 @@
 //! `statectl` has its root at `$XDG_STATE_HOME/statectl/seen`; a program of the same user may share it.
 //!
 //! ```
-//! use state_manager::{Actor, Environment, FileKnownStacks, StoreIdentity, Witness};
+//! use state_manager::{Actor, Environment, FileKnownStacks, StoreIdentity, KnownStacks};
 //! use std::sync::Arc;
 //!
 //! # let root = std::env::temp_dir().join("known-stacks-example");
@@ -18,11 +18,11 @@
 //! let warn = |reason: &str| eprintln!("warning: {reason}");
 //! let known = FileKnownStacks::of_store(&root, &store, Arc::clone(&environment.entropy), warn);
 //! assert_eq!(known.named(&"shop/production".parse()?).await?, None);
-//! // let stacks = stacks.with_witness(Arc::new(known));
+//! // let stacks = stacks.with_known_stacks(Arc::new(known));
 //! # Ok::<(), state_core::Error>(()) }).unwrap();
 //! ```
 
-use super::{Seen, Witness};
+use super::{KnownStacks, StackPin};
 use async_trait::async_trait;
 use state_core::{Digest, Entropy, Error, Lineage, Nonce, Result, StackName};
 use std::fmt;
@@ -77,7 +77,7 @@ impl StoreIdentity {
     }
 }
 
-/// A [`Witness`] in files, for the stacks of one store.
+/// A [`KnownStacks`] in files, for the stacks of one store.
 pub struct FileKnownStacks {
     folder: PathBuf,
     entropy: Arc<dyn Entropy>,
@@ -159,13 +159,13 @@ impl FileKnownStacks {
 }
 
 #[async_trait]
-impl Witness for FileKnownStacks {
-    async fn seen(&self, lineage: Lineage) -> Result<Option<Seen>> {
+impl KnownStacks for FileKnownStacks {
+    async fn seen(&self, lineage: Lineage) -> Result<Option<StackPin>> {
         let path = self.of_stack(lineage);
         self.read(path, |bytes| serde_json::from_slice(bytes).ok()).await
     }
 
-    async fn remember(&self, lineage: Lineage, seen: Option<&Seen>) {
+    async fn remember(&self, lineage: Lineage, seen: Option<&StackPin>) {
         let encoded = seen.and_then(|seen| serde_json::to_vec(seen).ok());
         self.write(self.of_stack(lineage), encoded).await;
     }

@@ -1,7 +1,7 @@
 //! `updates/`: what made each revision, one document each, derived from the journal.
 
 use serde::{Deserialize, Serialize};
-use state_core::journal::{Frame, FrameKind, Mark, Record, Stored, decode_records};
+use state_core::journal::{DetachedRevision, Frame, FrameKind, Record, UpdateEnd, decode_records};
 use state_core::sealing::{StackKey, Tag, TagDomain};
 use state_core::{Digest, Enveloped, KeyId, Result, RevisionId, Slot, UpdateInfo};
 
@@ -26,7 +26,7 @@ pub enum RevisionKind {
     /// An update that ended.
     Update(Box<UpdateInfo>),
     /// A snapshot that was stored and not made current.
-    Stored,
+    Detached,
 }
 
 /// A revision as the journal tells it. Only an index: the chain digest in the id vouches for the state.
@@ -49,8 +49,8 @@ pub(crate) struct RevisionDocument {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Made {
-    Mark(Box<Mark>),
-    Stored(Stored),
+    UpdateEnd(Box<UpdateEnd>),
+    Detached(DetachedRevision),
 }
 
 impl Enveloped for RevisionDocument {
@@ -75,8 +75,8 @@ impl RevisionDocument {
 
     pub(crate) fn of_record(frame: &Frame, record: Record) -> Option<Self> {
         let (serial, made) = match record {
-            Record::Mark(mark) => (mark.serial, Made::Mark(Box::new(mark))),
-            Record::Stored(stored) => (stored.serial, Made::Stored(stored)),
+            Record::UpdateEnd(mark) => (mark.serial, Made::UpdateEnd(Box::new(mark))),
+            Record::DetachedRevision(stored) => (stored.serial, Made::Detached(stored)),
             _ => return None,
         };
         let revision = RevisionId::new(serial, frame.chain());
@@ -122,8 +122,8 @@ impl RevisionDocument {
 
     pub(crate) fn into_revision(self, current: Option<&RevisionId>) -> Revision {
         let (entries, kind) = match self.made {
-            Made::Mark(mark) => (mark.entries, RevisionKind::Update(Box::new(mark.update))),
-            Made::Stored(stored) => (stored.entries, RevisionKind::Stored),
+            Made::UpdateEnd(mark) => (mark.entries, RevisionKind::Update(Box::new(mark.update))),
+            Made::Detached(stored) => (stored.entries, RevisionKind::Detached),
         };
         Revision {
             current: current == Some(&self.revision),

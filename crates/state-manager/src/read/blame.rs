@@ -91,7 +91,7 @@ impl BlameLine {
         let revision = self.revision.as_ref();
         let update = revision.and_then(|revision| match &revision.kind {
             RevisionKind::Update(update) => Some(update),
-            RevisionKind::Stored => None,
+            RevisionKind::Detached => None,
         });
         MaskedBlameLine {
             pointer: property.pointer,
@@ -166,7 +166,7 @@ async fn blame_from(
         if at.is_some_and(|at| id > *at) {
             continue;
         }
-        if let Made::Mark(mark) = &document.made {
+        if let Made::UpdateEnd(mark) = &document.made {
             while known.last().is_some_and(|(other, _)| *other > id) {
                 known.pop();
             }

@@ -87,7 +87,7 @@ impl Revisions {
     }
 
     /// Where replay begins to get to a mark that is left.
-    pub(crate) fn base_of<'a>(&'a self, mark: &'a state_core::journal::Mark) -> &'a Base {
+    pub(crate) fn base_of<'a>(&'a self, mark: &'a state_core::journal::UpdateEnd) -> &'a Base {
         self.floor.base_of(mark)
     }
 
@@ -173,7 +173,7 @@ pub(crate) async fn document(
 pub(crate) async fn snapshot(stack: &StackContext, tip: &Tip, revision: &RevisionId) -> Result<Snapshot> {
     let document = document(stack, tip, revision).await?;
     match &document.made {
-        Made::Mark(mark) => {
+        Made::UpdateEnd(mark) => {
             let unchanged = tip.replayed.ends_with_mark && tip.replayed.state.update().is_none();
             let earlier;
             let state = if unchanged && tip.replayed.state.current() == Some(revision) {
@@ -186,7 +186,7 @@ pub(crate) async fn snapshot(stack: &StackContext, tip: &Tip, revision: &Revisio
             snapshot.serial = Some(mark.serial);
             Ok(snapshot)
         }
-        Made::Stored(stored) => {
+        Made::Detached(stored) => {
             let mut snapshot = snapshots::read(stack, &stored.snapshot).await?;
             snapshot.serial = Some(stored.serial);
             Ok(snapshot)

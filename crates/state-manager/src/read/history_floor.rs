@@ -2,7 +2,7 @@
 
 use state_core::backend::JournalView;
 use state_core::head::Collection;
-use state_core::journal::Mark;
+use state_core::journal::UpdateEnd;
 use state_core::{Backend, Base, Error, Head, Lineage, Result, Serial, Slot};
 
 /// How often a reader starts over because a checkpoint or a collection was quicker.
@@ -35,7 +35,7 @@ impl HistoryFloor {
     }
 
     /// Where replay begins to get to a mark that is left: at the base that it names, unless that was collected.
-    pub(crate) fn base_of<'a>(&'a self, mark: &'a Mark) -> &'a Base {
+    pub(crate) fn base_of<'a>(&'a self, mark: &'a UpdateEnd) -> &'a Base {
         match &self.0 {
             Some(collection) if mark.base.start < collection.base.start => &collection.base,
             _ => &mark.base,

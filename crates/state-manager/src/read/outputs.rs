@@ -4,7 +4,7 @@
 //! that dies before leaves the current one to the next writer; earlier ones nobody misses.
 
 use crate::context::StoreContext;
-use crate::known_stacks::{SeenOutputs, Witness};
+use crate::known_stacks::{KnownStacks, SeenOutputs};
 use state_core::backend::{ObjectKind, ObjectName};
 use state_core::mutation::StackOutputs;
 use state_core::sealing::OpenedOutputs;
@@ -48,8 +48,8 @@ pub(crate) async fn published_outputs(
         );
         return Err(Error::sealed(object(), reason));
     }
-    if let Some(witness) = store.known_stacks() {
-        require_onward(witness, lineage, &opened)
+    if let Some(known_stacks) = store.known_stacks() {
+        require_onward(known_stacks, lineage, &opened)
             .await?
             .map_err(|reason| Error::distrusted(object(), reason))?;
     }
@@ -63,11 +63,11 @@ pub(crate) async fn published_outputs(
 /// The same key as before, and not an older revision; remembered then. Nobody vouches for a new key of outputs to those
 /// who hold nothing else.
 async fn require_onward(
-    witness: &dyn Witness,
+    known_stacks: &dyn KnownStacks,
     lineage: Lineage,
     opened: &OpenedOutputs,
 ) -> Result<Result<(), String>> {
-    let mut seen = witness.seen(lineage).await?.unwrap_or_default();
+    let mut seen = known_stacks.seen(lineage).await?.unwrap_or_default();
     if let Some(before) = &seen.outputs {
         if before.key != opened.key {
             let (was, is) = (before.key, opened.key);
@@ -86,6 +86,6 @@ async fn require_onward(
         key: opened.key,
         serial: opened.serial,
     });
-    witness.remember(lineage, Some(&seen)).await;
+    known_stacks.remember(lineage, Some(&seen)).await;
     Ok(Ok(()))
 }

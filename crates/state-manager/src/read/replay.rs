@@ -3,7 +3,7 @@
 use crate::context::StackContext;
 use crate::objects::document::{Made, RevisionDocument};
 use crate::objects::snapshots;
-use state_core::journal::{Frame, FrameKind, Mark, Parsed, Record, decode_records};
+use state_core::journal::{Frame, FrameKind, Parsed, Record, UpdateEnd, decode_records};
 use state_core::sealing::StackKey;
 use state_core::state::{Loaded, replay};
 use state_core::{
@@ -47,7 +47,7 @@ pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame
     for frame in frames {
         ends_with_mark &= !holds(frame, br#"{"end":"#);
         if let Some(document) = RevisionDocument::of_frame(&frame_object(lineage, frame), frame)? {
-            if let Made::Mark(mark) = &document.made {
+            if let Made::UpdateEnd(mark) = &document.made {
                 ends_with_mark = true;
                 moment = self::moment(mark).clone();
             }
@@ -107,7 +107,7 @@ pub(crate) async fn at_marks<T>(
     let mut from = 0;
     for (at, frame) in frames.iter().enumerate() {
         let document = RevisionDocument::of_frame(&frame_object(lineage, frame), frame)?;
-        let Some(document) = document.filter(|document| matches!(document.made, Made::Mark(_))) else {
+        let Some(document) = document.filter(|document| matches!(document.made, Made::UpdateEnd(_))) else {
             continue;
         };
         let stretch = &frames[from..=at];
@@ -138,7 +138,7 @@ async fn load_rebases(stack: &StackContext, frames: &[Frame]) -> Result<Loaded> 
 pub(crate) fn rebases(lineage: Lineage, frame: &Frame) -> Result<Vec<SnapshotRef>> {
     let records = records(lineage, frame, br#"{"rebase":"#)?.into_iter();
     let snapshots = records.filter_map(|record| match record {
-        Record::Rebase(rebase) => Some(rebase.snapshot),
+        Record::ResetBase(rebase) => Some(rebase.snapshot),
         _ => None,
     });
     Ok(snapshots.collect())
@@ -167,7 +167,7 @@ fn records(lineage: Lineage, frame: &Frame, beginning: &[u8]) -> Result<Vec<Reco
 }
 
 /// When the update of a mark ended, or began if its end wasn't recorded.
-pub(crate) fn moment(mark: &Mark) -> &Timestamp {
+pub(crate) fn moment(mark: &UpdateEnd) -> &Timestamp {
     mark.update.end.as_ref().unwrap_or(&mark.update.start)
 }
 

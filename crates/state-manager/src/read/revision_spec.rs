@@ -190,7 +190,7 @@ mod tests {
         Revision {
             id: id.parse().unwrap(),
             kind: if stored {
-                RevisionKind::Stored
+                RevisionKind::Detached
             } else {
                 RevisionKind::Update(Box::new(update))
             },

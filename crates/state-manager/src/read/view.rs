@@ -20,7 +20,7 @@ pub struct View {
     pub name: StackName,
     /// Whether it is known to be from those who have the stack's key.
     pub authenticity: Authenticity,
-    /// How the store went back in time since this client [saw](crate::Witness) the stack last. Writing to it is refused.
+    /// How the store went back in time since this client [saw](crate::KnownStacks) the stack last. Writing to it is refused.
     pub regression: Option<String>,
     moment: Timestamp,
 }
@@ -154,8 +154,8 @@ async fn current_snapshot(stack: &StackContext, tip: &Tip, revision: &RevisionId
 async fn meta(stack: &StackContext, tip: &Tip, revision: &RevisionId) -> Result<SnapshotMeta> {
     let document = history::document(stack, tip, revision).await;
     let version = match document.map_err(missing_of_current)?.made {
-        Made::Mark(mark) => mark.update.version,
-        Made::Stored(_) => String::new(),
+        Made::UpdateEnd(mark) => mark.update.version,
+        Made::Detached(_) => String::new(),
     };
     Ok(SnapshotMeta {
         lineage: stack.lineage().to_string(),

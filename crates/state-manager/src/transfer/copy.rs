@@ -85,7 +85,7 @@ async fn take_in(store: &StoreContext, source: &StackContext) -> Result<Whole> {
     let mut copy = head.clone();
     copy.copied_from = Some(source.backend().url());
     // The other store may keep its journal in another way.
-    copy.fold = None;
+    copy.compaction = None;
     copy.nonce = source.nonce();
     let adopted = store
         .backend()

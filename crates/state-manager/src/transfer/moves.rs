@@ -4,10 +4,10 @@
 use crate::intent::UpdateRequest;
 use crate::objects::snapshots::check_size;
 use crate::write::locked_stack::LockedStack;
+use state_core::edits::MovePlan;
 use state_core::journal::{MAX_PAYLOAD, Record, encode_records};
 use state_core::moves::{MoveEnd, MoveIn, MoveOut, MoveOutcome, Peer};
 use state_core::state::Loaded;
-use state_core::surgery::MovePlan;
 use state_core::{Base, EntryKey, Error, ErrorKind, MutationId, Result, RevisionId, State};
 
 /// A move that was made.

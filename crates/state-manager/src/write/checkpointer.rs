@@ -4,12 +4,12 @@
 //! of all marks before it, because both go through one queue. What a crash leaves undone the next owner does.
 
 use crate::environment::Environment;
-use crate::keys::sealing::Seal;
+use crate::keys::sealing::SessionSealer;
 use crate::objects::document::{Made, RevisionDocument};
 use crate::objects::snapshots;
 use crate::write::queue::batch::{Job, Request, Work};
 use state_core::backend::{ObjectName, Tail};
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::journal::{CheckpointNote, Frame, Record};
 use state_core::mutation::StackOutputs;
 use state_core::sealing::StackKey;
@@ -51,7 +51,7 @@ pub(crate) struct CheckpointTask {
     /// Where it tells the queue that a checkpoint is in force.
     pub(crate) queue: mpsc::WeakSender<Request>,
     /// What heads and documents are tagged with.
-    pub(crate) seal: Seal,
+    pub(crate) seal: SessionSealer,
     /// Who gets the outputs apart.
     pub(crate) publication: Option<Publication>,
 }
@@ -59,7 +59,7 @@ pub(crate) struct CheckpointTask {
 /// For whom a session publishes, and how.
 #[derive(Clone, Debug)]
 pub(crate) struct Publication {
-    policy: Policy,
+    policy: SealingPolicy,
     recipients: Vec<String>,
 }
 
@@ -125,7 +125,7 @@ impl Checkpointer {
     pub(crate) fn appended(&mut self, frame: &Frame, ending: Option<Record>, state: &State) {
         self.journal_bytes += frame.bytes().len() as u64;
         if let Some(document) = ending.and_then(|record| RevisionDocument::of_record(frame, record)) {
-            if self.publishes && matches!(document.made, Made::Mark(_)) {
+            if self.publishes && matches!(document.made, Made::UpdateEnd(_)) {
                 let outputs = Task::Outputs(document.revision.serial(), state.outputs().clone());
                 let _ = self.tasks.send(outputs).ok();
             }

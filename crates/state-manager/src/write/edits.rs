@@ -7,7 +7,7 @@ use crate::objects::snapshots::check_size;
 use crate::read::view;
 use crate::write::locked_stack::LockedStack;
 use crate::write::steps::sealed_change;
-use state_core::journal::{Record, Vouch};
+use state_core::journal::{CompletionReason, Record};
 use state_core::mutation::{Edit, EditChange, Resolution, Resolve};
 use state_core::state::Loaded;
 use state_core::{Entry, Error, MutationId, Result, RevisionId, State};
@@ -55,7 +55,7 @@ pub(crate) async fn resolve(
         let is_last = state.pending().count() == 1;
         let mut records = vec![Record::Resolve(Resolve { id, resolution })];
         if is_last && state.invalidated().is_some() {
-            records.push(Record::Validate(Vouch::Resolved));
+            records.push(Record::Validate(CompletionReason::Resolved));
         }
         Ok(records)
     };
@@ -89,7 +89,7 @@ pub(crate) async fn vouch(locked: &LockedStack, request: UpdateRequest) -> Resul
         if state.invalidated().is_none() {
             return Err(Error::conflict(object, "it isn't marked as unreliable"));
         }
-        Ok(vec![Record::Validate(Vouch::Resolved)])
+        Ok(vec![Record::Validate(CompletionReason::Resolved)])
     };
     locked.commit(request, Loaded::new(), build).await
 }

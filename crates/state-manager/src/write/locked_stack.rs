@@ -2,14 +2,14 @@
 
 use crate::context::StackContext;
 use crate::intent::UpdateRequest;
-use crate::keys::sealing::Seal;
+use crate::keys::sealing::SessionSealer;
 use crate::keys::trust::{self, Point};
 use crate::write::log_buffer::{LogBuffer, UnsavedLogs};
-use crate::write::queue::batch::{Answer, Job, Prepared, Request, Work};
+use crate::write::queue::batch::{Job, JobReply, Prepared, Request, Work};
 use crate::write::queue::{Published, ended};
 use state_core::backend::{HeadChange, Tail};
 use state_core::head::Watermark;
-use state_core::journal::{Mark, Record, Vouch};
+use state_core::journal::{CompletionReason, Record, UpdateEnd};
 use state_core::state::Loaded;
 use state_core::{
     Base, Entropy, Error, Head, PendingOperation, Result, RevisionId, Slot, State, Timestamp, UpdateId,
@@ -24,7 +24,7 @@ use tokio::sync::{RwLock, mpsc, oneshot, watch};
 pub(crate) struct LockedStack {
     pub(crate) stack: StackContext,
     pub(crate) writer: Arc<dyn Writer>,
-    pub(crate) seal: Seal,
+    pub(crate) seal: SessionSealer,
     pub(crate) recovered: Arc<[PendingOperation]>,
     /// Logs of ended updates that couldn't be stored yet.
     pub(crate) logs: Arc<UnsavedLogs>,
@@ -52,12 +52,12 @@ impl LockedStack {
 
     /// Queues records that the caller knows already. Those that aren't `durable` are acknowledged at once and ride with
     /// the next batch.
-    pub(crate) async fn submit(&self, records: Vec<Prepared>, durable: bool) -> Result<Answer> {
+    pub(crate) async fn submit(&self, records: Vec<Prepared>, durable: bool) -> Result<JobReply> {
         self.queue(Work::Prepared(records), Loaded::new(), durable).await
     }
 
     /// Queues records that are built from the state when their turn comes.
-    pub(crate) async fn built<F>(&self, loaded: Loaded, build: F) -> Result<Answer>
+    pub(crate) async fn built<F>(&self, loaded: Loaded, build: F) -> Result<JobReply>
     where
         F: FnOnce(&State, &Base) -> Result<Vec<Record>> + Send + 'static,
     {
@@ -102,11 +102,11 @@ impl LockedStack {
         }
     }
 
-    pub(crate) fn made(&self, answer: Answer) -> Result<RevisionId> {
+    pub(crate) fn made(&self, answer: JobReply) -> Result<RevisionId> {
         answer.revision.ok_or_else(|| self.gone())
     }
 
-    async fn queue(&self, work: Work, loaded: Loaded, durable: bool) -> Result<Answer> {
+    async fn queue(&self, work: Work, loaded: Loaded, durable: bool) -> Result<JobReply> {
         let (reply, answer) = oneshot::channel();
         let job = Job {
             work,
@@ -227,20 +227,20 @@ pub(crate) fn finished(
         return Err(Error::conflict("the update", "it has ended already"));
     };
     if is_vouched_for(&after, update, result) {
-        records.push(Record::Validate(Vouch::Succeeded));
+        records.push(Record::Validate(CompletionReason::Succeeded));
     }
     let update = UpdateInfo {
         end: Some(end.clone()),
         result: Some(result),
         ..update.clone()
     };
-    let mark = Mark {
+    let mark = UpdateEnd {
         serial: after.serial().next(),
         update,
         base: base.clone(),
         entries: after.len() as u64,
     };
-    records.push(Record::Mark(mark));
+    records.push(Record::UpdateEnd(mark));
     Ok(records)
 }
 

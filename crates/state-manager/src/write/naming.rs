@@ -4,7 +4,7 @@ use crate::context::{StackContext, StoreContext};
 use crate::read::names;
 use crate::write::locked_stack::LockedStack;
 use state_core::backend::{NamePointer, NameTarget};
-use state_core::head::{Moving, Policy};
+use state_core::head::{Moving, SealingPolicy};
 use state_core::{Backend, Error, Head, Lineage, Nonce, Result, StackName};
 
 /// What became of a request to remove a stack.
@@ -20,7 +20,11 @@ pub enum Removal {
 }
 
 /// Makes an empty stack with a policy.
-pub(crate) async fn create(store: &StoreContext, name: &StackName, policy: Policy) -> Result<StackContext> {
+pub(crate) async fn create(
+    store: &StoreContext,
+    name: &StackName,
+    policy: SealingPolicy,
+) -> Result<StackContext> {
     let known = store.backend().read_name(name).await?;
     if let Some(pointer) = &known
         && names::bound(store, pointer).await?.is_some()

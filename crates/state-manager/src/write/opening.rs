@@ -3,7 +3,7 @@
 
 use crate::client_lock;
 use crate::context::StackContext;
-use crate::keys::sealing::Seal;
+use crate::keys::sealing::SessionSealer;
 use crate::keys::trust::{self, Point};
 use crate::keys::wrapped;
 use crate::objects::document::RevisionDocument;
@@ -14,7 +14,7 @@ use crate::write::locked_stack::LockedStack;
 use crate::write::naming;
 use crate::write::queue::{Published, Queue, WAITING};
 use state_core::backend::{Acquire, Acquired, ObjectKind, ObjectName};
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
 use state_core::{Epoch, Head, Result, Serial, UpdateResult};
 use std::sync::Arc;
@@ -59,7 +59,7 @@ async fn acquire_writer(
 
 /// What a writer found, and accepted.
 struct Checked {
-    seal: Seal,
+    seal: SessionSealer,
     replayed: Replayed,
     publication: Option<Publication>,
     unwritten: Unwritten,
@@ -150,19 +150,19 @@ async fn check(stack: &StackContext, acquired: &Acquired) -> Result<Checked> {
 
 /// What the owner seals with, once head and frames are known to be authentic. A stack without a key gets its first
 /// here, unless it is plaintext.
-async fn seal_for_writing(stack: &StackContext, acquired: &Acquired) -> Result<Seal> {
+async fn seal_for_writing(stack: &StackContext, acquired: &Acquired) -> Result<SessionSealer> {
     let (head, writer) = (&acquired.head, &*acquired.writer);
     if head.key_id.is_none() {
         trust::require_key(stack, head, None).await?;
     }
     match (head.policy, head.key_id, stack.keyring().provider()) {
-        (Policy::Plaintext, None, _) | (_, None, None) => Ok(Seal::new(head.policy, None)),
+        (SealingPolicy::Plaintext, None, _) | (_, None, None) => Ok(SessionSealer::new(head.policy, None)),
         (_, Some(id), _) => {
             let key = wrapped::unwrap(stack, id).await?;
             head.authenticate(&format!("head of {}", stack.object()), &*key)?;
             replay::authenticate(head, &acquired.frames, &*key)?;
             trust::require_key(stack, head, Some(&*key)).await?;
-            Ok(Seal::new(head.policy, Some(key)))
+            Ok(SessionSealer::new(head.policy, Some(key)))
         }
         (_, None, Some(provider)) => {
             let key = provider.generate(stack.lineage())?;
@@ -170,7 +170,7 @@ async fn seal_for_writing(stack: &StackContext, acquired: &Acquired) -> Result<S
             let files = wrapped::store(stack, writer, key.id(), &wrapped_key).await?;
             let next = acquired.tail.next;
             let keys = wrapped::successor(head, None, &*key, next, files, &wrapped_key.recipients);
-            let seal = Seal::new(head.policy, Some(Arc::clone(&key)));
+            let seal = SessionSealer::new(head.policy, Some(Arc::clone(&key)));
             let change = |head: &mut Head| {
                 head.key_id = Some(key.id());
                 head.keys = Some(keys.clone());

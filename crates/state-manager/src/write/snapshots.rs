@@ -5,7 +5,7 @@ use crate::keys::wrapped;
 use crate::objects::snapshots::{self as stored, check_size};
 use crate::read::{rollback_guard, view};
 use crate::write::locked_stack::{LockedStack, finished};
-use state_core::journal::{Rebase, RebaseCause, Record, Stored, Vouch};
+use state_core::journal::{CompletionReason, DetachedRevision, Record, ResetBase, ResetCause};
 use state_core::snapshot::Invalidation;
 use state_core::state::Loaded;
 use state_core::verify::{self, Violation};
@@ -21,14 +21,14 @@ pub(crate) async fn replace(
     locked: &LockedStack,
     request: UpdateRequest,
     mut snapshot: Snapshot,
-    cause: RebaseCause,
+    cause: ResetCause,
     parent: Option<Option<RevisionId>>,
 ) -> Result<RevisionId> {
     let _storing = locked.storing.read().await;
     let pending = std::mem::take(&mut snapshot.pending_operations);
     let (reference, snapshot) = store(locked, snapshot).await?;
     let pending = match &cause {
-        RebaseCause::Import { foreign: Some(_) } => adopted(locked, pending, &snapshot)?,
+        ResetCause::Import { foreign: Some(_) } => adopted(locked, pending, &snapshot)?,
         _ => Vec::new(),
     };
     let id = MutationId::random(locked.entropy());
@@ -39,7 +39,7 @@ pub(crate) async fn replace(
             let reason = "another revision was made in the meantime";
             return Err(Error::conflict(object, reason));
         }
-        Ok(vec![Record::Rebase(Rebase {
+        Ok(vec![Record::ResetBase(ResetBase {
             id,
             snapshot: reference,
             cause,
@@ -58,7 +58,7 @@ pub(crate) async fn import_exported(
     if !request.forced {
         check_fits(locked, &snapshot).await?;
     }
-    let cause = RebaseCause::Import { foreign: None };
+    let cause = ResetCause::Import { foreign: None };
     replace(locked, request, snapshot, cause, None).await
 }
 
@@ -117,7 +117,7 @@ pub(crate) async fn rollback(
     }
     // It may be sealed with an earlier key, or not at all.
     let snapshot = wrapped::reveal(&locked.stack, snapshot).await?;
-    let cause = RebaseCause::Restore { revision: to.clone() };
+    let cause = ResetCause::Restore { revision: to.clone() };
     replace(locked, request, snapshot, cause, None).await
 }
 
@@ -127,7 +127,7 @@ pub(crate) async fn write(locked: &LockedStack, snapshot: Snapshot) -> Result<Re
     let (reference, snapshot) = store(locked, snapshot).await?;
     let entries = snapshot.entries.len() as u64;
     let build = move |state: &State, _: &Base| {
-        Ok(vec![Record::Stored(Stored {
+        Ok(vec![Record::DetachedRevision(DetachedRevision {
             serial: state.serial().next(),
             snapshot: reference,
             entries,
@@ -162,15 +162,15 @@ pub(crate) async fn save(
     let _storing = locked.storing.read().await;
     let (reference, snapshot, broken) = store_as(locked, snapshot, mend).await?;
     let loaded = Loaded::from([(reference.digest, snapshot)]);
-    let mut records = vec![Record::Rebase(Rebase {
+    let mut records = vec![Record::ResetBase(ResetBase {
         id: MutationId::random(locked.entropy()),
         snapshot: reference,
-        cause: RebaseCause::Import { foreign: None },
+        cause: ResetCause::Import { foreign: None },
         pending: Vec::new(),
     })];
     let mut result = UpdateResult::Failed;
     if broken.is_empty() {
-        records.push(Record::Validate(Vouch::Saved));
+        records.push(Record::Validate(CompletionReason::Saved));
         result = UpdateResult::Succeeded;
     }
     let during = loaded.clone();

@@ -2,7 +2,7 @@
 //! queued.
 
 use crate::intent::{Intent, UpdateRequest};
-use crate::keys::sealing::Seal;
+use crate::keys::sealing::SessionSealer;
 use crate::objects::snapshots::check_size;
 use crate::write::locked_stack::{LockedStack, started};
 use crate::write::queue::batch::Prepared;
@@ -131,7 +131,7 @@ pub(crate) async fn record(locked: &LockedStack, record: Record) -> Result<()> {
 }
 
 /// The entry as it is stored, under the uid of the one whose place it takes.
-fn sealed_as(seal: &Seal, entry: Entry, old: Option<&SharedEntry>) -> Result<Entry> {
+fn sealed_as(seal: &SessionSealer, entry: Entry, old: Option<&SharedEntry>) -> Result<Entry> {
     seal.entry(Entry {
         uid: old.and_then(|old| old.uid).or(entry.uid),
         ..entry
@@ -139,7 +139,7 @@ fn sealed_as(seal: &Seal, entry: Entry, old: Option<&SharedEntry>) -> Result<Ent
 }
 
 /// The change as it is stored.
-pub(crate) fn sealed_change(seal: &Seal, change: EditChange) -> Result<EditChange> {
+pub(crate) fn sealed_change(seal: &SessionSealer, change: EditChange) -> Result<EditChange> {
     let sealed = |entry: &SharedEntry| seal.entry(Entry::clone(entry)).map(Arc::new);
     Ok(match change {
         EditChange::Put { target, entry } => EditChange::Put {

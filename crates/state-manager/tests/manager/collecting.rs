@@ -8,7 +8,7 @@ mod laws;
 mod racing;
 
 use super::*;
-use state_core::backend::{CollectableStore, ObjectKind, PieceName};
+use state_core::backend::{CollectableStore, ObjectKind, StoredItemName};
 use state_core::{
     Backend, Clock, Error, ErrorKind, FactoryInfo, LogLevel, LogLine, RevisionId, Slot, Snapshot, Timestamp,
 };
@@ -19,18 +19,18 @@ const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// A stack on a clock that a test moves.
-struct Desk {
+struct Driver {
     backend: MemoryBackend,
     clock: Arc<ManualClock>,
     stack: Stack,
 }
 
-impl Desk {
+impl Driver {
     async fn new() -> Self {
         let backend = MemoryBackend::default();
         let clock = Arc::new(ManualClock::default());
         let stack = on(Arc::new(backend.clone()), &clock)
-            .new_stack_with(&"shop/production".parse().unwrap(), Policy::Plaintext)
+            .new_stack_with(&"shop/production".parse().unwrap(), SealingPolicy::Plaintext)
             .await
             .unwrap();
         Self {
@@ -66,9 +66,9 @@ impl Desk {
     }
 
     /// How many pieces there are, the journal's before a slot included.
-    async fn pieces(&self) -> usize {
+    async fn stored_items(&self) -> usize {
         self.backend
-            .pieces(self.stack.lineage(), Slot(u64::MAX))
+            .stored_items(self.stack.lineage(), Slot(u64::MAX))
             .await
             .unwrap()
             .len()
@@ -121,7 +121,7 @@ async fn what_is_young_or_among_the_last_stays_and_the_rest_was_collected() {
         (0, 100, 0),
         (0, 0, 9),
     ] {
-        let (desk, made) = Desk::of_days(10).await;
+        let (desk, made) = Driver::of_days(10).await;
         let mut before = Vec::new();
         for revision in &made {
             before.push(desk.stack.get(revision).await.unwrap());
@@ -146,7 +146,7 @@ async fn what_is_young_or_among_the_last_stays_and_the_rest_was_collected() {
 
 #[tokio::test]
 async fn every_way_to_a_collected_revision_says_so() {
-    let (desk, made) = Desk::of_days(5).await;
+    let (desk, made) = Driver::of_days(5).await;
     desk.collect(&keep(0, 1, Duration::ZERO)).await;
     let stack = &desk.stack;
     assert_eq!(stack.collected_before().await.unwrap(), Some(made[4].serial()));
@@ -177,15 +177,15 @@ async fn every_way_to_a_collected_revision_says_so() {
 
 #[tokio::test]
 async fn bytes_go_only_after_the_grace_and_then_no_more_than_was_dropped() {
-    let (desk, made) = Desk::of_days(6).await;
-    let all = desk.pieces().await;
+    let (desk, made) = Driver::of_days(6).await;
+    let all = desk.stored_items().await;
     let retention = keep(0, 2, DAY);
     let first = desk.collect(&retention).await;
     assert_eq!((first.dropped.len(), first.deleted.files), (4, 0));
     let waiting = first.waiting.unwrap();
     assert_eq!(waiting.until.as_str(), "2026-01-08T00:00:00Z");
     assert!(waiting.amount.files > 0 && waiting.amount.bytes > 0);
-    assert!(desk.pieces().await > all, "nothing is gone yet");
+    assert!(desk.stored_items().await > all, "nothing is gone yet");
 
     desk.clock.advance(23 * HOUR);
     let second = desk.collect(&retention).await;
@@ -193,13 +193,13 @@ async fn bytes_go_only_after_the_grace_and_then_no_more_than_was_dropped() {
     assert_eq!(second.waiting.as_ref(), Some(&waiting));
 
     desk.clock.advance(HOUR);
-    let before = desk.pieces().await;
+    let before = desk.stored_items().await;
     let third = desk.collect(&retention).await;
     assert_eq!(third.deleted, waiting.amount);
     assert_eq!(third.waiting, None);
     // A fence of the session that collected is new.
     let gone = usize::try_from(third.deleted.files).unwrap();
-    assert_eq!(desk.pieces().await, before + 1 - gone);
+    assert_eq!(desk.stored_items().await, before + 1 - gone);
     assert!(
         desk.collect(&retention).await.is_idle(),
         "a third time there is nothing to do"
@@ -210,7 +210,7 @@ async fn bytes_go_only_after_the_grace_and_then_no_more_than_was_dropped() {
 
 #[tokio::test]
 async fn a_run_an_hour_does_not_put_the_deletion_off() {
-    let (desk, _) = Desk::of_days(4).await;
+    let (desk, _) = Driver::of_days(4).await;
     let retention = keep(0, 1, DAY);
     let mut deleted = 0;
     for round in 0..50 {
@@ -224,9 +224,9 @@ async fn a_run_an_hour_does_not_put_the_deletion_off() {
 
 #[tokio::test]
 async fn a_dry_run_changes_nothing() {
-    let (desk, made) = Desk::of_days(5).await;
+    let (desk, made) = Driver::of_days(5).await;
     let head = desk.backend.read_head(desk.stack.lineage()).await.unwrap();
-    let pieces = desk.pieces().await;
+    let stored_items = desk.stored_items().await;
     let planned = desk
         .stack
         .plan_collection(&keep(0, 1, Duration::ZERO))
@@ -235,13 +235,13 @@ async fn a_dry_run_changes_nothing() {
     assert_eq!(planned.dropped, made[..4]);
     assert!(planned.deleted.files > 0);
     assert_eq!(desk.backend.read_head(desk.stack.lineage()).await.unwrap(), head);
-    assert_eq!(desk.pieces().await, pieces);
+    assert_eq!(desk.stored_items().await, stored_items);
     assert_eq!(desk.stack.list().await.unwrap(), made);
 }
 
 #[tokio::test]
 async fn a_stretch_of_the_journal_without_a_border_is_held_back() {
-    let desk = Desk::new().await;
+    let desk = Driver::new().await;
     let session = desk.stack.lock("deploy").await.unwrap();
     for round in 0..5 {
         let update = start(&session).await;
@@ -260,7 +260,7 @@ async fn a_stretch_of_the_journal_without_a_border_is_held_back() {
 
 #[tokio::test]
 async fn a_revision_that_was_deleted_by_hand_loses_its_bytes() {
-    let desk = Desk::new().await;
+    let desk = Driver::new().await;
     deploy(&desk.stack, &["a"]).await;
     let session = desk.stack.lock("x").await.unwrap();
     let one = session.write(snapshot(&["b"])).await.unwrap();
@@ -294,7 +294,7 @@ async fn a_revision_that_was_deleted_by_hand_loses_its_bytes() {
 
 #[tokio::test]
 async fn the_current_revision_stays_readable_while_an_update_is_open() {
-    let desk = Desk::new().await;
+    let desk = Driver::new().await;
     deploy(&desk.stack, &["old"]).await;
     let current = deploy(&desk.stack, &["a"]).await;
     let session = desk.stack.lock("deploy").await.unwrap();
@@ -316,7 +316,7 @@ async fn the_current_revision_stays_readable_while_an_update_is_open() {
 
 #[tokio::test]
 async fn logs_go_with_their_revisions() {
-    let desk = Desk::new().await;
+    let desk = Driver::new().await;
     for round in 0..3 {
         let session = desk.stack.lock("deploy").await.unwrap();
         let update = start(&session).await;
@@ -347,7 +347,7 @@ async fn logs_go_with_their_revisions() {
 
 #[tokio::test]
 async fn imports_of_other_handles_are_not_taken_for_leftovers() {
-    let desk = Desk::new().await;
+    let desk = Driver::new().await;
     let session = desk.stack.lock("x").await.unwrap();
     let imports = async {
         for round in 0..20 {
@@ -375,7 +375,7 @@ async fn imports_of_other_handles_are_not_taken_for_leftovers() {
 
 #[tokio::test]
 async fn a_rename_and_a_client_lock_survive_a_collection() {
-    let (desk, made) = Desk::of_days(3).await;
+    let (desk, made) = Driver::of_days(3).await;
     desk.collect(&keep(0, 1, Duration::ZERO)).await;
     let stacks = on(Arc::new(desk.backend.clone()), &desk.clock);
     let live = "shop/live".parse().unwrap();
@@ -395,11 +395,11 @@ fn heavy(name: &str, bytes: usize) -> Entry {
 }
 
 /// The names of all that is stored, but for the journal from the floor on.
-async fn stored(backend: &dyn Backend, stack: &Stack) -> Vec<PieceName> {
+async fn stored(backend: &dyn Backend, stack: &Stack) -> Vec<StoredItemName> {
     let floor = backend.read_head(stack.lineage()).await.unwrap().floor;
     let store = backend.collectable().unwrap();
-    let pieces = store.pieces(stack.lineage(), floor).await.unwrap();
-    let mut names: Vec<_> = pieces.into_iter().map(|piece| piece.name).collect();
+    let stored_items = store.stored_items(stack.lineage(), floor).await.unwrap();
+    let mut names: Vec<_> = stored_items.into_iter().map(|piece| piece.name).collect();
     names.sort();
     names
 }

@@ -198,7 +198,7 @@ async fn objects_of_a_store_that_is_far_away_are_read_some_at_once_and_each_one_
     let near: Arc<InMemory> = Arc::default();
     let at_home = over(Arc::new(objects::backend(&FaultyStore::new(near.clone()))), 95);
     let stack = at_home
-        .new_stack_with(&"shop".parse().unwrap(), Policy::Plaintext)
+        .new_stack_with(&"shop".parse().unwrap(), SealingPolicy::Plaintext)
         .await
         .unwrap();
     for round in 0..40 {

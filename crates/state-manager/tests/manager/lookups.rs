@@ -34,7 +34,7 @@ async fn cut() -> Cut {
     };
     let name = "shop/production".parse().unwrap();
     let first = stacks(&line, 1)
-        .new_stack_with(&name, Policy::Plaintext)
+        .new_stack_with(&name, SealingPolicy::Plaintext)
         .await
         .unwrap();
     let session = first.lock("deploy").await.unwrap();

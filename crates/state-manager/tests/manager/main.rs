@@ -7,11 +7,14 @@ mod client_locks;
 mod collecting;
 #[cfg(feature = "fs")]
 mod copying;
-mod crossing;
+mod edits;
 mod faults;
 #[cfg(feature = "fs")]
 mod files;
+#[cfg(feature = "fs")]
+mod known_stacks;
 mod lookups;
+mod move_rollback;
 mod moves;
 mod names;
 mod objects;
@@ -29,12 +32,9 @@ mod seed_004;
 mod sessions;
 #[cfg(unix)]
 mod spooling;
-mod surgery;
 mod waiting;
-#[cfg(feature = "fs")]
-mod witnessed;
 
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
 use state_core::{Address, Dependency, Entry, EntryKey, MemoryBackend, UpdateKind, UpdateResult};
 use state_encrypt::{AgeKeys, GeneratedIdentity, Identities};
@@ -61,7 +61,7 @@ fn stacks(backend: &MemoryBackend, seed: u64) -> Stacks {
 async fn new_stack() -> (MemoryBackend, Stack) {
     let backend = MemoryBackend::default();
     let stack = stacks(&backend, 1)
-        .new_stack_with(&"shop/production".parse().unwrap(), Policy::Plaintext)
+        .new_stack_with(&"shop/production".parse().unwrap(), SealingPolicy::Plaintext)
         .await
         .unwrap();
     (backend, stack)

@@ -1,8 +1,8 @@
 //! Moves between stacks: whatever fails at whatever step, the entries end on exactly one side.
 
 use super::*;
+use state_core::edits::{MovePlan, MoveRequest};
 use state_core::moves::Moved;
-use state_core::surgery::{MovePlan, MoveRequest};
 use state_core::testkit::fault::{Fault, FaultPlan, FaultyBackend, Operation};
 use state_core::{ErrorKind, StackName};
 use state_manager::{MoveDone, MoveSettled, Removal};
@@ -27,11 +27,11 @@ impl Pair {
         let plan = wrapped.plan();
         let stacks = Stacks::new(Arc::new(wrapped), environment(3));
         let source = stacks
-            .new_stack_with(&name(source), Policy::Plaintext)
+            .new_stack_with(&name(source), SealingPolicy::Plaintext)
             .await
             .unwrap();
         let there = stacks
-            .new_stack_with(&name("shop/m"), Policy::Plaintext)
+            .new_stack_with(&name("shop/m"), SealingPolicy::Plaintext)
             .await
             .unwrap();
         let session = source.lock("deploy").await.unwrap();

@@ -41,7 +41,10 @@ async fn requests_of_batches(entries: usize) -> Vec<(usize, usize, usize)> {
     let store = store();
     let stacks = Stacks::new(Arc::new(backend(&store)), environment(1));
     let name = "shop/production".parse().unwrap();
-    let stack = stacks.new_stack_with(&name, Policy::Plaintext).await.unwrap();
+    let stack = stacks
+        .new_stack_with(&name, SealingPolicy::Plaintext)
+        .await
+        .unwrap();
     let session = stack.lock("deploy").await.unwrap();
     let mut snapshot = Snapshot::new(
         FactoryInfo::default(),
@@ -108,7 +111,7 @@ async fn a_session_that_is_cut_off_past_its_lease_is_fenced_and_what_it_began_is
     };
     let name = "shop/production".parse().unwrap();
     let first = stacks(&line, 1)
-        .new_stack_with(&name, Policy::Plaintext)
+        .new_stack_with(&name, SealingPolicy::Plaintext)
         .await
         .unwrap();
     let session = first.lock("deploy").await.unwrap();
@@ -164,7 +167,10 @@ async fn a_grace_is_measured_by_the_stores_clock_whatever_the_machines_say() {
         let stack = match stacks.get(&name).await.unwrap() {
             Some(stack) => stack,
             None => {
-                let stack = stacks.new_stack_with(&name, Policy::Plaintext).await.unwrap();
+                let stack = stacks
+                    .new_stack_with(&name, SealingPolicy::Plaintext)
+                    .await
+                    .unwrap();
                 deploy(&stack, &["a"]).await;
                 deploy(&stack, &["b"]).await;
                 stack

@@ -4,7 +4,7 @@ use super::*;
 use state_core::mutation::StackOutputs;
 use state_core::{ErrorKind, Json, Serial};
 use state_encrypt::{GeneratedIdentity, generate_identity};
-use state_manager::{ProcessWitness, PublishedOutputs, Rekey};
+use state_manager::{MemoryKnownStacks, PublishedOutputs, Rekey};
 use std::path::PathBuf;
 
 const SECRET: &str = "correct-horse-battery";
@@ -35,7 +35,7 @@ struct Shop {
     folder: tempfile::TempDir,
     anna: GeneratedIdentity,
     carl: GeneratedIdentity,
-    witness: Arc<ProcessWitness>,
+    known_stacks: Arc<MemoryKnownStacks>,
 }
 
 impl Shop {
@@ -44,7 +44,7 @@ impl Shop {
             folder: tempfile::tempdir().unwrap(),
             anna: generate_identity(),
             carl: generate_identity(),
-            witness: Arc::default(),
+            known_stacks: Arc::default(),
         };
         let stack = shop.stacks(1, &shop.anna);
         let stack = stack.new_stack(&"shop".parse().unwrap()).await.unwrap();
@@ -71,7 +71,9 @@ impl Shop {
     }
 
     async fn read(&self, identity: &GeneratedIdentity) -> state_core::Result<Option<PublishedOutputs>> {
-        let stacks = self.stacks(30, identity).with_witness(self.witness.clone());
+        let stacks = self
+            .stacks(30, identity)
+            .with_known_stacks(self.known_stacks.clone());
         stacks.published_outputs(&"shop".parse().unwrap()).await
     }
 
@@ -129,7 +131,7 @@ async fn who_is_no_recipient_of_outputs_any_more_reads_none_that_are_new() {
     // Nobody vouches for the new key to those who hold nothing else.
     assert_eq!(shop.read(&dora).await.unwrap_err().kind(), ErrorKind::Distrusted);
     let newcomer = Shop {
-        witness: Arc::default(),
+        known_stacks: Arc::default(),
         ..shop
     };
     let read = newcomer.read(&dora).await.unwrap().unwrap();
@@ -198,7 +200,7 @@ async fn what_is_no_recipient_gets_no_outputs_and_nothing_changes() {
     assert_eq!((stack.list().await.unwrap(), shop.documents()), before);
     let plain = shop.stacks(5, &shop.anna);
     let plain = plain
-        .new_stack_with(&"plain".parse().unwrap(), Policy::Plaintext)
+        .new_stack_with(&"plain".parse().unwrap(), SealingPolicy::Plaintext)
         .await
         .unwrap();
     let error = plain

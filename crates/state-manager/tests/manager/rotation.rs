@@ -1,7 +1,7 @@
 //! Keys come and go: a crash anywhere leaves a stack that opens, and history stays what it was.
 
 use super::*;
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
 use state_core::{ErrorKind, Json, Properties};
 use state_encrypt::{GeneratedIdentity, generate_identity};
@@ -108,10 +108,13 @@ async fn a_plain_stack_is_sealed_as_a_whole_and_its_history_says_what_stays_plai
     let anna = generate_identity();
     let stacks = stacks(&backend, 1).with_keys(keys(1, &anna));
     let name = "shop".parse().unwrap();
-    let stack = stacks.new_stack_with(&name, Policy::Plaintext).await.unwrap();
+    let stack = stacks
+        .new_stack_with(&name, SealingPolicy::Plaintext)
+        .await
+        .unwrap();
     let plain = deploy_secret(&stack, "a").await;
     let rekey = Rekey {
-        policy: Some(Policy::Sensitive),
+        policy: Some(SealingPolicy::Sensitive),
         ..Rekey::default()
     };
     let sealed = stack.rekey("encrypt", rekey).await.unwrap();
@@ -258,13 +261,16 @@ async fn a_history_that_is_forgotten_with_its_key_leaves_nothing_that_the_old_ke
         stack.list().await.unwrap(),
         std::slice::from_ref(&rekeyed.revision)
     );
-    let old =
-        state_core::backend::CollectableStore::pieces(&backend, stack.lineage(), state_core::Slot(u64::MAX))
-            .await
-            .unwrap();
+    let old = state_core::backend::CollectableStore::stored_items(
+        &backend,
+        stack.lineage(),
+        state_core::Slot(u64::MAX),
+    )
+    .await
+    .unwrap();
     let floor = stack.tip().await.unwrap().head.floor;
     for piece in old {
-        if let state_core::backend::PieceName::Object(state_core::backend::ObjectName::Snapshot {
+        if let state_core::backend::StoredItemName::Object(state_core::backend::ObjectName::Snapshot {
             slot,
             ..
         }) = piece.name

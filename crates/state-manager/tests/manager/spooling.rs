@@ -176,7 +176,7 @@ async fn what_is_damaged_or_of_another_stack_is_refused() {
 
     let other = MemoryBackend::default();
     let other = stacks(&other, 7)
-        .new_stack_with(&"other".parse().unwrap(), Policy::Plaintext)
+        .new_stack_with(&"other".parse().unwrap(), SealingPolicy::Plaintext)
         .await
         .unwrap();
     let session = other.lock("work").await.unwrap();

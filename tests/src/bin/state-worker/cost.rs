@@ -2,7 +2,7 @@
 
 use crate::ALLOCATOR;
 use state_backend_fs::{FsBackend, IoCounts};
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
 use state_core::testkit::encodings;
 use state_core::{
@@ -36,7 +36,7 @@ pub(crate) async fn run(dir: &str, entries: u64) -> Result<()> {
     };
     let stacks = Stacks::new(Arc::clone(&backend) as _, environment);
     let stack = stacks
-        .new_stack_with(&workload::STACK.parse()?, Policy::Plaintext)
+        .new_stack_with(&workload::STACK.parse()?, SealingPolicy::Plaintext)
         .await?;
     let session = stack.lock("cost").await?;
     session

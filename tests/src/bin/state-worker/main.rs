@@ -17,7 +17,7 @@ mod peak;
 mod relocate;
 
 use state_core::Result;
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_manager::{Actor, Environment, Stack, Stacks};
 use state_tests::line::Line;
 use state_tests::workload::STACK;
@@ -87,6 +87,6 @@ async fn open(dir: &str) -> Result<Stack> {
     let name = STACK.parse()?;
     match stacks.get(&name).await? {
         Some(stack) => Ok(stack),
-        None => stacks.new_stack_with(&name, Policy::Plaintext).await,
+        None => stacks.new_stack_with(&name, SealingPolicy::Plaintext).await,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::say;
 use state_core::backend::Opening;
-use state_core::surgery::{MovePlan, MoveRequest};
+use state_core::edits::{MovePlan, MoveRequest};
 use state_core::testkit::fault::FaultyBackend;
 use state_core::{Result, UpdateKind};
 use state_manager::{Actor, BackendRegistry, Environment, Stack, Stacks, StoreRequest, UpdateRequest};

@@ -1,11 +1,13 @@
 //! What each action does to a state: one record, or a few.
 
 use super::super::actions::{Action, Intention, Report};
-use super::super::aim::number;
 use super::super::naive::Verdict;
+use super::super::resolver::number;
 use super::bench::{Bench, Checked, lineage, moment};
 use proptest::sample::Index;
-use state_core::journal::{CheckpointNote, Mark, Rebase, RebaseCause, Stored, Vouch};
+use state_core::journal::{
+    CheckpointNote, CompletionReason, DetachedRevision, ResetBase, ResetCause, UpdateEnd,
+};
 use state_core::mutation::{Begin, Edit, End, Resolve, StackOutputs, Step, StepChange};
 use state_core::snapshot::{Invalidation, Plugin};
 use state_core::{
@@ -51,7 +53,7 @@ impl Bench {
             },
             Action::Resolve(which, report) => self.resolve(which, report.as_ref()),
             Action::Edit(hands) => {
-                let changes = hands.iter().map(|hand| self.aim().hand(hand)).collect();
+                let changes = hands.iter().map(|hand| self.resolver().hand(hand)).collect();
                 let id = self.mutation();
                 self.apply(Record::Edit(Edit { id, changes })).map(drop)
             }
@@ -65,7 +67,7 @@ impl Bench {
             | Action::Forget(_)
             | Action::Save(..) => self.turn_back(action),
             Action::Invalidate => self.invalidate(),
-            Action::Validate => self.apply(Record::Validate(Vouch::Resolved)).map(drop),
+            Action::Validate => self.apply(Record::Validate(CompletionReason::Resolved)).map(drop),
             _ => self.step(action),
         }
     }
@@ -93,11 +95,11 @@ impl Bench {
     }
 
     fn step(&mut self, action: &Action) -> Checked {
-        let aim = self.aim();
+        let resolver = self.resolver();
         let change = match action {
             Action::Same(target, change) => {
-                let target = aim.target(target);
-                let mut entry = aim.changed(self.state.entry(&target), &target, change);
+                let target = resolver.target(target);
+                let mut entry = resolver.changed(self.state.entry(&target), &target, change);
                 if self.entropy.bits()[0].is_multiple_of(2)
                     && let Some(old) = self.state.entry(&target)
                 {
@@ -105,18 +107,18 @@ impl Bench {
                 }
                 StepChange::Same(entry.into())
             }
-            Action::Replace(target) => StepChange::Replace(aim.target(target)),
+            Action::Replace(target) => StepChange::Replace(resolver.target(target)),
             Action::Refresh(target, change) => {
-                let target = aim.target(target);
+                let target = resolver.target(target);
                 let old = self.state.entry(&target);
                 let entry = change
                     .as_ref()
-                    .map(|change| aim.changed(old, &target, change).into());
+                    .map(|change| resolver.changed(old, &target, change).into());
                 StepChange::Refresh { target, entry }
             }
-            Action::RemovePendingReplace(target) => StepChange::RemovePendingReplace(aim.target(target)),
+            Action::RemovePendingReplace(target) => StepChange::RemovePendingReplace(resolver.target(target)),
             Action::Outputs(target, value) => StepChange::Outputs {
-                target: aim.target(target),
+                target: resolver.target(target),
                 outputs: number("out", *value),
                 sensitive: Vec::new(),
             },
@@ -138,27 +140,27 @@ impl Bench {
             }
             Action::Restore(which) => {
                 let (revision, snapshot) = self.revisions[which.index(count)].clone();
-                self.rebase(&snapshot, RebaseCause::Restore { revision })
+                self.rebase(&snapshot, ResetCause::Restore { revision })
             }
             Action::Import(which, length, serial) => {
                 let snapshot = self.first_of(which, length);
                 let foreign = Some(("terraform".to_owned(), u64::from(*serial)));
-                self.rebase(&snapshot, RebaseCause::Import { foreign })
+                self.rebase(&snapshot, ResetCause::Import { foreign })
             }
             Action::Save(which, length) => {
                 let snapshot = self.first_of(which, length);
-                self.rebase(&snapshot, RebaseCause::Import { foreign: None })?;
-                self.apply(Record::Validate(Vouch::Saved)).map(drop)
+                self.rebase(&snapshot, ResetCause::Import { foreign: None })?;
+                self.apply(Record::Validate(CompletionReason::Saved)).map(drop)
             }
             Action::Write(which, length) => {
                 let snapshot = self.first_of(which, length);
                 let reference = self.store(&snapshot);
-                let stored = Stored {
+                let stored = DetachedRevision {
                     serial: self.state.serial().next(),
                     snapshot: reference,
                     entries: snapshot.entries.len() as u64,
                 };
-                self.apply(Record::Stored(stored)).map(drop)
+                self.apply(Record::DetachedRevision(stored)).map(drop)
             }
             _ => Ok(()),
         }
@@ -181,23 +183,23 @@ impl Bench {
         snapshot.into()
     }
 
-    fn rebase(&mut self, snapshot: &Arc<Snapshot>, cause: RebaseCause) -> Checked {
+    fn rebase(&mut self, snapshot: &Arc<Snapshot>, cause: ResetCause) -> Checked {
         let reference = self.store(snapshot);
         // Only what comes from another system brings its pending operations along. None has come back with a result of
         // ours.
         let mut pending = match cause {
-            RebaseCause::Import { foreign: Some(_) } => snapshot.pending_operations.clone(),
+            ResetCause::Import { foreign: Some(_) } => snapshot.pending_operations.clone(),
             _ => Vec::new(),
         };
         pending.iter_mut().for_each(|operation| operation.result = None);
         let id = self.mutation();
-        let rebase = Rebase {
+        let rebase = ResetBase {
             id,
             snapshot: reference,
             cause,
             pending,
         };
-        self.apply(Record::Rebase(rebase)).map(drop)
+        self.apply(Record::ResetBase(rebase)).map(drop)
     }
 
     fn store(&mut self, snapshot: &Arc<Snapshot>) -> SnapshotRef {
@@ -220,7 +222,7 @@ impl Bench {
         let Some(update) = self.state.update().cloned() else {
             return Ok(());
         };
-        let mark = Mark {
+        let mark = UpdateEnd {
             serial: self.state.serial().next(),
             update: UpdateInfo {
                 end: Some(moment()),
@@ -230,7 +232,7 @@ impl Bench {
             base: Base::empty(lineage()),
             entries: self.state.len() as u64,
         };
-        self.apply(Record::Mark(mark)).map(drop)
+        self.apply(Record::UpdateEnd(mark)).map(drop)
     }
 
     /// What no frame holds is lost; the next owner ends the update.
@@ -250,7 +252,7 @@ impl Bench {
     }
 
     fn begin(&mut self, intention: &Intention) -> Record {
-        let aimed = self.aim().intention(intention);
+        let aimed = self.resolver().intention(intention);
         let id = match self.state.pending().next() {
             Some(begun) if intention.misfit => begun.id,
             _ => self.mutation(),
@@ -273,7 +275,7 @@ impl Bench {
     fn end(&mut self, place: usize, report: &Report) -> Checked {
         let operation = self.state.pending().nth(place).cloned();
         let operation = operation.expect("the place is below the count");
-        let result = self.aim().report(&operation, report);
+        let result = self.resolver().report(&operation, report);
         let end = End {
             id: operation.id,
             outcome: result.outcome,
@@ -289,7 +291,7 @@ impl Bench {
             return Ok(());
         }
         let operation = which.get(&pending);
-        let resolution = self.aim().resolution(operation, report);
+        let resolution = self.resolver().resolution(operation, report);
         let id = operation.id;
         self.apply(Record::Resolve(Resolve { id, resolution })).map(drop)
     }

@@ -1,7 +1,7 @@
 //! A state, the naive merge beside it, and the journal of all that was applied.
 
-use super::super::aim::Aim;
 use super::super::naive::{Naive, Verdict};
+use super::super::resolver::Resolver;
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 use state_core::journal::{FrameKind, encode_records, genesis};
@@ -50,8 +50,8 @@ impl Bench {
         &self.state
     }
 
-    pub(super) const fn aim(&self) -> Aim<'_> {
-        Aim {
+    pub(super) const fn resolver(&self) -> Resolver<'_> {
+        Resolver {
             state: &self.state,
             entropy: &self.entropy,
         }
@@ -96,7 +96,7 @@ impl Bench {
         let Some(last) = self.open.last() else {
             return Ok(());
         };
-        let marks = matches!(last, Record::Mark(_));
+        let marks = matches!(last, Record::UpdateEnd(_));
         let previous = self
             .frames
             .last()

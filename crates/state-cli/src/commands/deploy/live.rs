@@ -1,7 +1,7 @@
 //! How a run goes, told on stderr while it goes: what was done, line by line, and on a terminal a block below that says
 //! what is in flight.
 
-use super::board::Board;
+use super::progress_view::ProgressView;
 use crate::context::Context;
 use crate::output::to_stderr;
 use state_engine::{Event, Observer};
@@ -22,12 +22,12 @@ enum Notice {
 }
 
 /// Tells until it is dropped. With `--json` it tells nothing.
-pub(super) struct Live {
+pub(super) struct LiveProgress {
     sender: Option<Sender<Notice>>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Live {
+impl LiveProgress {
     /// Begins to listen.
     pub(super) fn start(context: &Context) -> Self {
         let quiet = Self {
@@ -38,10 +38,10 @@ impl Live {
             return quiet;
         }
         let colors = context.output.terminal.color_stderr;
-        let board = Board::new(context.environment.clock.clone(), colors);
+        let progress_view = ProgressView::new(context.environment.clock.clone(), colors);
         let width = context.output.shows_progress().then_some(width as fn() -> usize);
         let (sender, receiver) = channel();
-        let tell = move || tell(board, &receiver, width, &mut to_stderr);
+        let tell = move || tell(progress_view, &receiver, width, &mut to_stderr);
         match std::thread::Builder::new().spawn(tell) {
             Ok(thread) => Self {
                 sender: Some(sender),
@@ -78,13 +78,13 @@ impl Live {
     }
 }
 
-impl Observer for Live {
+impl Observer for LiveProgress {
     fn event(&self, event: &Event) {
         self.notice(Notice::Event(Box::new(event.clone())));
     }
 }
 
-impl Drop for Live {
+impl Drop for LiveProgress {
     fn drop(&mut self) {
         self.end();
     }
@@ -92,7 +92,7 @@ impl Drop for Live {
 
 /// Prints what is told; with a width, the block too.
 fn tell(
-    mut board: Board,
+    mut progress_view: ProgressView,
     notices: &Receiver<Notice>,
     width: Option<fn() -> usize>,
     say: &mut dyn FnMut(&str),
@@ -107,16 +107,16 @@ fn tell(
         let ends = matches!(notice, Some(Notice::End));
         let lines = match notice {
             Some(Notice::Begin(steps)) => {
-                board.begin(steps);
+                progress_view.begin(steps);
                 String::new()
             }
-            Some(Notice::Event(event)) => board.hear(&event),
-            Some(Notice::Say(said)) if board.is_running() => format!("{said}\n"),
+            Some(Notice::Event(event)) => progress_view.hear(&event),
+            Some(Notice::Say(said)) if progress_view.is_running() => format!("{said}\n"),
             // Before it began the error that follows says all.
             Some(Notice::Say(_) | Notice::End) | None => String::new(),
         };
         let block = match width {
-            Some(width) if !ends => board.block(width()),
+            Some(width) if !ends => progress_view.block(width()),
             _ => Vec::new(),
         };
         let mut text = match drawn {
@@ -150,32 +150,32 @@ fn width() -> usize {
 #[cfg(test)]
 mod tests {
     use super::{Notice, tell};
-    use crate::commands::deploy::board::Board;
+    use crate::commands::deploy::progress_view::ProgressView;
     use state_core::testkit::clock::ManualClock;
     use std::sync::Arc;
     use std::sync::mpsc::channel;
 
-    fn told(notices: Vec<Notice>, width: Option<fn() -> usize>) -> String {
+    fn describe(notices: Vec<Notice>, width: Option<fn() -> usize>) -> String {
         let (sender, receiver) = channel();
         for notice in notices {
             sender.send(notice).unwrap();
         }
         drop(sender);
         let mut said = String::new();
-        let board = Board::new(Arc::new(ManualClock::default()), false);
-        tell(board, &receiver, width, &mut |text| said.push_str(text));
+        let progress_view = ProgressView::new(Arc::new(ManualClock::default()), false);
+        tell(progress_view, &receiver, width, &mut |text| said.push_str(text));
         said
     }
 
     #[test]
     fn off_a_terminal_lines_are_plain_and_there_is_no_block() {
-        let said = told(vec![Notice::Begin(3), Notice::Say("stopping")], None);
+        let said = describe(vec![Notice::Begin(3), Notice::Say("stopping")], None);
         assert_eq!(said, "stopping\n");
     }
 
     #[test]
     fn the_block_is_drawn_in_place_below_the_lines_and_goes_in_the_end() {
-        let said = told(vec![Notice::Begin(3), Notice::Say("stopping")], Some(|| 80));
+        let said = describe(vec![Notice::Begin(3), Notice::Say("stopping")], Some(|| 80));
         assert!(said.starts_with("0 of 3 done"), "{said:?}");
         assert!(said.contains("\x1b[1F\x1b[Jstopping\n0 of 3 done"), "{said:?}");
         assert!(said.ends_with("\x1b[1F\x1b[J"), "{said:?}");

@@ -126,7 +126,7 @@ impl Settled {
     }
 
     /// In words.
-    pub(super) fn told(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let operation = &self.operation;
         format!(
             "settled the pending {} of {}: {}",
@@ -153,7 +153,7 @@ pub(super) fn is_stopped(done: &Result<Outcome, CliError>) -> bool {
 
 /// Says that it ended because another took the lock.
 pub(super) fn fence(done: &mut Result<Outcome, CliError>) {
-    let (code, hint, told) = match done {
+    let (code, hint, describe) = match done {
         Ok(done) => (
             done.stopped.get_or_insert(ExitCode::Fenced),
             &mut done.hint,
@@ -162,7 +162,7 @@ pub(super) fn fence(done: &mut Result<Outcome, CliError>) {
         Err(error) => (&mut error.code, &mut error.hint, Some(&*error.message)),
     };
     *code = ExitCode::Fenced;
-    let record = match told.is_some_and(|told| told.contains(KEPT)) {
+    let record = match describe.is_some_and(|describe| describe.contains(KEPT)) {
         true => "; a result that is kept in a file is recorded by `statectl pending resolve --from FILE`",
         false => "",
     };
@@ -176,7 +176,7 @@ impl Outcome {
     /// What a plan says.
     pub(super) fn planned(context: &Context, stack: &StackName, report: &Report) -> Self {
         let mask = context.settings.mask();
-        let told = report.steps.iter().filter(|step| step.is_change());
+        let describe = report.steps.iter().filter(|step| step.is_change());
         let counts = report.counts().into_iter();
         let outputs = report.outputs.clone().map(|both| outputs(both, mask));
         Self {
@@ -187,7 +187,7 @@ impl Outcome {
             result: report.result,
             created_store: false,
             created_stack: false,
-            steps: told.map(|step| StepView::of(step, mask)).collect(),
+            steps: describe.map(|step| StepView::of(step, mask)).collect(),
             counts: counts.map(|(op, count)| (op.name(), count)).collect(),
             renamed: report.renamed.iter().map(renamed).collect(),
             outputs: outputs.unwrap_or_default(),
@@ -273,8 +273,10 @@ impl Outcome {
 
     /// Whether who said yes to this said yes to the other.
     pub(super) fn says_as(&self, other: &Self) -> bool {
-        let said = |told: &Self| serde_json::to_string(&(&told.steps, &told.renamed, &told.outputs)).ok();
-        said(self).is_some_and(|told| said(other) == Some(told))
+        let said = |describe: &Self| {
+            serde_json::to_string(&(&describe.steps, &describe.renamed, &describe.outputs)).ok()
+        };
+        said(self).is_some_and(|describe| said(other) == Some(describe))
     }
 
     /// The same with what was made for it.
@@ -353,6 +355,6 @@ fn outputs((old, new): (StackOutputs, StackOutputs), mask: Mask) -> Vec<MaskedCh
         sensitive_outputs: outputs.sensitive,
         ..Snapshot::new(FactoryInfo::default(), String::new(), Timestamp::new(""))
     };
-    let told = diff(&snapshot(old), &snapshot(new)).outputs;
-    told.iter().map(|change| change.masked(mask)).collect()
+    let describe = diff(&snapshot(old), &snapshot(new)).outputs;
+    describe.iter().map(|change| change.masked(mask)).collect()
 }

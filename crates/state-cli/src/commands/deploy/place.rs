@@ -5,7 +5,7 @@ use crate::error::CliError;
 use crate::store;
 use crate::target::DEFAULT_STACK;
 use state_core::backend::{MemoryBackend, Opening};
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::{ErrorKind, StackName};
 use state_manager::Stacks;
 use std::sync::Arc;
@@ -45,7 +45,7 @@ impl Place {
             None => StackName::new(StackName::DEFAULT_PROJECT, DEFAULT_STACK)?,
         };
         let stacks = Stacks::new(Arc::new(MemoryBackend::new()), context.environment.clone());
-        stacks.new_stack_with(&name, Policy::Plaintext).await?;
+        stacks.new_stack_with(&name, SealingPolicy::Plaintext).await?;
         Ok(Self {
             name,
             stacks,

@@ -64,14 +64,14 @@ impl Left {
         let failures = done.failures.iter().map(|failure| &*failure.address);
         let skipped = done.skipped.iter().map(|skipped| &*skipped.address);
         let pending = done.pending.iter().map(|pending| &*pending.address);
-        let mut told: BTreeSet<&str> = failures.chain(skipped).chain(pending).collect();
+        let mut describe: BTreeSet<&str> = failures.chain(skipped).chain(pending).collect();
         let is_reached = |step: &StepView| {
             self.reached
                 .contains(&(step.address.clone(), step.deposed.is_some()))
         };
         let open = seen
             .iter()
-            .filter(|step| !is_reached(step) && told.insert(&step.address));
+            .filter(|step| !is_reached(step) && describe.insert(&step.address));
         open.map(Skipped::not_begun).collect()
     }
 

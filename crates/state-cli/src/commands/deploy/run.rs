@@ -3,7 +3,7 @@
 
 use super::document::{self, Document};
 use super::flags::Flags;
-use super::live::Live;
+use super::live::LiveProgress;
 use super::outcome::{self, Outcome, Settled, untouched};
 use super::record::Left;
 use super::tree;
@@ -117,7 +117,7 @@ impl<'a> Deploy<'a> {
     /// Does it under the lock of the stack, once it was shown and somebody said yes.
     pub(super) async fn hold(mut self, name: &StackName) -> Result<Outcome, CliError> {
         let stack = self.context.store.find(&self.stacks, name).await?;
-        let live = Arc::new(Live::start(self.context));
+        let live = Arc::new(LiveProgress::start(self.context));
         let teller = Arc::clone(&live);
         // Before the lock is taken: from then on a signal mustn't end us without giving it back.
         // The one before goes after this one came: so no signal is lost.
@@ -150,14 +150,14 @@ impl<'a> Deploy<'a> {
         Err(interrupted(&object, untouched(&[])))
     }
 
-    async fn perform(&self, session: &Session, live: &Arc<Live>) -> Result<Outcome, CliError> {
+    async fn perform(&self, session: &Session, live: &Arc<LiveProgress>) -> Result<Outcome, CliError> {
         let heard = Arc::new(Settlements {
             live: Arc::clone(live),
             heard: Mutex::default(),
         });
         let settling = self.settle(session, &heard).await;
         let settled = heard.take();
-        let told = told(&settled);
+        let describe = describe(&settled);
         let mut done = match settling {
             Ok(settling) => self.plan_and_apply(session, live, settling, settled).await,
             Err(error) => Err(error),
@@ -166,9 +166,9 @@ impl<'a> Deploy<'a> {
         if outcome::is_stopped(&done) && is_fenced(session).await {
             outcome::fence(&mut done);
         }
-        done.map_err(|error| match told {
-            Some(told) => CliError {
-                message: format!("{}; {told}", error.message),
+        done.map_err(|error| match describe {
+            Some(describe) => CliError {
+                message: format!("{}; {describe}", error.message),
                 ..error
             },
             None => error,
@@ -190,7 +190,7 @@ impl<'a> Deploy<'a> {
     async fn plan_and_apply(
         &self,
         session: &Session,
-        live: &Arc<Live>,
+        live: &Arc<LiveProgress>,
         settling: Settling,
         settled: Vec<Settled>,
     ) -> Result<Outcome, CliError> {
@@ -302,14 +302,14 @@ fn object(name: &StackName) -> String {
 }
 
 /// What was settled, for an error that comes after it.
-fn told(settled: &[Settled]) -> Option<String> {
-    let told: Vec<String> = settled.iter().map(Settled::told).collect();
-    (!told.is_empty()).then(|| told.join("; "))
+fn describe(settled: &[Settled]) -> Option<String> {
+    let describe: Vec<String> = settled.iter().map(Settled::describe).collect();
+    (!describe.is_empty()).then(|| describe.join("; "))
 }
 
 /// Hears what became of pending operations.
 struct Settlements {
-    live: Arc<Live>,
+    live: Arc<LiveProgress>,
     heard: Mutex<Vec<Settled>>,
 }
 

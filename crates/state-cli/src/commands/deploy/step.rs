@@ -94,8 +94,8 @@ fn changes(step: &Step, mask: Mask) -> Vec<MaskedChange> {
         (Some(_), Some(_)) => {
             let changes = step.changes().into_iter();
             // Another object has another id and other outputs: that says nothing.
-            let told = changes.filter(|change| !is_replacement(step.op) || is_input(&change.pointer));
-            told.map(|change| change.masked(mask)).collect()
+            let describe = changes.filter(|change| !is_replacement(step.op) || is_input(&change.pointer));
+            describe.map(|change| change.masked(mask)).collect()
         }
     }
 }

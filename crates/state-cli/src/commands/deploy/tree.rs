@@ -15,21 +15,21 @@ const LATER: &str = "(known after it is done)";
 const NAMED: usize = 10;
 
 /// What would be done, before somebody is asked, or by a command that only looks.
-pub(super) fn preview(page: &mut Page, told: &Outcome) {
-    for renamed in &told.renamed {
+pub(super) fn preview(page: &mut Page, describe: &Outcome) {
+    for renamed in &describe.renamed {
         let text = format_args!("{} → {}", renamed.from, renamed.to);
         page.labelled(Style::Warn, ">", text);
     }
-    steps(page, told);
-    outputs(page, told);
-    troubles(page, told);
-    page.line(summary(told));
+    steps(page, describe);
+    outputs(page, describe);
+    troubles(page, describe);
+    page.line(summary(describe));
 }
 
 /// What a command says in the end.
 pub(super) fn report(page: &mut Page, done: &Outcome) {
     for settled in &done.settled {
-        page.line(settled.told());
+        page.line(settled.describe());
     }
     if done.preview {
         return preview(page, done);
@@ -49,13 +49,13 @@ pub(super) fn report(page: &mut Page, done: &Outcome) {
     }
 }
 
-fn steps(page: &mut Page, told: &Outcome) {
+fn steps(page: &mut Page, describe: &Outcome) {
     let mut of: BTreeMap<&str, Vec<&StepView>> = BTreeMap::new();
     let mut order: Vec<&str> = Vec::new();
-    for step in &told.steps {
+    for step in &describe.steps {
         // What contains it is shown too, changed or not. Parents come from outside: they could go in a circle.
         let mut line = vec![&*step.address];
-        while let Some(parent) = line.last().and_then(|child| told.parents.get(*child))
+        while let Some(parent) = line.last().and_then(|child| describe.parents.get(*child))
             && !line.contains(&&**parent)
         {
             line.push(parent);
@@ -70,7 +70,7 @@ fn steps(page: &mut Page, told: &Outcome) {
     }
     let mut children: BTreeMap<Option<&str>, Vec<&str>> = BTreeMap::new();
     for address in order {
-        let parent = told.parents.get(address).map(String::as_str);
+        let parent = describe.parents.get(address).map(String::as_str);
         children
             .entry(parent.filter(|parent| of.contains_key(parent)))
             .or_default()
@@ -159,14 +159,14 @@ pub(super) fn style(step: &StepView) -> Style {
     }
 }
 
-fn outputs(page: &mut Page, told: &Outcome) {
+fn outputs(page: &mut Page, describe: &Outcome) {
     // What a run that failed left unknown stays as it was: its failures say more.
-    let unknown = told.unknown_outputs.iter().filter(|_| told.preview);
-    if told.outputs.is_empty() && unknown.clone().next().is_none() {
+    let unknown = describe.unknown_outputs.iter().filter(|_| describe.preview);
+    if describe.outputs.is_empty() && unknown.clone().next().is_none() {
         return;
     }
     page.line("outputs");
-    for change in &told.outputs {
+    for change in &describe.outputs {
         page.diff_line(&change.line());
     }
     for name in unknown {
@@ -176,40 +176,40 @@ fn outputs(page: &mut Page, told: &Outcome) {
 }
 
 /// What failed, what couldn't be tried, what is pending, and what ended it.
-fn troubles(page: &mut Page, told: &Outcome) {
-    for failure in &told.failures {
+fn troubles(page: &mut Page, describe: &Outcome) {
+    for failure in &describe.failures {
         let op = failure.op.map(|op| format!("{op} of ")).unwrap_or_default();
         page.labelled(Style::Bad, "failed:", format_args!("{op}{}", failure.address));
         for reason in &failure.reasons {
             page.block(&format!("  {reason}"));
         }
     }
-    for skipped in told.skipped.iter().filter(|skipped| !skipped.not_begun) {
+    for skipped in describe.skipped.iter().filter(|skipped| !skipped.not_begun) {
         let text = format_args!("{}: {}", skipped.address, skipped.reason);
         page.labelled(Style::Warn, "skipped:", text);
     }
-    not_begun(page, told);
-    for pending in &told.pending {
+    not_begun(page, describe);
+    for pending in &describe.pending {
         let text = format_args!("{} of {}, {}", pending.op, pending.target, pending.id);
         page.labelled(Style::Warn, "pending:", text);
     }
-    if !told.pending.is_empty() && !told.is_anothers {
+    if !describe.pending.is_empty() && !describe.is_anothers {
         page.hint(
             "the next `up` or `refresh` asks the providers what became of it; or say it: `statectl pending resolve`",
         );
     }
-    if let Some(error) = &told.error {
+    if let Some(error) = &describe.error {
         page.labelled(Style::Bad, "error:", error);
     }
-    if let Some(hint) = &told.hint {
+    if let Some(hint) = &describe.hint {
         page.hint(hint);
     }
 }
 
 /// What was never begun, in a line for each reason.
-fn not_begun(page: &mut Page, told: &Outcome) {
+fn not_begun(page: &mut Page, describe: &Outcome) {
     let mut of: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for Skipped { address, reason, .. } in told.skipped.iter().filter(|skipped| skipped.not_begun) {
+    for Skipped { address, reason, .. } in describe.skipped.iter().filter(|skipped| skipped.not_begun) {
         of.entry(reason).or_default().push(address);
     }
     for (reason, addresses) in of {
@@ -219,16 +219,19 @@ fn not_begun(page: &mut Page, told: &Outcome) {
 }
 
 /// How many failed and are on record, and how.
-fn failed(told: &Outcome) -> Vec<String> {
-    let number = |fits: &dyn Fn(&FailureView) -> bool| told.failures.iter().filter(|one| fits(one)).count();
+fn failed(describe: &Outcome) -> Vec<String> {
+    let number =
+        |fits: &dyn Fn(&FailureView) -> bool| describe.failures.iter().filter(|one| fits(one)).count();
     let unfinished = number(&|failure| failure.unfinished && failure.pending.is_none());
     let pending = number(&|failure| failure.pending.is_some());
-    let told = [
+    let describe = [
         (unfinished, "failed, recorded as unfinished"),
         (pending, "left pending"),
     ];
-    let told = told.into_iter().filter(|(number, _)| *number > 0);
-    told.map(|(number, what)| format!("{number} {what}")).collect()
+    let describe = describe.into_iter().filter(|(number, _)| *number > 0);
+    describe
+        .map(|(number, what)| format!("{number} {what}"))
+        .collect()
 }
 
 /// What is done about things, as it is said before and after; and which steps do it.
@@ -279,39 +282,42 @@ pub(super) fn extent(seen: &Outcome) -> String {
 }
 
 /// How many of each, in one line.
-pub(super) fn summary(told: &Outcome) -> String {
+pub(super) fn summary(describe: &Outcome) -> String {
     let mut parts = Vec::new();
-    let replaces = told.steps.iter().any(StepView::is_replacement);
+    let replaces = describe.steps.iter().any(StepView::is_replacement);
     for (before, after, ops) in DONE {
-        let steps = told.steps.iter().filter(|step| ops.contains(&step.does));
+        let steps = describe.steps.iter().filter(|step| ops.contains(&step.does));
         // The second half of a replacement is told with the first.
         let number = steps
             .filter(|step| !(replaces && step.does == StepOp::DeleteReplaced))
             .count();
         if number > 0 {
-            parts.push(format!("{number} {}", if told.preview { before } else { after }));
+            parts.push(format!(
+                "{number} {}",
+                if describe.preview { before } else { after }
+            ));
         }
     }
-    if !told.renamed.is_empty() {
-        let renamed = if told.preview { "to rename" } else { "renamed" };
-        parts.push(format!("{} {renamed}", told.renamed.len()));
+    if !describe.renamed.is_empty() {
+        let renamed = if describe.preview { "to rename" } else { "renamed" };
+        parts.push(format!("{} {renamed}", describe.renamed.len()));
     }
-    if !told.outputs.is_empty() {
-        parts.push(count(told.outputs.len(), "output changed", "outputs changed"));
+    if !describe.outputs.is_empty() {
+        parts.push(count(describe.outputs.len(), "output changed", "outputs changed"));
     }
-    let failed = failed(told);
+    let failed = failed(describe);
     let tells_of_failures = !failed.is_empty();
     parts.extend(failed);
-    let ended = match (told.interrupted, told.went_well()) {
+    let ended = match (describe.interrupted, describe.went_well()) {
         (true, _) => ", then interrupted",
         (false, false) if tells_of_failures => "",
         (false, false) => ", and not all went well",
         (false, true) => "",
     };
     // What was settled is told before.
-    match (parts.is_empty(), told.settled.is_empty()) {
-        (true, true) if told.went_well() => "nothing to do".to_owned(),
-        (true, false) if told.went_well() => "nothing else was to be done".to_owned(),
+    match (parts.is_empty(), describe.settled.is_empty()) {
+        (true, true) if describe.went_well() => "nothing to do".to_owned(),
+        (true, false) if describe.went_well() => "nothing else was to be done".to_owned(),
         (true, true) => format!("nothing done{ended}"),
         (true, false) => format!("nothing else done{ended}"),
         (false, _) => format!("{}{ended}", parts.join(", ")),

@@ -76,8 +76,10 @@ fn understand(clock: &dyn Clock, args: &Args) -> Result<Source, CliError> {
     let imported = formats.import(bytes, format, &options);
     let mut imported = imported.map_err(|error| match failed(&name, error) {
         // That is what was asked for.
-        told if args.repair && told.hint.as_deref() == Some(REPAIR) => told.with_hint(BEYOND_REPAIR),
-        told => told,
+        describe if args.repair && describe.hint.as_deref() == Some(REPAIR) => {
+            describe.with_hint(BEYOND_REPAIR)
+        }
+        describe => describe,
     })?;
     // Another look at a large state costs memory.
     if !args.repair && !format.checks_integrity() {

@@ -86,7 +86,10 @@ pub(super) async fn break_by_id(context: &Context, id: &str) -> CommandResult {
     let object = format!("stack {}", stack.name().short());
     let held = stack.lock_status().await?.client_lock;
     if let Some(lock) = held.filter(|lock| lock.id == id) {
-        let question = format!("{object} is kept locked by {}. Free it?", told(context, &lock));
+        let question = format!(
+            "{object} is kept locked by {}. Free it?",
+            describe(context, &lock)
+        );
         context.prompt.confirm(&object, &question)?;
     }
     let lock = free(&stack, "lock break", id).await?;
@@ -100,7 +103,7 @@ pub(super) async fn break_by_id(context: &Context, id: &str) -> CommandResult {
 }
 
 /// A lock in words: who, why, until when.
-pub(super) fn told(context: &Context, lock: &ClientLock) -> String {
+pub(super) fn describe(context: &Context, lock: &ClientLock) -> String {
     let mut words = lock.holder.to_string();
     if !lock.message.is_empty() {
         words.push_str(&format!(": {}", lock.message));
@@ -128,7 +131,7 @@ async fn own(context: &Context, stack: &Stack) -> Result<String, CliError> {
     match stack.lock_status().await?.client_lock {
         Some(lock) if lock.holder.who == actor.who && lock.holder.host == actor.host => Ok(lock.id),
         Some(lock) => {
-            let message = format!("its client lock is held by {}", told(context, &lock));
+            let message = format!("its client lock is held by {}", describe(context, &lock));
             Err(CliError::refused(object, &message).with_hint(format!(
                 "if its holder is gone: `statectl lock break --id {}`",
                 lock.id

@@ -151,7 +151,7 @@ fn undecided(error: Error, object: &str) -> CliError {
         }
         _ => return error.into(),
     };
-    let mut told = CliError::from(error).with_hint(hint);
-    told.message = format!("{object}: {}", told.message);
-    told
+    let mut describe = CliError::from(error).with_hint(hint);
+    describe.message = format!("{object}: {}", describe.message);
+    describe
 }

@@ -13,7 +13,7 @@
 //! assert!(store.copy_target().is_ok() && store.checkable().is_err());
 //! ```
 
-use super::{Backend, Examination, ObjectName, Piece, Tail};
+use super::{Backend, ObjectName, StoreCheck, StoredItem, Tail};
 use crate::counter::Slot;
 use crate::error::{Error, Result};
 use crate::head::Head;
@@ -30,8 +30,8 @@ pub trait CheckableStore: Send + Sync {
     /// Takes some seconds.
     ///
     /// # Errors
-    /// `Denied`, `Unavailable`. A missing guarantee is a finding, not an error: [`Examination::require`] makes it one.
-    async fn examine(&self) -> Result<Examination>;
+    /// `Denied`, `Unavailable`. A missing guarantee is a finding, not an error: [`StoreCheck::require`] makes it one.
+    async fn examine(&self) -> Result<StoreCheck>;
 }
 
 /// A store that accepts stacks of another store, byte for byte.
@@ -60,7 +60,7 @@ pub trait CopyTarget: Send + Sync {
 pub trait CollectableStore: Send + Sync {
     /// What is stored of a stack, piece by piece, in no particular order: all its objects, and the deletable parts of
     /// its journal that lie wholly before `before`, a slot at which a segment begins.
-    async fn pieces(&self, lineage: Lineage, before: Slot) -> Result<Vec<Piece>>;
+    async fn stored_items(&self, lineage: Lineage, before: Slot) -> Result<Vec<StoredItem>>;
 }
 
 /// A store behind a network: opening it sends no request, and it has a clock of its own.

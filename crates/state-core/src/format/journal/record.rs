@@ -30,15 +30,15 @@ pub enum Record {
     /// The stack's outputs.
     SetOutputs(StackOutputs),
     /// All entries are replaced by those of a stored snapshot.
-    Rebase(Rebase),
+    ResetBase(ResetBase),
     /// A change by hand.
     Edit(Edit),
     /// A pending operation is settled by hand.
     Resolve(Resolve),
     /// The update ends here and makes the current revision. Ends its frame.
-    Mark(Mark),
+    UpdateEnd(UpdateEnd),
     /// A snapshot was stored as a revision that isn't current. Ends its frame.
-    Stored(Stored),
+    DetachedRevision(DetachedRevision),
     /// A stored revision is forgotten.
     Forget(RevisionId),
     /// A checkpoint is in force.
@@ -46,7 +46,7 @@ pub enum Record {
     /// The world is about to be changed beyond what is recorded step by step: the entries aren't to be trusted.
     Invalidate(Invalidation),
     /// The entries say what the world is; what is pending stays pending.
-    Validate(Vouch),
+    Validate(CompletionReason),
     /// Entries are about to come from another stack.
     MoveIn(MoveIn),
     /// Entries leave for another stack.
@@ -58,7 +58,7 @@ pub enum Record {
 impl Record {
     /// Whether it must be the last of its frame: the chain there is in the revision's id.
     pub const fn ends_frame(&self) -> bool {
-        matches!(self, Self::Mark(_) | Self::Stored(_))
+        matches!(self, Self::UpdateEnd(_) | Self::DetachedRevision(_))
     }
 
     /// The mutation that it belongs to.
@@ -69,7 +69,7 @@ impl Record {
             Self::Step(step) => Some(step.id),
             Self::Edit(edit) => Some(edit.id),
             Self::Resolve(resolve) => Some(resolve.id),
-            Self::Rebase(rebase) => Some(rebase.id),
+            Self::ResetBase(rebase) => Some(rebase.id),
             Self::MoveIn(moved) => Some(moved.id),
             Self::MoveOut(moved) => Some(moved.id),
             Self::MoveEnd(moved) => Some(moved.id),
@@ -82,7 +82,7 @@ impl Record {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
-pub enum Vouch {
+pub enum CompletionReason {
     /// Whoever changed the world gave the whole snapshot that it led to.
     Saved,
     /// An update, a refresh, a destroy or an import succeeded, and nothing is pending.
@@ -94,13 +94,13 @@ pub enum Vouch {
 /// The entries are those of a stored snapshot from here on. Pending operations stay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Rebase {
+pub struct ResetBase {
     /// Names the mutation.
     pub id: MutationId,
     /// The snapshot.
     pub snapshot: SnapshotRef,
     /// Why.
-    pub cause: RebaseCause,
+    pub cause: ResetCause,
     /// What was begun and not ended where the snapshot came from, if that is another system: it is pending here from
     /// now on, beside what is pending already.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -111,7 +111,7 @@ pub struct Rebase {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[non_exhaustive]
-pub enum RebaseCause {
+pub enum ResetCause {
     /// A foreign state came in.
     Import {
         /// The system that it came from, and its serial there, if that system counts.
@@ -130,7 +130,7 @@ pub enum RebaseCause {
 /// The end of an update.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Mark {
+pub struct UpdateEnd {
     /// The serial of the revision.
     pub serial: Serial,
     /// What made it.
@@ -144,7 +144,7 @@ pub struct Mark {
 /// A revision that was written and isn't current (seed 003's `Write`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Stored {
+pub struct DetachedRevision {
     /// The serial of the revision.
     pub serial: Serial,
     /// Its content.

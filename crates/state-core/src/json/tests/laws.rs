@@ -306,12 +306,12 @@ proptest! {
 
     #[test]
     fn texts_of_json_symbols_are_accepted_exactly_if_the_oracle_does(
-        pieces in prop::collection::vec(prop::sample::select(vec![
+        stored_items in prop::collection::vec(prop::sample::select(vec![
             "{", "}", "[", "]", ",", ":", "\"a\"", "\"b\"", "\"\\u0061\"", "\"", "\\", "\\ud83d", "\\ude00", "\\n",
             "0", "1", "-", ".", "e", "+", "true", "null", " ", "\n", "tru", "\"a\":1", "{}", "[]",
         ]), 0..14),
     ) {
-        agrees_with_the_oracle(pieces.concat().as_bytes())?;
+        agrees_with_the_oracle(stored_items.concat().as_bytes())?;
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{Change, Property, Value};
 use crate::codec::entry_text;
-use crate::entry::{Entry, Rare};
+use crate::entry::{BoxedField, Entry};
 use crate::json::{ArrayWriter, Json, JsonMap, ObjectWriter, child_pointer};
 use crate::sensitive::{SecretStrings, secret_string_ranges};
 use crate::snapshot::Snapshot;
@@ -37,7 +37,7 @@ fn entry_fields(entry: &Entry, secrets: &SecretStrings) -> Fields {
         inputs: None,
         outputs: None,
         extensions: JsonMap::new(),
-        unknown: Rare::NONE,
+        unknown: BoxedField::NONE,
         ..entry.clone()
     };
     let document = Json::from_canonical(&entry_text(&bare));

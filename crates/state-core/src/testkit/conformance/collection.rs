@@ -1,7 +1,7 @@
 //! Rules of collection: what is deleted, and what never is.
 
 use super::{Bench, Verdict, ensure, ensure_fails};
-use crate::backend::{Acquired, ObjectName, Piece, PieceName, Tail};
+use crate::backend::{Acquired, ObjectName, StoredItem, StoredItemName, Tail};
 use crate::counter::{Serial, Slot};
 use crate::digest::Digest;
 use crate::environment::Timestamp;
@@ -93,21 +93,25 @@ impl Segments {
         self.held.writer.swap_head(bench.nonce(), &change).await
     }
 
-    async fn pieces(&self, bench: &Bench<'_>) -> Result<Vec<Piece>> {
+    async fn stored_items(&self, bench: &Bench<'_>) -> Result<Vec<StoredItem>> {
         bench
             .backend
             .collectable()?
-            .pieces(self.lineage, self.second.start)
+            .stored_items(self.lineage, self.second.start)
             .await
     }
 
     /// What a collection deletes here: the journal before the second segment, and the old snapshot.
-    async fn doomed(&self, bench: &Bench<'_>) -> Result<Vec<PieceName>> {
-        let is_doomed = |name: &PieceName| match name {
-            PieceName::Object(name) => *name == self.old,
-            PieceName::Journal(_) => true,
+    async fn doomed(&self, bench: &Bench<'_>) -> Result<Vec<StoredItemName>> {
+        let is_doomed = |name: &StoredItemName| match name {
+            StoredItemName::Object(name) => *name == self.old,
+            StoredItemName::Journal(_) => true,
         };
-        let names = self.pieces(bench).await?.into_iter().map(|piece| piece.name);
+        let names = self
+            .stored_items(bench)
+            .await?
+            .into_iter()
+            .map(|piece| piece.name);
         Ok(names.filter(is_doomed).collect())
     }
 }
@@ -117,13 +121,13 @@ pub async fn a_store_deletes_exactly_when_it_says_so(bench: &Bench<'_>) -> Verdi
     let there = segments(bench).await?;
     if bench.backend.extensions().collectable.is_some() {
         ensure(
-            !there.pieces(bench).await?.is_empty(),
+            !there.stored_items(bench).await?.is_empty(),
             "it claims to collect, and lists nothing",
         )?;
         there
             .held
             .writer
-            .delete(&[PieceName::Object(there.old.clone())])
+            .delete(&[StoredItemName::Object(there.old.clone())])
             .await?;
         return ensure_fails(
             bench.backend.read(there.lineage, &there.old).await,
@@ -132,11 +136,11 @@ pub async fn a_store_deletes_exactly_when_it_says_so(bench: &Bench<'_>) -> Verdi
         );
     }
     ensure_fails(
-        there.pieces(bench).await,
+        there.stored_items(bench).await,
         ErrorKind::Unsupported,
         "it claims not to collect; its list of pieces",
     )?;
-    let doomed = [PieceName::Object(there.old.clone())];
+    let doomed = [StoredItemName::Object(there.old.clone())];
     ensure_fails(
         there.held.writer.delete(&doomed).await,
         ErrorKind::Unsupported,
@@ -152,9 +156,9 @@ pub async fn what_lies_before_the_floor_goes_and_the_rest_stays(bench: &Bench<'_
         return Ok(());
     }
     let there = segments(bench).await?;
-    let kept = there.pieces(bench).await?.into_iter();
+    let kept = there.stored_items(bench).await?.into_iter();
     let mut kept: Vec<_> = kept
-        .filter(|piece| piece.name == PieceName::Object(there.second_snapshot()))
+        .filter(|piece| piece.name == StoredItemName::Object(there.second_snapshot()))
         .collect();
     ensure(
         kept.len() == 1 && kept.iter().all(|piece| piece.bytes > 0),
@@ -164,7 +168,7 @@ pub async fn what_lies_before_the_floor_goes_and_the_rest_stays(bench: &Bench<'_
     let doomed = there.doomed(bench).await?;
     for _ in 0..2 {
         there.held.writer.delete(&doomed).await?;
-        let left = there.pieces(bench).await?;
+        let left = there.stored_items(bench).await?;
         ensure(
             left.iter().all(|piece| !doomed.contains(&piece.name)),
             "a piece that was deleted is still listed",
@@ -228,9 +232,9 @@ pub async fn what_still_counts_is_not_deleted(bench: &Bench<'_>) -> Verdict {
         return Ok(());
     }
     let there = segments(bench).await?;
-    let before = there.pieces(bench).await?;
+    let before = there.stored_items(bench).await?;
     for piece in &before {
-        if let PieceName::Journal(_) = piece.name {
+        if let StoredItemName::Journal(_) = piece.name {
             ensure_fails(
                 there.held.writer.delete(std::slice::from_ref(&piece.name)).await,
                 ErrorKind::Invalid,
@@ -239,15 +243,15 @@ pub async fn what_still_counts_is_not_deleted(bench: &Bench<'_>) -> Verdict {
         }
     }
     there.drop_first(bench).await?;
-    let named = PieceName::Object(there.second_snapshot());
+    let named = StoredItemName::Object(there.second_snapshot());
     let doomed = there.doomed(bench).await?;
     let beyond = bench
         .backend
         .collectable()?
-        .pieces(there.lineage, there.tail.next)
+        .stored_items(there.lineage, there.tail.next)
         .await?;
     let beyond = beyond.into_iter().map(|piece| piece.name);
-    let live = beyond.filter(|name| matches!(name, PieceName::Journal(_)) && !doomed.contains(name));
+    let live = beyond.filter(|name| matches!(name, StoredItemName::Journal(_)) && !doomed.contains(name));
     for wrong in live.chain([named]) {
         ensure_fails(
             there.held.writer.delete(&[wrong]).await,
@@ -256,7 +260,7 @@ pub async fn what_still_counts_is_not_deleted(bench: &Bench<'_>) -> Verdict {
         )?;
     }
     ensure(
-        there.pieces(bench).await? == before,
+        there.stored_items(bench).await? == before,
         "a deletion that was refused had an effect",
     )
 }
@@ -311,8 +315,12 @@ pub async fn a_stale_writer_stays_fenced_after_a_collection(bench: &Bench<'_>) -
         head.collection = Some(collection.clone());
     };
     next.writer.swap_head(bench.nonce(), &change).await?;
-    let pieces = bench.backend.collectable()?.pieces(lineage, base.start).await?;
-    let names: Vec<_> = pieces.into_iter().map(|piece| piece.name).collect();
+    let stored_items = bench
+        .backend
+        .collectable()?
+        .stored_items(lineage, base.start)
+        .await?;
+    let names: Vec<_> = stored_items.into_iter().map(|piece| piece.name).collect();
     next.writer.delete(&names).await?;
 
     let stray = bench.frame(stale.writer.epoch(), stale.tail, b"\"stray\"\n")?;

@@ -1,7 +1,7 @@
 //! The writer of a backend that fails when it is told to.
 
 use super::{Fault, FaultPlan, Lend, Operation, after, before, call};
-use crate::backend::{HeadChange, ObjectName, PieceName, Tail, Writer};
+use crate::backend::{HeadChange, ObjectName, StoredItemName, Tail, Writer};
 use crate::counter::Epoch;
 use crate::error::Result;
 use crate::head::Head;
@@ -64,8 +64,8 @@ impl Writer for FaultyWriter {
         call!(self.Create, inner.create(name, bytes))
     }
 
-    async fn delete(&self, pieces: &[PieceName]) -> Result<()> {
-        for piece in pieces {
+    async fn delete(&self, stored_items: &[StoredItemName]) -> Result<()> {
+        for piece in stored_items {
             call!(self.Delete, inner.delete(piece))?;
         }
         Ok(())

@@ -4,7 +4,7 @@ use crate::fixtures::{key, lineage, person, sealer};
 use crate::{Authenticator, ConfigCrypter, OutputsDocument, Passphrase, Sealer, wrap};
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE_NO_PAD};
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::mutation::{Op, Outcome, StackOutputs};
 use state_core::pending::{PendingOperation, RefusedResult};
 use state_core::testkit::clock::SeededEntropy;
@@ -115,7 +115,7 @@ fn the_canary_is_found_where_nothing_is_sealed() {
 
 #[test]
 fn no_canary_stands_in_what_is_stored() {
-    for policy in [Policy::Sensitive, Policy::All] {
+    for policy in [SealingPolicy::Sensitive, SealingPolicy::All] {
         let sealed = sealer(policy).seal_snapshot(&secret_snapshot()).unwrap();
         assert_silent("a snapshot", &codec::encode_stored(&sealed));
         assert_silent("a snapshot for people", codec::encode_pretty(&sealed).as_bytes());
@@ -135,11 +135,11 @@ fn no_canary_stands_in_what_is_stored() {
 #[test]
 fn no_canary_stands_in_an_error_or_a_debug() {
     let snapshot = secret_snapshot();
-    let sealed = sealer(Policy::Sensitive).seal_snapshot(&snapshot).unwrap();
+    let sealed = sealer(SealingPolicy::Sensitive).seal_snapshot(&snapshot).unwrap();
     let others = [
-        Sealer::new(key(2), lineage(1), Policy::Sensitive),
-        Sealer::new(key(1), lineage(2), Policy::Sensitive),
-        sealer(Policy::Plaintext),
+        Sealer::new(key(2), lineage(1), SealingPolicy::Sensitive),
+        Sealer::new(key(1), lineage(2), SealingPolicy::Sensitive),
+        sealer(SealingPolicy::Plaintext),
     ];
     for other in others {
         for entry in &sealed.entries {
@@ -151,9 +151,11 @@ fn no_canary_stands_in_an_error_or_a_debug() {
         }
         assert_silent("a sealer", format!("{other:?}").as_bytes());
     }
-    let error = sealer(Policy::Sensitive).open_snapshot(&snapshot).unwrap_err();
+    let error = sealer(SealingPolicy::Sensitive)
+        .open_snapshot(&snapshot)
+        .unwrap_err();
     assert_silent("an error", format!("{error} {error:?}").as_bytes());
-    let open = sealer(Policy::Sensitive).open_snapshot(&sealed).unwrap();
+    let open = sealer(SealingPolicy::Sensitive).open_snapshot(&sealed).unwrap();
     assert_silent("an open snapshot", format!("{open:?}").as_bytes());
     let passphrase = Passphrase::new(CANARY).unwrap();
     assert_silent("a passphrase", format!("{passphrase:?}").as_bytes());
@@ -164,7 +166,7 @@ fn no_key_stands_in_a_debug() {
     let (identities, recipients) = person();
     let (key, lineage) = (key(0xab), lineage(1));
     let wraps = wrap(&key, &recipients).unwrap();
-    let sealer = Sealer::new(Arc::clone(&key), lineage, Policy::All);
+    let sealer = Sealer::new(Arc::clone(&key), lineage, SealingPolicy::All);
     let all = format!(
         "{key:?} {identities:?} {recipients:?} {wraps:?} {sealer:?} {:?} {:?}",
         Authenticator::new(&key, lineage),

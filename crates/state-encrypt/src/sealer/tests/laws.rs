@@ -7,15 +7,15 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::testkit::oracle::is_topological;
 use state_core::testkit::run::scaled;
 use state_core::testkit::strategy::{json_objects, json_values, snapshots};
 use state_core::{Address, Entry, Json, Properties, Snapshot, Uid, codec, verify};
 use std::sync::Arc;
 
-fn policies() -> impl Strategy<Value = Policy> {
-    prop_oneof![Just(Policy::Sensitive), Just(Policy::All)]
+fn policies() -> impl Strategy<Value = SealingPolicy> {
+    prop_oneof![Just(SealingPolicy::Sensitive), Just(SealingPolicy::All)]
 }
 
 /// Any value, some with the reserved member.
@@ -117,7 +117,7 @@ proptest! {
     #[test]
     fn an_unchanged_value_keeps_its_bytes_when_another_changes(old in json_values(), new in json_values(), kept in json_values()) {
         let with = |other: &Json| entry(1, &format!(r#"{{"k":{},"o":{}}}"#, kept.as_str(), other.as_str()), &["k", "o"]);
-        let seal = |entry: &Entry| sealer(Policy::Sensitive).seal_entry(entry).unwrap();
+        let seal = |entry: &Entry| sealer(SealingPolicy::Sensitive).seal_entry(entry).unwrap();
         let (before, after) = (seal(&with(&old)), seal(&with(&new)));
         let field = |entry: &Entry, name: &str| entry.outputs.as_ref().unwrap().get(name).unwrap().text().to_owned();
         prop_assert_eq!(field(&before, "k"), field(&after, "k"));
@@ -126,7 +126,7 @@ proptest! {
 
     #[test]
     fn any_single_changed_bit_is_refused(value in json_values(), at: Index) {
-        let sealer = sealer(Policy::Sensitive);
+        let sealer = sealer(SealingPolicy::Sensitive);
         let sealed = sealer.seal_entry(&with_value(&value)).unwrap();
         let text = outputs(&sealed);
         let (start, end) = (text.rfind(':').unwrap() + 1, text.rfind('"').unwrap());
@@ -141,7 +141,7 @@ proptest! {
 
     #[test]
     fn any_single_changed_character_is_refused(value in json_values(), at: Index, to in "[A-Za-z0-9+/=:]") {
-        let sealer = sealer(Policy::Sensitive);
+        let sealer = sealer(SealingPolicy::Sensitive);
         let sealed = sealer.seal_entry(&with_value(&value)).unwrap();
         let text = outputs(&sealed);
         let start = text.find("v1:").unwrap();

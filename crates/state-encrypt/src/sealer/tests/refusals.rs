@@ -3,14 +3,14 @@
 use crate::Error;
 use crate::fixtures::{entry, json, key, lineage, outputs, sealer};
 use crate::sealer::Sealer;
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::mutation::StackOutputs;
 use state_core::{Entry, FactoryInfo, Properties, Snapshot, Timestamp, Uid};
 
 const VALUE: &str = r#"{"p":"hunter2!","q":"hunter3!"}"#;
 
 fn sealed() -> Entry {
-    sealer(Policy::Sensitive)
+    sealer(SealingPolicy::Sensitive)
         .seal_entry(&entry(1, VALUE, &["p", "q"]))
         .unwrap()
 }
@@ -44,7 +44,7 @@ fn a_ciphertext_in_another_field_is_refused_and_says_where() {
         field(&from, "q"),
         field(&from, "p")
     ));
-    let error = refusal(&sealer(Policy::Sensitive), &swapped);
+    let error = refusal(&sealer(SealingPolicy::Sensitive), &swapped);
     assert!(matches!(error, Error::NotAuthentic { .. }));
     assert!(error.to_string().contains("outputs /p"), "{error}");
 }
@@ -57,7 +57,7 @@ fn a_ciphertext_on_another_side_is_refused() {
         outputs: None,
         ..from
     };
-    let error = refusal(&sealer(Policy::Sensitive), &moved);
+    let error = refusal(&sealer(SealingPolicy::Sensitive), &moved);
     assert!(error.to_string().contains("inputs /p"), "{error}");
 }
 
@@ -67,20 +67,20 @@ fn a_ciphertext_in_another_entry_is_refused() {
         uid: Some(Uid::from_bits([2; 16])),
         ..sealed()
     };
-    let error = refusal(&sealer(Policy::Sensitive), &moved);
+    let error = refusal(&sealer(SealingPolicy::Sensitive), &moved);
     assert!(matches!(error, Error::NotAuthentic { .. }), "{error}");
 }
 
 #[test]
 fn a_ciphertext_in_another_stack_is_refused() {
-    let other = Sealer::new(key(1), lineage(2), Policy::Sensitive);
+    let other = Sealer::new(key(1), lineage(2), SealingPolicy::Sensitive);
     let error = refusal(&other, &sealed());
     assert!(matches!(error, Error::NotAuthentic { .. }), "{error}");
 }
 
 #[test]
 fn a_ciphertext_of_another_key_is_refused_by_name() {
-    let other = Sealer::new(key(2), lineage(1), Policy::Sensitive);
+    let other = Sealer::new(key(2), lineage(1), SealingPolicy::Sensitive);
     let error = refusal(&other, &sealed());
     let place = "entry thing.1: outputs /p".to_owned();
     let digits = |id: state_core::KeyId| id.to_string()[..16].to_owned();
@@ -92,7 +92,7 @@ fn a_ciphertext_of_another_key_is_refused_by_name() {
 fn a_swapped_key_id_is_refused() {
     let digits = |id: state_core::KeyId| id.to_string()[..16].to_owned();
     let text = outputs(&sealed()).replace(&digits(key(1).id()), &digits(key(2).id()));
-    let other = Sealer::new(key(2), lineage(1), Policy::Sensitive);
+    let other = Sealer::new(key(2), lineage(1), SealingPolicy::Sensitive);
     let error = refusal(&other, &with_outputs(&text));
     assert!(matches!(error, Error::NotAuthentic { .. }), "{error}");
 }
@@ -101,7 +101,7 @@ fn a_swapped_key_id_is_refused() {
 fn an_older_value_of_the_same_place_still_opens() {
     // What a bucket writer can do with one value alone; the tags over frames and snapshots are against it.
     let old = sealed();
-    let new = sealer(Policy::Sensitive)
+    let new = sealer(SealingPolicy::Sensitive)
         .seal_entry(&entry(1, r#"{"p":"new","q":"hunter3!"}"#, &["p", "q"]))
         .unwrap();
     let mixed = with_outputs(&format!(
@@ -109,25 +109,25 @@ fn an_older_value_of_the_same_place_still_opens() {
         field(&old, "p"),
         field(&new, "q")
     ));
-    assert!(sealer(Policy::Sensitive).open_entry(&mixed).is_ok());
+    assert!(sealer(SealingPolicy::Sensitive).open_entry(&mixed).is_ok());
 }
 
 #[test]
 fn a_plain_value_where_a_sealed_one_must_be_is_refused() {
     let downgraded = with_outputs(VALUE);
-    let error = refusal(&sealer(Policy::Sensitive), &downgraded);
+    let error = refusal(&sealer(SealingPolicy::Sensitive), &downgraded);
     assert!(matches!(error, Error::Plain { .. }), "{error}");
     assert!(error.to_string().contains("outputs /p"), "{error}");
     // A mark beside a sealed value, or above it.
     let beside = with_outputs(&format!(r#"{{"p":{},"q":"x"}}"#, field(&sealed(), "p")));
-    let error = refusal(&sealer(Policy::Sensitive), &beside);
+    let error = refusal(&sealer(SealingPolicy::Sensitive), &beside);
     assert!(matches!(error, Error::Plain { .. }), "{error}");
     let above = with_outputs(&format!(
         r#"{{"p":{{"x":{}}},"q":{}}}"#,
         field(&sealed(), "p"),
         field(&sealed(), "q")
     ));
-    let error = refusal(&sealer(Policy::Sensitive), &above);
+    let error = refusal(&sealer(SealingPolicy::Sensitive), &above);
     assert!(matches!(error, Error::Plain { .. }), "{error}");
 }
 
@@ -137,7 +137,7 @@ fn a_plain_output_of_the_stack_where_a_sealed_one_must_be_is_refused() {
         values: [("a".to_owned(), json("1")), ("b".to_owned(), json(r#"{"x":2}"#))].into(),
         sensitive: vec!["/b/x".to_owned()],
     };
-    let sealer = sealer(Policy::Sensitive);
+    let sealer = sealer(SealingPolicy::Sensitive);
     let error = sealer.open_outputs(&outputs).unwrap_err();
     assert!(matches!(error, Error::Plain { .. }), "{error}");
     let mut lost = sealer.seal_outputs(&outputs).unwrap();
@@ -157,7 +157,7 @@ fn a_sealed_value_in_another_form_is_refused() {
             "form",
         ),
     ] {
-        let error = sealer(Policy::Sensitive)
+        let error = sealer(SealingPolicy::Sensitive)
             .open_entry(&with_outputs(text))
             .unwrap_err();
         assert!(matches!(error, Error::Malformed { .. }), "{error}");
@@ -167,7 +167,7 @@ fn a_sealed_value_in_another_form_is_refused() {
     for (base64, reason) in [("!!!", "base64"), ("AAAA", "cut off"), ("", "cut off")] {
         let one = format!(r#"{{"$sealed":"v1:{digits}:{base64}"}}"#);
         let entry = with_outputs(&format!(r#"{{"p":{one},"q":{one}}}"#));
-        let error = refusal(&sealer(Policy::Sensitive), &entry);
+        let error = refusal(&sealer(SealingPolicy::Sensitive), &entry);
         assert!(error.to_string().contains(reason), "{error}");
     }
 }
@@ -180,15 +180,18 @@ fn an_entry_without_a_uid_is_refused() {
         entry: "thing.1".to_owned(),
     };
     assert_eq!(
-        sealer(Policy::Sensitive).seal_entry(&nameless),
+        sealer(SealingPolicy::Sensitive).seal_entry(&nameless),
         Err(expected.clone())
     );
-    assert_eq!(sealer(Policy::Sensitive).open_entry(&nameless), Err(expected));
+    assert_eq!(
+        sealer(SealingPolicy::Sensitive).open_entry(&nameless),
+        Err(expected)
+    );
 }
 
 #[test]
 fn a_sealed_value_in_a_plaintext_stack_is_refused() {
-    let plaintext = Sealer::new(key(1), lineage(1), Policy::Plaintext);
+    let plaintext = Sealer::new(key(1), lineage(1), SealingPolicy::Plaintext);
     let error = refusal(&plaintext, &sealed());
     assert!(error.to_string().contains("the stack is not"), "{error}");
 }
@@ -197,9 +200,14 @@ fn a_sealed_value_in_a_plaintext_stack_is_refused() {
 fn a_snapshot_of_another_lineage_is_refused() {
     let mut snapshot = Snapshot::new(FactoryInfo::default(), "shop", Timestamp::new("now"));
     snapshot.lineage = Some(lineage(2));
-    let error = sealer(Policy::Sensitive).seal_snapshot(&snapshot).unwrap_err();
+    let error = sealer(SealingPolicy::Sensitive)
+        .seal_snapshot(&snapshot)
+        .unwrap_err();
     assert!(matches!(error, Error::Lineage { .. }), "{error}");
-    assert_eq!(sealer(Policy::Sensitive).open_snapshot(&snapshot), Err(error));
+    assert_eq!(
+        sealer(SealingPolicy::Sensitive).open_snapshot(&snapshot),
+        Err(error)
+    );
 }
 
 #[test]

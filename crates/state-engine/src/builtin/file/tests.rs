@@ -193,14 +193,14 @@ fn work_that_was_left_changes_nothing_and_takes_back_what_was_on_its_way() {
 
 /// Cancels once so many pieces were taken.
 struct LeavesAfter {
-    pieces: usize,
+    stored_items: usize,
     left: Cancellation,
 }
 
 impl Write for LeavesAfter {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
-        self.pieces = self.pieces.saturating_sub(1);
-        if self.pieces == 0 {
+        self.stored_items = self.stored_items.saturating_sub(1);
+        if self.stored_items == 0 {
             self.left.cancel();
         }
         Ok(piece.len())
@@ -215,7 +215,7 @@ impl Write for LeavesAfter {
 fn a_copy_that_never_ends_ends_when_nobody_waits_for_it() {
     let left = Cancellation::default();
     let mut to = LeavesAfter {
-        pieces: 3,
+        stored_items: 3,
         left: left.clone(),
     };
     let error = copy(&mut io::repeat(0), &mut to, &left).unwrap_err();

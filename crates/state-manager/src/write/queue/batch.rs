@@ -29,7 +29,7 @@ pub(crate) struct Job {
     pub(crate) loaded: Loaded,
     /// Worth a sync by itself. What isn't is acknowledged at once and rides with the next batch.
     pub(crate) durable: bool,
-    pub(crate) reply: oneshot::Sender<Result<Answer>>,
+    pub(crate) reply: oneshot::Sender<Result<JobReply>>,
 }
 
 /// A record with its line, encoded by the caller.
@@ -75,7 +75,7 @@ pub(crate) enum Work {
 
 /// What a caller hears.
 #[derive(Debug, Default)]
-pub(crate) struct Answer {
+pub(crate) struct JobReply {
     /// Rules that a result broke: it stays on its pending operation.
     pub(crate) refused: Vec<Violation>,
     /// The revision that was made.
@@ -89,8 +89,8 @@ impl Job {
 }
 
 struct Waiting {
-    reply: oneshot::Sender<Result<Answer>>,
-    answer: Answer,
+    reply: oneshot::Sender<Result<JobReply>>,
+    answer: JobReply,
     mutations: Vec<MutationId>,
 }
 
@@ -181,7 +181,7 @@ impl Batch {
     pub(crate) fn acknowledge(self, revision: Option<&RevisionId>) {
         for Waiting { reply, answer, .. } in self.waiting {
             let _ = reply
-                .send(Ok(Answer {
+                .send(Ok(JobReply {
                     revision: revision.cloned(),
                     ..answer
                 }))
@@ -199,7 +199,7 @@ impl Batch {
 
 /// What fits into no frame, or could be written and not read again, is refused alone: it must not end the queue for all
 /// others, nor the stack for all readers.
-fn fitting((records, answer): (Vec<Prepared>, Answer)) -> Result<(Vec<Prepared>, Answer)> {
+fn fitting((records, answer): (Vec<Prepared>, JobReply)) -> Result<(Vec<Prepared>, JobReply)> {
     const MOST: usize = MAX_PAYLOAD - FULL_BYTES;
     let bytes: usize = records.iter().map(|prepared| prepared.line.len()).sum();
     let detail = if bytes > MOST {
@@ -219,12 +219,12 @@ fn fitting((records, answer): (Vec<Prepared>, Answer)) -> Result<(Vec<Prepared>,
     })
 }
 
-fn prepare(state: &mut State, work: Work, loaded: &Loaded, base: &Base) -> Result<(Vec<Prepared>, Answer)> {
+fn prepare(state: &mut State, work: Work, loaded: &Loaded, base: &Base) -> Result<(Vec<Prepared>, JobReply)> {
     let records = match work {
         Work::Prepared(records) => records,
         Work::Built(build) => build(state, base)?.into_iter().map(Prepared::from).collect(),
     };
-    let mut answer = Answer::default();
+    let mut answer = JobReply::default();
     for Prepared { record, .. } in &records {
         let applied = state
             .apply(record, loaded)

@@ -58,7 +58,7 @@ async fn a_store_that_cannot_delete_keeps_the_whole_history_and_says_why() {
     let clock = Arc::new(ManualClock::default());
     let stacks = on(Arc::new(Archive(memory.clone())), &clock);
     let stack = stacks
-        .new_stack_with(&"shop/production".parse().unwrap(), Policy::Plaintext)
+        .new_stack_with(&"shop/production".parse().unwrap(), SealingPolicy::Plaintext)
         .await
         .unwrap();
     let made = [deploy(&stack, &["a"]).await, deploy(&stack, &["b"]).await];

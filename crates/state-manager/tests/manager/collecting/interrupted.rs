@@ -15,7 +15,7 @@ impl Scene {
     async fn play(backend: Arc<dyn Backend>) -> Self {
         let clock = Arc::new(ManualClock::default());
         let stack = on(Arc::clone(&backend), &clock)
-            .new_stack_with(&"shop/production".parse().unwrap(), Policy::Plaintext)
+            .new_stack_with(&"shop/production".parse().unwrap(), SealingPolicy::Plaintext)
             .await
             .unwrap();
         let mut made = Vec::new();
@@ -55,7 +55,7 @@ async fn with_fault(
     operation: Operation,
     call: usize,
     fault: Fault,
-    expected: &[PieceName],
+    expected: &[StoredItemName],
 ) -> bool {
     let Scene {
         backend,

@@ -45,7 +45,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 
 /// What a test knows of a stack.
 struct Known {
-    desk: Desk,
+    desk: Driver,
     /// What each revision held when it was made; none for one that was deleted.
     held: BTreeMap<RevisionId, Option<Snapshot>>,
     /// When each was made.
@@ -200,7 +200,7 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut known = Known {
-                desk: Desk::new().await,
+                desk: Driver::new().await,
                 held: BTreeMap::new(),
                 times: BTreeMap::new(),
                 collected: Vec::new(),

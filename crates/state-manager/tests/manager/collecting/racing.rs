@@ -11,7 +11,7 @@ async fn who_reads_while_files_go_gets_the_truth_or_hears_that_it_was_collected(
     let clock = Arc::new(ManualClock::default());
     let root = folder.path().join("store");
     let stack = on(Arc::new(FsBackend::create(&root).unwrap()), &clock)
-        .new_stack_with(&"shop/production".parse().unwrap(), Policy::Plaintext)
+        .new_stack_with(&"shop/production".parse().unwrap(), SealingPolicy::Plaintext)
         .await
         .unwrap();
     deploy(&stack, &["first"]).await;

@@ -5,7 +5,7 @@ use super::super::naive::{Naive, Verdict};
 use super::{Checked, brought_back, failed, records};
 use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
-use state_core::journal::{FrameKind, RebaseCause, Record};
+use state_core::journal::{FrameKind, Record, ResetCause};
 use state_core::state::Loaded;
 use state_core::testkit::oracle;
 use state_core::{Backend, RevisionId, Serial, Slot, Snapshot, State};
@@ -96,12 +96,12 @@ impl Reader {
     }
 
     fn follow(&mut self, record: &Record, shown: &State) -> Checked {
-        if let Record::Rebase(rebase) = record {
+        if let Record::ResetBase(rebase) = record {
             // The last in its frame but for the mark: what is shown is what it brought.
             let moment = state_core::Timestamp::new("");
             let snapshot = shown.snapshot("", moment);
             self.loaded.insert(rebase.snapshot.digest, snapshot.into());
-            if let RebaseCause::Import {
+            if let ResetCause::Import {
                 foreign: Some((_, serial)),
             } = &rebase.cause
             {

@@ -13,7 +13,7 @@ use std::time::Duration;
 const NAMED: usize = 6;
 
 /// What is known of a run under way.
-pub(super) struct Board {
+pub(super) struct ProgressView {
     clock: Arc<dyn Clock>,
     color: bool,
     /// How many steps there will be; none while nothing is under way.
@@ -24,7 +24,7 @@ pub(super) struct Board {
     flying: Vec<(EntryKey, &'static str, Duration)>,
 }
 
-impl Board {
+impl ProgressView {
     pub(super) fn new(clock: Arc<dyn Clock>, color: bool) -> Self {
         Self {
             began: clock.elapsed(),
@@ -158,9 +158,9 @@ fn said(page: &mut Page, line: &LogLine) {
 
 #[cfg(test)]
 mod tests {
-    use super::Board;
+    use super::ProgressView;
     use state_core::backend::MemoryBackend;
-    use state_core::head::Policy;
+    use state_core::head::SealingPolicy;
     use state_core::testkit::clock::ManualClock;
     use state_core::{LogLevel, LogLine, StackName, Timestamp};
     use state_engine::program::Program;
@@ -183,7 +183,10 @@ resources:
         let environment = Environment::system(Actor::default());
         let stacks = Stacks::new(Arc::new(MemoryBackend::new()), environment.clone());
         let name = StackName::new(StackName::DEFAULT_PROJECT, "x").unwrap();
-        stacks.new_stack_with(&name, Policy::Plaintext).await.unwrap();
+        stacks
+            .new_stack_with(&name, SealingPolicy::Plaintext)
+            .await
+            .unwrap();
         let program = Program::parse("p", PROGRAM.as_bytes()).unwrap();
         let configured = program.configure(BTreeMap::new(), None).await.unwrap();
         let heard = Arc::new(Mutex::new(Vec::new()));
@@ -200,38 +203,42 @@ resources:
     #[tokio::test]
     async fn what_is_done_fails_or_is_skipped_is_told_once_and_counted() {
         let clock = Arc::new(ManualClock::default());
-        let mut board = Board::new(clock.clone(), false);
-        board.begin(3);
-        let (mut told, mut most) = (String::new(), 0);
+        let mut progress_view = ProgressView::new(clock.clone(), false);
+        progress_view.begin(3);
+        let (mut describe, mut most) = (String::new(), 0);
         for event in events()
             .await
             .iter()
             .filter(|event| !matches!(event, Event::Said(_)))
         {
-            told.push_str(&board.hear(event));
-            most = most.max(board.flying.len());
+            describe.push_str(&progress_view.hear(event));
+            most = most.max(progress_view.flying.len());
             if matches!(event, Event::Begun(_)) {
                 clock.advance(Duration::from_secs(2));
             }
         }
-        let lines: Vec<&str> = told.lines().collect();
+        let lines: Vec<&str> = describe.lines().collect();
         assert_eq!(lines[0], "+  a (random:id)  2 s");
-        assert!(lines[1].starts_with("failed: create of bad: "), "{told}");
+        assert!(lines[1].starts_with("failed: create of bad: "), "{describe}");
         assert_eq!(lines[2], "skipped: late: it needs bad, which failed");
-        assert_eq!(lines.len(), 3, "{told}");
-        assert_eq!((most, board.flying.len()), (1, 0), "what ended isn't in flight");
-        assert_eq!(board.block(80), ["1 of 3 done, 1 failed, 4 s"]);
+        assert_eq!(lines.len(), 3, "{describe}");
+        assert_eq!(
+            (most, progress_view.flying.len()),
+            (1, 0),
+            "what ended isn't in flight"
+        );
+        assert_eq!(progress_view.block(80), ["1 of 3 done, 1 failed, 4 s"]);
     }
 
     #[test]
     fn providers_are_heard_and_of_the_engine_warnings_only() {
-        let mut board = Board::new(Arc::new(ManualClock::default()), false);
+        let mut progress_view = ProgressView::new(Arc::new(ManualClock::default()), false);
         let mut hear = |source: &str, level, message: &str| {
             let line = LogLine {
                 source: source.to_owned(),
                 ..LogLine::new(Timestamp::new("2026-01-01T00:00:00Z"), level, message)
             };
-            board.hear(&Event::Said(line.about("page".parse().unwrap())))
+            progress_view.hear(&Event::Said(line.about("page".parse().unwrap())))
         };
         assert_eq!(
             hear("command", LogLevel::Info, "one\ntwo"),
@@ -249,18 +256,25 @@ resources:
     #[test]
     fn the_block_says_what_is_in_flight_for_how_long_and_no_line_is_wider_than_the_terminal() {
         let clock = Arc::new(ManualClock::default());
-        let mut board = Board::new(clock.clone(), false);
-        assert!(board.block(80).is_empty(), "nothing is under way");
-        board.begin(12);
+        let mut progress_view = ProgressView::new(clock.clone(), false);
+        assert!(progress_view.block(80).is_empty(), "nothing is under way");
+        progress_view.begin(12);
         for number in 0..8 {
             let key = state_core::EntryKey::live(format!("page{number}").parse().unwrap());
-            board.flying.push((key, "+", board.clock.elapsed()));
+            progress_view
+                .flying
+                .push((key, "+", progress_view.clock.elapsed()));
         }
         clock.advance(Duration::from_secs(3));
-        let block = board.block(80);
+        let block = progress_view.block(80);
         assert_eq!(block[0], "0 of 12 done, 8 in flight, 3 s");
         assert_eq!(block[1], "  +  page0  3 s");
         assert_eq!(block.last().unwrap(), "  … and 2 more");
-        assert!(board.block(20).iter().all(|line| line.chars().count() <= 20));
+        assert!(
+            progress_view
+                .block(20)
+                .iter()
+                .all(|line| line.chars().count() <= 20)
+        );
     }
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 /// What was checked, and what came of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Examination {
+pub struct StoreCheck {
     /// One a check, in the order in which they were made.
     pub findings: Vec<Finding>,
 }
@@ -69,7 +69,7 @@ impl Finding {
     }
 }
 
-impl Examination {
+impl StoreCheck {
     /// Those that say that the store lacks something.
     pub fn broken(&self) -> impl Iterator<Item = &Finding> {
         self.findings
@@ -95,26 +95,26 @@ impl Examination {
 
 #[cfg(test)]
 mod tests {
-    use super::{Examination, Finding};
+    use super::{Finding, StoreCheck};
     use crate::error::ErrorKind;
 
     #[test]
     fn a_store_that_lacks_something_is_refused_with_all_that_is_missing() {
-        let mut examination = Examination::default();
-        examination.findings.push(Finding::holds("reads", "all seen"));
-        examination
+        let mut store_check = StoreCheck::default();
+        store_check.findings.push(Finding::holds("reads", "all seen"));
+        store_check
             .findings
             .push(Finding::noted("order", "none", "nothing"));
-        assert!(examination.require("s3://bucket").is_ok());
+        assert!(store_check.require("s3://bucket").is_ok());
         for check in ["create-if-absent", "compare-and-swap"] {
             let finding = Finding::broken(
                 check,
                 "2 winners of 100",
                 "two writers may both think that they won",
             );
-            examination.findings.push(finding);
+            store_check.findings.push(finding);
         }
-        let refused = examination.require("s3://bucket").unwrap_err();
+        let refused = store_check.require("s3://bucket").unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unsupported);
         let message = refused.to_string();
         for part in [

@@ -3,7 +3,7 @@
 use super::operate::{Done, Remember, locked};
 use super::preview;
 use crate::context::{CommandResult, Context};
-use crate::crossing;
+use crate::rollback_guard;
 use state_core::UpdateKind;
 use state_manager::{Session, UpdateRequest};
 
@@ -32,8 +32,8 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
                 .announce(|page| page.line("the stack's outputs change too"));
         }
         let object = format!("stack {}", session.stack().name().short());
-        let crossed = crossing::look(context, session.stack(), &state, &before).await?;
-        crossing::refuse(&object, &crossed, args.force)?;
+        let crossed = rollback_guard::look(context, session.stack(), &state, &before).await?;
+        rollback_guard::refuse(&object, &crossed, args.force)?;
         let question = format!("Bring {object} back to what revision {before} held?");
         context.prompt.confirm(&object, &question)?;
         let undone = state.current().map(ToString::to_string).unwrap_or_default();

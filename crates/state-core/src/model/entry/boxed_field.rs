@@ -12,7 +12,7 @@ use std::ops::{Deref, DerefMut};
 ///
 /// It reads and writes like what it holds: `entry.library.as_deref()`, `*entry.library = Some(name)`.
 #[derive(Clone)]
-pub struct Rare<T>(Option<Box<T>>);
+pub struct BoxedField<T>(Option<Box<T>>);
 
 /// A type with a value that stands for nothing.
 pub trait Empty: Sized + 'static {
@@ -36,31 +36,31 @@ impl Empty for JsonMap {
     const EMPTY: &'static Self = &Self::new();
 }
 
-impl<T> Rare<T> {
+impl<T> BoxedField<T> {
     /// Nothing.
     pub const NONE: Self = Self(None);
 }
 
-impl<T: Empty + Default> Rare<T> {
+impl<T: Empty + Default> BoxedField<T> {
     /// What it holds.
     pub fn into_inner(self) -> T {
         self.0.map_or_else(T::default, |held| *held)
     }
 }
 
-impl<T> Default for Rare<T> {
+impl<T> Default for BoxedField<T> {
     fn default() -> Self {
         Self::NONE
     }
 }
 
-impl<T: Empty + PartialEq> From<T> for Rare<T> {
+impl<T: Empty + PartialEq> From<T> for BoxedField<T> {
     fn from(value: T) -> Self {
         Self((value != *T::EMPTY).then(|| Box::new(value)))
     }
 }
 
-impl<T: Empty> Deref for Rare<T> {
+impl<T: Empty> Deref for BoxedField<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -68,27 +68,27 @@ impl<T: Empty> Deref for Rare<T> {
     }
 }
 
-impl<T: Empty + Default> DerefMut for Rare<T> {
+impl<T: Empty + Default> DerefMut for BoxedField<T> {
     fn deref_mut(&mut self) -> &mut T {
         self.0.get_or_insert_default()
     }
 }
 
-impl<T: Empty + PartialEq> PartialEq for Rare<T> {
+impl<T: Empty + PartialEq> PartialEq for BoxedField<T> {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl<T: Empty + Eq> Eq for Rare<T> {}
+impl<T: Empty + Eq> Eq for BoxedField<T> {}
 
-impl<T: Empty + PartialEq> PartialEq<T> for Rare<T> {
+impl<T: Empty + PartialEq> PartialEq<T> for BoxedField<T> {
     fn eq(&self, other: &T) -> bool {
         **self == *other
     }
 }
 
-impl<'a, T: Empty> IntoIterator for &'a Rare<T>
+impl<'a, T: Empty> IntoIterator for &'a BoxedField<T>
 where
     &'a T: IntoIterator,
 {
@@ -100,7 +100,7 @@ where
     }
 }
 
-impl<T: Empty + fmt::Debug> fmt::Debug for Rare<T> {
+impl<T: Empty + fmt::Debug> fmt::Debug for BoxedField<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }
@@ -108,7 +108,7 @@ impl<T: Empty + fmt::Debug> fmt::Debug for Rare<T> {
 
 /// An entry is as large as it must be: there may be hundreds of thousands of them.
 const _: () = {
-    assert!(size_of::<Rare<Option<Provider>>>() == size_of::<usize>());
-    assert!(size_of::<Rare<Vec<Address>>>() == size_of::<usize>());
-    assert!(size_of::<Rare<BTreeMap<String, Vec<Dependency>>>>() == size_of::<usize>());
+    assert!(size_of::<BoxedField<Option<Provider>>>() == size_of::<usize>());
+    assert!(size_of::<BoxedField<Vec<Address>>>() == size_of::<usize>());
+    assert!(size_of::<BoxedField<BTreeMap<String, Vec<Dependency>>>>() == size_of::<usize>());
 };

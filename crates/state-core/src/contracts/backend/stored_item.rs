@@ -7,23 +7,23 @@ use std::fmt;
 
 /// Something that a store keeps, and how large it is there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct StoredItem {
     /// Which one.
-    pub name: PieceName,
+    pub name: StoredItemName,
     /// The bytes that it takes.
     pub bytes: u64,
 }
 
 /// The name of a piece.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum PieceName {
+pub enum StoredItemName {
     /// An object.
     Object(ObjectName),
     /// A part of the journal, as its store calls it.
     Journal(String),
 }
 
-impl PieceName {
+impl StoredItemName {
     /// Checks that a head doesn't name it: for stores, before they delete anything.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ impl PieceName {
     }
 }
 
-impl fmt::Display for PieceName {
+impl fmt::Display for StoredItemName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Object(name) => name.fmt(f),

@@ -5,7 +5,7 @@ use state_core::head::{Keys, Succession};
 use state_core::sealing::{KeyProvider, Tag};
 use state_core::{Enveloped, ErrorKind, Head, Result, RevisionId, Slot};
 use state_encrypt::{GeneratedIdentity, generate_identity};
-use state_manager::{ProcessWitness, Rekey, Seen, Witness};
+use state_manager::{KnownStacks, MemoryKnownStacks, Rekey, StackPin};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,7 +16,7 @@ static PROCESSES: AtomicU64 = AtomicU64::new(1000);
 struct Client {
     root: PathBuf,
     keys: Option<Arc<AgeKeys>>,
-    witness: Arc<ProcessWitness>,
+    known_stacks: Arc<MemoryKnownStacks>,
 }
 
 impl Client {
@@ -24,7 +24,7 @@ impl Client {
         Self {
             root: root.to_owned(),
             keys,
-            witness: Arc::default(),
+            known_stacks: Arc::default(),
         }
     }
 
@@ -36,7 +36,7 @@ impl Client {
     fn stacks(&self) -> Stacks {
         let url = format!("file://{}", self.root.display());
         let stacks = Stacks::create(&url, environment(PROCESSES.fetch_add(1, Ordering::Relaxed))).unwrap();
-        let stacks = stacks.with_witness(self.witness.clone());
+        let stacks = stacks.with_known_stacks(self.known_stacks.clone());
         match &self.keys {
             Some(keys) => stacks.with_keys(keys.clone()),
             None => stacks,
@@ -162,15 +162,15 @@ async fn a_key_that_was_told_on_another_way_is_pinned_before_first_contact() {
     let client = Client::of(&root, &anna);
     let view = client.stack().await.unwrap().tip().await.unwrap();
     let lineage = view.head.lineage;
-    let told = Seen::pinned(view.head.key_id.unwrap());
-    client.witness.remember(lineage, Some(&told)).await;
+    let told = StackPin::pinned(view.head.key_id.unwrap());
+    client.known_stacks.remember(lineage, Some(&told)).await;
     client.write().await.unwrap();
 
     let forged = folder.path().join("forged");
     make(&forged, 1, strangers_keys(&anna)).await;
     put_in_place(&root, &forged);
     let newcomer = Client::of(&root, &anna);
-    newcomer.witness.remember(lineage, Some(&told)).await;
+    newcomer.known_stacks.remember(lineage, Some(&told)).await;
     newcomer.refuses("forged before first contact").await;
 }
 
@@ -278,7 +278,7 @@ async fn a_sealed_stack_that_says_it_is_plain_is_neither_read_nor_written() {
     let client = Client::of(&root, &anna);
     client.write().await.unwrap();
     let lineage = client.stack().await.unwrap().lineage();
-    for policy in [Policy::Plaintext, Policy::Sensitive] {
+    for policy in [SealingPolicy::Plaintext, SealingPolicy::Sensitive] {
         change_head(&root, lineage, |head| {
             head.key_id = None;
             head.keys = None;
@@ -290,7 +290,7 @@ async fn a_sealed_stack_that_says_it_is_plain_is_neither_read_nor_written() {
         let without = Client {
             root: root.clone(),
             keys: None,
-            witness: client.witness.clone(),
+            known_stacks: client.known_stacks.clone(),
         };
         without.refuses("a downgrade without identity").await;
     }
@@ -303,9 +303,9 @@ async fn a_store_that_went_back_is_shown_with_a_report_and_not_written() {
     for sealed in [true, false] {
         let root = folder.path().join(format!("store-{sealed}"));
         let (client, policy) = if sealed {
-            (Client::of(&root, &anna), Policy::Sensitive)
+            (Client::of(&root, &anna), SealingPolicy::Sensitive)
         } else {
-            (Client::new(&root, None), Policy::Plaintext)
+            (Client::new(&root, None), SealingPolicy::Plaintext)
         };
         let name = "shop".parse().unwrap();
         client.stacks().new_stack_with(&name, policy).await.unwrap();
@@ -322,7 +322,7 @@ async fn a_store_that_went_back_is_shown_with_a_report_and_not_written() {
         client.reports("put back").await;
         // Somebody goes on from there: as far as it was, and further, it is another past.
         let stranger = Client {
-            witness: Arc::default(),
+            known_stacks: Arc::default(),
             ..Client::new(&root, client.keys.clone())
         };
         for step in ["c", "d", "e"] {

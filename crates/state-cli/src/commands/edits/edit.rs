@@ -6,7 +6,7 @@ use super::operate::{self, Done, Remember, deposed_key, refused};
 use super::preview;
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
-use state_core::surgery::Refusal;
+use state_core::edits::Refusal;
 use state_core::{Address, DeposedKey, EntryKey, SharedEntry, Snapshot, State, UpdateKind};
 use state_manager::Session;
 
@@ -30,13 +30,13 @@ pub(super) async fn run(context: &Context, args: &Args) -> CommandResult {
     let work = async |session: &Session| {
         let state = session.state();
         match edited(context, args, session, &state)? {
-            Edited::Good(Change::Entry(surgery)) => {
+            Edited::Good(Change::Entry(edits)) => {
                 let request = operate::Request {
                     kind: "edit",
                     operations: Vec::new(),
                     message: args.remember.message.clone(),
                 };
-                operate::commit(context, session, *surgery, &request).await
+                operate::commit(context, session, *edits, &request).await
             }
             Edited::Good(Change::Snapshot(snapshot)) => {
                 replace(context, args, session, &state, *snapshot).await

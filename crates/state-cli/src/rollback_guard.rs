@@ -38,7 +38,7 @@ impl CrossedView {
     }
 
     /// What is wrong with it.
-    fn told(&self) -> String {
+    fn message(&self) -> String {
         let moved = crate::marks::count(self.entries.len(), "entry", "entries");
         let (other, revision) = (&self.other_stack, &self.revision);
         if self.direction == "out" {
@@ -59,7 +59,7 @@ pub(crate) async fn look(
     let views: Vec<_> = crossed.into_iter().filter_map(CrossedView::new).collect();
     context.output.announce(|page| {
         for view in &views {
-            page.warning(&view.told());
+            page.warning(&view.message());
             for entry in view.entries.iter().take(NAMED) {
                 page.line(format_args!("    {entry}"));
             }
@@ -76,7 +76,7 @@ pub(crate) fn refuse(object: &str, crossed: &[CrossedView], force: bool) -> Resu
     let Some(first) = crossed.first().filter(|_| !force) else {
         return Ok(());
     };
-    let message = format!("{}; nothing was changed", first.told());
+    let message = format!("{}; nothing was changed", first.message());
     Err(CliError::refused(object, &message)
         .with_hint("move them back first: `statectl mv ADDR... --to-stack STACK`; or say `--force`"))
 }

@@ -9,7 +9,7 @@ use crate::marks::count;
 use crate::settings::quoted;
 use crate::store;
 use serde::Serialize;
-use state_core::surgery::{MovePlan, MoveRequest, Refusal};
+use state_core::edits::{MovePlan, MoveRequest, Refusal};
 use state_core::{MutationId, RevisionId, StackName, State, UpdateKind};
 use state_manager::{Session, Stack, Stacks};
 
@@ -42,7 +42,7 @@ pub(super) async fn run(context: &Context, args: &Mv, to: &StackName) -> Command
     let source = context.store.chosen(&stacks).await?;
     let there = context.store.find(&stacks, to).await?;
     if source.lineage() == there.lineage() {
-        return Err(told(Refusal::SameStack, &source.tip().await?.state));
+        return Err(describe(Refusal::SameStack, &source.tip().await?.state));
     }
     if args.dry_run {
         let (now, now_there) = (source.tip().await?.state, there.tip().await?.state);
@@ -106,7 +106,7 @@ fn plan(source: &State, there: &State, args: &Mv) -> Result<MovePlan, CliError> 
         with_dependents: args.with_dependents,
         with_dependencies: args.with_dependencies,
     };
-    MovePlan::new(source, there, &entries).map_err(|refusal| told(refusal, source))
+    MovePlan::new(source, there, &entries).map_err(|refusal| describe(refusal, source))
 }
 
 /// What would be done.
@@ -163,7 +163,7 @@ fn by_default(args: &Mv, to: &StackName) -> String {
 }
 
 /// A refusal, with what to do.
-fn told(refusal: Refusal, source: &State) -> CliError {
+fn describe(refusal: Refusal, source: &State) -> CliError {
     match refusal {
         Refusal::Dependents(bonds) => {
             let message = "something that stays depends on what would go; nothing was moved";

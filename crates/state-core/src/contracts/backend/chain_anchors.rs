@@ -7,12 +7,12 @@ use crate::head::{Base, Head};
 
 /// The points of one head: where its bases begin, where history does, and the last clean close.
 #[derive(Clone, Debug)]
-pub struct Anchors<'a> {
+pub struct ChainAnchors<'a> {
     bases: Vec<(&'static str, &'a Base)>,
     watermark: Option<(Slot, Digest)>,
 }
 
-impl<'a> Anchors<'a> {
+impl<'a> ChainAnchors<'a> {
     /// What this head knows.
     pub fn of(head: &'a Head) -> Self {
         Self {

@@ -28,12 +28,12 @@ pub(crate) struct Result {
 }
 
 /// What is there, and a source of new uids.
-pub(crate) struct Aim<'a> {
+pub(crate) struct Resolver<'a> {
     pub(crate) state: &'a State,
     pub(crate) entropy: &'a SeededEntropy,
 }
 
-impl Aim<'_> {
+impl Resolver<'_> {
     pub(crate) fn target(&self, target: &Target) -> EntryKey {
         let entries: Vec<&SharedEntry> = self.state.entries().collect();
         let fallback = || EntryKey::live(address(0));

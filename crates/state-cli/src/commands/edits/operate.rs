@@ -7,7 +7,7 @@ use crate::exit::ExitCode;
 use crate::marks::{count, first};
 use clap::Args;
 use serde::Serialize;
-use state_core::surgery::{Dependent, Operation, Refusal, Surgery};
+use state_core::edits::{Dependent, Operation, Refusal, Surgery};
 use state_core::verify::{Rule, Violation};
 use state_core::{Address, DeposedKey, RevisionId, State, UpdateKind};
 use state_manager::{Session, UpdateRequest};
@@ -104,8 +104,8 @@ impl Done {
 /// Performs them.
 pub(super) async fn run(context: &Context, request: &Request) -> CommandResult {
     let work = async |session: &Session| {
-        let surgery = perform(&session.state(), &request.operations)?;
-        commit(context, session, surgery, request).await
+        let edits = perform(&session.state(), &request.operations)?;
+        commit(context, session, edits, request).await
     };
     locked(context, request.kind, work).await
 }
@@ -129,25 +129,25 @@ pub(super) async fn locked(
 
 /// Performs operations on a copy. When there are several, a refusal names the one.
 fn perform(state: &State, operations: &[Operation]) -> Result<Surgery, CliError> {
-    let mut surgery = Surgery::on(state);
+    let mut edits = Surgery::on(state);
     for (index, operation) in operations.iter().enumerate() {
-        if let Err(refusal) = surgery.perform(operation) {
+        if let Err(refusal) = edits.perform(operation) {
             let number = (operations.len() > 1).then_some(index + 1);
-            return Err(refused(refusal, surgery.state(), number));
+            return Err(refused(refusal, edits.state(), number));
         }
     }
-    Ok(surgery)
+    Ok(edits)
 }
 
 /// Shows what changes, asks, and makes the revision.
 pub(super) async fn commit(
     context: &Context,
     session: &Session,
-    surgery: Surgery,
+    edits: Surgery,
     request: &Request,
 ) -> Result<Done, CliError> {
     let state = session.state();
-    let changes = preview::changes(state.entries(), surgery.state().entries());
+    let changes = preview::changes(state.entries(), edits.state().entries());
     let done = Done::prepared(session, changes);
     if done.changes.is_empty() {
         return Ok(done);
@@ -159,7 +159,7 @@ pub(super) async fn commit(
         forced: request.operations.iter().any(is_forced),
         ..UpdateRequest::new(UpdateKind::Edit)
     };
-    let revision = session.edit(edit, &state, surgery.into_changes()).await?;
+    let revision = session.edit(edit, &state, edits.into_changes()).await?;
     Ok(done.made(revision))
 }
 

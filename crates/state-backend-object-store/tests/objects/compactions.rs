@@ -18,7 +18,7 @@ struct Long {
 
 fn folding(store: &FaultyStore) -> ObjectBackend {
     let mut options = options();
-    options.fold = FOLD;
+    options.compaction = FOLD;
     ObjectBackend::new(Arc::new(store.clone()), options, Opening::Create)
 }
 
@@ -52,8 +52,8 @@ async fn a_long_journal_is_read_with_a_few_requests() {
         oracle,
     } = long(35).await;
     let head = anna.backend.read_head(lineage).await.unwrap();
-    let fold = head.fold.unwrap();
-    assert_eq!((fold.start, fold.end), (Slot(0), Slot(30)));
+    let compaction = head.compaction.unwrap();
+    assert_eq!((compaction.start, compaction.end), (Slot(0), Slot(30)));
     let before = store.counts();
     let view = anna.backend.read_journal(lineage, None).await.unwrap();
     assert_eq!(view.frames.len(), 36);
@@ -77,8 +77,12 @@ async fn a_journal_of_more_than_a_thousand_slots_is_folded_once_for_each_thousan
     assert!(unfolded > 1_000, "{unfolded}");
     let held = bench.acquire(lineage, "anna").await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let fold = backend.read_head(lineage).await.unwrap().fold.unwrap();
-    assert_eq!((fold.start, fold.end), (Slot(0), Slot(LONG + 1)), "its fence too");
+    let compaction = backend.read_head(lineage).await.unwrap().compaction.unwrap();
+    assert_eq!(
+        (compaction.start, compaction.end),
+        (Slot(0), Slot(LONG + 1)),
+        "its fence too"
+    );
     assert!(reads(&store, &backend, lineage).await < 5);
 
     let mut tail = held.tail;
@@ -86,11 +90,11 @@ async fn a_journal_of_more_than_a_thousand_slots_is_folded_once_for_each_thousan
         (_, tail) = bench.append(&held, tail, b"{}\n").await.unwrap();
     }
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let fold = backend.read_head(lineage).await.unwrap().fold.unwrap();
-    assert_eq!(fold.end, tail.next);
+    let compaction = backend.read_head(lineage).await.unwrap().compaction.unwrap();
+    assert_eq!(compaction.end, tail.next);
     assert!(reads(&store, &backend, lineage).await < 5);
-    let folds = files(&store).await.into_iter().filter(is_fold).count();
-    assert_eq!(folds, 2, "one for each thousand");
+    let compactions = files(&store).await.into_iter().filter(is_fold).count();
+    assert_eq!(compactions, 2, "one for each thousand");
 }
 
 /// How many reads the whole journal takes.
@@ -129,19 +133,19 @@ async fn a_checkpoint_begins_another_fold_and_a_collection_takes_the_old_ones() 
         oracle,
     } = long(25).await;
     anna.checkpoint().await.unwrap();
-    assert_eq!(anna.backend.read_head(lineage).await.unwrap().fold, None);
+    assert_eq!(anna.backend.read_head(lineage).await.unwrap().compaction, None);
     for _ in 0..25 {
         anna.append().await.unwrap();
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     let head = anna.backend.read_head(lineage).await.unwrap();
-    let fold = head.fold.unwrap();
-    assert_eq!(fold.start, head.base.start);
-    assert!(fold.end > fold.start);
+    let compaction = head.compaction.unwrap();
+    assert_eq!(compaction.start, head.base.start);
+    assert!(compaction.end > compaction.start);
     anna.collect().await.unwrap();
     let left = files(&store).await;
-    let folds = left.iter().filter(|path| is_fold(path)).count();
-    assert!(folds <= 2, "{left:?}");
+    let compactions = left.iter().filter(|path| is_fold(path)).count();
+    assert!(compactions <= 2, "{left:?}");
     // Of the slots before the floor only the fence is left.
     let slot_zero = left
         .iter()
@@ -166,8 +170,8 @@ async fn whoever_takes_over_a_long_journal_folds_it() {
     let mut bert = Actor::new("bert", folding(&store), lineage, &entropy, &oracle);
     bert.acquire(Some(epoch)).await.unwrap();
     tokio::time::sleep(Duration::from_secs(1)).await;
-    let fold = bert.backend.read_head(lineage).await.unwrap().fold.unwrap();
-    assert_eq!(fold.end, Slot(11), "a fence, nine frames, and a fence");
+    let compaction = bert.backend.read_head(lineage).await.unwrap().compaction.unwrap();
+    assert_eq!(compaction.end, Slot(11), "a fence, nine frames, and a fence");
     bert.append().await.unwrap();
     oracle.judge_store(&bert.backend, lineage).await;
 }

@@ -35,7 +35,7 @@ fn entries(state: &State) -> Vec<SharedEntry> {
 enum Draft {
     Mv(Index, Address),
     Rm(Vec<Index>, bool, bool),
-    Mark(Index, u8),
+    UpdateEnd(Index, u8),
 }
 
 fn drafts() -> impl Strategy<Value = Vec<Draft>> {
@@ -43,7 +43,7 @@ fn drafts() -> impl Strategy<Value = Vec<Draft>> {
         2 => (any::<Index>(), addresses()).prop_map(|(at, to)| Draft::Mv(at, to)),
         2 => (vec(any::<Index>(), 1..3), any::<bool>(), any::<bool>())
             .prop_map(|(at, cascade, force)| Draft::Rm(at, cascade, force)),
-        1 => (any::<Index>(), 0..5_u8).prop_map(|(at, mark)| Draft::Mark(at, mark)),
+        1 => (any::<Index>(), 0..5_u8).prop_map(|(at, mark)| Draft::UpdateEnd(at, mark)),
     ];
     vec(draft, 1..8)
 }
@@ -65,7 +65,7 @@ impl Draft {
                 cascade: *cascade,
                 force: *force,
             },
-            Self::Mark(at, mark) => {
+            Self::UpdateEnd(at, mark) => {
                 let addresses = vec![at.get(&all).clone()];
                 match mark {
                     0 => Operation::Protect {
@@ -141,8 +141,8 @@ fn may_go(before: &[SharedEntry], operation: &Operation) -> BTreeSet<EntryKey> {
     after.chain(named.iter().cloned()).collect()
 }
 
-fn judge(before: &[SharedEntry], surgery: &Surgery, operation: &Operation) -> Result<(), TestCaseError> {
-    let after = entries(surgery.state());
+fn judge(before: &[SharedEntry], edits: &Surgery, operation: &Operation) -> Result<(), TestCaseError> {
+    let after = entries(edits.state());
     prop_assert!(is_topological(&after), "{operation:?}");
     let mut snapshot = Snapshot::new(FactoryInfo::default(), "s", Timestamp::new(""));
     snapshot.entries.clone_from(&after);
@@ -185,31 +185,31 @@ proptest! {
         drafts in drafts(),
     ) {
         let first = state(list);
-        let mut surgery = Surgery::on(&first);
+        let mut edits = Surgery::on(&first);
         for draft in drafts {
-            let Some(operation) = draft.build(surgery.state()) else { break };
-            let before = entries(surgery.state());
-            match surgery.perform(&operation) {
-                Ok(()) => judge(&before, &surgery, &operation)?,
+            let Some(operation) = draft.build(edits.state()) else { break };
+            let before = entries(edits.state());
+            match edits.perform(&operation) {
+                Ok(()) => judge(&before, &edits, &operation)?,
                 Err(refusal) => {
-                    prop_assert_eq!(entries(surgery.state()), before);
+                    prop_assert_eq!(entries(edits.state()), before);
                     // Marks of what can't be marked, and a group that would be met too late: the rules say so.
                     let is_by_rule = matches!(operation, Operation::Mv { .. } | Operation::Taint { .. });
                     prop_assert!(!matches!(refusal, Refusal::Breaks { .. }) || is_by_rule, "{operation:?}: {refusal}");
                 }
             }
         }
-        let done = first.edited(surgery.changes()).unwrap();
-        prop_assert_eq!(entries(&done), entries(surgery.state()), "one edit does it all");
+        let done = first.edited(edits.changes()).unwrap();
+        prop_assert_eq!(entries(&done), entries(edits.state()), "one edit does it all");
     }
 
     #[test]
     fn a_force_is_never_refused_for_dependents(list in entries_in_order(14), at in vec(any::<Index>(), 1..4)) {
         let first = state(list);
-        let mut surgery = Surgery::on(&first);
+        let mut edits = Surgery::on(&first);
         if let Some(operation) = Draft::Rm(at, false, true).build(&first) {
-            surgery.perform(&operation).unwrap();
-            judge(&entries(&first), &surgery, &operation)?;
+            edits.perform(&operation).unwrap();
+            judge(&entries(&first), &edits, &operation)?;
         }
     }
 }

@@ -5,12 +5,12 @@ mod reader;
 mod steps;
 
 use super::actions::{Action, Intention, Report};
-use super::aim::Aim;
+use super::resolver::Resolver;
 use proptest::prelude::*;
 use proptest::sample::Index;
 use proptest::test_runner::TestCaseError;
 use reader::Reader;
-use state_core::head::Policy;
+use state_core::head::SealingPolicy;
 use state_core::journal::{Record, decode_records};
 use state_core::mutation::Resolution;
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
@@ -33,7 +33,7 @@ pub(crate) fn run(case: impl Future<Output = Checked>) -> Checked {
 }
 
 /// The caller.
-pub(crate) struct Desk {
+pub(crate) struct Driver {
     stack: Stack,
     session: Session,
     update: Option<Update>,
@@ -42,13 +42,13 @@ pub(crate) struct Desk {
     reader: Reader,
 }
 
-impl Desk {
+impl Driver {
     /// A new stack in this store.
     pub(crate) async fn new(backend: Arc<dyn Backend>) -> Result<Self, TestCaseError> {
         let stacks = Stacks::new(Arc::clone(&backend), environment());
         let name = "shop/production".parse().map_err(failed)?;
         let stack = stacks
-            .new_stack_with(&name, Policy::Plaintext)
+            .new_stack_with(&name, SealingPolicy::Plaintext)
             .await
             .map_err(failed)?;
         let session = stack.lock("law").await.map_err(failed)?;
@@ -123,7 +123,7 @@ impl Desk {
         let update = self.update.clone().expect("it was started");
         let mut tasks = Vec::new();
         for (intention, report) in work {
-            let aimed = self.aim(&self.session.state()).intention(intention);
+            let aimed = self.resolver(&self.session.state()).intention(intention);
             let intent = Intent {
                 op: aimed.op,
                 target: aimed.target.clone(),
@@ -166,7 +166,7 @@ impl Desk {
     }
 
     async fn begin(&mut self, intention: &Intention) -> Result<bool, TestCaseError> {
-        let aimed = self.aim(&self.session.state()).intention(intention);
+        let aimed = self.resolver(&self.session.state()).intention(intention);
         let intent = Intent {
             op: aimed.op,
             target: aimed.target,
@@ -193,7 +193,7 @@ impl Desk {
             prop_assert!(ended.is_err(), "an end without a begin was accepted");
             return Ok(());
         };
-        let result = self.aim(&state).report(&operation, report);
+        let result = self.resolver(&state).report(&operation, report);
         let ended = step.end(result.outcome, result.entry, result.reasons).await;
         let refused = ended.map_err(failed)?;
         let kept = pending(&self.session.state(), |kept| kept.id == operation.id);
@@ -210,7 +210,7 @@ impl Desk {
         let operation = which.get(&all);
         let resolution = match report {
             None => Resolution::NotDone,
-            Some(_) => self.aim(&state).resolution(operation, report),
+            Some(_) => self.resolver(&state).resolution(operation, report),
         };
         let request = UpdateRequest::new(UpdateKind::Edit);
         let resolved = self.session.resolve(request, operation.id, resolution).await;
@@ -273,8 +273,8 @@ impl Desk {
         self.reader.marked(revision).await
     }
 
-    const fn aim<'a>(&'a self, state: &'a State) -> Aim<'a> {
-        Aim {
+    const fn resolver<'a>(&'a self, state: &'a State) -> Resolver<'a> {
+        Resolver {
             state,
             entropy: &self.entropy,
         }

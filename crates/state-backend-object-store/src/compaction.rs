@@ -7,7 +7,7 @@
 use crate::objects::Objects;
 use bytes::{Bytes, BytesMut};
 use state_backend_generic::protocol::{JournalName, Owner};
-use state_core::head::Fold;
+use state_core::head::Compaction;
 use state_core::{Digest, Frame, Result, Slot};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ const MOST: usize = 64 << 20;
 
 /// Gathers the frames since the head's base.
 #[derive(Debug)]
-pub(crate) struct Folder {
+pub(crate) struct Compactor {
     objects: Objects,
     gathered: Mutex<Gathered>,
 }
@@ -32,7 +32,7 @@ struct Gathered {
     busy: bool,
 }
 
-impl Folder {
+impl Compactor {
     pub(crate) fn new(objects: Objects) -> Self {
         Self {
             objects,
@@ -42,7 +42,7 @@ impl Folder {
 
     /// How many frames are worth a fold.
     fn threshold(&self) -> u64 {
-        self.objects.options.fold.max(1)
+        self.objects.options.compaction.max(1)
     }
 
     /// Takes what is in the journal now, and folds it in the background when there is enough.
@@ -56,22 +56,25 @@ impl Folder {
             let (folder, owner) = (Arc::clone(self), Arc::clone(owner));
             drop(tokio::spawn(async move {
                 // Without a fold readers take longer; that is all.
-                drop(folder.fold(&owner).await);
+                drop(folder.compaction(&owner).await);
                 folder.gathered().busy = false;
             }));
         }
     }
 
-    async fn fold(&self, owner: &Owner) -> Result<()> {
+    async fn compaction(&self, owner: &Owner) -> Result<()> {
         let base = owner.head().await?.1.base;
-        let Some((fold, bytes)) = self.gathered().begin(self.threshold(), base.start) else {
+        let Some((compaction, bytes)) = self.gathered().begin(self.threshold(), base.start) else {
             return Ok(());
         };
-        let key = owner.stack.paths.in_journal(&JournalName::of_fold(&fold));
+        let key = owner
+            .stack
+            .paths
+            .in_journal(&JournalName::of_compaction(&compaction));
         self.objects
             .create_named_by_digest(&owner.stack, &key, &bytes)
             .await?;
-        owner.set_fold(fold).await
+        owner.set_compaction(compaction).await
     }
 
     fn gathered(&self) -> MutexGuard<'_, Gathered> {
@@ -96,7 +99,7 @@ impl Gathered {
     }
 
     /// The fold of what is there from the base on, if there is enough.
-    fn begin(&mut self, threshold: u64, base: Slot) -> Option<(Fold, Bytes)> {
+    fn begin(&mut self, threshold: u64, base: Slot) -> Option<(Compaction, Bytes)> {
         let passed = self.frames.partition_point(|frame| frame.slot() < base);
         for frame in self.frames.drain(..passed) {
             self.bytes -= frame.bytes().len();
@@ -112,12 +115,12 @@ impl Gathered {
         for frame in &self.frames {
             bytes.extend_from_slice(frame.bytes());
         }
-        let fold = Fold {
+        let compaction = Compaction {
             start: first,
             end: last.next(),
             digest: Digest::of(&bytes),
             length: bytes.len() as u64,
         };
-        Some((fold, bytes.freeze()))
+        Some((compaction, bytes.freeze()))
     }
 }

@@ -8,12 +8,12 @@ use crate::state::State;
 
 /// What can be marked by hand.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Mark {
+pub(super) enum EntryFlag {
     Protect,
     Taint,
 }
 
-impl Mark {
+impl EntryFlag {
     /// The changes that give entries the mark, or take it from them; none for those that have it as it should be.
     pub(super) fn plan(
         self,

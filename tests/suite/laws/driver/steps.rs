@@ -1,8 +1,8 @@
 //! Steps that are one record, and what is done with revisions.
 
 use super::super::actions::Action;
-use super::super::aim::number;
-use super::{Checked, Desk, brought_back, failed, tolerated};
+use super::super::resolver::number;
+use super::{Checked, Driver, brought_back, failed, tolerated};
 use proptest::prelude::*;
 use proptest::sample::Index;
 use state_core::mutation::StackOutputs;
@@ -11,7 +11,7 @@ use state_core::target::SnapshotPersister;
 use state_core::{Entry, RevisionId, Snapshot, UpdateKind};
 use state_manager::UpdateRequest;
 
-impl Desk {
+impl Driver {
     pub(super) async fn turn_back(&mut self, action: &Action) -> Checked {
         let made = self.reader.revisions();
         if made.is_empty() {
@@ -72,28 +72,32 @@ impl Desk {
             return Ok(());
         };
         let state = self.session.state();
-        let aim = self.aim(&state);
+        let resolver = self.resolver(&state);
         let done = match action {
             Action::Same(target, change) => {
-                let target = aim.target(target);
+                let target = resolver.target(target);
                 let old = state.entry(&target);
                 let entry = match old {
                     Some(old) if change.size > 0 => Entry::clone(old),
-                    _ => aim.changed(old, &target, change),
+                    _ => resolver.changed(old, &target, change),
                 };
                 update.same(entry).await
             }
-            Action::Replace(target) => update.replace(aim.target(target)).await,
+            Action::Replace(target) => update.replace(resolver.target(target)).await,
             Action::Refresh(target, change) => {
-                let target = aim.target(target);
+                let target = resolver.target(target);
                 let old = state.entry(&target);
-                let entry = change.as_ref().map(|change| aim.changed(old, &target, change));
+                let entry = change
+                    .as_ref()
+                    .map(|change| resolver.changed(old, &target, change));
                 update.refresh(target, entry).await
             }
-            Action::RemovePendingReplace(target) => update.remove_pending_replace(aim.target(target)).await,
+            Action::RemovePendingReplace(target) => {
+                update.remove_pending_replace(resolver.target(target)).await
+            }
             Action::Outputs(target, value) => {
                 update
-                    .outputs(aim.target(target), number("out", *value), Vec::new())
+                    .outputs(resolver.target(target), number("out", *value), Vec::new())
                     .await
             }
             Action::Invalidate => update.invalidate().await,
@@ -105,7 +109,7 @@ impl Desk {
                 }
             },
             Action::Edit(hands) => {
-                let changes = hands.iter().map(|hand| aim.hand(hand)).collect();
+                let changes = hands.iter().map(|hand| resolver.hand(hand)).collect();
                 update.edit(changes).await
             }
             Action::Plugin(number) => {

@@ -4,7 +4,7 @@ use super::operate::{self, Remember};
 use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use serde::Deserialize;
-use state_core::surgery::Operation;
+use state_core::edits::Operation;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 

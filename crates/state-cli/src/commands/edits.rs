@@ -17,7 +17,7 @@ use crate::context::{CommandResult, Context};
 use crate::error::CliError;
 use clap::Args;
 use operate::{Remember, Request, deposed_key, named};
-use state_core::surgery::Operation;
+use state_core::edits::Operation;
 use state_core::{Address, DeposedKey, StackName};
 
 #[derive(Debug, clap::Subcommand)]

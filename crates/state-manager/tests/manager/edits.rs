@@ -3,8 +3,8 @@
 use super::*;
 use proptest::collection::vec;
 use proptest::prelude::*;
+use state_core::edits::{Operation, Surgery};
 use state_core::mutation::{EditChange, StackOutputs};
-use state_core::surgery::{Operation, Surgery};
 use state_core::testkit::run::scaled;
 use state_core::testkit::strategy::entries_in_order;
 use state_core::{
@@ -51,13 +51,10 @@ fn of(entries: Vec<SharedEntry>) -> Snapshot {
 
 async fn operate(session: &Session, operation: Operation) {
     let state = session.state();
-    let mut surgery = Surgery::on(&state);
-    if surgery.perform(&operation).is_ok() {
+    let mut edits = Surgery::on(&state);
+    if edits.perform(&operation).is_ok() {
         let request = UpdateRequest::new(UpdateKind::Edit);
-        session
-            .edit(request, &state, surgery.into_changes())
-            .await
-            .unwrap();
+        session.edit(request, &state, edits.into_changes()).await.unwrap();
     }
 }
 

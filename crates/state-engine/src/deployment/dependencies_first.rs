@@ -26,7 +26,11 @@ impl Deployment {
     /// Brings forward what an entry refers to, and what that refers to, once nothing of it is being changed. What stays on
     /// record under the same key can't be needed by that: it would come to stand behind it. What `replaces` it leaves it
     /// where it is. Until the step has landed nobody brings the entry itself forward as it was.
-    pub(super) async fn carry(&self, entry: &Entry, replaces: bool) -> Result<InFlight<'_>, StepError> {
+    pub(super) async fn record_dependencies_first(
+        &self,
+        entry: &Entry,
+        replaces: bool,
+    ) -> Result<InFlight<'_>, StepError> {
         let own = entry.key();
         loop {
             let mut landing = pin!(self.landings.notified());

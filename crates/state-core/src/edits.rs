@@ -17,7 +17,7 @@
 //! isn't lost: tools reduce lists of dependencies in that way.
 //!
 //! ```
-//! use state_core::surgery::{Operation, Surgery};
+//! use state_core::edits::{Operation, Surgery};
 //! use state_core::{Dependency, Entry, FactoryInfo, Lineage, Snapshot, State, Timestamp};
 //!
 //! let mut subnet = Entry::leaf("subnet".parse()?, "aws_subnet");
@@ -27,9 +27,9 @@
 //! snapshot.entries = vec![Entry::leaf("vpc".parse()?, "aws_vpc").into(), subnet.into()];
 //! let state = State::from_snapshot(Lineage::from_bits([1; 16]), &snapshot)?;
 //!
-//! let mut surgery = Surgery::on(&state);
-//! surgery.perform(&Operation::Mv { from: "vpc".parse()?, to: "network".parse()? })?;
-//! assert_eq!(surgery.changes().len(), 2); // the entry, and the one that refers to it
+//! let mut edits = Surgery::on(&state);
+//! edits.perform(&Operation::Mv { from: "vpc".parse()?, to: "network".parse()? })?;
+//! assert_eq!(edits.changes().len(), 2); // the entry, and the one that refers to it
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -48,7 +48,7 @@ use crate::address::{Address, DeposedKey, EntryKey};
 use crate::entry::Entry;
 use crate::mutation::EditChange;
 use crate::state::State;
-use mark::Mark;
+use mark::EntryFlag;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
@@ -182,10 +182,10 @@ impl Surgery {
                 };
                 self.change(removal::plan(&self.state, &request)?)
             }
-            Operation::Protect { addresses, all } => self.mark(Mark::Protect, true, addresses, *all),
-            Operation::Unprotect { addresses, all } => self.mark(Mark::Protect, false, addresses, *all),
-            Operation::Taint { addresses, all } => self.mark(Mark::Taint, true, addresses, *all),
-            Operation::Untaint { addresses, all } => self.mark(Mark::Taint, false, addresses, *all),
+            Operation::Protect { addresses, all } => self.mark(EntryFlag::Protect, true, addresses, *all),
+            Operation::Unprotect { addresses, all } => self.mark(EntryFlag::Protect, false, addresses, *all),
+            Operation::Taint { addresses, all } => self.mark(EntryFlag::Taint, true, addresses, *all),
+            Operation::Untaint { addresses, all } => self.mark(EntryFlag::Taint, false, addresses, *all),
         }
     }
 
@@ -203,7 +203,13 @@ impl Surgery {
         }])
     }
 
-    fn mark(&mut self, mark: Mark, value: bool, addresses: &[Address], all: bool) -> Result<(), Refusal> {
+    fn mark(
+        &mut self,
+        mark: EntryFlag,
+        value: bool,
+        addresses: &[Address],
+        all: bool,
+    ) -> Result<(), Refusal> {
         self.change(mark.plan(&self.state, value, addresses, all)?)
     }
 

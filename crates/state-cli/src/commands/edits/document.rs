@@ -1,7 +1,7 @@
 //! What is edited: one entry, or the whole snapshot, as text and back.
 
 use super::restore;
-use state_core::surgery::Surgery;
+use state_core::edits::Surgery;
 use state_core::verify::{self, Violation};
 use state_core::{Entry, EntryKey, Json, Snapshot, State, codec};
 use std::collections::BTreeMap;
@@ -45,10 +45,10 @@ pub(super) fn read_entry(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let mut surgery = Surgery::on(state);
-    match surgery.put(&old.key(), new) {
-        Ok(()) => Ok(Change::Entry(Box::new(surgery))),
-        Err(state_core::surgery::Refusal::Breaks { violations }) => Err(lines(&violations)),
+    let mut edits = Surgery::on(state);
+    match edits.put(&old.key(), new) {
+        Ok(()) => Ok(Change::Entry(Box::new(edits))),
+        Err(state_core::edits::Refusal::Breaks { violations }) => Err(lines(&violations)),
         Err(refusal) => Err(vec![refusal.to_string()]),
     }
 }

@@ -3,14 +3,14 @@
 use super::{Refusal, entries};
 use crate::address::{Address, Dependency};
 use crate::digest::Digest;
+use crate::edits::{MovePlan, MoveRequest};
 use crate::entry::{Entry, SharedEntry};
 use crate::environment::Timestamp;
 use crate::id::{Lineage, MutationId, Nonce, UpdateId};
-use crate::journal::{Frame, FrameKind, Mark, Record, encode_records, genesis};
+use crate::journal::{Frame, FrameKind, Record, UpdateEnd, encode_records, genesis};
 use crate::moves::{MoveEnd, MoveIn, MoveOut, MoveOutcome, Peer};
 use crate::snapshot::{FactoryInfo, Snapshot};
 use crate::state::{Loaded, State, replay};
-use crate::surgery::{MovePlan, MoveRequest};
 use crate::testkit::oracle::is_topological;
 use crate::testkit::run::scaled;
 use crate::testkit::strategy::entries_in_order;
@@ -135,13 +135,13 @@ impl Side {
     /// One update that holds this.
     fn update(&mut self, record: Record) -> Result<(), TestCaseError> {
         let info = UpdateInfo::new(UpdateId::from_bits([1; 16]), UpdateKind::Edit, Timestamp::new(""));
-        let mark = Mark {
+        let mark = UpdateEnd {
             serial: self.state.serial().next(),
             update: info.clone(),
             base: Base::empty(self.state.lineage()),
             entries: 0,
         };
-        self.write(&[Record::UpdateStart(info), record, Record::Mark(mark)])
+        self.write(&[Record::UpdateStart(info), record, Record::UpdateEnd(mark)])
     }
 }
 

@@ -38,8 +38,8 @@ fn of(entries: Vec<Entry>) -> State {
     state(entries.into_iter().map(Into::into).collect())
 }
 
-fn live<'a>(surgery: &'a Surgery, name: &str) -> &'a Entry {
-    surgery.state().entry(&EntryKey::live(address(name))).unwrap()
+fn live<'a>(edits: &'a Surgery, name: &str) -> &'a Entry {
+    edits.state().entry(&EntryKey::live(address(name))).unwrap()
 }
 
 fn mv(from: &str, to: &str) -> Operation {
@@ -59,15 +59,15 @@ fn rm(names: &[&str], cascade: bool, force: bool) -> Operation {
 }
 
 fn done(state: &State, operation: &Operation) -> Surgery {
-    let mut surgery = Surgery::on(state);
-    surgery.perform(operation).unwrap();
-    surgery
+    let mut edits = Surgery::on(state);
+    edits.perform(operation).unwrap();
+    edits
 }
 
 fn refused(state: &State, operation: &Operation) -> Refusal {
-    let mut surgery = Surgery::on(state);
-    let refusal = surgery.perform(operation).unwrap_err();
-    assert!(surgery.changes().is_empty());
+    let mut edits = Surgery::on(state);
+    let refusal = edits.perform(operation).unwrap_err();
+    assert!(edits.changes().is_empty());
     refusal
 }
 
@@ -87,14 +87,14 @@ fn every_field_that_refers_follows_a_move() {
     });
     user.deleted_with = Some(address("a")).into();
     user.replace_with = vec![address("a")].into();
-    let surgery = done(&of(vec![moved, old, user]), &mv("a", "z"));
-    let user = live(&surgery, "b");
+    let edits = done(&of(vec![moved, old, user]), &mv("a", "z"));
+    let user = live(&edits, "b");
     assert!(user.references().all(|reference| reference.to == on("z")));
     assert_eq!(user.references().count(), 6);
     assert_eq!(user.provider.as_ref().unwrap().id.as_deref(), Some("i-1"));
-    assert_eq!(live(&surgery, "z").uid, Some(Uid::from_bits([7; 16])));
-    assert_eq!(surgery.state().generations(&address("z")).count(), 2);
-    assert_eq!(surgery.state().generations(&address("a")).count(), 0);
+    assert_eq!(live(&edits, "z").uid, Some(Uid::from_bits([7; 16])));
+    assert_eq!(edits.state().generations(&address("z")).count(), 2);
+    assert_eq!(edits.state().generations(&address("a")).count(), 0);
 }
 
 #[test]
@@ -104,12 +104,12 @@ fn a_group_that_is_the_address_follows_and_another_one_stays() {
         member("db", "team", &[]),
         entry("lb", &[group("web"), group("team")]),
     ]);
-    let surgery = done(&state, &mv("web", "app[0]"));
-    assert_eq!(live(&surgery, "app[0]").group, Some(address("app")));
-    assert_eq!(live(&surgery, "lb").depends_on, [group("app"), group("team")]);
-    let surgery = done(&state, &mv("db", "sql"));
-    assert_eq!(live(&surgery, "sql").group, Some(address("team")));
-    assert_eq!(live(&surgery, "lb").depends_on, [group("web"), group("team")]);
+    let edits = done(&state, &mv("web", "app[0]"));
+    assert_eq!(live(&edits, "app[0]").group, Some(address("app")));
+    assert_eq!(live(&edits, "lb").depends_on, [group("app"), group("team")]);
+    let edits = done(&state, &mv("db", "sql"));
+    assert_eq!(live(&edits, "sql").group, Some(address("team")));
+    assert_eq!(live(&edits, "lb").depends_on, [group("web"), group("team")]);
 }
 
 #[test]
@@ -119,9 +119,9 @@ fn who_waits_for_a_group_waits_for_the_member_that_left_it() {
         member(r#"web["b"]"#, "web", &[]),
         entry("lb", &[group("web")]),
     ]);
-    let surgery = done(&state, &mv(r#"web["a[1]"]"#, "app"));
-    assert_eq!(live(&surgery, "app").group, Some(address("app")));
-    assert_eq!(live(&surgery, "lb").depends_on, [group("web"), group("app")]);
+    let edits = done(&state, &mv(r#"web["a[1]"]"#, "app"));
+    assert_eq!(live(&edits, "app").group, Some(address("app")));
+    assert_eq!(live(&edits, "lb").depends_on, [group("web"), group("app")]);
 }
 
 #[test]
@@ -131,11 +131,11 @@ fn a_group_spans_all_instances_of_a_module() {
         member(r#"module.s["b"].web[0]"#, "module.s.web", &[]),
         entry("lb", &[group("module.s.web")]),
     ]);
-    let surgery = done(&state, &mv(r#"module.s["a"].web[0]"#, r#"module.t["]["].web"#));
-    let moved = live(&surgery, r#"module.t["]["].web"#);
+    let edits = done(&state, &mv(r#"module.s["a"].web[0]"#, r#"module.t["]["].web"#));
+    let moved = live(&edits, r#"module.t["]["].web"#);
     assert_eq!(moved.group, Some(address("module.t.web")));
     assert_eq!(
-        live(&surgery, "lb").depends_on,
+        live(&edits, "lb").depends_on,
         [group("module.s.web"), group("module.t.web")]
     );
 }
@@ -147,9 +147,9 @@ fn the_address_of_a_group_moves_its_members() {
         member("web[1]", "web", &[]),
         entry("lb", &[group("web")]),
     ]);
-    let surgery = done(&state, &mv("web", "app"));
-    assert_eq!(live(&surgery, "app[1]").group, Some(address("app")));
-    assert_eq!(live(&surgery, "lb").depends_on, [group("app")]);
+    let edits = done(&state, &mv("web", "app"));
+    assert_eq!(live(&edits, "app[1]").group, Some(address("app")));
+    assert_eq!(live(&edits, "lb").depends_on, [group("app")]);
     let odd = of(vec![member("x", "team", &[])]);
     assert!(matches!(
         refused(&odd, &mv("team", "crew")),
@@ -192,8 +192,8 @@ fn dependencies_are_handed_down_through_all_that_go() {
         entry("c", &[group("b")]),
         entry("d", &[on("c")]),
     ]);
-    let surgery = done(&state, &rm(&["b", "c"], false, true));
-    assert_eq!(live(&surgery, "d").depends_on, [on("a")]);
+    let edits = done(&state, &rm(&["b", "c"], false, true));
+    assert_eq!(live(&edits, "d").depends_on, [on("a")]);
     // What a member that stays says itself isn't said again.
     let state = of(vec![
         entry("a", &[]),
@@ -202,8 +202,8 @@ fn dependencies_are_handed_down_through_all_that_go() {
         member("g[1]", "g", &[on("a")]),
         entry("d", &[group("g")]),
     ]);
-    let surgery = done(&state, &rm(&["g[0]"], false, true));
-    assert_eq!(live(&surgery, "d").depends_on, [group("g"), on("x")]);
+    let edits = done(&state, &rm(&["g[0]"], false, true));
+    assert_eq!(live(&edits, "d").depends_on, [group("g"), on("x")]);
 }
 
 #[test]
@@ -219,9 +219,9 @@ fn a_child_moves_to_its_nearest_ancestor() {
         child("c", "b"),
         child("d", "c"),
     ]);
-    let surgery = done(&state, &rm(&["b", "c"], false, true));
-    assert_eq!(live(&surgery, "d").parent, Some(address("a")));
-    assert_eq!(live(&surgery, "d").depends_on, []);
+    let edits = done(&state, &rm(&["b", "c"], false, true));
+    assert_eq!(live(&edits, "d").parent, Some(address("a")));
+    assert_eq!(live(&edits, "d").depends_on, []);
 }
 
 #[test]
@@ -235,9 +235,9 @@ fn one_deposed_generation_goes_by_itself() {
         cascade: false,
         force: false,
     };
-    let surgery = done(&state, &operation);
-    assert_eq!(surgery.state().len(), 2);
-    assert_eq!(live(&surgery, "b").depends_on, [on("a")]);
+    let edits = done(&state, &operation);
+    assert_eq!(edits.state().len(), 2);
+    assert_eq!(live(&edits, "b").depends_on, [on("a")]);
 }
 
 #[test]
@@ -276,12 +276,12 @@ fn what_is_protected_or_pending_goes_only_by_force() {
         state.apply(&record, &Default::default()).unwrap();
     }
     for operation in [mv("c", "d"), mv("b", "d"), mv("a", "d"), rm(&["c"], false, false)] {
-        let mut surgery = Surgery::on(&state);
-        let is_pending = matches!(surgery.perform(&operation), Err(Refusal::Pending(_)));
+        let mut edits = Surgery::on(&state);
+        let is_pending = matches!(edits.perform(&operation), Err(Refusal::Pending(_)));
         assert_eq!(is_pending, operation != mv("a", "d"), "{operation:?}");
     }
-    let surgery = done(&state, &rm(&["c"], false, true));
-    assert_eq!(surgery.state().pending().count(), 1, "it stays on record");
+    let edits = done(&state, &rm(&["c"], false, true));
+    assert_eq!(edits.state().pending().count(), 1, "it stays on record");
 }
 
 #[test]
@@ -293,10 +293,10 @@ fn marks_change_only_what_has_them_otherwise() {
         addresses: Vec::new(),
         all: true,
     };
-    let mut surgery = done(&state, &taint);
-    assert!(live(&surgery, "a").tainted && !live(&surgery, "x").tainted);
-    surgery.perform(&taint).unwrap();
-    assert_eq!(surgery.changes().len(), 1);
+    let mut edits = done(&state, &taint);
+    assert!(live(&edits, "a").tainted && !live(&edits, "x").tainted);
+    edits.perform(&taint).unwrap();
+    assert_eq!(edits.changes().len(), 1);
     let one = |name: &str| Operation::Taint {
         addresses: vec![address(name)],
         all: false,
