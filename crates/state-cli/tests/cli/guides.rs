@@ -51,7 +51,10 @@ fn runs(page: &str) {
     assert!(script.contains("\nstatectl "), "{page} has commands");
 
     let sandbox = Sandbox::new();
-    sandbox.write("terraform.tfstate", std::fs::read(fixture("shop.tfstate")).unwrap());
+    sandbox.write(
+        "terraform.tfstate",
+        std::fs::read(fixture("shop.tfstate")).unwrap(),
+    );
     let program = root.join("crates/state-cli/examples/site.yaml");
     sandbox.write("site.yaml", std::fs::read(program).unwrap());
     let binary = Path::new(env!("CARGO_BIN_EXE_statectl"));
