@@ -50,7 +50,15 @@ pub(super) fn unlisted(pages: &[Page]) -> Vec<String> {
         page.path.starts_with("docs/") && page.path != SUMMARY && !listed.contains(&page.path)
     });
     missing
-        .map(|page| format!("{}: it isn't listed in {SUMMARY}", page.path))
+        .map(|page| {
+            let title = page.text.lines().next().unwrap_or_default();
+            let title = title.trim_start_matches(['#', ' ']);
+            let link = page.path.trim_start_matches("docs/");
+            format!(
+                "{}: it isn't listed in {SUMMARY}: add `- [{title}]({link})`",
+                page.path
+            )
+        })
         .collect()
 }
 

@@ -63,12 +63,14 @@ fn pages_missing_from_the_summary_are_reported() {
         ),
         page("docs/a.md", ""),
         page("docs/decisions/0001-one.md", ""),
-        page("docs/decisions/0002-two.md", ""),
+        page("docs/decisions/0002-two.md", "# 0002: Two\n"),
         page("tests/README.md", ""),
     ];
     assert_eq!(
         rules::unlisted(&pages),
-        ["docs/decisions/0002-two.md: it isn't listed in docs/SUMMARY.md"]
+        [
+            "docs/decisions/0002-two.md: it isn't listed in docs/SUMMARY.md: add `- [0002: Two](decisions/0002-two.md)`"
+        ]
     );
 }
 
