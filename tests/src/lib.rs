@@ -6,6 +6,15 @@ pub mod large;
 pub mod line;
 pub mod workload;
 
+/// The examples of the guides, compiled and run as tests of the documentation.
+#[cfg(doctest)]
+mod guides {
+    #[doc = include_str!("../../docs/guides/embedders.md")]
+    mod embedders {}
+    #[doc = include_str!("../../docs/guides/provider-authors.md")]
+    mod provider_authors {}
+}
+
 /// The URL of a store that is named by one, or by its folder.
 pub fn url(place: &str) -> String {
     if place.contains("://") {

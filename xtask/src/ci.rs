@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::process::{Failure, now};
 use crate::skips::SkipPolicy;
-use crate::{layers, shape, steps};
+use crate::{docs, layers, shape, steps};
 
 /// The tier that runs on every change must end within this time.
 #[cfg(test)]
@@ -25,7 +25,7 @@ pub(crate) struct Step {
 }
 
 /// In order: cheap checks with short messages first, tests last.
-pub(crate) static STEPS: [Step; 8] = [
+pub(crate) static STEPS: [Step; 9] = [
     Step {
         name: "fmt",
         about: "the code is formatted",
@@ -37,6 +37,12 @@ pub(crate) static STEPS: [Step; 8] = [
         about: "files say what they are for, are short, well named, not too deep, and in no large import circle",
         budget: 20,
         run: |_| shape::check(),
+    },
+    Step {
+        name: "docs",
+        about: "links of the documentation lead somewhere, and the book builds",
+        budget: 20,
+        run: |_| docs::check(),
     },
     Step {
         name: "clippy",
@@ -65,7 +71,7 @@ pub(crate) static STEPS: [Step; 8] = [
     Step {
         name: "features",
         about: "crates build without their features",
-        budget: 200,
+        budget: 180,
         run: |_| steps::features(),
     },
     Step {

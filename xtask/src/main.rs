@@ -7,6 +7,7 @@
 
 mod ci;
 mod clients;
+mod docs;
 mod layers;
 mod mutants;
 mod nightly;

@@ -24,7 +24,13 @@ pub(crate) fn check() -> Result<(), Failure> {
     for folder in FOLDERS {
         walk(&root, folder, &mut files)?;
     }
-    for file in ["README.md", "CHANGELOG.md", "Cargo.toml"] {
+    for file in [
+        "README.md",
+        "CHANGELOG.md",
+        "CONTRIBUTING.md",
+        "SECURITY.md",
+        "Cargo.toml",
+    ] {
         files.push(file.to_owned());
     }
     let mut found = Vec::new();

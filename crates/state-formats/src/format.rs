@@ -21,7 +21,7 @@ pub trait StateFormat: fmt::Debug + Send + Sync {
         &[]
     }
 
-    /// What this build reads, writes and refuses. The README's table is made of it.
+    /// What this build reads, writes and refuses. The table in the guide for teams is made of it.
     fn description(&self) -> Description;
 
     /// Whether a file is in this format, judged by its content.

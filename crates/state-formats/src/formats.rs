@@ -69,7 +69,7 @@ impl Formats {
         names
     }
 
-    /// All formats as a table in Markdown: what the README shows.
+    /// All formats as a table in Markdown: as the guide for teams shows it.
     pub fn table(&self) -> String {
         let mut table =
             String::from("| `--format` | reads | writes | refuses by name |\n|---|---|---|---|\n");

@@ -17,6 +17,7 @@ mod exits;
 mod first_up;
 mod foreign;
 mod gc;
+mod guides;
 mod import;
 mod inspect;
 mod json;
