@@ -1,6 +1,7 @@
 //! P9: what Terraform wrote comes back byte for byte, and Terraform reads what we write.
 
 mod cli;
+mod providers;
 
 use crate::store::{block_on, environment, stack};
 use cli::TerraformCli;
