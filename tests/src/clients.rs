@@ -36,6 +36,23 @@ pub fn terraforms(untested: &str) -> Vec<Client> {
     found
 }
 
+/// The folder with the Terraform providers that `cargo xtask clients` built. None, and reported as a skip, if one of these
+/// is missing.
+pub fn provider_mirror(names: &[&str], untested: &str) -> Option<PathBuf> {
+    let mirror = cache()?.join("mirror");
+    let hosts = ["registry.terraform.io", "registry.opentofu.org"];
+    let is_built = |name: &&str| {
+        hosts
+            .iter()
+            .all(|host| mirror.join(host).join("hashicorp").join(name).is_dir())
+    };
+    if names.iter().all(is_built) {
+        return Some(mirror);
+    }
+    skip("terraform-providers", untested);
+    None
+}
+
 /// The clients with these names in the folder that `cargo xtask clients` fills, sorted by name.
 fn built(names: &[&str]) -> Vec<Client> {
     let Some(folder) = cache().and_then(|cache| std::fs::read_dir(cache.join("bin")).ok()) else {

@@ -54,10 +54,9 @@ fn listing(cache: &Cache) -> String {
     let mut text = format!("clients in {}:\n", cache.0.display());
     for client in &CLIENTS {
         let state = if cache.has(client) { "built" } else { "not built" };
-        let Client {
-            name, version, about, ..
-        } = client;
-        text += &format!("  {name:<16}{version:<10}{state:<11}{about}\n");
+        let Client { name, about, .. } = client;
+        let number = client.number();
+        text += &format!("  {name:<22}{number:<10}{state:<11}{about}\n");
     }
     for (name, reason) in UNAVAILABLE {
         text += &format!("  {name}: unavailable: {reason}\n");
@@ -84,7 +83,7 @@ impl Cache {
 
     /// The binary, named by the version that it must have.
     fn binary(&self, client: &Client) -> PathBuf {
-        let number = client.version.trim_start_matches('v');
+        let number = client.number();
         match client.place {
             Place::Program => self.0.join("bin").join(format!("{}@{number}", client.name)),
             Place::Provider => {
@@ -248,7 +247,14 @@ mod tests {
         assert_eq!(places.len(), CLIENTS.len());
         for client in &CLIENTS {
             let shown = cache.binary(client).to_string_lossy().into_owned();
-            assert!(shown.contains(client.version.trim_start_matches('v')), "{shown}");
+            assert!(shown.contains(client.number()), "{shown}");
+            let is_commit = client.version.contains("-0.");
+            assert_eq!(
+                is_commit,
+                client.number() != client.version.trim_start_matches('v'),
+                "{}: only a commit is named by another number",
+                client.name
+            );
         }
     }
 

@@ -21,13 +21,95 @@ impl fmt::Display for TerraformCli {
 impl TerraformCli {
     /// All that are at hand; none, loudly, where there is none.
     pub(super) fn all() -> Vec<Self> {
-        clients::terraforms("exports read by the real client")
+        Self::all_for("exports read by the real client")
+    }
+
+    /// All installed clients, or none after a reported skip. `untested` names what the skip leaves out.
+    pub(super) fn all_for(untested: &str) -> Vec<Self> {
+        clients::terraforms(untested)
             .into_iter()
             .map(|client| Self {
                 client,
                 home: tempfile::tempdir().expect("a folder"),
             })
             .collect()
+    }
+
+    /// Makes the client install providers from this folder only.
+    pub(super) fn use_mirror(&self, mirror: &Path) {
+        let text =
+            format!("provider_installation {{\n  filesystem_mirror {{\n    path = {mirror:?}\n  }}\n}}\n");
+        std::fs::write(self.home.path().join(".terraformrc"), text).expect("a file is written");
+    }
+
+    /// Takes the two known differences to Terraform 1.11 out of resources that the client wrote.
+    ///
+    /// OpenTofu puts a provider without a source into its own registry. Terraform from 1.12 on gives every managed instance
+    /// without an identity the `identity_schema_version` 0.
+    pub(super) fn as_terraform_1_11(&self, resources: &mut serde_json::Value) {
+        let is_tofu = self.client.name.starts_with("tofu");
+        for resource in resources.as_array_mut().expect("resources") {
+            if is_tofu {
+                let provider = resource["provider"].as_str().expect("a provider");
+                resource["provider"] = provider
+                    .replace("\"registry.opentofu.org/-/", "\"registry.terraform.io/-/")
+                    .into();
+                continue;
+            }
+            for instance in resource["instances"].as_array_mut().expect("instances") {
+                let members = instance.as_object_mut().expect("an instance");
+                if members.get("identity_schema_version") == Some(&serde_json::json!(0)) {
+                    members.remove("identity_schema_version");
+                }
+            }
+        }
+    }
+
+    /// Runs `init` in a working folder.
+    pub(super) fn init(&self, dir: &Path) {
+        ok(self.run(dir, &["init", "-input=false", "-no-color"]));
+    }
+
+    /// Applies the configuration of a working folder: the state afterwards.
+    pub(super) fn apply(&self, dir: &Path, variable: &str) -> Vec<u8> {
+        let arguments = [
+            "apply",
+            "-input=false",
+            "-no-color",
+            "-auto-approve",
+            "-var",
+            variable,
+        ];
+        ok(self.run(dir, &arguments));
+        std::fs::read(dir.join("terraform.tfstate")).expect("a state")
+    }
+
+    /// Plans in a working folder: whether nothing would change, and the output.
+    pub(super) fn plan_in(&self, dir: &Path, variable: &str) -> (bool, String) {
+        let arguments = [
+            "plan",
+            "-input=false",
+            "-no-color",
+            "-detailed-exitcode",
+            "-var",
+            variable,
+        ];
+        let output = self.run(dir, &arguments);
+        let text = [output.stdout, output.stderr].concat();
+        (
+            output.status.code() == Some(0),
+            String::from_utf8_lossy(&text).into_owned(),
+        )
+    }
+
+    /// Pushes a state over the one of a working folder: the state afterwards, or the client's refusal.
+    pub(super) fn push_in(&self, dir: &Path, state: &[u8]) -> Result<Vec<u8>, String> {
+        std::fs::write(dir.join("pushed"), state).expect("a file is written");
+        let output = self.run(dir, &["state", "push", "pushed"]);
+        if output.status.success() {
+            return Ok(std::fs::read(dir.join("terraform.tfstate")).expect("a state"));
+        }
+        Err(String::from_utf8_lossy(&output.stderr).into_owned())
     }
 
     /// The addresses that `terraform state list` prints, sorted.
@@ -54,19 +136,14 @@ impl TerraformCli {
     /// Pushes a state over another one, by Terraform's rules: what is there then, or why it was refused.
     pub(super) fn push(&self, over: &[u8], state: &[u8]) -> Result<Vec<u8>, String> {
         let dir = in_folder("terraform.tfstate", over);
-        std::fs::write(dir.path().join("pushed"), state).expect("a file is written");
-        let output = self.run(dir.path(), &["state", "push", "pushed"]);
-        if output.status.success() {
-            return Ok(std::fs::read(dir.path().join("terraform.tfstate")).expect("a state"));
-        }
-        Err(String::from_utf8_lossy(&output.stderr).into_owned())
+        self.push_in(dir.path(), state)
     }
 
     /// Plans a configuration over a state: whether nothing would change, and what it printed.
     pub(super) fn plan(&self, configuration: &Path, state: &[u8]) -> (bool, String) {
         let dir = in_folder("terraform.tfstate", state);
         copy(configuration, dir.path());
-        ok(self.run(dir.path(), &["init", "-input=false", "-no-color"]));
+        self.init(dir.path());
         let arguments = ["plan", "-input=false", "-no-color", "-detailed-exitcode"];
         let output = self.run(dir.path(), &arguments);
         let told = [output.stdout, output.stderr].concat();
@@ -106,7 +183,7 @@ fn in_folder(name: &str, state: &[u8]) -> TempDir {
     dir
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(super) fn copy(from: &Path, to: &Path) {
     for found in std::fs::read_dir(from).expect("a folder") {
         let path = found.expect("a folder that can be listed").path();
         let target = to.join(path.file_name().expect("a name"));

@@ -12,6 +12,8 @@ pub(super) struct Client {
     /// The Go module, and the package inside it that has `main`.
     pub(super) module: &'static str,
     pub(super) version: &'static str,
+    /// The release closest to a version that is a commit; empty where the version is a release.
+    pub(super) release: &'static str,
     pub(super) package: &'static str,
     /// `old => new version`, as in `go.mod`.
     pub(super) replaces: &'static [(&'static str, &'static str)],
@@ -20,6 +22,16 @@ pub(super) struct Client {
     /// What the linker sets: release builds set the version in the same way.
     pub(super) variables: &'static [(&'static str, &'static str)],
     pub(super) place: Place,
+}
+
+impl Client {
+    /// The release number, without the `v`, by which files are named and Terraform selects a provider.
+    pub(super) fn number(&self) -> &'static str {
+        match self.release {
+            "" => self.version.trim_start_matches('v'),
+            release => release,
+        }
+    }
 }
 
 /// Where the binary goes.
@@ -31,12 +43,13 @@ pub(super) enum Place {
     Provider,
 }
 
-pub(super) static CLIENTS: [Client; 6] = [
+pub(super) static CLIENTS: [Client; 10] = [
     Client {
         name: "tofu",
         about: "OpenTofu",
         module: "github.com/opentofu/opentofu",
         version: "v1.12.6",
+        release: "",
         package: "github.com/opentofu/opentofu/cmd/tofu",
         replaces: &[(
             "github.com/hashicorp/hcl/v2 v2.20.1",
@@ -51,6 +64,7 @@ pub(super) static CLIENTS: [Client; 6] = [
         about: "Terraform, the newest version that the module proxy serves",
         module: "github.com/hashicorp/terraform",
         version: "v1.13.3",
+        release: "",
         package: "github.com/hashicorp/terraform",
         replaces: &[],
         stubs: TERRAFORM_BACKENDS,
@@ -62,6 +76,7 @@ pub(super) static CLIENTS: [Client; 6] = [
         about: "Terraform 1.11",
         module: "github.com/hashicorp/terraform",
         version: "v1.11.4",
+        release: "",
         package: "github.com/hashicorp/terraform",
         replaces: &[],
         stubs: TERRAFORM_BACKENDS,
@@ -73,6 +88,7 @@ pub(super) static CLIENTS: [Client; 6] = [
         about: "the Pulumi CLI",
         module: "github.com/pulumi/pulumi/pkg/v3",
         version: "v3.200.0",
+        release: "",
         package: "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi",
         replaces: &[
             ("github.com/sergi/go-diff", "github.com/sergi/go-diff v1.1.0"),
@@ -89,10 +105,23 @@ pub(super) static CLIENTS: [Client; 6] = [
         place: Place::Program,
     },
     Client {
+        name: "pulumi-language-yaml",
+        about: "Pulumi's runtime for programs in YAML",
+        module: "github.com/pulumi/pulumi-yaml",
+        version: "v1.19.1",
+        release: "",
+        package: "github.com/pulumi/pulumi-yaml/cmd/pulumi-language-yaml",
+        replaces: &[],
+        stubs: &[],
+        variables: &[("github.com/pulumi/pulumi-yaml/pkg/version.Version", "v1.19.1")],
+        place: Place::Program,
+    },
+    Client {
         name: "time",
         about: "Terraform's provider hashicorp/time",
         module: "github.com/hashicorp/terraform-provider-time",
         version: "v0.14.2",
+        release: "",
         package: "github.com/hashicorp/terraform-provider-time",
         replaces: &[],
         stubs: &[],
@@ -102,9 +131,46 @@ pub(super) static CLIENTS: [Client; 6] = [
     Client {
         name: "local",
         about: "Terraform's provider hashicorp/local",
-        module: "github.com/hashicorp/terraform-provider-local",
+        module: "github.com/terraform-providers/terraform-provider-local",
         version: "v1.4.0",
-        package: "github.com/hashicorp/terraform-provider-local",
+        release: "",
+        package: "github.com/terraform-providers/terraform-provider-local",
+        replaces: &[],
+        stubs: &[],
+        variables: &[],
+        place: Place::Provider,
+    },
+    Client {
+        name: "random",
+        about: "Terraform's provider hashicorp/random, a commit of 2019-09-25 with all of release 2.2.1",
+        module: "github.com/terraform-providers/terraform-provider-random",
+        version: "v1.3.2-0.20190925210718-83518d96ae4f",
+        release: "2.2.1",
+        package: "github.com/terraform-providers/terraform-provider-random",
+        replaces: &[],
+        stubs: &[],
+        variables: &[],
+        place: Place::Provider,
+    },
+    Client {
+        name: "null",
+        about: "Terraform's provider hashicorp/null, a commit of 2019-12-04 after release 2.1.2",
+        module: "github.com/terraform-providers/terraform-provider-null",
+        version: "v1.0.1-0.20191204185112-e5c592237f62",
+        release: "2.1.2",
+        package: "github.com/terraform-providers/terraform-provider-null",
+        replaces: &[],
+        stubs: &[],
+        variables: &[],
+        place: Place::Provider,
+    },
+    Client {
+        name: "tls",
+        about: "Terraform's provider hashicorp/tls, a commit of 2023-01-17 after release 4.0.4",
+        module: "github.com/hashicorp/terraform-provider-tls",
+        version: "v1.2.1-0.20230117062332-afdd54107aba",
+        release: "4.0.4",
+        package: "github.com/hashicorp/terraform-provider-tls",
         replaces: &[],
         stubs: &[],
         variables: &[],
@@ -126,25 +192,13 @@ const TERRAFORM_BACKENDS: &[&str] = &[
 ];
 
 /// Clients that were asked for and can't be built here, each with the reason.
-pub(super) const UNAVAILABLE: [(&str, &str); 5] = [
+pub(super) const UNAVAILABLE: [(&str, &str); 2] = [
     (
-        "pulumi-language-yaml",
-        "the module proxy serves no version that its checksum database knows",
+        "pulumi-resource-random",
+        "the module proxy refuses `pulumi-random/provider/v4`: no releases, and not the commit of release 4.16.7",
     ),
     (
-        "pulumi-resource-random, pulumi-resource-command",
-        "the module proxy serves no version",
-    ),
-    (
-        "hashicorp/random",
-        "releases from 2.1 on aren't Go module versions; 2.0.0 speaks a plugin protocol that Terraform 1.x dropped",
-    ),
-    (
-        "hashicorp/tls",
-        "releases from 2.0 on aren't Go module versions; 1.2.0 speaks a plugin protocol that Terraform 1.x dropped",
-    ),
-    (
-        "hashicorp/null",
-        "releases from 2.0 on aren't Go module versions; 1.0.0 speaks a plugin protocol that Terraform 1.x dropped",
+        "pulumi-resource-command",
+        "the module proxy refuses `pulumi-command/provider`: no releases, and not the commit of release 1.0.1",
     ),
 ];

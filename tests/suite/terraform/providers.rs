@@ -1,0 +1,104 @@
+//! States of real providers, written by Terraform and OpenTofu, go through a store and back into the same client.
+
+use super::cli::{TerraformCli, copy};
+use super::{export, facts, import, read};
+use crate::store::{block_on, stack};
+use state_core::UpdateKind;
+use state_manager::UpdateRequest;
+use state_tests::clients;
+use std::path::{Path, PathBuf};
+
+const PROVIDERS: [&str; 5] = ["local", "null", "random", "time", "tls"];
+const UNTESTED: &str = "states of real providers";
+
+#[test]
+fn states_of_real_providers_survive_a_rollback() {
+    let Some(mirror) = clients::provider_mirror(&PROVIDERS, UNTESTED) else {
+        return;
+    };
+    for terraform in TerraformCli::all_for(UNTESTED) {
+        terraform.use_mirror(&mirror);
+        survive_a_rollback(&terraform);
+    }
+}
+
+fn survive_a_rollback(terraform: &TerraformCli) {
+    let work = tempfile::tempdir().expect("a folder");
+    copy(&configuration(), work.path());
+    terraform.init(work.path());
+    let first = terraform.apply(work.path(), "replicas=2");
+    let second = terraform.apply(work.path(), "replicas=3");
+    assert_eq!(instances(&first, "null_resource"), 2, "{terraform}");
+    assert_eq!(instances(&second, "null_resource"), 3, "{terraform}");
+
+    let dir = tempfile::tempdir().expect("a folder");
+    let rolled_back = block_on(async {
+        let stack = stack(dir.path()).await.expect("a new stack");
+        let session = stack.lock("import").await.expect("it locks");
+        let old = import(&session, &first).await;
+        let new = import(&session, &second).await;
+        for (revision, state) in [(&old, &first), (&new, &second)] {
+            let snapshot = stack.get(revision).await.expect("an imported revision");
+            assert!(
+                export(&snapshot) == *state,
+                "{terraform}: {revision} comes back byte for byte"
+            );
+        }
+        let request = UpdateRequest::new(UpdateKind::Rollback);
+        session.rollback(request, &old).await.expect("it rolls back");
+        session.close().await.expect("it closes");
+        export(&stack.current().await.expect("the current revision"))
+    });
+    assert!(read(&rolled_back).snapshot.entries.len() >= 7, "{terraform}");
+
+    let refused = terraform.push_in(work.path(), &first);
+    assert!(refused.is_err(), "{terraform} refuses the old state itself");
+    let pushed = terraform
+        .push_in(work.path(), &rolled_back)
+        .expect("it accepts the rollback");
+    assert_eq!(
+        facts(&pushed).resources,
+        facts(&first).resources,
+        "{terraform}: the resources of the first state"
+    );
+    let (is_unchanged, output) = terraform.plan_in(work.path(), "replicas=3");
+    assert!(!is_unchanged, "{terraform}: a replica is missing: {output}");
+    assert!(
+        output.contains("null_resource.replica[2] will be created"),
+        "{terraform}: {output}"
+    );
+    for address in [
+        "random_id.suffix",
+        "random_password.database",
+        "tls_private_key.service",
+        "time_static.created",
+    ] {
+        assert!(
+            !output.contains(&format!("# {address}")),
+            "{terraform}: {address} stays: {output}"
+        );
+    }
+
+    let second_again = terraform.apply(work.path(), "replicas=3");
+    let exported = export(&read(&second_again).snapshot);
+    assert!(exported == second_again, "{terraform}: byte for byte");
+    let (is_unchanged, output) = terraform.plan_in(work.path(), "replicas=3");
+    assert!(is_unchanged, "{terraform}: {output}");
+}
+
+fn configuration() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/providers-config")
+}
+
+/// The number of instances of a resource type.
+fn instances(state: &[u8], kind: &str) -> usize {
+    let resources = facts(state).resources;
+    resources
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|resource| resource["type"] == kind)
+        .filter_map(|resource| resource["instances"].as_array())
+        .map(Vec::len)
+        .sum()
+}
