@@ -21,7 +21,7 @@ def key_of(entry):
 
 
 def with_members(entry, **changes):
-    """A copy with members changed; what is empty, false or none is left out. `_` stands for `-`."""
+    """A copy with members changed; what is empty, false or none is left out. `_` replaces `-`."""
     entry = dict(entry)
     for name, value in changes.items():
         name = name.replace("_", "-")

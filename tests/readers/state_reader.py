@@ -3,7 +3,7 @@
 
     state_reader.py [--json] STORE STACK
 
-It was written from docs/format.md alone, to prove that the page is enough. It takes no lock: nobody may write to the
+It was written from docs/format.md alone, to prove that the page is enough. It takes no lock: no process may write to the
 folder meanwhile. It checks every link of the journal, every snapshot and every revision document, and replays the whole
 history.
 
@@ -149,7 +149,7 @@ class Segment:
         self.chain, self.previous = bytes.fromhex(fence["chain"]), fence.get("previous")
 
     def frames(self, end):
-        """Its frames, and where they end; `end` is the word of the next segment's fence."""
+        """Its frames, and where they end; `end` is the end that the next segment's fence names."""
         data = self.data
         if end is not None:
             length = int(end["length"])
@@ -332,7 +332,7 @@ class Stack:
             name, end = previous["segment"], previous
 
     def snapshot(self, reference):
-        """A stored snapshot, by the reference that vouches for it."""
+        """A stored snapshot, checked against its reference."""
         expected, length = reference["digest"], int(reference["length"])
         if expected not in self.snapshots:
             path = f"snapshots/{int(reference['slot']):020}-{expected[:16]}.json.zst"
