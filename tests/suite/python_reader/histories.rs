@@ -6,6 +6,7 @@ use state_core::json::JsonMap;
 use state_core::mutation::{EditChange, Resolution, StackOutputs};
 use state_core::snapshot::Plugin;
 use state_core::surgery::{MovePlan, MoveRequest};
+use state_core::target::SnapshotPersister;
 use state_core::{
     Address, Dependency, Entry, EntryKey, FactoryInfo, Json, LogLevel, LogLine, Op, Outcome, Properties,
     Result, RevisionId, Snapshot, Timestamp, UpdateKind, UpdateResult,
@@ -33,7 +34,8 @@ pub(super) async fn everything(dir: &Path) -> Result<()> {
         bulk(&session, life).await?;
         session.close().await?;
     }
-    detached(&stack).await?;
+    detached(&stack, "kept").await?;
+    forget(&stack, &detached(&stack, "forgotten").await?).await?;
     interrupted(&stack, 50).await?;
     resolved(&stack).await?;
     let session = stack.lock("rollback").await?;
@@ -60,11 +62,10 @@ pub(super) async fn everything(dir: &Path) -> Result<()> {
 pub(super) async fn collected(dir: &Path) -> Result<()> {
     let stack = find(&open(dir)?, STACK).await?;
     let session = stack.lock("collect").await?;
-    let retention = Retention {
-        keep_for: Duration::ZERO,
-        keep_last: 2,
-        grace: Duration::ZERO,
-    };
+    let mut retention = Retention::default();
+    retention.keep_for = Duration::ZERO;
+    retention.keep_last = 2;
+    retention.grace = Duration::ZERO;
     let report = session.collect(&retention).await?;
     assert!(!report.dropped.is_empty(), "{report:?}");
     session.close().await
@@ -75,7 +76,7 @@ pub(super) async fn small(dir: &Path) -> Result<()> {
     let stacks = create(dir)?;
     let stack = stacks.new_stack_with(&STACK.parse()?, Policy::Plaintext).await?;
     import(&stack).await?;
-    detached(&stack).await?;
+    detached(&stack, "kept").await?;
     let session = stack.lock("update").await?;
     let update = session.start_update(request(UpdateKind::Update)).await?;
     make(&update, entry("one")?).await?;
@@ -304,12 +305,17 @@ async fn bulk(session: &Session, life: u64) -> Result<()> {
     Ok(())
 }
 
-/// Two snapshots that don't become current, one of which is deleted.
-async fn detached(stack: &Stack) -> Result<()> {
+/// A snapshot that doesn't become current.
+async fn detached(stack: &Stack, name: &str) -> Result<RevisionId> {
     let session = stack.lock("write").await?;
-    session.write(snapshot("kept")?).await?;
-    let forgotten = session.write(snapshot("forgotten")?).await?;
-    session.delete(&forgotten).await?;
+    let written = session.write(snapshot(name)?).await?;
+    session.close().await?;
+    Ok(written)
+}
+
+async fn forget(stack: &Stack, revision: &RevisionId) -> Result<()> {
+    let session = stack.lock("delete").await?;
+    session.delete(revision).await?;
     session.close().await
 }
 
@@ -318,6 +324,7 @@ async fn interrupted(stack: &Stack, size: usize) -> Result<()> {
     let session = stack.lock_within("interrupted", SOON).await?;
     let update = session.start_update(request(UpdateKind::Update)).await?;
     make(&update, entry("made-before")?).await?;
+    update.invalidate().await?;
     drop(
         update
             .begin(Intent::delete(EntryKey::live("made-before".parse()?)))
