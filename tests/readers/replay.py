@@ -20,7 +20,7 @@ def key_of(entry):
     return entry["address"], entry.get("deposed")
 
 
-def with_members(entry, **changes):
+def with_members(entry, /, **changes):
     """A copy with members changed; what is empty, false or none is left out. `_` replaces `-`."""
     entry = dict(entry)
     for name, value in changes.items():

@@ -338,7 +338,8 @@ async fn interrupted(stack: &Stack, size: usize) -> Result<()> {
     Ok(())
 }
 
-/// All that is pending is settled by hand: deletions and results that broke a rule were done, the rest wasn't.
+/// All that is pending is settled by hand: deletions and results that broke a rule were done, the rest was not. The last
+/// one takes back that the stack is unreliable.
 async fn resolved(stack: &Stack) -> Result<()> {
     let session = stack.lock_within("resolve", SOON).await?;
     let pending: Vec<_> = session.state().pending().cloned().collect();
@@ -356,7 +357,6 @@ async fn resolved(stack: &Stack) -> Result<()> {
             .resolve(request(UpdateKind::Edit), operation.id, resolution)
             .await?;
     }
-    session.vouch(request(UpdateKind::Edit)).await?;
     session.close().await
 }
 
