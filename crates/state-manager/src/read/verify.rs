@@ -65,7 +65,7 @@ async fn verify_once(
     let mut read = replayed.snapshots;
     if deep {
         for document in &revisions {
-            if let Made::Detached(stored) = &document.made {
+            if let Made::DetachedRevision(stored) = &document.made {
                 snapshots::read(stack, &stored.snapshot).await?;
                 read.insert(stored.snapshot.digest);
             }
