@@ -195,10 +195,10 @@ class State:
         self._require_update()
         self.outputs, self.sensitive = outputs["values"], outputs.get("sensitive", [])
 
-    def _rebase(self, rebase, load):
+    def _reset_base(self, reset, load):
         self._require_update()
         before = {key_of(entry): entry for entry in self.entries()}
-        snapshot = load(rebase["snapshot"])
+        snapshot = load(reset["snapshot"])
         self.recorded, self.base = [], list(snapshot["entries"] or [])
         self._take_header(snapshot)
         after = {key_of(entry): entry for entry in self.base}
@@ -208,18 +208,18 @@ class State:
             "discard": sum(key not in after for key in before),
         }
         self._set_counts({op: number(count) for op, count in counts.items() if count})
-        cause = rebase["cause"]
+        cause = reset["cause"]
         if cause != "edit" and "foreign" in cause.get("import", {}):
             system, imported = cause["import"]["foreign"]
             self._import_foreign(system, int(imported))
         if cause != "edit" and "restore" in cause:
             self.update = dict(self.update, restored=cause["restore"]["revision"])
         known = {one["id"] for one in self.pending}
-        for one in rebase.get("pending", []):
+        for one in reset.get("pending", []):
             if one["id"] not in known:
                 known.add(one["id"])
                 self.pending.append(one)
-        self._remember(rebase["id"], True)
+        self._remember(reset["id"], True)
 
     def _import_foreign(self, system, imported):
         exported = 0
@@ -256,18 +256,18 @@ class State:
         del self.pending[at]
         self._remember(resolve["id"], done)
 
-    def _mark(self, mark, _load):
+    def _update_end(self, end, _load):
         self._require_update()
-        self._next_serial(mark["serial"])
-        update = mark["update"]
+        self._next_serial(end["serial"])
+        update = end["update"]
         if update["kind"] in DRIVEN:
             manifest = self.manifest or {}
             self.manifest = with_members(manifest, time=update.get("end"), version=update.get("version"))
         self.update = None
         self.current = self.serial
 
-    def _stored(self, stored, _load):
-        self._next_serial(stored["serial"])
+    def _detached_revision(self, detached, _load):
+        self._next_serial(detached["serial"])
 
     def _forget(self, revision, _load):
         self.forgotten.add(revision)
