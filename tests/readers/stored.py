@@ -94,7 +94,7 @@ SHAPES = {
         "lineage=uuid digest-algorithm=text base=BASE epoch=number generation=number name=text policy=text "
         "floor=number nonce=uuid",
         "rev-base=BASE moving-to=MOVING removed=bool client-lock=CLIENTLOCK key-id=hex keys=KEYS "
-        "collection=COLLECTION fold=COMPACTION watermark=WATERMARK copied-from=text tag=digest",
+        "collection=COLLECTION compaction=COMPACTION watermark=WATERMARK copied-from=text tag=digest",
     ),
     "BASE": ("start=number chain=digest", "snapshot=SNAPSHOTREF"),
     "SNAPSHOTREF": ("slot=number digest=digest length=number", ""),
@@ -118,14 +118,14 @@ SHAPES = {
     "REFRESH": ("target=object", "entry=entry"),
     "OUTPUTS": ("target=object outputs=object", "sensitive=list"),
     "STACKOUTPUTS": ("values=object", "sensitive=list"),
-    "REBASE": ("id=uuid snapshot=SNAPSHOTREF cause=CAUSE", "pending=[PENDING]"),
+    "RESET": ("id=uuid snapshot=SNAPSHOTREF cause=CAUSE", "pending=[PENDING]"),
     "IMPORT": ("", "foreign=list"),
     "RESTORE": ("revision=revision", ""),
     "EDIT": ("id=uuid changes=[EDITCHANGE]", ""),
     "PUT": ("target=object entry=entry", ""),
     "RESOLVE": ("id=uuid resolution=RESOLUTION", ""),
-    "MARK": ("serial=number update=UPDATE base=BASE entries=number", ""),
-    "STORED": ("serial=number snapshot=SNAPSHOTREF entries=number", ""),
+    "UPDATE_END": ("serial=number update=UPDATE base=BASE entries=number", ""),
+    "DETACHED": ("serial=number snapshot=SNAPSHOTREF entries=number", ""),
     "CHECKPOINT": ("base=BASE", ""),
     "INVALIDATION": ("update=uuid since=text", ""),
     "PEER": ("lineage=uuid name=text", ""),
@@ -144,14 +144,14 @@ SHAPES = {
 # Values with alternatives: name and shape, or the name alone.
 ALTERNATIVES = {
     "TARGET": "lineage=uuid removed moved-to=text",
-    "MADE": "mark=MARK stored=STORED",
+    "MADE": "update-end=UPDATE_END detached-revision=DETACHED",
     "MOVED": "in=PEER out=PEER",
     "CHANGE": "same=entry replace=object refresh=REFRESH remove-pending-replace=object outputs=OUTPUTS",
     "CAUSE": "import=IMPORT restore=RESTORE edit",
     "EDITCHANGE": "remove=object put=PUT append=entry",
     "RESOLUTION": "not-done done=entry?",
     "RECORD": "update-start=UPDATE begin=BEGIN end=END step=STEP record-plugin=object set-outputs=STACKOUTPUTS "
-    "rebase=REBASE edit=EDIT resolve=RESOLVE mark=MARK stored=STORED forget=revision checkpoint=CHECKPOINT "
+    "reset-base=RESET edit=EDIT resolve=RESOLVE update-end=UPDATE_END detached-revision=DETACHED forget=revision checkpoint=CHECKPOINT "
     "invalidate=INVALIDATION validate=text move-in=MOVEIN move-out=MOVEOUT move-end=MOVEEND",
 }
 

@@ -136,7 +136,7 @@ async fn load_rebases(stack: &StackContext, frames: &[Frame]) -> Result<Loaded> 
 
 /// The snapshots that a frame rebases to.
 pub(crate) fn rebases(lineage: Lineage, frame: &Frame) -> Result<Vec<SnapshotRef>> {
-    let records = records(lineage, frame, br#"{"rebase":"#)?.into_iter();
+    let records = records(lineage, frame, br#"{"reset-base":"#)?.into_iter();
     let snapshots = records.filter_map(|record| match record {
         Record::ResetBase(rebase) => Some(rebase.snapshot),
         _ => None,
