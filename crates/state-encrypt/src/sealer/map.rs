@@ -1,7 +1,7 @@
-//! Maps of values: a stack's outputs, extensions, unknown fields.
+//! Seals and opens maps of values: stack outputs, extensions, unknown fields.
 
 use super::Sealer;
-use super::value::{Opened, Origin, ValueSealer};
+use super::value::{OpenedValue, Origin, ValueSealer};
 use crate::error::Result;
 use crate::place::{Owner, Place, Side};
 use crate::stretch::{Stretch, step};
@@ -14,21 +14,21 @@ use std::collections::BTreeMap;
 type Pinned = BTreeMap<String, Vec<Stretch>>;
 
 impl Sealer {
-    /// The stack's outputs with what is secret sealed.
+    /// Seals the secrets among the outputs of a stack.
     ///
     /// # Errors
-    /// [`SealedUnder`](crate::Error::SealedUnder) and [`NotAuthentic`](crate::Error::NotAuthentic) about what is sealed
-    /// already.
+    /// [`SealedUnder`](crate::Error::SealedUnder) and [`NotAuthentic`](crate::Error::NotAuthentic) for values that
+    /// are sealed already.
     pub fn seal_outputs(&self, outputs: &StackOutputs) -> Result<StackOutputs> {
         self.values.seal_outputs(outputs, Owner::Stack)
     }
 
-    /// The stack's outputs with everything open.
+    /// Opens all sealed outputs of a stack.
     ///
     /// # Errors
     /// [`SealedUnder`](crate::Error::SealedUnder), [`NotAuthentic`](crate::Error::NotAuthentic) or
-    /// [`Malformed`](crate::Error::Malformed) about what doesn't open, [`Plain`](crate::Error::Plain) about a marked
-    /// output that isn't sealed.
+    /// [`Malformed`](crate::Error::Malformed) for a value that can't be decrypted; [`Plain`](crate::Error::Plain) for
+    /// a marked output that is not sealed.
     pub fn open_outputs(&self, outputs: &StackOutputs) -> Result<StackOutputs> {
         self.values.open_outputs(outputs, Owner::Stack)
     }
@@ -42,7 +42,7 @@ impl Sealer {
         self.values.open_map(map.iter(), place, from)
     }
 
-    /// Every field whole.
+    /// Seals every field as a whole.
     pub(super) fn seal_unknown(&self, map: &JsonMap, place: &Place<'_>) -> Result<JsonMap> {
         let sealed = map.iter().map(|(field, json)| {
             let whole = Stretch::of(String::new(), json.view());
@@ -99,7 +99,7 @@ impl ValueSealer {
     ) -> Result<(M, Pinned)> {
         let mut all = Pinned::new();
         let values = map.map(|(name, json)| {
-            let Opened { json, pinned } = self.open(json, place, &step(name), from)?;
+            let OpenedValue { json, pinned } = self.open(json, place, &step(name), from)?;
             if !pinned.is_empty() {
                 all.insert(name.to_owned(), pinned);
             }
