@@ -18,8 +18,8 @@ pub trait LeaseTerms: fmt::Debug + Send + Sync {
     /// Returns the time of the holder's own clock, which must advance while the machine sleeps.
     fn now(&self) -> Duration;
 
-    /// Returns whether the lease is certainly still held after a renewal that was sent at this time of the holder's
-    /// clock.
+    /// Returns whether the lease is certainly still held. `sent` is the time at which the last successful renewal was
+    /// sent, on the holder's clock.
     fn is_trusted(&self, sent: Duration) -> bool;
 
     /// Returns whether another holder's lease has expired: the holder was silent for longer than its lease lasts.

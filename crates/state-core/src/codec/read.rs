@@ -69,7 +69,7 @@ fn entries<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Vec<SharedEntr
         let second = view.index(index).unwrap_or(view);
         let key = entries[index].key().to_string();
         let shown: String = key.chars().take(120).collect();
-        return Err(reader.error(second, format!("the second entry of `{}`", shown.escape_debug())));
+        return Err(reader.error(second, format!("duplicate entry `{}`", shown.escape_debug())));
     }
     Ok(entries)
 }
@@ -156,7 +156,7 @@ fn dependency<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Dependency,
         .ok_or_else(|| reader.expected(view, "an address or {\"group\": address}"))?;
     match (members.next(), members.next()) {
         (Some((key, value)), None) if key == "group" => Ok(Dependency::Group(reader.address(value)?)),
-        _ => Err(reader.error(view, "a group has the field `group` and no other")),
+        _ => Err(reader.error(view, "a group reference must have the field `group` only")),
     }
 }
 
@@ -167,7 +167,12 @@ fn provider<'a>(reader: &Reader<'_, 'a>, view: View<'a>) -> Result<Provider, Jso
         match &*key {
             "address" => {}
             "id" => id = Some(reader.string(value)?),
-            _ => return Err(reader.error(value, "a provider has the fields `address` and `id` only")),
+            _ => {
+                return Err(reader.error(
+                    value,
+                    "a provider reference may have the fields `address` and `id` only",
+                ));
+            }
         }
     }
     Ok(Provider { address, id })

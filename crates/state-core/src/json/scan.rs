@@ -10,7 +10,7 @@ use super::text::{code_unit, end_of_plain, skip_space, unescape};
 /// The number of keys up to which duplicates in an object are found by linear search. Larger objects use a set.
 const LINEAR_KEYS: usize = 16;
 
-/// The error for a refused text, before line and column are counted.
+/// The error for a refused text. It contains the offset; line and column are computed from it later.
 pub(super) struct Fault {
     pub(super) offset: usize,
     pub(super) path: String,

@@ -130,7 +130,7 @@ fn who_claims_not_to_collect_and_does_is_found_out_and_so_is_the_reverse() {
     for backend in [silent, loud] {
         // The wrapper lists no pieces, but its writers delete.
         let bench = conformance::Bench::new(&backend, &entropy);
-        let verdict = block_on(conformance::collection::a_store_deletes_exactly_when_it_says_so(
+        let verdict = block_on(conformance::collection::store_deletes_iff_it_claims_collection(
             &bench,
         ));
         assert!(verdict.is_err(), "{backend:?}");

@@ -20,11 +20,11 @@ fn entries_with_the_same_key_are_refused_by_address() {
     assert!(decode("s", with_entries(&format!("{one},\n{deposed}")).as_bytes()).is_ok());
     assert_eq!(
         refusal(&with_entries(&format!("{one},\n{deposed},\n{one}"))),
-        "the second entry of `a` at line 4, column 1 ($.entries[2])"
+        "duplicate entry `a` at line 4, column 1 ($.entries[2])"
     );
     assert_eq!(
         refusal(&with_entries(&format!("{deposed},\n{deposed}"))),
-        "the second entry of `a (deposed k)` at line 3, column 1 ($.entries[1])"
+        "duplicate entry `a (deposed k)` at line 3, column 1 ($.entries[1])"
     );
 }
 
