@@ -184,7 +184,7 @@ fn a_base_must_begin_a_segment_and_fit_the_chain() {
 #[test]
 #[should_panic(expected = "a_rule: how it broke")]
 fn broken_rules_are_named() {
-    let broken = conformance::Broken::new("how it broke");
+    let broken = conformance::RuleViolation::new("how it broke");
     conformance::expect_all(&[("kept", Ok(())), ("a_rule", Err(broken))]);
 }
 

@@ -30,16 +30,16 @@ use crate::name::StackName;
 use std::fmt;
 
 /// The result of one rule.
-pub type Verdict = std::result::Result<(), Broken>;
+pub type Verdict = std::result::Result<(), RuleViolation>;
 
 /// The description of a violated rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Broken {
+pub struct RuleViolation {
     how: String,
     error: Option<ErrorKind>,
 }
 
-impl Broken {
+impl RuleViolation {
     /// Creates a violation, for additional rules in other crates.
     pub fn new(how: impl Into<String>) -> Self {
         Self {
@@ -63,22 +63,22 @@ impl Broken {
     }
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for RuleViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.how)
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for RuleViolation {}
 
 /// Reports a call that should have succeeded.
-impl From<Error> for Broken {
+impl From<Error> for RuleViolation {
     fn from(error: Error) -> Self {
         Self::failed("a call failed that should have succeeded", &error)
     }
 }
 
-impl From<ParseIdError> for Broken {
+impl From<ParseIdError> for RuleViolation {
     fn from(error: ParseIdError) -> Self {
         Error::from(error).into()
     }
@@ -245,7 +245,11 @@ fn after(frame: &Frame) -> Tail {
 
 /// Checks a condition of a rule.
 fn ensure(kept: bool, otherwise: &str) -> Verdict {
-    if kept { Ok(()) } else { Err(Broken::new(otherwise)) }
+    if kept {
+        Ok(())
+    } else {
+        Err(RuleViolation::new(otherwise))
+    }
 }
 
 /// Checks that a call failed with an error of this kind.
@@ -257,9 +261,9 @@ fn ensure_fails<T>(result: Result<T>, kind: ErrorKind, call: &str) -> Verdict {
                 "{call} should have failed as {kind:?}, but failed as {:?}",
                 error.kind()
             );
-            Err(Broken::failed(&how, &error))
+            Err(RuleViolation::failed(&how, &error))
         }
-        Ok(_) => Err(Broken::new(format!(
+        Ok(_) => Err(RuleViolation::new(format!(
             "{call} should have failed as {kind:?}, but succeeded"
         ))),
     }

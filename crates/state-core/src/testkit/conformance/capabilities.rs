@@ -3,7 +3,7 @@
 //!
 //! These rules need several handles to one place, as several processes would have.
 
-use super::{Bench, Broken, Verdict, ensure, ensure_fails};
+use super::{Bench, RuleViolation, Verdict, ensure, ensure_fails};
 use crate::backend::{Backend, NamePointer, NameTarget};
 use crate::environment::Entropy;
 use crate::error::ErrorKind;
@@ -35,7 +35,7 @@ pub async fn run_all<B: Backend>(
 }
 
 /// Creates a stack with a name and a frame.
-async fn fill(bench: &Bench<'_>) -> Result<(Lineage, NamePointer), Broken> {
+async fn fill(bench: &Bench<'_>) -> Result<(Lineage, NamePointer), RuleViolation> {
     let name = StackName::new("rules", "kept")?;
     let lineage = Lineage::random(bench.entropy);
     let head = Head::new(lineage, name.clone(), bench.nonce());
@@ -117,7 +117,7 @@ async fn crashed_lock_is_freed_iff_the_store_claims_it<B: Backend>(
     drop(held);
     let next = bench.acquire(lineage, "bert").await;
     if store.capabilities().frees_lock_of_the_dead {
-        return next.map(drop).map_err(Broken::from);
+        return next.map(drop).map_err(RuleViolation::from);
     }
     ensure_fails(
         next,

@@ -1,6 +1,6 @@
 //! Rules of the writer lock and its fences.
 
-use super::{Bench, Broken, Verdict, ensure, ensure_fails};
+use super::{Bench, RuleViolation, Verdict, ensure, ensure_fails};
 use crate::counter::Epoch;
 use crate::error::{Error, ErrorKind};
 use crate::journal::{Fence, FrameKind};
@@ -14,12 +14,12 @@ pub async fn second_acquire_is_refused_with_the_lock_holder(bench: &Bench<'_>) -
             ensure(holder.who == "anna", "the error names another holder")?;
         }
         Err(error) => {
-            return Err(Broken::failed(
+            return Err(RuleViolation::failed(
                 "acquiring a held lock failed with a wrong error",
                 &error,
             ));
         }
-        Ok(_) => return Err(Broken::new("two writers hold the lock of one stack")),
+        Ok(_) => return Err(RuleViolation::new("two writers hold the lock of one stack")),
     }
     let status = bench.backend.lock_status(lineage).await?;
     ensure(
@@ -125,12 +125,12 @@ pub async fn stale_writer_is_fenced_and_invisible(bench: &Bench<'_>) -> Verdict 
             "the error names other epochs",
         )?,
         Err(error) => {
-            return Err(Broken::failed(
+            return Err(RuleViolation::failed(
                 "an append of a stale writer failed with a wrong error",
                 &error,
             ));
         }
-        Ok(()) => return Err(Broken::new("a stale writer appended a frame")),
+        Ok(()) => return Err(RuleViolation::new("a stale writer appended a frame")),
     }
     ensure_fails(
         stale
@@ -183,7 +183,7 @@ pub async fn fence_contains_the_lock_holder(bench: &Bench<'_>) -> Verdict {
     let lineage = bench.stack().await?;
     let held = bench.acquire(lineage, "anna").await?;
     let Some(last) = held.frames.last() else {
-        return Err(Broken::new("an acquire returned no frames"));
+        return Err(RuleViolation::new("an acquire returned no frames"));
     };
     ensure(last.kind() == FrameKind::Fence, "the last frame is not a fence")?;
     ensure(
