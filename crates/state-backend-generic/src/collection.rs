@@ -63,6 +63,8 @@ async fn is_fence(stack: &Stack, name: &JournalName) -> Result<bool> {
 pub async fn delete(owner: &Owner, stored_items: &[StoredItemName]) -> Result<()> {
     let stack = &owner.stack;
     owner.check_open()?;
+    // Read the head from the store rather than from the cache: the deletions must respect the current base, and a
+    // stale owner must stop here.
     let head = owner.read_head().await?;
     for run in stored_items.chunk_by(|a, b| is_journal(a) && is_journal(b)) {
         let (run, head) = (run.to_vec(), &head);
@@ -87,6 +89,7 @@ async fn delete_one(stack: &Stack, item: &StoredItemName, head: &Head) -> Result
             let Some(name) = name else {
                 return Err(item.still_counts("it is not a journal object before the history floor"));
             };
+            // Check right before the deletion: without the fence a stale owner could append to a slot that no reader reads.
             if is_fence(stack, &name).await? {
                 return Err(item.still_counts("it is a fence, which stops a stale lock holder"));
             }

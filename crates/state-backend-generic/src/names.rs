@@ -85,6 +85,8 @@ pub async fn swap(
         Some((_, found)) => match store.swap(&key, &bytes, &found).await? {
             Swapped::Ours(_) => Ok(()),
             Swapped::Changed { certain: true, .. } => Err(changed(store, &key)),
+            // Another process replaced the pointer after a request without an answer: this pointer may have been
+            // visible for a while.
             Swapped::Changed { .. } => Err(Error::indeterminate(
                 store.shown(&key),
                 "the key holds another pointer; this one may have been stored in between",

@@ -80,6 +80,7 @@ impl Owner {
             self.close(Closed::Because("an earlier append was interrupted".to_owned()));
             return self.check_open();
         };
+        // A frame that doesn't follow the tail would break the chain for every reader: refuse it before it is sent.
         self.close_on_error(self.check_follows(frame, end))?;
         if !self.is_trusted() {
             self.close_on_error(self.check_before(frame).await)?;
@@ -198,6 +199,8 @@ impl Owner {
         let Some(seen) = guard.take() else {
             return Ok(None);
         };
+        // The caller computed its change on a copy of the head. These fields belong to the backend, and a change of
+        // them would break fencing or lose a compaction.
         let mut head = changed;
         head.lineage = seen.head.lineage;
         head.epoch = seen.head.epoch;
@@ -214,6 +217,7 @@ impl Owner {
     /// Records a compaction in the head, if the head's base still starts where the compaction starts.
     pub async fn set_compaction(&self, compaction: Compaction) -> Result<()> {
         let (mut guard, mut head) = self.head().await?;
+        // A checkpoint may have moved the base meanwhile. The compaction then covers frames that no reader needs.
         let Some(seen) = guard.take_if(|seen| seen.head.base.start == compaction.start) else {
             return Ok(());
         };
@@ -299,6 +303,7 @@ impl Owner {
                 continue;
             };
             head.removed = true;
+            // The next epoch fences every writer, including a takeover that computed its epoch from the old head.
             head.epoch = head.epoch.next();
             head.nonce = nonce;
             if self.put_head(&mut guard, &seen, head).await?.is_some() {
@@ -348,6 +353,8 @@ impl Owner {
             let now = match self.stack.swap(&path, &lease, &held.found).await {
                 Ok(Swapped::Ours(found)) => {
                     *guard = Some(HeldLease { lease, found, sent });
+                    // Count the lease from the moment of sending: the store may have processed the request at any
+                    // time after it.
                     *lock(&self.confirmed) = sent;
                     return Renewal::Done;
                 }

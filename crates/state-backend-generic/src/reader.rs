@@ -70,6 +70,7 @@ pub async fn read_journal(
             Ok(_) | Err(_) => {}
         }
         let now = stack.head().await?;
+        // The head didn't change, so that no collection explains the gap: the journal is damaged.
         if now.found.bytes == seen.found.bytes {
             return match result {
                 Ok(journal) => Err(epoch_beyond_head(stack, &journal, &now.head)),
@@ -184,6 +185,8 @@ impl JournalCursor<'_> {
             return Ok(());
         };
         let object = self.stack.store.shown(&path);
+        // The head is the authority on the content: a replaced object must not be read, even if its frames form a
+        // valid chain.
         if Digest::of(&found.bytes) != compaction.digest {
             return Err(Error::corrupt(object, 0, "its digest does not match the head"));
         }

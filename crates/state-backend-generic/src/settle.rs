@@ -147,6 +147,8 @@ impl SettledStore {
                 Ok(version) => return Ok(Created::Ours(Value::new(bytes.clone(), version))),
                 Err(error) => self.unless_refused(error, key, certain)?,
             };
+            // A conflict is a definite answer. After any other failure the bytes may have been stored and replaced again, so
+            // that another value in the key doesn't prove that they never were.
             certain &= matches!(error, RequestError::Conflict(_));
             match self.read_back(key, bytes, &mut backoff).await {
                 Ok(Some(value)) if value.bytes == *bytes => return Ok(Created::Ours(value)),
@@ -178,11 +180,14 @@ impl SettledStore {
             certain &= is_conflict;
             match self.read_back(key, bytes, &mut backoff).await {
                 Ok(Some(value)) if value.bytes == *bytes => return Ok(Swapped::Ours(value)),
+                // The value is still the one that was read, perhaps under a new version: swap from that version.
                 Ok(Some(value)) if value.bytes == from.bytes => expected = value.version,
                 Ok(now) => return Ok(Swapped::Changed { now, certain }),
                 Err(_) => return Err(error.indeterminate(self.shown(key))),
             }
             refusals += usize::from(is_conflict);
+            // Repeated conflicts although the key holds the expected value: the store doesn't implement
+            // compare-and-swap correctly. Retrying could never succeed.
             if refusals == REFUSALS && certain {
                 let hint = self.settings.stale_version_hint;
                 let missing = format!(
@@ -216,6 +221,7 @@ impl SettledStore {
         written: &Bytes,
         backoff: &mut Backoff<'_>,
     ) -> Result<Option<Value>> {
+        // The key may hold another writer's frame, which can be larger than the written value.
         let limit = MAX_FRAME.max(written.len() as u64);
         self.read_within(key, limit, backoff).await
     }

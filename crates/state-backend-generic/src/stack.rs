@@ -60,6 +60,8 @@ impl Stack {
             lineage: self.lineage,
         };
         for (path, bytes) in [
+            // `meta.json` first: it proves that a stack was created here, so that a missing head is reported as
+            // damage and not as a missing stack.
             (self.paths.meta(), meta.encode()),
             (self.paths.head(), head.encode()),
         ] {

@@ -71,9 +71,12 @@ async fn claim_lease(stack: &Stack, request: &Acquire) -> Result<(VersionedHead,
     for _ in 0..ATTEMPTS {
         let seen = stack.head().await?;
         let current = stack.lease().await?;
+        // The lease may be ahead of the head if an earlier takeover crashed between the two writes. The new epoch
+        // must exceed both, or two owners could share an epoch.
         let epoch = newest(&seen.head, current.as_ref().map(|(lease, _)| lease));
         check(stack, request, &seen.head, epoch)?;
         if let (Some((lease, found)), None) = (&current, request.break_epoch) {
+            // A lease older than the head belongs to an owner that was fenced already: it doesn't hold the lock.
             let is_held = !lease.released && lease.epoch >= seen.head.epoch;
             if is_held
                 && !stack
@@ -163,12 +166,16 @@ async fn fence(
     seen: VersionedHead,
     epoch: Epoch,
 ) -> Result<(VersionedHead, JournalRead)> {
+    // The head comes before the journal: once the head has the new epoch, no older owner can move the base, so that
+    // the journal read below stays valid.
     let seen = raise_epoch(stack, request, seen, epoch).await?;
     let journal = read_from(stack, &seen.head, None).await?;
     if journal.epoch > epoch {
         return Err(lost_race(stack, epoch));
     }
     let journal = put_fence(stack, request, journal, epoch).await?;
+    // A later takeover may have started meanwhile. Its epoch in the head means that this owner is stale before its
+    // first write.
     let now = stack.head().await?;
     if now.head.epoch == epoch && !now.head.removed {
         return Ok((now, journal));
@@ -243,6 +250,7 @@ async fn put_fence(
                 Epoch::ZERO,
             )?,
         };
+        // The slot holds the fence of a later takeover, or of a racing one with the same epoch: this takeover lost.
         if frame.epoch() >= epoch {
             return Err(lost_race(stack, epoch));
         }

@@ -1,4 +1,4 @@
-//! A compact map of JSON values: most entries of a state have one value in it, and there may be a million entries.
+//! A compact map of JSON values. A state may contain a million entries, each with such maps of few values.
 
 use super::Json;
 use std::collections::BTreeMap;

@@ -35,23 +35,23 @@ pub type Verdict = std::result::Result<(), RuleViolation>;
 /// The description of a violated rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RuleViolation {
-    how: String,
+    message: String,
     error: Option<ErrorKind>,
 }
 
 impl RuleViolation {
     /// Creates a violation, for additional rules in other crates.
-    pub fn new(how: impl Into<String>) -> Self {
+    pub fn new(message: impl Into<String>) -> Self {
         Self {
-            how: how.into(),
+            message: message.into(),
             error: None,
         }
     }
 
     /// Creates a violation for a call with a wrong result.
-    fn failed(how: &str, error: &Error) -> Self {
+    fn failed(message: &str, error: &Error) -> Self {
         Self {
-            how: format!("{how}: {error}"),
+            message: format!("{message}: {error}"),
             error: Some(error.kind()),
         }
     }
@@ -65,7 +65,7 @@ impl RuleViolation {
 
 impl fmt::Display for RuleViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.how)
+        f.write_str(&self.message)
     }
 }
 
@@ -141,11 +141,15 @@ rules! {
 /// # Panics
 /// Panics with the names and descriptions of all violated rules, if there are any.
 pub fn expect_all(results: &[(&'static str, Verdict)]) {
-    let broken: Vec<String> = results
+    let violations: Vec<String> = results
         .iter()
         .filter_map(|(rule, verdict)| Some(format!("{rule}: {}", verdict.as_ref().err()?)))
         .collect();
-    assert!(broken.is_empty(), "violated rules:\n{}", broken.join("\n"));
+    assert!(
+        violations.is_empty(),
+        "violated rules:\n{}",
+        violations.join("\n")
+    );
 }
 
 /// A backend under test, and the randomness of the rules.
@@ -257,11 +261,11 @@ fn ensure_fails<T>(result: Result<T>, kind: ErrorKind, call: &str) -> Verdict {
     match result {
         Err(error) if error.kind() == kind => Ok(()),
         Err(error) => {
-            let how = format!(
+            let message = format!(
                 "{call} should have failed as {kind:?}, but failed as {:?}",
                 error.kind()
             );
-            Err(RuleViolation::failed(&how, &error))
+            Err(RuleViolation::failed(&message, &error))
         }
         Ok(_) => Err(RuleViolation::new(format!(
             "{call} should have failed as {kind:?}, but succeeded"
