@@ -99,7 +99,7 @@ pub(crate) fn length(bytes: &[u8]) -> [u8; 4] {
 impl fmt::Display for Owner<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Entry { address, .. } => write!(f, "entry {address}: "),
+            Self::Entry { address, .. } => write!(f, "resource {address}: "),
             Self::Stack => f.write_str("the stack's "),
             Self::OutputsDocument => f.write_str("the outputs document: "),
         }

@@ -82,7 +82,7 @@ fn ciphertext_moved_to_another_stack_is_refused() {
 fn ciphertext_under_another_key_is_refused_by_key_id() {
     let other = Sealer::new(key(2), lineage(1), SealingPolicy::Sensitive);
     let error = refusal(&other, &sealed());
-    let place = "entry thing.1: outputs /p".to_owned();
+    let place = "resource thing.1: outputs /p".to_owned();
     let digits = |id: state_core::KeyId| id.to_string()[..16].to_owned();
     let (found, ours) = (digits(key(1).id()), digits(key(2).id()));
     assert_eq!(error, Error::SealedUnder { place, found, ours });
