@@ -50,7 +50,7 @@ pub mod protocol {
     pub use crate::owner::{HeadGuard, Owner, Renewal};
     pub use crate::prefetch::SnapshotPrefetch;
     pub use crate::reader::read_journal;
-    pub use crate::settle::{Created, SettledStore, Swapped};
+    pub use crate::settle::{CreateOutcome, SettledStore, SwapOutcome};
     pub use crate::stack::{Stack, VersionedHead, adopt_stack};
     pub use crate::takeover::{HeldLease, Takeover, take_over};
 

@@ -2,7 +2,7 @@
 //! own.
 
 use crate::layout::{MAX_DOCUMENT, NAMES, name_key};
-use crate::settle::{Created, SettledStore, Swapped};
+use crate::settle::{CreateOutcome, SettledStore, SwapOutcome};
 use crate::store::Value;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use state_core::backend::NamePointer;
@@ -79,15 +79,15 @@ pub async fn swap(
     let bytes = pointer.encode().into();
     match current {
         None => match store.create(&key, &bytes).await? {
-            Created::Ours(_) => Ok(()),
-            Created::Taken(_) => Err(changed(store, &key)),
+            CreateOutcome::Ours(_) => Ok(()),
+            CreateOutcome::Taken(_) => Err(changed(store, &key)),
         },
         Some((_, found)) => match store.swap(&key, &bytes, &found).await? {
-            Swapped::Ours(_) => Ok(()),
-            Swapped::Changed { certain: true, .. } => Err(changed(store, &key)),
+            SwapOutcome::Ours(_) => Ok(()),
+            SwapOutcome::Changed { certain: true, .. } => Err(changed(store, &key)),
             // Another process replaced the pointer after a request without an answer: this pointer may have been
             // visible for a while.
-            Swapped::Changed { .. } => Err(Error::indeterminate(
+            SwapOutcome::Changed { .. } => Err(Error::indeterminate(
                 store.shown(&key),
                 "the key holds another pointer; this one may have been stored in between",
             )),

@@ -2,7 +2,7 @@
 
 use crate::layout::Lease;
 use crate::reader::follow;
-use crate::settle::{Created, Swapped};
+use crate::settle::{CreateOutcome, SwapOutcome};
 use crate::stack::{Stack, VersionedHead};
 use crate::takeover::{HeldLease, Takeover, release};
 use state_core::backend::{HeadChange, Tail};
@@ -29,7 +29,7 @@ pub struct Owner {
     /// than of the answer, because the lease may have been renewed at any time between them.
     confirmed: Mutex<Duration>,
     /// The reason why no more may be written; `None` while writing is allowed.
-    closed: Mutex<Option<Closed>>,
+    closed: Mutex<Option<CloseReason>>,
     /// The head as last read or written; `None` if an own swap may still be in flight.
     head: Arc<tokio::sync::Mutex<Option<VersionedHead>>>,
     /// The position of the next frame; `None` while an append is in flight, and after an append whose future was
@@ -38,7 +38,7 @@ pub struct Owner {
 }
 
 #[derive(Clone, Debug)]
-enum Closed {
+enum CloseReason {
     Because(String),
     Fenced(Epoch),
 }
@@ -47,11 +47,11 @@ enum Closed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
     /// The store confirmed the lease.
-    Done,
+    Confirmed,
     /// The store didn't answer. The caller should retry the renewal soon.
     Indeterminate,
     /// The lease was released or lost: there is nothing more to renew.
-    Over,
+    Ended,
 }
 
 /// Exclusive access to the head: other tasks of this owner wait while one changes it.
@@ -77,7 +77,9 @@ impl Owner {
         self.check_open()?;
         let mut tail = self.tail.lock().await;
         let Some(end) = *tail else {
-            self.close(Closed::Because("an earlier append was interrupted".to_owned()));
+            self.close(CloseReason::Because(
+                "an earlier append was interrupted".to_owned(),
+            ));
             return self.check_open();
         };
         // A frame that doesn't follow the tail would break the chain for every reader: refuse it before it is sent.
@@ -91,8 +93,8 @@ impl Owner {
         *tail = None;
         let created = self.stack.store.create(&path, frame.bytes()).await;
         match self.close_on_error(created)? {
-            Created::Ours(_) => {}
-            Created::Taken(occupant) => {
+            CreateOutcome::Ours(_) => {}
+            CreateOutcome::Taken(occupant) => {
                 let error = self
                     .slot_taken(&self.stack.store.shown(&path), &occupant.bytes)
                     .await;
@@ -142,8 +144,8 @@ impl Owner {
     /// Confirms the lease before a frame is sent after the lease ran out.
     async fn check_before(&self, frame: &Frame) -> Result<()> {
         match self.renew().await {
-            Renewal::Done => Ok(()),
-            Renewal::Over => self.check_open(),
+            Renewal::Confirmed => Ok(()),
+            Renewal::Ended => self.check_open(),
             Renewal::Indeterminate => Err(Error::not_applied(
                 self.stack.store.shown(&self.stack.paths.slot(frame.slot())),
                 "the lease expired, and the store does not answer whether the lock is still held",
@@ -244,14 +246,14 @@ impl Owner {
     ) -> Result<Option<Head>> {
         let path = self.stack.paths.head();
         match self.stack.swap(&path, &head, &seen.found).await? {
-            Swapped::Ours(found) => {
+            SwapOutcome::Ours(found) => {
                 **guard = Some(VersionedHead {
                     head: head.clone(),
                     found,
                 });
                 Ok(Some(head))
             }
-            Swapped::Changed { now, certain } => {
+            SwapOutcome::Changed { now, certain } => {
                 let now = match now {
                     Some(now) => self.stack.parse_head(now)?,
                     None => self.stack.head().await?,
@@ -268,7 +270,7 @@ impl Owner {
         if head.epoch == self.epoch {
             return Ok(head);
         }
-        self.close(Closed::Fenced(head.epoch));
+        self.close(CloseReason::Fenced(head.epoch));
         Err(self.stack.fenced(self.epoch, head.epoch, indeterminate))
     }
 
@@ -310,7 +312,7 @@ impl Owner {
                 break;
             }
         }
-        self.close(Closed::Because("the stack was removed".to_owned()));
+        self.close(CloseReason::Because("the stack was removed".to_owned()));
         // A tombstone needs no lock, so that a failure is ignored. An expiring lease ends without a release.
         drop(self.free_lease().await);
         Ok(())
@@ -331,7 +333,7 @@ impl Owner {
     }
 
     fn fence_off(&self, theirs: Epoch) -> Error {
-        self.close(Closed::Fenced(theirs));
+        self.close(CloseReason::Fenced(theirs));
         self.stack.fenced(self.epoch, theirs, false)
     }
 
@@ -342,7 +344,7 @@ impl Owner {
         // back, and the renewal is repeated on them.
         for _ in 0..2 {
             let Some(held) = guard.clone() else {
-                return Renewal::Over;
+                return Renewal::Ended;
             };
             let sent = self.stack.terms.now();
             let lease = Lease {
@@ -351,15 +353,15 @@ impl Owner {
             };
             let path = self.stack.paths.lease();
             let now = match self.stack.swap(&path, &lease, &held.found).await {
-                Ok(Swapped::Ours(found)) => {
+                Ok(SwapOutcome::Ours(found)) => {
                     *guard = Some(HeldLease { lease, found, sent });
                     // Count the lease from the moment of sending: the store may have processed the request at any
                     // time after it.
                     *lock(&self.confirmed) = sent;
-                    return Renewal::Done;
+                    return Renewal::Confirmed;
                 }
-                Ok(Swapped::Changed { now: Some(now), .. }) => now,
-                Ok(Swapped::Changed { now: None, .. }) | Err(_) => return Renewal::Indeterminate,
+                Ok(SwapOutcome::Changed { now: Some(now), .. }) => now,
+                Ok(SwapOutcome::Changed { now: None, .. }) | Err(_) => return Renewal::Indeterminate,
             };
             match self.stack.parse_lease(&now) {
                 Ok(stored) if stored.epoch == self.epoch && stored.nonce == lease.nonce => {
@@ -370,9 +372,9 @@ impl Owner {
                     });
                 }
                 Ok(stored) if stored.epoch > self.epoch => {
-                    self.close(Closed::Fenced(stored.epoch));
+                    self.close(CloseReason::Fenced(stored.epoch));
                     *guard = None;
-                    return Renewal::Over;
+                    return Renewal::Ended;
                 }
                 _ => return Renewal::Indeterminate,
             }
@@ -382,7 +384,7 @@ impl Owner {
 
     /// Releases the lock. The owner writes nothing after that.
     pub async fn release(&self) -> Result<()> {
-        self.close(Closed::Because("its lock was released".to_owned()));
+        self.close(CloseReason::Because("its lock was released".to_owned()));
         self.free_lease().await
     }
 
@@ -396,12 +398,12 @@ impl Owner {
     /// Refuses to write after a failed append, a fence or a release.
     ///
     /// # Errors
-    /// `Fenced` after another owner took over; `Closed` after a failure or a release.
+    /// `Fenced` after another owner took over; `CloseReason` after a failure or a release.
     pub fn check_open(&self) -> Result<()> {
         match lock(&self.closed).clone() {
             None => Ok(()),
-            Some(Closed::Fenced(theirs)) => Err(self.stack.fenced(self.epoch, theirs, false)),
-            Some(Closed::Because(reason)) => Err(Error::Closed {
+            Some(CloseReason::Fenced(theirs)) => Err(self.stack.fenced(self.epoch, theirs, false)),
+            Some(CloseReason::Because(reason)) => Err(Error::Closed {
                 object: self.stack.shown(),
                 reason,
             }),
@@ -413,7 +415,7 @@ impl Owner {
     }
 
     /// Closes the owner for writing. The first reason is kept, because later ones are consequences of it.
-    fn close(&self, why: Closed) {
+    fn close(&self, why: CloseReason) {
         lock(&self.closed).get_or_insert(why);
     }
 
@@ -422,8 +424,8 @@ impl Owner {
     fn close_on_error<T>(&self, result: Result<T>) -> Result<T> {
         if let Err(error) = &result {
             self.close(match error {
-                Error::Fenced { theirs, .. } => Closed::Fenced(*theirs),
-                other => Closed::Because(format!("an earlier write failed: {other}")),
+                Error::Fenced { theirs, .. } => CloseReason::Fenced(*theirs),
+                other => CloseReason::Because(format!("an earlier write failed: {other}")),
             });
         }
         result

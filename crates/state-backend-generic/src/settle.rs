@@ -30,7 +30,7 @@ pub struct SettledStore {
 
 /// The outcome of creating a key.
 #[derive(Debug)]
-pub enum Created {
+pub enum CreateOutcome {
     /// The key holds the written bytes.
     Ours(Value),
     /// The key holds other bytes.
@@ -39,7 +39,7 @@ pub enum Created {
 
 /// The outcome of replacing a value.
 #[derive(Debug)]
-pub enum Swapped {
+pub enum SwapOutcome {
     /// The key holds the written bytes.
     Ours(Value),
     /// The key holds another value, or none.
@@ -139,20 +139,20 @@ impl SettledStore {
     ///
     /// # Errors
     /// `Indeterminate` when the outcome is unknown. Every other error means that the write had no effect.
-    pub async fn create(&self, key: &str, bytes: &Bytes) -> Result<Created> {
+    pub async fn create(&self, key: &str, bytes: &Bytes) -> Result<CreateOutcome> {
         let mut backoff = self.backoff();
         let mut certain = true;
         loop {
             let error = match self.store.create(key, bytes.clone()).await {
-                Ok(version) => return Ok(Created::Ours(Value::new(bytes.clone(), version))),
+                Ok(version) => return Ok(CreateOutcome::Ours(Value::new(bytes.clone(), version))),
                 Err(error) => self.unless_refused(error, key, certain)?,
             };
             // A conflict is a definite answer. After any other failure the bytes may have been stored and replaced again, so
             // that another value in the key doesn't prove that they never were.
             certain &= matches!(error, RequestError::Conflict(_));
             match self.read_back(key, bytes, &mut backoff).await {
-                Ok(Some(value)) if value.bytes == *bytes => return Ok(Created::Ours(value)),
-                Ok(Some(value)) => return Ok(Created::Taken(value)),
+                Ok(Some(value)) if value.bytes == *bytes => return Ok(CreateOutcome::Ours(value)),
+                Ok(Some(value)) => return Ok(CreateOutcome::Taken(value)),
                 Ok(None) => {}
                 Err(_) => return Err(error.indeterminate(self.shown(key))),
             }
@@ -166,23 +166,23 @@ impl SettledStore {
     ///
     /// # Errors
     /// The errors of [`SettledStore::create`], and `Unsupported` when the store keeps refusing the current version.
-    pub async fn swap(&self, key: &str, bytes: &Bytes, from: &Value) -> Result<Swapped> {
+    pub async fn swap(&self, key: &str, bytes: &Bytes, from: &Value) -> Result<SwapOutcome> {
         let mut backoff = self.backoff();
         let mut expected = from.version.clone();
         let (mut certain, mut refusals) = (true, 0);
         loop {
             let swapped = self.store.compare_and_swap(key, &expected, bytes.clone());
             let error = match swapped.await {
-                Ok(version) => return Ok(Swapped::Ours(Value::new(bytes.clone(), version))),
+                Ok(version) => return Ok(SwapOutcome::Ours(Value::new(bytes.clone(), version))),
                 Err(error) => self.unless_refused(error, key, certain)?,
             };
             let is_conflict = matches!(error, RequestError::Conflict(_));
             certain &= is_conflict;
             match self.read_back(key, bytes, &mut backoff).await {
-                Ok(Some(value)) if value.bytes == *bytes => return Ok(Swapped::Ours(value)),
+                Ok(Some(value)) if value.bytes == *bytes => return Ok(SwapOutcome::Ours(value)),
                 // The value is still the one that was read, perhaps under a new version: swap from that version.
                 Ok(Some(value)) if value.bytes == from.bytes => expected = value.version,
-                Ok(now) => return Ok(Swapped::Changed { now, certain }),
+                Ok(now) => return Ok(SwapOutcome::Changed { now, certain }),
                 Err(_) => return Err(error.indeterminate(self.shown(key))),
             }
             refusals += usize::from(is_conflict);

@@ -2,7 +2,7 @@
 
 use crate::layout::{Lease, MAX_DOCUMENT, MAX_OBJECT, Meta, StackPaths};
 use crate::lease::LeaseTerms;
-use crate::settle::{Created, SettledStore, Swapped};
+use crate::settle::{CreateOutcome, SettledStore, SwapOutcome};
 use crate::store::Value;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -65,7 +65,7 @@ impl Stack {
             (self.paths.meta(), meta.encode()),
             (self.paths.head(), head.encode()),
         ] {
-            if let Created::Taken(_) = self.store.create(&path, &bytes.into()).await? {
+            if let CreateOutcome::Taken(_) = self.store.create(&path, &bytes.into()).await? {
                 return Err(Error::conflict(self.shown(), "it exists already"));
             }
         }
@@ -78,7 +78,7 @@ impl Stack {
         path: &str,
         document: &D,
         found: &Value,
-    ) -> Result<Swapped> {
+    ) -> Result<SwapOutcome> {
         self.store.swap(path, &document.encode().into(), found).await
     }
 
@@ -147,8 +147,8 @@ impl Stack {
     /// `Conflict` when the key exists with other bytes.
     pub async fn create_at(&self, key: &str, bytes: &Bytes) -> Result<()> {
         match self.store.create(key, bytes).await? {
-            Created::Ours(_) => Ok(()),
-            Created::Taken(_) => Err(Error::conflict(
+            CreateOutcome::Ours(_) => Ok(()),
+            CreateOutcome::Taken(_) => Err(Error::conflict(
                 self.store.shown(key),
                 "it exists with other bytes",
             )),

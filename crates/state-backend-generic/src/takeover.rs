@@ -11,7 +11,7 @@
 
 use crate::layout::Lease;
 use crate::reader::{JournalRead, follow, read_from};
-use crate::settle::{Created, Swapped};
+use crate::settle::{CreateOutcome, SwapOutcome};
 use crate::stack::{Stack, VersionedHead, newest};
 use crate::store::Value;
 use state_core::backend::{Acquire, Tail};
@@ -125,12 +125,12 @@ async fn claim(stack: &Stack, lease: Lease, current: Option<Value>) -> Result<Op
     let (path, bytes) = (stack.paths.lease(), lease.encode().into());
     let found = match current {
         None => match stack.store.create(&path, &bytes).await? {
-            Created::Ours(found) => found,
-            Created::Taken(_) => return Ok(None),
+            CreateOutcome::Ours(found) => found,
+            CreateOutcome::Taken(_) => return Ok(None),
         },
         Some(current) => match stack.store.swap(&path, &bytes, &current).await? {
-            Swapped::Ours(found) => found,
-            Swapped::Changed { .. } => return Ok(None),
+            SwapOutcome::Ours(found) => found,
+            SwapOutcome::Changed { .. } => return Ok(None),
         },
     };
     Ok(Some(HeldLease { lease, found, sent }))
@@ -146,7 +146,7 @@ pub(crate) async fn release(stack: &Stack, held: &HeldLease) -> Result<()> {
     let mut from = held.found.clone();
     for _ in 0..ATTEMPTS {
         let swapped = stack.swap(&stack.paths.lease(), &released, &from).await?;
-        let Swapped::Changed { now: Some(now), .. } = swapped else {
+        let SwapOutcome::Changed { now: Some(now), .. } = swapped else {
             return Ok(());
         };
         let lease = stack.parse_lease(&now)?;
@@ -207,10 +207,10 @@ async fn raise_epoch(
         head.epoch = epoch;
         head.nonce = request.head_nonce;
         match stack.swap(&stack.paths.head(), &head, &seen.found).await? {
-            Swapped::Ours(found) => return Ok(VersionedHead { head, found }),
+            SwapOutcome::Ours(found) => return Ok(VersionedHead { head, found }),
             // The previous owner changed the head first: retry on the new head.
-            Swapped::Changed { now: Some(now), .. } => seen = stack.parse_head(now)?,
-            Swapped::Changed { now: None, .. } => seen = stack.head().await?,
+            SwapOutcome::Changed { now: Some(now), .. } => seen = stack.parse_head(now)?,
+            SwapOutcome::Changed { now: None, .. } => seen = stack.head().await?,
         }
     }
     Err(Error::conflict(
@@ -238,11 +238,11 @@ async fn put_fence(
         let fence = Frame::new(kind, epoch, next, request.fence_nonce, &payload, &chain)?;
         let path = stack.paths.slot(next);
         let frame = match stack.store.create(&path, fence.bytes()).await? {
-            Created::Ours(_) => {
+            CreateOutcome::Ours(_) => {
                 journal.push(fence);
                 return Ok(journal);
             }
-            Created::Taken(occupant) => follow(
+            CreateOutcome::Taken(occupant) => follow(
                 &stack.store.shown(&path),
                 &occupant.bytes,
                 0,

@@ -26,11 +26,11 @@ pub struct AgeKeys {
     identities: Identities,
     recipients: Recipients,
     entropy: Arc<dyn Entropy>,
-    opaque: Vec<Opaque>,
+    opaque: Vec<OpaquePaths>,
     known: Mutex<BTreeMap<KeyId, Arc<DataKey>>>,
 }
 
-struct Opaque {
+struct OpaquePaths {
     system: String,
     in_entry: Vec<String>,
     in_snapshot: Vec<String>,
@@ -53,7 +53,7 @@ impl AgeKeys {
     #[must_use]
     pub fn with_opaque(mut self, system: &str, in_entry: &[&str], in_snapshot: &[&str]) -> Self {
         let owned = |pointers: &[&str]| pointers.iter().map(|&pointer| pointer.to_owned()).collect();
-        self.opaque.push(Opaque {
+        self.opaque.push(OpaquePaths {
             system: system.to_owned(),
             in_entry: owned(in_entry),
             in_snapshot: owned(in_snapshot),

@@ -55,12 +55,12 @@ pub(crate) use value::ValueSealer;
 #[derive(Clone)]
 pub struct Sealer {
     values: ValueSealer,
-    opaque: Arc<BTreeMap<String, Opaque>>,
+    opaque: Arc<BTreeMap<String, OpaquePaths>>,
 }
 
 /// The places in a system's extensions that may contain undeclared secrets, as JSON pointers.
 #[derive(Clone, Debug, Default)]
-struct Opaque {
+struct OpaquePaths {
     in_entry: Vec<String>,
     in_snapshot: Vec<String>,
 }
@@ -84,7 +84,7 @@ impl Sealer {
     #[must_use]
     pub fn with_opaque(mut self, system: &str, in_entry: &[&str], in_snapshot: &[&str]) -> Self {
         let owned = |pointers: &[&str]| pointers.iter().map(|&pointer| pointer.to_owned()).collect();
-        let opaque = Opaque {
+        let opaque = OpaquePaths {
             in_entry: owned(in_entry),
             in_snapshot: owned(in_snapshot),
         };
@@ -134,7 +134,7 @@ impl Sealer {
         let secrets = SecretStrings::of_output_map(&open.values, &open.sensitive);
         let place = Place::new(Owner::Stack, Side::Extensions);
         let (extensions, pinned) = self.open_map(&snapshot.extensions, &place, Origin::Caller)?;
-        let opaque = |of: &Opaque| of.in_snapshot.clone();
+        let opaque = |of: &OpaquePaths| of.in_snapshot.clone();
         sealed.extensions = self.seal_extensions(&extensions, &pinned, opaque, &secrets, &place)?;
         let place = Place::new(Owner::Stack, Side::Unknown);
         let (unknown, _) = self.open_map(&snapshot.unknown, &place, Origin::Caller)?;

@@ -43,9 +43,9 @@ struct Refusal {
     cut_short: bool,
 }
 
-type Checked<T = ()> = Result<T, Refusal>;
+type ScanResult<T = ()> = Result<T, Refusal>;
 
-fn refuse<T>(offset: usize, message: impl Into<Cow<'static, str>>) -> Checked<T> {
+fn refuse<T>(offset: usize, message: impl Into<Cow<'static, str>>) -> ScanResult<T> {
     Err(Refusal {
         offset,
         message: message.into(),
@@ -79,7 +79,7 @@ struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    fn document(&mut self) -> Checked<usize> {
+    fn document(&mut self) -> ScanResult<usize> {
         let start = self.skip_space();
         if start == self.bytes.len() {
             let message = if start == 0 {
@@ -103,7 +103,7 @@ impl<'a> Scanner<'a> {
 
     /// Reads a scalar or an empty container completely. Of any other container, reads up to its first value and
     /// returns `true`.
-    fn value(&mut self) -> Checked<bool> {
+    fn value(&mut self) -> ScanResult<bool> {
         let Some(&byte) = self.bytes.get(self.at) else {
             return self.cut_short("the text ends where a value is expected");
         };
@@ -126,7 +126,7 @@ impl<'a> Scanner<'a> {
         Ok(false)
     }
 
-    fn open(&mut self, frame: Frame<'a>, close: u8) -> Checked<bool> {
+    fn open(&mut self, frame: Frame<'a>, close: u8) -> ScanResult<bool> {
         if self.frames.len() >= self.limits.max_depth {
             return refuse(
                 self.at,
@@ -148,7 +148,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Closes the containers that end after a value, and advances to the next value; returns whether there is one.
-    fn next_value(&mut self) -> Checked<bool> {
+    fn next_value(&mut self) -> ScanResult<bool> {
         while let Some(frame) = self.frames.last_mut() {
             let at = skip_space(self.bytes, self.at);
             self.at = at;
@@ -183,7 +183,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads a key and its colon, up to the value.
-    fn key(&mut self) -> Checked {
+    fn key(&mut self) -> ScanResult {
         if let Some(Frame::Object { key, .. }) = self.frames.last_mut() {
             *key = None;
         }
@@ -229,7 +229,7 @@ impl<'a> Scanner<'a> {
     }
 
     /// Reads a string and returns the text between its quotes, undecoded.
-    fn string(&mut self) -> Checked<&'a str> {
+    fn string(&mut self) -> ScanResult<&'a str> {
         let start = self.at;
         self.at += 1;
         loop {
@@ -260,7 +260,7 @@ impl<'a> Scanner<'a> {
         Ok(raw)
     }
 
-    fn escape(&mut self) -> Checked {
+    fn escape(&mut self) -> ScanResult {
         let start = self.at;
         match self.bytes.get(start + 1) {
             Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => self.at += 2,
@@ -279,14 +279,14 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn unicode_escape(&self, at: usize) -> Checked<u32> {
+    fn unicode_escape(&self, at: usize) -> ScanResult<u32> {
         match code_unit(self.bytes, at + 2) {
             Some(unit) => Ok(unit),
             None => refuse(at, "four hexadecimal digits must follow `\\u`"),
         }
     }
 
-    fn number(&mut self) -> Checked {
+    fn number(&mut self) -> ScanResult {
         let start = self.at;
         if self.bytes[start] == b'-' {
             self.at += 1;
@@ -310,7 +310,7 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn digits(&mut self, otherwise: &'static str) -> Checked {
+    fn digits(&mut self, otherwise: &'static str) -> ScanResult {
         let start = self.at;
         while let Some(b'0'..=b'9') = self.bytes.get(self.at) {
             self.at += 1;
@@ -322,7 +322,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    fn literal(&mut self) -> Checked {
+    fn literal(&mut self) -> ScanResult {
         let rest = &self.bytes[self.at..];
         let literals: [&[u8]; 3] = [b"true", b"false", b"null"];
         if let Some(literal) = literals.into_iter().find(|literal| rest.starts_with(literal)) {
@@ -345,7 +345,7 @@ impl<'a> Scanner<'a> {
         self.at
     }
 
-    fn cut_short<T>(&self, message: &'static str) -> Checked<T> {
+    fn cut_short<T>(&self, message: &'static str) -> ScanResult<T> {
         Err(Refusal {
             offset: self.bytes.len(),
             message: Cow::Borrowed(message),

@@ -135,11 +135,11 @@ pub struct Edit {
 /// Plans interventions, counts requests, and records every version of every object. Clones share their state.
 #[derive(Clone, Debug, Default)]
 pub struct Attacker {
-    knowledge: Arc<Mutex<Knowledge>>,
+    knowledge: Arc<Mutex<AttackerState>>,
 }
 
 #[derive(Debug, Default)]
-struct Knowledge {
+struct AttackerState {
     planned: Vec<Intervention>,
     requests: Vec<Request>,
     /// All versions of every object, oldest first; `None` where the object was deleted.
@@ -235,7 +235,7 @@ impl Attacker {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Knowledge> {
+    fn lock(&self) -> MutexGuard<'_, AttackerState> {
         self.knowledge.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

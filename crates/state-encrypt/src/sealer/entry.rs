@@ -1,7 +1,7 @@
 //! Seals and opens the values of one entry.
 
 use super::value::{OpenedValue, Origin};
-use super::{Opaque, Sealer};
+use super::{OpaquePaths, Sealer};
 use crate::error::{Error, Result};
 use crate::place::{Owner, Place, Side};
 use crate::stretch::{Stretch, fields, step};
@@ -131,7 +131,7 @@ impl Sealer {
         let (paths, place) = (&entry.sensitive_outputs, Place::new(owner, Side::Outputs));
         entry.outputs =
             self.seal_properties(entry.outputs.as_ref(), paths, open.outputs, &secrets, &place)?;
-        let opaque = |of: &Opaque| of.in_entry.clone();
+        let opaque = |of: &OpaquePaths| of.in_entry.clone();
         let place = Place::new(owner, Side::Extensions);
         entry.extensions =
             self.seal_extensions(&entry.extensions, &open.extensions, opaque, &secrets, &place)?;
@@ -179,7 +179,7 @@ impl Sealer {
         &self,
         extensions: &JsonMap,
         pinned: &BTreeMap<String, Vec<Stretch>>,
-        pointers: impl Fn(&Opaque) -> Vec<String>,
+        pointers: impl Fn(&OpaquePaths) -> Vec<String>,
         secrets: &SecretStrings,
         place: &Place<'_>,
     ) -> Result<JsonMap> {

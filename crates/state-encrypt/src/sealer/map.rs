@@ -11,7 +11,7 @@ use state_core::mutation::StackOutputs;
 use state_core::sensitive::{SecretStrings, stretches_of_output};
 use std::collections::BTreeMap;
 
-type Pinned = BTreeMap<String, Vec<Stretch>>;
+type SealedParts = BTreeMap<String, Vec<Stretch>>;
 
 impl Sealer {
     /// Seals the secrets among the outputs of a stack.
@@ -38,7 +38,7 @@ impl Sealer {
         map: &JsonMap,
         place: &Place<'_>,
         from: Origin,
-    ) -> Result<(JsonMap, Pinned)> {
+    ) -> Result<(JsonMap, SealedParts)> {
         self.values.open_map(map.iter(), place, from)
     }
 
@@ -96,8 +96,8 @@ impl ValueSealer {
         map: impl Iterator<Item = (&'m str, &'m Json)>,
         place: &Place<'_>,
         from: Origin,
-    ) -> Result<(M, Pinned)> {
-        let mut all = Pinned::new();
+    ) -> Result<(M, SealedParts)> {
+        let mut all = SealedParts::new();
         let values = map.map(|(name, json)| {
             let OpenedValue { json, pinned } = self.open(json, place, &step(name), from)?;
             if !pinned.is_empty() {
