@@ -11,6 +11,7 @@
 //! frames from the head's base on is therefore a state that existed. If a frame is missing, the reader reads the head
 //! again. If the head changed, a collection deleted the frame meanwhile, and the reader starts over; if the head is
 //! the same, the journal is damaged.
+
 use crate::layout::{JournalName, MAX_FRAME, MAX_OBJECT};
 use crate::prefetch::SnapshotPrefetch;
 use crate::stack::Stack;
