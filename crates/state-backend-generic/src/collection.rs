@@ -73,17 +73,17 @@ const fn is_journal(piece: &StoredItemName) -> bool {
 }
 
 async fn delete_one(stack: &Stack, piece: &StoredItemName, head: &Head) -> Result<()> {
-    piece.check_unnamed(head)?;
+    piece.check_not_referenced(head)?;
     let path = match piece {
         StoredItemName::Object(name) => stack.paths.object(name),
         StoredItemName::Journal(file) => {
             let floor = head.collection.as_ref().map(|collection| collection.base.start);
             let name = JournalName::parse(file).filter(|name| floor.is_some_and(|floor| name.end() <= floor));
             let Some(name) = name else {
-                return Err(piece.still_counts("it isn't a part of the journal before the floor"));
+                return Err(piece.refuse_delete("it isn't a part of the journal before the floor"));
             };
             if is_fence(stack, &name).await? {
-                return Err(piece.still_counts("it is a fence, which stops a stale owner"));
+                return Err(piece.refuse_delete("it is a fence, which stops a stale owner"));
             }
             stack.paths.in_journal(&name)
         }

@@ -20,7 +20,7 @@ use futures_util::future::join;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use state_core::backend::{ChainAnchors, JournalView, Tail};
 use state_core::head::Compaction;
-use state_core::journal::{Parsed, genesis};
+use state_core::journal::{ParsedFrame, genesis};
 use state_core::{Digest, Epoch, Error, Frame, Head, Result, Slot};
 
 /// How often a reader starts over because the head changed.
@@ -281,11 +281,13 @@ impl Walk<'_> {
 /// The frame at an offset, if it is the one that follows.
 pub(crate) fn follow(object: &str, bytes: &Bytes, at: usize, tail: Tail, epoch: Epoch) -> Result<Frame> {
     let reason = match Frame::parse(bytes, at, &tail.chain) {
-        Parsed::Frame(frame) if frame.slot() != tail.next => "it holds the frame of another slot",
-        Parsed::Frame(frame) if frame.epoch() < epoch => "its epoch is lower than that of the frame before",
-        Parsed::Frame(frame) => return Ok(frame),
-        Parsed::End => "it is empty",
-        Parsed::Short { reason } | Parsed::Bad { reason } => reason,
+        ParsedFrame::Frame(frame) if frame.slot() != tail.next => "it holds the frame of another slot",
+        ParsedFrame::Frame(frame) if frame.epoch() < epoch => {
+            "its epoch is lower than that of the frame before"
+        }
+        ParsedFrame::Frame(frame) => return Ok(frame),
+        ParsedFrame::End => "it is empty",
+        ParsedFrame::Short { reason } | ParsedFrame::Bad { reason } => reason,
     };
     Err(Error::corrupt(object, at as u64, reason))
 }

@@ -1,6 +1,6 @@
-//! The mutation table of [`crate::mutation`], cell by cell.
+//! The mutation table of [`crate::mutation`], implemented cell by cell.
 
-use super::apply::Applied;
+use super::apply::ApplyReport;
 use super::check::{self, Touched};
 use super::prune;
 use super::{Checked, State, refuse};
@@ -12,7 +12,7 @@ use crate::verify::{Rule, Violation};
 use std::sync::Arc;
 
 impl State {
-    /// Records intent, after a look at everything that could refuse the result.
+    /// Records intent, after checking every rule that could make the result invalid.
     pub(super) fn begin(&mut self, begin: &Begin) -> Checked {
         self.require_update()?;
         let mut found = self.begin_violations(begin);
@@ -27,14 +27,14 @@ impl State {
         Err(found)
     }
 
-    /// What the step would break if it succeeded now.
+    /// The violations that the step would cause if it succeeded now.
     fn foreseen(&self, operation: &PendingOperation) -> Vec<Violation> {
         if let Some(entry) = &operation.entry
             && entry.group.is_none()
             && self.entries.get(&operation.target).is_none()
         {
-            // It takes nobody's place and no group waits for it: only what it says itself can be wrong, so the
-            // outcome needn't be tried on a copy.
+            // The entry replaces no other and belongs to no group, so only its own fields and references can violate
+            // a rule. This saves trying the outcome on a copy of the state.
             return check::faults(&self.entries, &as_recorded(entry, None, &[]), self.front);
         }
         let outcome = self.outcome_of(operation, operation.entry.as_ref(), &[]);
@@ -53,47 +53,55 @@ impl State {
         let mut found = Vec::new();
         let mut reject = |rule, detail: &str| found.push(Violation::of(rule, target.clone(), detail));
         if self.pending.iter().any(|p| p.id == *id) || self.recent.get(*id).is_some() {
-            reject(Rule::Begun, "this mutation was begun before");
+            reject(Rule::Begun, "this mutation has already begun");
         }
         if self.pending.iter().any(|p| p.target == *target) {
-            reject(Rule::Begun, "it has a pending operation: resolve that first");
+            reject(
+                Rule::Begun,
+                "the resource has a pending operation: resolve it first",
+            );
         }
         let old = self.entries.get(target);
         match op {
             Op::Create | Op::Import => match (old, deposes) {
-                (None, Some(_)) => reject(Rule::Target, "there is no entry to be replaced"),
-                (Some(old), None) if !old.pending_replacement => reject(Rule::Target, "it is there already"),
+                (None, Some(_)) => reject(Rule::Target, "the resource to replace does not exist"),
+                (Some(old), None) if !old.pending_replacement => {
+                    reject(Rule::Target, "the resource already exists")
+                }
                 (Some(_) | None, _) => {}
             },
-            Op::Update if old.is_none() => reject(Rule::Target, "there is no such entry"),
+            Op::Update if old.is_none() => reject(Rule::Target, "the resource does not exist"),
             Op::Delete | Op::Discard => match old {
-                None => reject(Rule::Target, "there is no such entry"),
+                None => reject(Rule::Target, "the resource does not exist"),
                 Some(old) if old.protect && *op == Op::Delete && target.is_live() => {
-                    reject(Rule::Protected, "it is protected: unprotect it first");
+                    reject(Rule::Protected, "the resource is protected: unprotect it first");
                 }
                 Some(_) => {}
             },
             Op::Update | Op::Read => {}
-            _ => reject(Rule::Begun, "a step of this kind isn't begun: it is one record"),
+            _ => reject(Rule::Begun, "a step of this kind has no begin record"),
         }
         match entry {
             Some(entry) if matches!(op, Op::Delete | Op::Discard) || entry.key() != *target => {
-                reject(Rule::Target, "the entry that goes with it is another one");
+                reject(Rule::Target, "the requested entry doesn't match the target");
             }
-            None if !matches!(op, Op::Delete | Op::Discard) => reject(Rule::Target, "the entry is missing"),
+            None if !matches!(op, Op::Delete | Op::Discard) => {
+                reject(Rule::Target, "the requested entry is missing")
+            }
             _ => {}
         }
         found
     }
 
-    /// Records what came back. A result that breaks a rule stays on the pending operation.
-    pub(super) fn end(&mut self, end: &End) -> Checked<Applied> {
+    /// Records the provider's result. A result that violates a rule stays on the pending operation, because the
+    /// resource has changed and the result must not be lost.
+    pub(super) fn end(&mut self, end: &End) -> Checked<ApplyReport> {
         let place = self.begun(end.id)?;
         let operation = PendingOperation::clone(&self.pending[place]);
         if end.outcome == Outcome::Failed {
             self.pending.remove(place);
             self.recent.push(end.id, false);
-            return Ok(Applied::default());
+            return Ok(ApplyReport::default());
         }
         match self.outcome(&operation, end) {
             Ok(mut next) => {
@@ -101,7 +109,7 @@ impl State {
                 next.recent.push(end.id, true);
                 next.count(operation.op);
                 *self = next;
-                Ok(Applied::default())
+                Ok(ApplyReport::default())
             }
             Err(refused) => {
                 let violations = refused.iter().map(Violation::to_string).collect();
@@ -118,12 +126,12 @@ impl State {
                     }),
                 );
                 self.recent.push(end.id, true);
-                Ok(Applied { refused })
+                Ok(ApplyReport { refused })
             }
         }
     }
 
-    /// Settles a pending operation by hand.
+    /// Resolves a pending operation manually.
     pub(super) fn resolve(&mut self, resolve: &Resolve) -> Checked {
         self.require_update()?;
         let place = self.begun(resolve.id)?;
@@ -146,8 +154,8 @@ impl State {
         Ok(())
     }
 
-    /// As [`State::outcome`], outside the order of an update: whoever resolves by hand didn't record first what the
-    /// entry depends on, so it takes the place of the one before it, or the last one.
+    /// Like [`State::outcome`], but outside of the update's recording order: a manual resolution doesn't record the
+    /// entry's dependencies first, so the entry keeps the position of its predecessor or is appended.
     fn outcome_by_hand(&self, operation: &PendingOperation, end: &End) -> Checked<Self> {
         let old = self.entries.position(&operation.target);
         let mut placed = self.clone();
@@ -167,15 +175,15 @@ impl State {
         )
     }
 
-    /// The state after the world changed as `end` says; the pending operation itself stays.
+    /// Returns the state after the outcome in `end`; the pending operation itself stays.
     fn outcome(&self, operation: &PendingOperation, end: &End) -> Checked<Self> {
         let deletes = matches!(operation.op, Op::Delete | Op::Discard);
         let violation = |detail| Violation::of(Rule::Target, operation.target.clone(), detail);
         let refuse = |detail| Err(vec![violation(detail)]);
         match &end.entry {
-            Some(_) if deletes => refuse("a deletion came back with an entry"),
-            None if !deletes => refuse("the entry that came back is missing"),
-            Some(entry) if entry.key() != operation.target => refuse("another entry came back"),
+            Some(_) if deletes => refuse("the result of a deletion contains an entry"),
+            None if !deletes => refuse("the result contains no entry"),
+            Some(entry) if entry.key() != operation.target => refuse("the result is about another entry"),
             entry => match end.outcome {
                 Outcome::Partial => self.partial_outcome(operation, entry.as_ref(), &end.reasons),
                 _ => self.outcome_of(operation, entry.as_ref(), &[]),
@@ -191,7 +199,7 @@ impl State {
     ) -> Checked<Self> {
         let old = self.entries.get(&operation.target);
         let Some(entry) = entry else {
-            // The object is still there: so is its entry, which now says what went wrong.
+            // The object still exists, so its entry stays and stores the reasons of the failure.
             let mut next = self.clone();
             let mut touched = Touched::default();
             touched.replace(&mut next.entries, &operation.target, |old| Entry {
@@ -202,7 +210,8 @@ impl State {
         };
         let mut partial = Entry::clone(entry);
         if let (Op::Update, Some(old)) = (operation.op, old) {
-            // What was asked for is not what is there: the next update must see the difference.
+            // The requested inputs were not applied completely, so the old ones stay: the next update must see the
+            // difference.
             partial.inputs.clone_from(&old.inputs);
             partial.sensitive_inputs.clone_from(&old.sensitive_inputs);
         }
@@ -229,7 +238,7 @@ impl State {
             && let Some((position, old)) = touched.take(&mut next.entries, target)
         {
             match (op, deposes) {
-                // A tombstone goes even then: no object is left that could await its deletion.
+                // A tombstone is removed even in a replacement: it has no object left that could await deletion.
                 (Op::Create | Op::Import, Some(key)) if !old.pending_replacement => {
                     let deposed = Entry {
                         deposed: Some(key.clone()),
@@ -238,7 +247,7 @@ impl State {
                     touched.put(&mut next.entries, position, Arc::new(deposed));
                 }
                 (Op::Create | Op::Import, None) if !old.pending_replacement => {
-                    touched.reject(Rule::UniqueKey, target, "it is there already");
+                    touched.reject(Rule::UniqueKey, target, "the resource already exists");
                 }
                 (Op::Delete | Op::Discard, _) if *tombstone => {
                     let kept = Entry {
@@ -251,7 +260,7 @@ impl State {
                 _ => {}
             }
         } else if matches!(op, Op::Update | Op::Delete | Op::Discard) {
-            touched.reject(Rule::Target, target, "there is no such entry any more");
+            touched.reject(Rule::Target, target, "the resource no longer exists");
         }
         if let Some(entry) = entry {
             next.record(as_recorded(entry, uid, reasons), &mut touched);
@@ -259,13 +268,13 @@ impl State {
         next.accepted(touched)
     }
 
-    /// Puts an entry behind those that the open update recorded.
+    /// Inserts an entry after those that the open update has recorded.
     fn record(&mut self, entry: Entry, touched: &mut Touched) {
         touched.put(&mut self.entries, self.front, Arc::new(entry));
         self.front = self.front.next();
     }
 
-    /// Steps that are one record.
+    /// Applies a step that consists of a single record.
     pub(super) fn step(&mut self, step: &Step) -> Checked {
         self.require_update()?;
         let mut next = self.clone();
@@ -274,7 +283,7 @@ impl State {
             StepChange::Same(entry) => next.same(entry, &mut touched),
             StepChange::Replace(target) => {
                 if self.entries.get(target).is_none() {
-                    touched.reject(Rule::Target, target, "there is no such entry");
+                    touched.reject(Rule::Target, target, "the resource does not exist");
                 }
             }
             StepChange::Refresh {
@@ -294,7 +303,7 @@ impl State {
             StepChange::RemovePendingReplace(target) => {
                 let taken = touched.take(&mut next.entries, target);
                 if taken.is_some_and(|(_, old)| !old.pending_replacement) {
-                    touched.reject(Rule::Target, target, "it isn't pending replacement");
+                    touched.reject(Rule::Target, target, "the resource is not pending replacement");
                 }
             }
             StepChange::Outputs {
@@ -318,7 +327,11 @@ impl State {
     fn same(&mut self, entry: &SharedEntry, touched: &mut Touched) {
         let target = entry.key();
         if self.is_recorded(&target) {
-            touched.reject(Rule::Target, &target, "this update recorded it already");
+            touched.reject(
+                Rule::Target,
+                &target,
+                "this update has already recorded the resource",
+            );
             return;
         }
         if let Some((_, old)) = touched.take(&mut self.entries, &target) {
@@ -329,7 +342,7 @@ impl State {
     }
 }
 
-/// What is recorded of an entry that came back; `uid` is that of the one whose place it takes.
+/// Returns the entry as it is recorded from a result; `uid` is that of the entry it replaces.
 fn as_recorded(entry: &Entry, uid: Option<Uid>, reasons: &[String]) -> Entry {
     Entry {
         uid: uid.or(entry.uid),

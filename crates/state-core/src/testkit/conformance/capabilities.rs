@@ -112,7 +112,7 @@ async fn a_lock_of_the_dead_is_free_exactly_when_the_store_says_so<B: Backend>(
     let epoch = held.head.epoch;
     drop(held);
     let next = bench.acquire(lineage, "bert").await;
-    if store.capabilities().frees_lock_of_the_dead {
+    if store.capabilities().frees_lock_on_crash {
         return next.map(drop).map_err(Broken::from);
     }
     ensure_fails(

@@ -60,7 +60,7 @@ pub async fn a_released_lock_is_free_and_the_epoch_rises(bench: &Bench<'_>) -> V
 
 /// Where the store claims that it frees the lock of the dead.
 pub async fn a_dropped_writer_frees_the_lock(bench: &Bench<'_>) -> Verdict {
-    if !bench.backend.capabilities().frees_lock_of_the_dead {
+    if !bench.backend.capabilities().frees_lock_on_crash {
         return Ok(());
     }
     let lineage = bench.stack().await?;

@@ -292,7 +292,7 @@ fn what_breaks_rules_comes_in_with_all_violations_and_can_be_repaired() {
     for part in [
         "make the later one deposed",
         "which does not exist",
-        "closes the circle",
+        "closes the cycle",
         "move before",
     ] {
         assert!(steps.iter().any(|step| step.contains(part)), "{part}: {steps:#?}");
