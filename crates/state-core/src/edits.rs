@@ -65,7 +65,7 @@ pub enum Operation {
     ///
     /// A group whose name is the address without indexes, as in Terraform, is renamed too. Any other group stays.
     Mv {
-        /// Current address.
+        /// Current address of the entry.
         from: Address,
         /// New address, which must be free.
         to: Address,
@@ -139,7 +139,7 @@ impl StateEditor {
         }
     }
 
-    /// The edited state.
+    /// The state after the changes so far.
     pub const fn state(&self) -> &State {
         &self.state
     }

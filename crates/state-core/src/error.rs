@@ -99,7 +99,7 @@ pub enum Error {
     /// The stored bytes differ from what was written.
     #[error("{object} is corrupt at byte {offset}: {reason}")]
     Corrupt {
-        /// The damaged object.
+        /// The object that is damaged.
         object: String,
         /// Byte offset of the damage in the object.
         offset: u64,
@@ -117,7 +117,7 @@ pub enum Error {
     /// An argument breaks a rule.
     #[error("{object}: {reason}")]
     Invalid {
-        /// The invalid argument.
+        /// The argument that is invalid.
         object: String,
         /// The rule that the argument breaks.
         reason: String,
@@ -152,7 +152,7 @@ pub enum Error {
     /// never falls back to plaintext or to an empty value.
     #[error("{object}: {reason}")]
     Sealed {
-        /// The sealed object.
+        /// The object that is sealed.
         object: String,
         /// Why the object can't be opened or sealed. Never contains a secret value.
         reason: String,
@@ -161,7 +161,7 @@ pub enum Error {
     /// content of the store is rejected.
     #[error("{object}: {reason}")]
     Distrusted {
-        /// The stack.
+        /// The stack whose content is rejected.
         object: String,
         /// The change that no holder of the pinned key has signed.
         reason: String,
@@ -227,7 +227,7 @@ pub enum ErrorKind {
     Distrusted,
     /// Request access to the store.
     Denied,
-    /// Retry later.
+    /// Retry the call later.
     Unavailable,
     /// Open the stack again.
     Closed,

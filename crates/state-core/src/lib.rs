@@ -40,7 +40,7 @@
 //! The folders are private: each module is public at the root, as `state_core::head`.
 //!
 //! # Errors
-//! Every fallible function returns an [`Error`]; [`Error::kind`] tells the caller how to react.
+//! Every fallible function returns an [`Error`]; [`Error::kind`] indicates how the caller should react.
 
 #[macro_use]
 mod named;

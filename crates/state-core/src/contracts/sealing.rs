@@ -23,7 +23,7 @@ use std::sync::Arc;
 /// A wrapped data key as it is stored: age files, each of which plain `age` can decrypt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WrappedKey {
-    /// The age files.
+    /// Content of the age files.
     pub files: Vec<Vec<u8>>,
     /// Recipients of the files, as people write them; a passphrase is `passphrase`.
     pub recipients: Vec<String>,
@@ -139,6 +139,6 @@ pub struct OpenedOutputs {
     pub serial: Serial,
     /// Id of the data key that the document is derived from.
     pub key: KeyId,
-    /// The decrypted outputs.
+    /// Outputs with decrypted values.
     pub outputs: StackOutputs,
 }

@@ -8,7 +8,7 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Violation {
-    /// The violated rule.
+    /// The rule that is violated.
     pub rule: Rule,
     /// The entry that violates the rule; `None` if the snapshot as a whole does.
     pub entry: Option<EntryKey>,
@@ -53,7 +53,7 @@ named! {
     pub enum Rule {
         /// Keys (address and deposed key) are unique, so an address has at most one live entry.
         UniqueKey = "unique-key",
-        /// Uids are unique.
+        /// Uids are unique within a snapshot.
         UniqueUid = "unique-uid",
         /// Every reference names an entry or group that exists.
         ReferenceExists = "reference-exists",

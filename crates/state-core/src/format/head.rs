@@ -37,7 +37,7 @@ pub struct Head {
     pub generation: Generation,
     /// Current name of the stack.
     pub name: StackName,
-    /// Rename in progress.
+    /// Rename that is in progress, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub moving_to: Option<PendingRename>,
     /// Whether the stack was removed. All writes to a removed stack are refused.
@@ -286,7 +286,7 @@ pub enum SealingPolicy {
     Plaintext,
     /// Values that are marked as sensitive, and unmarked fields that may contain secrets.
     Sensitive,
-    /// All values.
+    /// All values, marked or not.
     All,
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 macro_rules! checked_text {
     ($name:ident) => {
         impl $name {
-            /// The validated text.
+            /// The text of the identifier.
             pub fn as_str(&self) -> &str {
                 &self.0
             }

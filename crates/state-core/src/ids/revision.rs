@@ -1,4 +1,4 @@
-//! Ids of revisions.
+//! Revision ids, which name committed points of a journal.
 
 use super::ParseIdError;
 use crate::counter::Serial;

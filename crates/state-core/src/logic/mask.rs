@@ -88,7 +88,7 @@ impl Mask {
         (json(inputs), json(outputs))
     }
 
-    /// The stack's own outputs, masked, each with a flag that tells whether it contains a sensitive value.
+    /// The stack's own outputs, masked, each with a flag: whether it contains a sensitive value.
     pub fn outputs(self, snapshot: &Snapshot) -> BTreeMap<String, (Json, bool)> {
         let masked = mask_outputs(snapshot, self.placeholder);
         let shown = masked.into_iter().filter_map(|(name, masked)| {

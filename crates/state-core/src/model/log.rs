@@ -50,15 +50,15 @@ named! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum LogLevel {
-        /// Every single call.
+        /// Every single call, for tracing.
         Trace = "trace",
-        /// Details for debugging.
+        /// Details that help with debugging.
         Debug = "debug",
-        /// Normal progress.
+        /// Normal progress of an update.
         Info = "info",
-        /// A possible problem.
+        /// A problem that needs attention.
         Warning = "warning",
-        /// An error.
+        /// An error that made a step fail.
         Error = "error",
     }
 }

@@ -180,7 +180,7 @@ impl StepChange {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct StackOutputs {
-    /// Values by name.
+    /// Values of the outputs by name.
     pub values: BTreeMap<String, Json>,
     /// Secret outputs: names, or JSON pointers into the map.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -170,7 +170,7 @@ impl ForeignSerial {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Continuation {
-    /// The open update.
+    /// Update that is open at the checkpoint.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub update: Option<UpdateInfo>,
     /// Number of leading entries that the open update has recorded.

@@ -89,7 +89,7 @@ named! {
         Update = "update",
         /// Updated the state from the real resources.
         Refresh = "refresh",
-        /// Deleted all resources.
+        /// Deleted all resources of the stack.
         Destroy = "destroy",
         /// Imported a state from another tool or file.
         Import = "import",
@@ -97,7 +97,7 @@ named! {
         Edit = "edit",
         /// Restored an earlier revision.
         Rollback = "rollback",
-        /// Renamed the stack.
+        /// Changed the name of the stack.
         Rename = "rename",
         /// Made a stored snapshot current.
         Restore = "restore",

@@ -62,7 +62,7 @@ pub struct OpenRequest {
 }
 
 impl OpenRequest {
-    /// Creates a request.
+    /// Creates a request from its parts.
     pub const fn new(
         configuration: Configuration,
         opening: Opening,
@@ -79,9 +79,9 @@ impl OpenRequest {
 /// The action if the store does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
-    /// Return an error.
+    /// Return an error instead of creating it.
     Existing,
-    /// Create the store.
+    /// Create the missing store.
     Create,
 }
 

@@ -34,11 +34,11 @@ named! {
     #[serde(rename_all = "kebab-case")]
     #[non_exhaustive]
     pub enum FieldKind {
-        /// Any text.
+        /// Text without further restrictions.
         String = "string",
         /// A whole number, possibly negative.
         Integer = "integer",
-        /// `true` or `false`.
+        /// A boolean, written as `true` or `false`.
         Boolean = "boolean",
         /// A path in the filesystem; a relative one begins in the working folder.
         Path = "path",
@@ -49,9 +49,9 @@ named! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FieldValue {
-    /// Any text.
+    /// Text without further restrictions.
     String(String),
-    /// A whole number.
+    /// A whole number, possibly negative.
     Integer(i64),
     /// A boolean, `true` or `false`.
     Boolean(bool),

@@ -37,7 +37,7 @@ pub struct Target {
 }
 
 impl Target {
-    /// Creates a target.
+    /// Creates a target from its parts.
     pub const fn new(
         name: StackName,
         lineage: Lineage,

@@ -177,7 +177,7 @@ impl Frame {
         &self.bytes[HEADER..HEADER + self.header.length]
     }
 
-    /// The encoded frame.
+    /// The encoded bytes of the frame.
     pub const fn bytes(&self) -> &Bytes {
         &self.bytes
     }
@@ -278,7 +278,7 @@ pub enum ParsedFrame {
     },
     /// The bytes are not a frame, or not the frame that follows.
     Bad {
-        /// Which check failed.
+        /// Description of the failed check.
         reason: &'static str,
     },
 }

@@ -19,9 +19,9 @@ use serde::{Deserialize, Serialize};
 pub enum Record {
     /// An update begins: all entries become the base, and none is recorded yet.
     UpdateStart(UpdateInfo),
-    /// A mutation begins.
+    /// A mutation begins: its intent is recorded.
     Begin(Begin),
-    /// A mutation ends.
+    /// A mutation ends: its result is recorded.
     End(End),
     /// A step that calls no provider.
     Step(Step),
@@ -31,7 +31,7 @@ pub enum Record {
     SetOutputs(StackOutputs),
     /// All entries are replaced by those of a stored snapshot.
     ResetBase(ResetBase),
-    /// A manual edit.
+    /// The state is edited manually.
     Edit(Edit),
     /// A pending operation is resolved manually.
     Resolve(Resolve),

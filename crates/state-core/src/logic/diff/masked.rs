@@ -17,7 +17,7 @@ pub enum Sign {
     Added,
     /// The key of the entry changed.
     Moved,
-    /// The value changed.
+    /// The value of the subject changed.
     Changed,
 }
 
@@ -36,7 +36,7 @@ impl Sign {
 /// One line of a difference as text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiffLine {
-    /// Kind of change.
+    /// Kind of change that the line describes.
     pub sign: Sign,
     /// Whether the line describes a property of the entry named in a line above.
     pub is_property: bool,
@@ -99,10 +99,10 @@ pub struct MaskedChange {
     pub pointer: String,
     /// Whether either value contains a secret.
     pub sensitive: bool,
-    /// Old value, masked.
+    /// Old value, with secrets masked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old: Option<Json>,
-    /// New value, masked.
+    /// New value, with secrets masked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new: Option<Json>,
 }

@@ -16,7 +16,7 @@ pub enum Step {
     Depose {
         /// Key before the step.
         entry: EntryKey,
-        /// New deposed key.
+        /// Deposed key that the step assigned.
         key: DeposedKey,
     },
     /// An entry lost its uid, because another entry has it.
@@ -46,7 +46,7 @@ pub enum Step {
     },
     /// An entry moved within the list.
     Move {
-        /// Entry that moved.
+        /// Key of the entry that moved.
         entry: EntryKey,
         /// Entry before which it moved, possibly together with others.
         before: EntryKey,
