@@ -6,10 +6,8 @@
 //!
 //! | operation | effect |
 //! |---|---|
-//! | mv | every generation of an address, or every member of a group, gets another address; references to it are
-//! updated; uids stay |
-//! | rm | removes entries; refused while an entry depends on them, unless `cascade` (removes the dependents too) or
-//! `force` (prunes their references) |
+//! | mv | every generation of an address, or every member of a group, gets another address; references to it are updated; uids stay |
+//! | rm | removes entries; refused while an entry depends on them, unless `cascade` (removes the dependents too) or `force` (prunes their references) |
 //! | protect, unprotect, taint, untaint | sets or clears a flag of live entries |
 //!
 //! A [`MovePlan`] checks which entries can move to another stack. They keep all their references, so entries that

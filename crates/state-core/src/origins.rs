@@ -3,14 +3,10 @@
 //!
 //! | contract | items | implemented by |
 //! |---|---|---|
-//! | Targets and whole-snapshot mutations (Pulumi's engine) | [`TargetProvider`], [`SnapshotProvider`],
-//! [`SnapshotMutation`] | `state_manager::Stacks` |
-//! | Untyped, versioned deployments, and encrypted configuration values (Pulumi's backend) | [`UntypedDeployment`],
-//! [`Crypter`], [`CrypterProvider`] | `state_manager::Stacks`; `state_encrypt::ConfigCrypter` |
-//! | A transient and a persistent snapshot, lineage and serial (Terraform's state manager) | [`Transient`],
-//! [`Refresher`], [`Persister`], [`OutputReader`], [`PersistentMeta`], [`Full`] | `state_manager::StateManager` |
-//! | Kinds of backends with a configuration schema (the unobin contract) | [`BackendType`], [`BackendFactory`],
-//! [`ConfigurationType`] | each backend crate |
+//! | Targets and whole-snapshot mutations (Pulumi's engine) | [`TargetProvider`], [`SnapshotProvider`], [`SnapshotMutation`] | `state_manager::Stacks` |
+//! | Untyped, versioned deployments, and encrypted configuration values (Pulumi's backend) | [`UntypedDeployment`], [`Crypter`], [`CrypterProvider`] | `state_manager::Stacks`; `state_encrypt::ConfigCrypter` |
+//! | A transient and a persistent snapshot, lineage and serial (Terraform's state manager) | [`Transient`], [`Refresher`], [`Persister`], [`OutputReader`], [`PersistentMeta`], [`Full`] | `state_manager::StateManager` |
+//! | Kinds of backends with a configuration schema (the unobin contract) | [`BackendType`], [`BackendFactory`], [`ConfigurationType`] | each backend crate |
 //! | A snapshot manager's storage (Pulumi's snapshot manager) | [`SnapshotPersister`] | `state_manager::Update` |
 //!
 //! These contracts add no rules. Implementations write through the same session, verifier and journal as all other

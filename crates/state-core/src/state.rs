@@ -340,7 +340,7 @@ impl State {
 
     /// A position after all entries that is never before `base`. If all entries have been recorded, their end is the
     /// position of the next record, so an appended entry there would collide with it.
-    fn behind_all(&self) -> Position {
+    fn end_position_after_base(&self) -> Position {
         self.entries.end_position().max(self.base)
     }
 

@@ -38,7 +38,7 @@ pub enum Refusal {
         member: EntryKey,
     },
     /// Entries that stay depend on entries that would be removed.
-    #[error("other resources depend on {}: {}", plural(.0), listed(.0))]
+    #[error("other resources depend on {}: {}", pronoun(.0), listed(.0))]
     Dependents(Vec<Dependent>),
     /// Entries that would be moved depend on entries that stay.
     #[error("the selection depends on resources that are not selected: {}", listed(.0))]
@@ -76,8 +76,8 @@ impl fmt::Display for Dependent {
     }
 }
 
-/// The noun for the dependencies that would be removed.
-fn plural(dependents: &[Dependent]) -> &'static str {
+/// The pronoun for the dependencies that would be removed, in the number of distinct targets.
+fn pronoun(dependents: &[Dependent]) -> &'static str {
     let targets: BTreeSet<&Dependency> = dependents.iter().map(|dependent| &dependent.on).collect();
     if targets.len() == 1 { "it" } else { "them" }
 }

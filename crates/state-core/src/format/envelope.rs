@@ -64,6 +64,7 @@ pub trait Enveloped: Serialize + DeserializeOwned {
             )
         };
         let read: Envelope<'_> = serde_json::from_slice(line).map_err(|e| damaged(&e))?;
+        // Checked before the digest, which another format version may compute differently.
         if read.format != u64::from(FORMAT) {
             return Err(Error::format(object, read.format, FORMAT.into()));
         }

@@ -143,6 +143,7 @@ impl Head {
     }
 
     fn signed_bytes(&self) -> Vec<u8> {
+        // Fields that change without the key are cleared, so that a takeover keeps the tag valid.
         let signed = Self {
             epoch: Epoch::ZERO,
             generation: Generation::ZERO,
@@ -198,7 +199,7 @@ pub struct Succession {
 pub struct Collection {
     /// Start of replay for the oldest remaining revision; it begins at the head's floor.
     pub base: Base,
-    /// Serial of the oldest remaining revision.
+    /// Revisions with a lower serial have been collected.
     pub serial: Serial,
     /// When the head recorded the collection.
     pub since: Timestamp,

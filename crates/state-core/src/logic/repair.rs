@@ -6,14 +6,10 @@
 //! | duplicate key | the first entry keeps it, later ones become deposed: `repair01`, `repair02`, … |
 //! | duplicate uid | the first entry keeps it, later ones lose their uid |
 //! | an external entry is tainted or pending replacement | the flag is cleared |
-//! | a reference to a missing target | the reference is dropped; the ancestors of a missing parent are unknown, so
-//! its child gets no parent |
-//! | a dependency cycle | one reference of the cycle is dropped: a dependency rather than a parent, an unsatisfied
-//! one rather than a satisfied one, as few as possible |
-//! | an entry comes before its dependency | the dependency moves to just before the entry; all other entries keep
-//! their order |
-//! | no incarnation of a provider with the referenced id comes earlier | the incarnation moves there if possible;
-//! otherwise the entry refers to the existing one |
+//! | a reference to a missing target | the reference is dropped; the ancestors of a missing parent are unknown, so its child gets no parent |
+//! | a dependency cycle | one reference of the cycle is dropped: a dependency rather than a parent, an unsatisfied one rather than a satisfied one, as few as possible |
+//! | an entry comes before its dependency | the dependency moves to just before the entry; all other entries keep their order |
+//! | no incarnation of a provider with the referenced id comes earlier | the incarnation moves there if possible; otherwise the entry refers to the existing one |
 //! | two pending operations have the same id | the later one gets another id, derived from it |
 //! | the highest foreign serial is lower than the imported one | the highest serial is raised |
 //!

@@ -15,14 +15,10 @@
 //! | 5 | a component has no id | [`Rule::TypeFields`]: a library call has none |
 //! | 6 | a provider has an id to refer to | [`Rule::ProviderId`], where an id is referred to |
 //! | 6 | a referenced provider has an id | [`Rule::ProviderId`], where an id is referred to |
-//! | 7 | `provider` names an earlier provider with the same id | [`Rule::ReferenceExists`],
-//! [`Rule::ReferenceEarlier`]; [`Rule::ProviderId`], except for `pending-replacement` entries |
-//! | 8, 9 | the parent comes earlier; a type in the name that differs from the parent's is only a warning | the same
-//! two rules, which distinguish "missing" from "later"; an address is opaque and contains no type |
-//! | 10-13 | dependencies, property dependencies, deleted-with, replace-with come earlier | the same two rules, and
-//! [`Rule::Acyclic`] if no order exists |
-//! | 14 | of the entries with one name, all but one are to be deleted | [`Rule::UniqueKey`]: all but one are deposed,
-//! each under its own key |
+//! | 7 | `provider` names an earlier provider with the same id | [`Rule::ReferenceExists`], [`Rule::ReferenceEarlier`]; [`Rule::ProviderId`], except for `pending-replacement` entries |
+//! | 8, 9 | the parent comes earlier; a type in the name that differs from the parent's is only a warning | the same two rules, which distinguish "missing" from "later"; an address is opaque and contains no type |
+//! | 10-13 | dependencies, property dependencies, deleted-with, replace-with come earlier | the same two rules, and [`Rule::Acyclic`] if no order exists |
+//! | 14 | of the entries with one name, all but one are to be deleted | [`Rule::UniqueKey`]: all but one are deposed, each under its own key |
 //! | 15 | snippets have unique ids | not applicable: there are no snippets |
 //! Beyond them: [`Rule::UniqueUid`], [`Rule::Marks`], [`Rule::PendingOperation`], [`Rule::Header`].
 //! Additional rules: [`Rule::UniqueUid`], [`Rule::Marks`], [`Rule::PendingOperation`], [`Rule::Header`].

@@ -129,6 +129,7 @@ impl StoredStack {
             return Err(Error::locked(self.name(), holder.clone()));
         }
         self.verify(None)?;
+        // Breaking a held lock switches to the next lock file on a filesystem; this backend counts the same way.
         if self.held.is_some() {
             self.head.generation = self.head.generation.next();
         }

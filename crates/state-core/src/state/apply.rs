@@ -39,10 +39,10 @@ impl State {
         record: &Record,
         loaded: &LoadedSnapshots,
     ) -> Result<ApplyReport, Vec<Violation>> {
-        if self.reserves_against(record) {
+        if self.must_respect_reservations(record) {
             let mut next = self.clone();
             let applied = next.change(record, loaded)?;
-            next.keep_room()?;
+            next.check_reservations()?;
             *self = next;
             return Ok(applied);
         }
@@ -64,10 +64,10 @@ impl State {
                 self.require_update()?;
                 self.outputs = Arc::new(outputs.clone());
             }
-            Record::ResetBase(rebase) => self.rebase(rebase, loaded)?,
+            Record::ResetBase(reset) => self.reset(reset, loaded)?,
             Record::Edit(edit) => self.edit(edit)?,
-            Record::UpdateEnd(mark) => self.mark(mark)?,
-            Record::DetachedRevision(stored) => self.stored(stored)?,
+            Record::UpdateEnd(end) => self.end_update(end)?,
+            Record::DetachedRevision(detached) => self.detached(detached)?,
             Record::Forget(revision) => {
                 self.forgotten.insert(revision.clone());
             }
@@ -125,21 +125,21 @@ impl State {
         refuse(Rule::UpdateOpen, "no update is open")
     }
 
-    fn mark(&mut self, mark: &UpdateEnd) -> Checked {
+    fn end_update(&mut self, end: &UpdateEnd) -> Checked {
         self.require_update()?;
-        self.next_serial(mark.serial)?;
-        if mark.update.kind.is_driven() {
+        self.next_serial(end.serial)?;
+        if end.update.kind.is_driven() {
             let manifest = self.header_mut().manifest.get_or_insert_default();
-            manifest.time.clone_from(&mark.update.end);
-            manifest.version.clone_from(&mark.update.version);
+            manifest.time.clone_from(&end.update.end);
+            manifest.version.clone_from(&end.update.version);
         }
         self.update = None;
-        self.unsettled = Some(Unsettled::Current(mark.serial));
+        self.unsettled = Some(Unsettled::Current(end.serial));
         Ok(())
     }
 
-    fn stored(&mut self, stored: &DetachedRevision) -> Checked {
-        self.next_serial(stored.serial)?;
+    fn detached(&mut self, detached: &DetachedRevision) -> Checked {
+        self.next_serial(detached.serial)?;
         self.unsettled = Some(Unsettled::Detached);
         Ok(())
     }
@@ -153,18 +153,19 @@ impl State {
         Ok(())
     }
 
-    fn rebase(&mut self, rebase: &ResetBase, loaded: &LoadedSnapshots) -> Checked {
+    fn reset(&mut self, reset: &ResetBase, loaded: &LoadedSnapshots) -> Checked {
         self.require_update()?;
-        let Some(snapshot) = loaded.get(&rebase.snapshot.digest) else {
-            let detail = format!("{} was not loaded", rebase.snapshot.object());
+        let Some(snapshot) = loaded.get(&reset.snapshot.digest) else {
+            let detail = format!("{} was not loaded", reset.snapshot.object());
             return refuse(Rule::Target, detail);
         };
+        // All changes go to a copy, because a duplicate key in the snapshot must leave this state unchanged.
         let mut next = self.clone();
         next.load_entries(&snapshot.entries, 0)
             .or_else(|reason| refuse(Rule::UniqueKey, reason))?;
         next.count_differences(self);
         next.take_header(snapshot);
-        match &rebase.cause {
+        match &reset.cause {
             ResetCause::Import {
                 foreign: Some((system, imported)),
             } => {
@@ -180,13 +181,14 @@ impl State {
                 }
             }
         }
+        // A repeated import brings operations that are already pending; their ids must stay unique.
         let mut known: BTreeSet<_> = next.pending.iter().map(|operation| operation.id).collect();
-        for operation in &rebase.pending {
+        for operation in &reset.pending {
             if known.insert(operation.id) {
                 next.pending.push_back(Arc::new(operation.clone()));
             }
         }
-        next.recent.push(rebase.id, true);
+        next.recent.push(reset.id, true);
         *self = next;
         Ok(())
     }
@@ -241,7 +243,7 @@ impl State {
                     }
                 }
                 EditChange::Append(entry) => {
-                    let end = next.behind_all();
+                    let end = next.end_position_after_base();
                     touched.put(&mut next.entries, end, entry.clone());
                     next.count(Op::Import);
                 }

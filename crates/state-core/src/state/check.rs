@@ -117,7 +117,7 @@ impl Touched {
 }
 
 /// The violations of an entry if it were inserted at `position` without replacing another.
-pub(super) fn faults(entries: &Entries, entry: &Entry, position: Position) -> Vec<Violation> {
+pub(super) fn entry_violations(entries: &Entries, entry: &Entry, position: Position) -> Vec<Violation> {
     let mut found: Vec<Violation> = uid_taken(entries, entry).into_iter().collect();
     found.extend(verify::verify_entry(entry));
     found.extend(unmet(entries, entry, position));

@@ -25,13 +25,16 @@ impl State {
     /// Whether a record has to respect the reservations for incoming entries. The result of a mutation doesn't,
     /// because the resource has already changed. If the reservations are already violated, no record does, so that
     /// the stack stays usable.
-    pub(super) fn reserves_against(&self, record: &Record) -> bool {
+    pub(super) fn must_respect_reservations(&self, record: &Record) -> bool {
         let concerns = !matches!(record, Record::End(_) | Record::MoveIn(_) | Record::MoveEnd(_));
-        !self.incoming.is_empty() && record.mutation().is_some() && concerns && self.keep_room().is_ok()
+        !self.incoming.is_empty()
+            && record.mutation().is_some()
+            && concerns
+            && self.check_reservations().is_ok()
     }
 
     /// Checks that all incoming entries can still be added to the state.
-    pub(super) fn keep_room(&self) -> Checked {
+    pub(super) fn check_reservations(&self) -> Checked {
         let mut after = self.clone();
         for incoming in &self.incoming {
             let with_move = |mut violation: Violation| {
@@ -52,9 +55,10 @@ impl State {
         if incoming.from.lineage == self.lineage || incoming.entries.is_empty() {
             return refuse(Rule::Target, "a move needs at least one entry of another stack");
         }
+        // Refused now, while the move can still be withdrawn: after the source's commit point, the entries have to fit.
         let mut next = self.clone();
         next.incoming.push_back(Arc::new(incoming.clone()));
-        next.keep_room()?;
+        next.check_reservations()?;
         *self = next;
         Ok(())
     }
@@ -70,6 +74,7 @@ impl State {
         }
         self.refuse_pending(leaving.entries.iter().cloned())?;
         let removed: Vec<_> = leaving.entries.iter().cloned().map(EditChange::Remove).collect();
+        // All entries are removed in one edit, so that references between them don't prevent the removal.
         let mut next = self.edited(&removed)?;
         next.departed.push_back(Arc::new(leaving.clone()));
         next.moved(leaving.id, StackMove::Out(leaving.to.clone()));

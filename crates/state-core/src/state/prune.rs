@@ -14,6 +14,7 @@ pub(super) fn forget(entries: &mut Entries, target: &EntryKey, touched: &mut Tou
         return;
     };
     let reference = Dependency::Entry(gone.address.clone());
+    // Another generation still satisfies the references of entries after it. Those before it lose their target.
     let first = entries.first_of(&gone.address);
     let orphaned = entries.dependents(&reference);
     let orphaned = orphaned.take_while(|position| first.is_none_or(|first| first >= *position));

@@ -18,7 +18,7 @@ impl State {
         let mut found = self.begin_violations(begin);
         let operation = PendingOperation::of(begin);
         if found.is_empty() {
-            found = self.foreseen(&operation);
+            found = self.predicted_violations(&operation);
         }
         if found.is_empty() {
             self.pending.push_back(Arc::new(operation));
@@ -28,14 +28,14 @@ impl State {
     }
 
     /// The violations that the step would cause if it succeeded now.
-    fn foreseen(&self, operation: &PendingOperation) -> Vec<Violation> {
+    fn predicted_violations(&self, operation: &PendingOperation) -> Vec<Violation> {
         if let Some(entry) = &operation.entry
             && entry.group.is_none()
             && self.entries.get(&operation.target).is_none()
         {
             // The entry replaces no other and belongs to no group, so only its own fields and references can violate
             // a rule. This saves trying the outcome on a copy of the state.
-            return check::faults(&self.entries, &as_recorded(entry, None, &[]), self.front);
+            return check::entry_violations(&self.entries, &as_recorded(entry, None, &[]), self.front);
         }
         let outcome = self.outcome_of(operation, operation.entry.as_ref(), &[]);
         outcome.err().unwrap_or_default()
@@ -52,6 +52,7 @@ impl State {
         } = begin;
         let mut found = Vec::new();
         let mut reject = |rule, detail: &str| found.push(Violation::of(rule, target.clone(), detail));
+        // `lookup` answers by id, so an id that is used twice would make its answer ambiguous.
         if self.pending.iter().any(|p| p.id == *id) || self.recent.get(*id).is_some() {
             reject(Rule::Begun, "this mutation has already begun");
         }
@@ -96,7 +97,7 @@ impl State {
     /// Records the provider's result. A result that violates a rule stays on the pending operation, because the
     /// resource has changed and the result must not be lost.
     pub(super) fn end(&mut self, end: &End) -> Checked<ApplyReport> {
-        let place = self.begun(end.id)?;
+        let place = self.pending_index(end.id)?;
         let operation = PendingOperation::clone(&self.pending[place]);
         if end.outcome == Outcome::Failed {
             self.pending.remove(place);
@@ -125,6 +126,7 @@ impl State {
                         ..operation
                     }),
                 );
+                // The resource did change, so a later lookup must not suggest to repeat the step.
                 self.recent.push(end.id, true);
                 Ok(ApplyReport { refused })
             }
@@ -134,8 +136,9 @@ impl State {
     /// Resolves a pending operation manually.
     pub(super) fn resolve(&mut self, resolve: &Resolve) -> Checked {
         self.require_update()?;
-        let place = self.begun(resolve.id)?;
+        let place = self.pending_index(resolve.id)?;
         let operation = PendingOperation::clone(&self.pending[place]);
+        // A manual resolution is refused if it violates a rule: unlike a provider's result, the user can correct it.
         let mut next = self.clone();
         if let Resolution::Done(entry) = &resolve.resolution {
             let end = End {
@@ -161,13 +164,13 @@ impl State {
         let mut placed = self.clone();
         placed.front = old
             .filter(|_| operation.deposes.is_none())
-            .unwrap_or_else(|| self.behind_all());
+            .unwrap_or_else(|| self.end_position_after_base());
         let mut next = placed.outcome(operation, end)?;
         next.front = self.front;
         Ok(next)
     }
 
-    fn begun(&self, id: crate::MutationId) -> Checked<usize> {
+    fn pending_index(&self, id: crate::MutationId) -> Checked<usize> {
         let place = self.pending.iter().position(|p| p.id == id);
         place.map_or_else(
             || refuse(Rule::Begun, format!("mutation {id} is not pending")),

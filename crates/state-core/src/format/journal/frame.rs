@@ -308,6 +308,7 @@ impl Header {
         if &header[..4] != MAGIC {
             return Err(bad("the bytes are not a frame header"));
         }
+        // The checksum comes before the fields: a flipped bit must be reported as damage, not as an unknown version.
         if CRC.checksum(&header[..60]).to_be_bytes() != header[60..] {
             return Err(bad("the header's checksum doesn't match"));
         }
@@ -327,6 +328,7 @@ impl Header {
         let number = |at: usize| u64::from_be_bytes(std::array::from_fn(|i| header[at + i]));
         let bits = |at: usize| std::array::from_fn(|i| header[at + i]);
         let length = u32::from_be_bytes(std::array::from_fn(|i| header[24 + i])) as usize;
+        // A forged length must not make the reader wait for, or allocate, gigabytes.
         if length > MAX_PAYLOAD {
             return Err(bad("the payload exceeds the size limit"));
         }
