@@ -66,7 +66,7 @@ pub enum Error {
     },
     /// Another writer took over the stack. Writes that were not acknowledged before are invisible unless the new lock
     /// holder kept them.
-    #[error("{object}: epoch {mine} was fenced by epoch {theirs}: another writer took over the lock")]
+    #[error("{object}: epoch {mine} was fenced by epoch {theirs}: another holder took over")]
     Fenced {
         /// The stack that was taken over.
         object: String,
