@@ -64,11 +64,11 @@ pub struct State {
     departed: Vector<Arc<MoveOut>>,
     /// Set between the end of an update or a detached revision and [`State::settle`], which completes its revision
     /// id.
-    unsettled: Option<Unsettled>,
+    unsettled: Option<UnsettledRevision>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Unsettled {
+enum UnsettledRevision {
     Current(Serial),
     Detached,
 }

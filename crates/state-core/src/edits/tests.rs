@@ -141,7 +141,11 @@ fn may_go(before: &[SharedEntry], operation: &Operation) -> BTreeSet<EntryKey> {
     after.chain(named.iter().cloned()).collect()
 }
 
-fn judge(before: &[SharedEntry], edits: &StateEditor, operation: &Operation) -> Result<(), TestCaseError> {
+fn check_operation(
+    before: &[SharedEntry],
+    edits: &StateEditor,
+    operation: &Operation,
+) -> Result<(), TestCaseError> {
     let after = entries(edits.state());
     prop_assert!(is_topological(&after), "{operation:?}");
     let mut snapshot = Snapshot::new(FactoryInfo::default(), "s", Timestamp::new(""));
@@ -190,7 +194,7 @@ proptest! {
             let Some(operation) = draft.build(edits.state()) else { break };
             let before = entries(edits.state());
             match edits.perform(&operation) {
-                Ok(()) => judge(&before, &edits, &operation)?,
+                Ok(()) => check_operation(&before, &edits, &operation)?,
                 Err(refusal) => {
                     prop_assert_eq!(entries(edits.state()), before);
                     // Only rules decide about flags that an entry can't have, and about group members that would come
@@ -210,7 +214,7 @@ proptest! {
         let mut edits = StateEditor::on(&first);
         if let Some(operation) = Draft::Rm(at, false, true).build(&first) {
             edits.perform(&operation).unwrap();
-            judge(&entries(&first), &edits, &operation)?;
+            check_operation(&entries(&first), &edits, &operation)?;
         }
     }
 }

@@ -69,6 +69,6 @@ impl FromStr for LogLevel {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let names = Self::ALL.map(Self::name).join(", ");
         let found = Self::ALL.into_iter().find(|level| level.name() == text);
-        found.ok_or_else(|| format!("a level is one of {names}"))
+        found.ok_or_else(|| format!("the log level must be one of {names}"))
     }
 }

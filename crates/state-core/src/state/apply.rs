@@ -1,7 +1,7 @@
 //! `apply` changes a state by one record; `replay` applies the frames after a base.
 
-use super::check::Touched;
-use super::{Checked, State, Unsettled, refuse};
+use super::check::TouchedEntries;
+use super::{Checked, State, UnsettledRevision, refuse};
 use crate::counter::Serial;
 use crate::digest::Digest;
 use crate::error::{Error, Result};
@@ -94,12 +94,12 @@ impl State {
     /// the frame created a revision.
     pub fn settle(&mut self, chain: &Digest) -> Option<RevisionId> {
         match self.unsettled.take()? {
-            Unsettled::Current(serial) => {
+            UnsettledRevision::Current(serial) => {
                 let revision = RevisionId::new(serial, chain);
                 self.current = Some(revision.clone());
                 Some(revision)
             }
-            Unsettled::Detached => Some(RevisionId::new(self.serial, chain)),
+            UnsettledRevision::Detached => Some(RevisionId::new(self.serial, chain)),
         }
     }
 
@@ -134,13 +134,13 @@ impl State {
             manifest.version.clone_from(&end.update.version);
         }
         self.update = None;
-        self.unsettled = Some(Unsettled::Current(end.serial));
+        self.unsettled = Some(UnsettledRevision::Current(end.serial));
         Ok(())
     }
 
     fn detached(&mut self, detached: &DetachedRevision) -> Checked {
         self.next_serial(detached.serial)?;
-        self.unsettled = Some(Unsettled::Detached);
+        self.unsettled = Some(UnsettledRevision::Detached);
         Ok(())
     }
 
@@ -228,7 +228,7 @@ impl State {
     /// All rules that the changes violate.
     pub fn edited(&self, changes: &[EditChange]) -> Result<Self, Vec<Violation>> {
         let mut next = self.clone();
-        let mut touched = Touched::default();
+        let mut touched = TouchedEntries::default();
         for change in changes {
             match change {
                 EditChange::Remove(key) => {
@@ -253,7 +253,7 @@ impl State {
     }
 
     /// Returns the changed state if the touched entries violate no rule.
-    pub(super) fn accepted(self, touched: Touched) -> Checked<Self> {
+    pub(super) fn accepted(self, touched: TouchedEntries) -> Checked<Self> {
         let violations = touched.violations(&self.entries);
         if violations.is_empty() {
             return Ok(self);

@@ -16,7 +16,7 @@ const NAMED: usize = 20;
 
 /// The entries and targets that a change touched. They are checked when the change is complete.
 #[derive(Debug, Default)]
-pub(super) struct Touched {
+pub(super) struct TouchedEntries {
     /// Entries that were inserted: their own references are checked.
     put: BTreeSet<EntryKey>,
     /// Addresses and groups whose members changed: entries that refer to them are checked.
@@ -27,7 +27,7 @@ pub(super) struct Touched {
     violations: Vec<Violation>,
 }
 
-impl Touched {
+impl TouchedEntries {
     pub(super) fn reject(&mut self, rule: Rule, key: &EntryKey, detail: &str) {
         self.violations.push(Violation::of(rule, key.clone(), detail));
     }

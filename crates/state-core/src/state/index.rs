@@ -67,10 +67,10 @@ impl Entries {
         let holds = |uid| move |entry: &&SharedEntry| entry.uid == Some(uid);
         Ok(Self {
             by_key: Layered::load(each().map(|(entry, at)| (entry.key(), at)).collect())
-                .map_err(|key| format!("entry {key} occurs twice"))?,
+                .map_err(|key| format!("resource {key} occurs twice"))?,
             uids: Layered::load(each().filter_map(|(entry, at)| Some((entry.uid?, at))).collect()).map_err(
                 |uid| match entries.iter().find(holds(uid)) {
-                    Some(entry) => format!("the uid of entry {} occurs twice", entry.key()),
+                    Some(entry) => format!("the uid of resource {} occurs twice", entry.key()),
                     None => format!("uid {uid} occurs twice"),
                 },
             )?,
@@ -82,7 +82,7 @@ impl Entries {
             ),
             managed: Layered::of_keys(each().filter_map(|(entry, at)| incarnation(entry, at))),
             by_position: Layered::load(by_position)
-                .map_err(|_| "two entries have the same position".to_owned())?,
+                .map_err(|_| "two resources have the same position".to_owned())?,
         })
     }
 

@@ -1,6 +1,6 @@
 //! Pruning of references to an entry whose resource no longer exists.
 
-use super::check::Touched;
+use super::check::TouchedEntries;
 use super::index::{Entries, Position};
 use crate::address::{Address, Dependency, EntryKey};
 use crate::entry::{BoxedField, Entry, ReferenceField};
@@ -9,7 +9,7 @@ use crate::verify::entry_rules::Lookup;
 /// Removes an entry whose resource no longer exists. References to its address are dropped from entries that come
 /// before every other generation of that address; its children get the nearest existing ancestor as their parent.
 /// Entries that this incarnation of a provider managed lose their provider reference.
-pub(super) fn forget(entries: &mut Entries, target: &EntryKey, touched: &mut Touched) {
+pub(super) fn forget(entries: &mut Entries, target: &EntryKey, touched: &mut TouchedEntries) {
     let Some((_, gone)) = touched.take(entries, target) else {
         return;
     };

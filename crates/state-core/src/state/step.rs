@@ -1,7 +1,7 @@
 //! The mutation table of [`crate::mutation`], implemented cell by cell.
 
 use super::apply::ApplyReport;
-use super::check::{self, Touched};
+use super::check::{self, TouchedEntries};
 use super::prune;
 use super::{Checked, State, refuse};
 use crate::entry::{Entry, SharedEntry};
@@ -84,10 +84,10 @@ impl State {
         }
         match entry {
             Some(entry) if matches!(op, Op::Delete | Op::Discard) || entry.key() != *target => {
-                reject(Rule::Target, "the requested entry doesn't match the target");
+                reject(Rule::Target, "the requested resource doesn't match the target");
             }
             None if !matches!(op, Op::Delete | Op::Discard) => {
-                reject(Rule::Target, "the requested entry is missing")
+                reject(Rule::Target, "the requested resource is missing")
             }
             _ => {}
         }
@@ -184,9 +184,9 @@ impl State {
         let violation = |detail| Violation::of(Rule::Target, operation.target.clone(), detail);
         let refuse = |detail| Err(vec![violation(detail)]);
         match &end.entry {
-            Some(_) if deletes => refuse("the result of a deletion contains an entry"),
-            None if !deletes => refuse("the result contains no entry"),
-            Some(entry) if entry.key() != operation.target => refuse("the result is about another entry"),
+            Some(_) if deletes => refuse("the result of a deletion contains a resource"),
+            None if !deletes => refuse("the result contains no resource"),
+            Some(entry) if entry.key() != operation.target => refuse("the result is about another resource"),
             entry => match end.outcome {
                 Outcome::Partial => self.partial_outcome(operation, entry.as_ref(), &end.reasons),
                 _ => self.outcome_of(operation, entry.as_ref(), &[]),
@@ -204,7 +204,7 @@ impl State {
         let Some(entry) = entry else {
             // The object still exists, so its entry stays and stores the reasons of the failure.
             let mut next = self.clone();
-            let mut touched = Touched::default();
+            let mut touched = TouchedEntries::default();
             touched.replace(&mut next.entries, &operation.target, |old| Entry {
                 init_errors: reasons.to_vec(),
                 ..old.clone()
@@ -235,7 +235,7 @@ impl State {
             ..
         } = operation;
         let mut next = self.clone();
-        let mut touched = Touched::default();
+        let mut touched = TouchedEntries::default();
         let mut uid = None;
         if next.entries.get(target).is_some()
             && let Some((position, old)) = touched.take(&mut next.entries, target)
@@ -272,7 +272,7 @@ impl State {
     }
 
     /// Inserts an entry after those that the open update has recorded.
-    fn record(&mut self, entry: Entry, touched: &mut Touched) {
+    fn record(&mut self, entry: Entry, touched: &mut TouchedEntries) {
         touched.put(&mut self.entries, self.front, Arc::new(entry));
         self.front = self.front.next();
     }
@@ -281,7 +281,7 @@ impl State {
     pub(super) fn step(&mut self, step: &Step) -> Checked {
         self.require_update()?;
         let mut next = self.clone();
-        let mut touched = Touched::default();
+        let mut touched = TouchedEntries::default();
         match &step.change {
             StepChange::Same(entry) => next.same(entry, &mut touched),
             StepChange::Replace(target) => {
@@ -327,7 +327,7 @@ impl State {
         Ok(())
     }
 
-    fn same(&mut self, entry: &SharedEntry, touched: &mut Touched) {
+    fn same(&mut self, entry: &SharedEntry, touched: &mut TouchedEntries) {
         let target = entry.key();
         if self.is_recorded(&target) {
             touched.reject(

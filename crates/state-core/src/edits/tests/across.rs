@@ -146,9 +146,9 @@ impl Side {
     }
 }
 
-fn keyed(states: [&State; 2]) -> Vec<(String, Digest)> {
+fn digests_by_key(states: [&State; 2]) -> Vec<(String, Digest)> {
     let all = states.into_iter().flat_map(State::entries);
-    let mut keyed: Vec<_> = all
+    let mut digests_by_key: Vec<_> = all
         .map(|entry| {
             (
                 entry.key().to_string(),
@@ -156,15 +156,15 @@ fn keyed(states: [&State; 2]) -> Vec<(String, Digest)> {
             )
         })
         .collect();
-    keyed.sort();
-    keyed
+    digests_by_key.sort();
+    digests_by_key
 }
 
 /// Writes the records of a move to both stacks in the order of the manager.
 fn run(source: &State, destination: &State, plan: &MovePlan) -> Result<(), TestCaseError> {
     let (mut out, mut into) = (Side::new(source), Side::new(destination));
     let id = MutationId::from_bits([5; 16]);
-    let before = keyed([source, destination]);
+    let before = digests_by_key([source, destination]);
     let incoming = MoveIn {
         id,
         from: peer(source),
@@ -172,7 +172,7 @@ fn run(source: &State, destination: &State, plan: &MovePlan) -> Result<(), TestC
         at: None,
     };
     into.write(&[Record::MoveIn(incoming)])?;
-    prop_assert_eq!(keyed([&out.state, &into.state]), before.clone());
+    prop_assert_eq!(digests_by_key([&out.state, &into.state]), before.clone());
     prop_assert!(!into.state.is_reliable());
     let leaving = MoveOut {
         id,
@@ -186,7 +186,7 @@ fn run(source: &State, destination: &State, plan: &MovePlan) -> Result<(), TestC
     let end = |outcome| Record::MoveEnd(MoveEnd { id, outcome });
     into.update(end(MoveOutcome::Arrived))?;
     out.write(&[end(MoveOutcome::Confirmed)])?;
-    prop_assert_eq!(keyed([&out.state, &into.state]), before);
+    prop_assert_eq!(digests_by_key([&out.state, &into.state]), before);
     prop_assert_eq!(entries(&into.state), entries(plan.destination()));
     prop_assert_eq!(
         (into.state.lookup(id), out.state.lookup(id)),

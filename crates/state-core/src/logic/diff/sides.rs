@@ -68,7 +68,7 @@ impl Side {
     }
 }
 
-type Both<'a> = (String, Option<View<'a>>, Option<View<'a>>);
+type PairedViews<'a> = (String, Option<View<'a>>, Option<View<'a>>);
 
 /// Adds the changes between two sides. Objects are compared by key and arrays by index, down to the values that
 /// differ or are secret.
@@ -115,7 +115,7 @@ pub(super) fn compare(pointer: &str, old: &Side, new: &Side, changes: &mut Vec<C
 }
 
 /// The members of two objects by key, or the elements of two arrays by index.
-fn children<'a>(pointer: &str, old: View<'a>, new: View<'a>) -> Option<Vec<Both<'a>>> {
+fn children<'a>(pointer: &str, old: View<'a>, new: View<'a>) -> Option<Vec<PairedViews<'a>>> {
     if let (Some(before), Some(after)) = (old.members(), new.members()) {
         let mut keys: BTreeMap<Cow<'a, str>, (Option<View<'a>>, Option<View<'a>>)> = BTreeMap::new();
         for (key, view) in before {

@@ -40,7 +40,7 @@ struct Update {
 
 /// Simulates an update as a tool performs it: a step ends after the steps of its entry's dependencies, and an entry
 /// is deleted after its dependents.
-fn play(base: Vec<SharedEntry>, choices: &[(bool, bool)], made: usize) -> Update {
+fn simulate_update(base: Vec<SharedEntry>, choices: &[(bool, bool)], created: usize) -> Update {
     let mut update = Update {
         new: Vec::new(),
         done: BTreeSet::new(),
@@ -58,7 +58,7 @@ fn play(base: Vec<SharedEntry>, choices: &[(bool, bool)], made: usize) -> Update
             update.done.insert(entry.key());
         }
     }
-    for at in 0..made {
+    for at in 0..created {
         let mut entry = leaf(&format!("made.{at}"));
         entry.depends_on = update
             .new
@@ -93,9 +93,9 @@ proptest! {
     fn merge_is_topological_at_every_point_of_an_update(
         base in entries_in_order(20),
         choices in prop::collection::vec(any::<(bool, bool)>(), 20),
-        made in 0..4_usize,
+        created in 0..4_usize,
     ) {
-        let update = play(base, &choices, made);
+        let update = simulate_update(base, &choices, created);
         prop_assert!(oracle::is_topological(&update.base), "the base");
         prop_assert!(oracle::is_topological(&update.new), "the new list");
         let merged = merge(&update.base, &update.new, &update.done);

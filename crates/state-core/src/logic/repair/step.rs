@@ -133,7 +133,7 @@ impl fmt::Display for Step {
                 write!(f, "raise the highest serial of {system} to the imported one")
             }
             Self::LowerRecorded => {
-                f.write_str("lower the number of recorded entries to the number of entries")
+                f.write_str("lower the number of recorded resources to the number of resources")
             }
         }
     }

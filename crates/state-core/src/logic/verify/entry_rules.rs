@@ -26,9 +26,9 @@ pub(crate) trait Lookup {
 /// [`Rule::UniqueKey`]: returns the violation of an entry whose key another entry has.
 pub(crate) fn unique_key(key: EntryKey) -> Violation {
     let detail = if key.is_live() {
-        "a second live entry has this address; only deposed ones may share it"
+        "a second live resource has this address; only deposed ones may share it"
     } else {
-        "a second entry has this key"
+        "a second resource has this key"
     };
     Violation::of(Rule::UniqueKey, key, detail)
 }
@@ -52,13 +52,13 @@ pub(crate) fn reference<L: Lookup>(
     let (rule, detail) = match to {
         Dependency::Entry(address) => match list.first_of(address) {
             Some(first) if first < position => return None,
-            _ if *address == entry.address => (Rule::ReferenceEarlier, "the entry itself".to_owned()),
+            _ if *address == entry.address => (Rule::ReferenceEarlier, "the resource itself".to_owned()),
             Some(_) => (Rule::ReferenceEarlier, format!("{to}, which comes later")),
             None => (Rule::ReferenceExists, format!("{to}, which does not exist")),
         },
         Dependency::Group(group) if entry.live_group() == Some(group) => (
             Rule::ReferenceEarlier,
-            format!("{to}, to which the entry itself belongs"),
+            format!("{to}, to which the resource itself belongs"),
         ),
         Dependency::Group(group) => {
             let last = list.last_member(group).filter(|last| *last >= position)?;
@@ -85,7 +85,7 @@ pub(crate) fn provider_id<L: Lookup>(list: &L, entry: &Entry, position: L::Posit
         return None;
     }
     let detail = format!(
-        "`{}` names {provider} with an id that no earlier entry of that address has",
+        "`{}` names {provider} with an id that no earlier resource at that address has",
         ReferenceField::Provider,
     );
     Some(Violation::of(Rule::ProviderId, entry.key(), detail))

@@ -141,7 +141,7 @@ fn header(snapshot: &Snapshot, findings: &mut Vec<Finding>) {
         if continuation.recorded > entries as u64 {
             let recorded = continuation.recorded;
             found(format!(
-                "{recorded} entries are marked as recorded by the open update, but there are only {entries}"
+                "{recorded} resources are marked as recorded by the open update, but there are only {entries}"
             ));
         }
     }

@@ -106,9 +106,9 @@ fn violations_are_ordered_by_entry_then_rule() {
             "a: its type leaf requires `kind` [type-fields]",
             "a: it is `external`, so it can't be `pending-replacement` [marks]",
             "a: it is `external`, so it can't be `tainted` [marks]",
-            "b: a second live entry has this address; only deposed ones may share it [unique-key]",
+            "b: a second live resource has this address; only deposed ones may share it [unique-key]",
             "a: the references form a cycle: a -> b -> a [acyclic]",
-            "4 entries are marked as recorded by the open update, but there are only 3 [header]",
+            "4 resources are marked as recorded by the open update, but there are only 3 [header]",
         ]
     );
     let Err(Error::Integrity { object, violations }) = check("the snapshot", &snapshot) else {
@@ -144,7 +144,7 @@ fn address_allows_one_live_and_many_deposed_entries() {
     let same_key = snapshot([deposed(leaf("a", &[]), "x"), deposed(leaf("a", &[]), "x")]);
     assert_eq!(
         lines(&verify(&same_key)),
-        ["a (deposed x): a second entry has this key [unique-key]"]
+        ["a (deposed x): a second resource has this key [unique-key]"]
     );
 }
 
@@ -191,7 +191,7 @@ fn group_is_satisfied_after_its_last_live_member() {
     assert_eq!(
         lines(&verify(&snapshot([member("m0"), waits]))),
         [
-            "w: `depends-on` names group g, to which the entry itself belongs [reference-earlier]",
+            "w: `depends-on` names group g, to which the resource itself belongs [reference-earlier]",
             "w: the references form a cycle: w -> w [acyclic]",
         ]
     );
@@ -216,7 +216,8 @@ fn provider_reference_needs_an_earlier_incarnation() {
     assert!(verify(&snapshot([old.clone(), provider("2"), managed("1")])).is_valid());
     assert!(verify(&snapshot([old.clone(), provider("2"), managed("2")])).is_valid());
     let wrong = snapshot([old, managed("2"), provider("2")]);
-    let expected = "r: `provider` names p with an id that no earlier entry of that address has [provider-id]";
+    let expected =
+        "r: `provider` names p with an id that no earlier resource at that address has [provider-id]";
     assert_eq!(lines(&verify(&wrong)), [expected]);
     let mut tombstone = managed("0");
     tombstone.pending_replacement = true;
