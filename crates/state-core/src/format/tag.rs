@@ -1,4 +1,4 @@
-//! Keyed MACs (tags) of stored bytes. Write access to a store is not enough to forge them; it takes the data key.
+//! Keyed MACs (tags) of stored bytes. Only a holder of the data key can create them; write access to the store is not enough.
 
 use crate::digest::{Digest, KeyId};
 use serde::{Deserialize, Serialize};

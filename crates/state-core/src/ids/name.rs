@@ -75,12 +75,12 @@ fn check_part(part: &str) -> Result<(), ParseIdError> {
     let mut bytes = part.bytes();
     let head = bytes.next().is_some_and(|b| b.is_ascii_alphanumeric());
     let tail = bytes.all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-'));
-    // Names become file names. A stack can't be renamed for each filesystem that it is copied to, so names that any
-    // system can't store are refused everywhere.
+    // Names become file names. A stack keeps its name when it is copied to another store, so a name that some
+    // filesystem can't store is refused everywhere.
     let reason = if !head || !tail || part.len() > 100 {
         "project and stack are 1 to 100 characters of A-Z, a-z, 0-9, `.`, `_`, `-`, and begin with a letter or digit"
     } else if part.ends_with('.') {
-        "project and stack don't end in a dot: Windows drops it from file names"
+        "project and stack must not end in a dot: Windows drops it from file names"
     } else if is_device(part) {
         "Windows reserves this name for a device, with or without an extension: choose another one"
     } else {

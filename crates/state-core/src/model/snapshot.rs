@@ -35,7 +35,7 @@ pub struct Snapshot {
     pub generated_at: Timestamp,
     /// Operations that have begun and not ended.
     pub pending_operations: Vec<PendingOperation>,
-    /// Set while the real resources may differ from the entries beyond the pending operations.
+    /// Mark that real resources may differ from the entries, not only from those with pending operations.
     pub invalidated: Option<Invalidation>,
     /// The entries in topological order.
     pub entries: Vec<SharedEntry>,
@@ -140,7 +140,7 @@ pub struct ForeignSerial {
     pub imported: u64,
     /// Serial of this stack's revision that imported it.
     pub at: Serial,
-    /// Upper bound of all serials that were imported or could have been exported until that import.
+    /// The highest serial that was imported or may have been exported up to that import.
     pub highest: u64,
 }
 
@@ -155,8 +155,8 @@ impl ForeignSerial {
         }
     }
 
-    /// The serial under which a revision is exported: the imported one for the import itself, and a higher one than
-    /// all before for every later revision.
+    /// The serial under which a revision is exported. The import itself keeps the imported serial; every later revision
+    /// gets a higher serial than all revisions before it.
     pub fn export(&self, serial: Serial) -> u64 {
         if serial <= self.at {
             self.imported
