@@ -80,18 +80,18 @@ const fn is_journal(item: &StoredItemName) -> bool {
 }
 
 async fn delete_one(stack: &Stack, item: &StoredItemName, head: &Head) -> Result<()> {
-    item.check_unnamed(head)?;
+    item.check_not_referenced(head)?;
     let path = match item {
         StoredItemName::Object(name) => stack.paths.object(name),
         StoredItemName::Journal(file) => {
             let floor = head.collection.as_ref().map(|collection| collection.base.start);
             let name = JournalName::parse(file).filter(|name| floor.is_some_and(|floor| name.end() <= floor));
             let Some(name) = name else {
-                return Err(item.still_counts("it is not a journal object before the history floor"));
+                return Err(item.refuse_delete("it is not a journal object before the history floor"));
             };
             // Check right before the deletion: without the fence a stale owner could append to a slot that no reader reads.
             if is_fence(stack, &name).await? {
-                return Err(item.still_counts("it is a fence, which stops a stale lock holder"));
+                return Err(item.refuse_delete("it is a fence, which stops a stale lock holder"));
             }
             stack.paths.in_journal(&name)
         }

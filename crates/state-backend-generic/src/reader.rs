@@ -21,7 +21,7 @@ use futures_util::future::join;
 use futures_util::{StreamExt, TryStreamExt, stream};
 use state_core::backend::{ChainAnchors, JournalView, Tail};
 use state_core::head::Compaction;
-use state_core::journal::{Parsed, genesis};
+use state_core::journal::{ParsedFrame, genesis};
 use state_core::{Digest, Epoch, Error, Frame, Head, Result, Slot};
 
 /// The number of attempts of a reader that races with changes of the head.

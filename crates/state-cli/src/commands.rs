@@ -124,7 +124,7 @@ pub(crate) enum Command {
     Schema(schema::Args),
     /// Change the record by hand.
     #[command(flatten)]
-    Surgery(edits::Command),
+    StateEditor(edits::Command),
 }
 
 impl Command {
@@ -183,7 +183,7 @@ pub(crate) async fn run(context: &Context, command: &Command) -> CommandResult {
         Command::Completions(args) => completions::run(context, args, Cli::command()),
         Command::Words(args) => Ok(completions::words(context, args).await),
         Command::Schema(args) => schema::run(context, args),
-        Command::Surgery(command) => edits::run(context, command).await,
+        Command::StateEditor(command) => edits::run(context, command).await,
     }
 }
 

@@ -6,7 +6,7 @@ use crate::exit::ExitCode;
 use crate::marks::count;
 use crate::render::Page;
 use serde::Serialize;
-use state_core::repair::{Repaired, Step};
+use state_core::repair::{RepairResult, Step};
 use state_core::verify::Violation;
 
 /// A step in JSON: what it is, and in words.
@@ -18,7 +18,7 @@ pub(crate) struct StepView<'a> {
 }
 
 /// The steps in JSON.
-pub(crate) fn steps(repaired: &Repaired) -> Vec<StepView<'_>> {
+pub(crate) fn steps(repaired: &RepairResult) -> Vec<StepView<'_>> {
     let view = |step| StepView {
         step,
         text: step.to_string(),
@@ -35,7 +35,7 @@ pub(crate) fn print(page: &mut Page, steps: &[Step]) {
 }
 
 /// Shows the steps at once, before somebody is asked; nothing with `--json`, where they come with the result.
-pub(crate) fn announce(context: &Context, repaired: &Repaired) {
+pub(crate) fn announce(context: &Context, repaired: &RepairResult) {
     if !repaired.steps.is_empty() {
         context.output.announce(|page| print(page, &repaired.steps));
     }

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use crate::error::CliError;
 use serde::Serialize;
-use state_core::moves::Moved;
+use state_core::moves::StackMove;
 use state_core::{RevisionId, State};
 use state_manager::{CrossedMove, Stack};
 
@@ -25,8 +25,8 @@ pub(crate) struct CrossedView {
 impl CrossedView {
     fn new(crossed: CrossedMove) -> Option<Self> {
         let (direction, peer) = match crossed.moved {
-            Moved::Out(peer) => ("out", peer),
-            Moved::In(peer) => ("in", peer),
+            StackMove::Out(peer) => ("out", peer),
+            StackMove::In(peer) => ("in", peer),
             _ => return None,
         };
         Some(Self {

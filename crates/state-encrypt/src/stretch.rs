@@ -6,7 +6,7 @@ use crate::place::Place;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use state_core::json::{Kind, View, child_pointer, is_canonical_text};
-pub(crate) use state_core::sensitive::SecretStretch as Stretch;
+pub(crate) use state_core::sensitive::SecretSpan as Stretch;
 use state_core::{Json, sealed};
 use std::borrow::Cow;
 

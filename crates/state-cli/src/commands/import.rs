@@ -15,7 +15,7 @@ use crate::{mending, store};
 use document::Wanted;
 use passphrases::{FilePassphrase, Secrets};
 use state_core::head::SealingPolicy;
-use state_core::repair::{self, Repaired};
+use state_core::repair::{self, RepairResult};
 use state_core::{Error, FactoryInfo, Snapshot, State, UpdateKind};
 use state_formats::{ImportVerdict, Imported};
 use state_manager::{Session, UpdateRequest};
@@ -78,7 +78,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> Result<Report, CliErr
 }
 
 /// Repairs what was read, once somebody has said yes to every step.
-fn repair(context: &Context, source: &mut document::Source) -> Result<Repaired, CliError> {
+fn repair(context: &Context, source: &mut document::Source) -> Result<RepairResult, CliError> {
     let repaired = repair::repair(&source.imported.snapshot);
     let object = "the snapshot";
     mending::announce(context, &repaired);

@@ -269,7 +269,11 @@ fn an_import_repairs_on_request_and_shows_every_step_first() {
     let file = file.to_str().unwrap();
     sandbox.run(&["import", file]).exits(1);
     let asked = sandbox.run(&["import", file, "--repair"]).exits(4);
-    for step in ["drop depends-on gone", "deposed as repair01", "b: move before a"] {
+    for step in [
+        "drop depends-on gone",
+        "depose the later one as repair01",
+        "b: move before a",
+    ] {
         assert!(asked.stderr.contains(step), "{step}: {asked:?}");
     }
     assert!(!sandbox.path().join(".state").exists(), "nothing was made yet");

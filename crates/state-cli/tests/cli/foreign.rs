@@ -123,7 +123,7 @@ fn a_terraform_state_with_a_circle_and_twins_is_mended_on_request() {
     );
     let asked = sandbox.run(&["import", file, "--repair"]).exits(4);
     for step in [
-        "t.c: make the later one deposed as repair01",
+        "t.c: depose the later one as repair01",
         "drop depends-on group t.",
     ] {
         assert!(asked.stderr.contains(step), "{step}: {asked:?}");

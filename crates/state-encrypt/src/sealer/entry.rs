@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::place::{Owner, Place, Side};
 use crate::stretch::{Stretch, fields, step};
 use state_core::json::JsonMap;
-use state_core::sensitive::{SecretStrings, covered_stretches, stretches_with_strings};
+use state_core::sensitive::{SecretStrings, covered_spans, spans_with_strings};
 use state_core::{Entry, Json, Properties, SharedEntry, sealed};
 use std::collections::BTreeMap;
 
@@ -140,7 +140,7 @@ impl Sealer {
             .into();
         if let Some(id) = &entry.id {
             let place = Place::new(owner, Side::Id);
-            let is_secret = open.id || secrets.stand_in(id);
+            let is_secret = open.id || secrets.occur_in(id);
             entry.id = Some(self.values.seal_text(id, &place, "", is_secret)?);
         }
         let place = Place::new(owner, Side::InitErrors);
@@ -193,7 +193,7 @@ impl Sealer {
                         Some(Stretch::of(pointer, view))
                     });
                     stretches.extend(there);
-                    stretches.extend(stretches_with_strings(json, secrets));
+                    stretches.extend(spans_with_strings(json, secrets));
                 }
                 None => stretches.push(Stretch::of(String::new(), json.view())),
             }
@@ -207,7 +207,7 @@ impl Sealer {
 /// Returns the marked values in an object of fields. A mark on the whole object covers the values of its fields,
 /// because field names are not secret.
 fn marked_fields(json: &Json, paths: &[String], secrets: &SecretStrings) -> Vec<Stretch> {
-    let covered = covered_stretches(json, paths, secrets);
+    let covered = covered_spans(json, paths, secrets);
     match covered.as_slice() {
         [whole] if whole.pointer.is_empty() && json.view().get(sealed::MEMBER).is_none() => fields(json),
         _ => covered,

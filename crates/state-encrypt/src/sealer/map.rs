@@ -8,7 +8,7 @@ use crate::stretch::{Stretch, step};
 use state_core::Json;
 use state_core::json::JsonMap;
 use state_core::mutation::StackOutputs;
-use state_core::sensitive::{SecretStrings, stretches_of_output};
+use state_core::sensitive::{SecretStrings, spans_of_output};
 use std::collections::BTreeMap;
 
 type SealedParts = BTreeMap<String, Vec<Stretch>>;
@@ -65,7 +65,7 @@ impl ValueSealer {
             if self.seals_all() {
                 stretches.push(Stretch::of(String::new(), json.view()));
             } else {
-                stretches.extend(stretches_of_output(&values, &outputs.sensitive, name, &secrets));
+                stretches.extend(spans_of_output(&values, &outputs.sensitive, name, &secrets));
             }
             let json = self.seal(json, stretches, &place, &step(name))?;
             sealed.insert(name.clone(), json);
@@ -81,7 +81,7 @@ impl ValueSealer {
         let none = SecretStrings::default();
         let mut values = BTreeMap::new();
         for (name, json) in &outputs.values {
-            let marked = |paths: &[String]| stretches_of_output(&outputs.values, paths, name, &none);
+            let marked = |paths: &[String]| spans_of_output(&outputs.values, paths, name, &none);
             let json = self.open_checked(json, &outputs.sensitive, marked, &place, &step(name))?;
             values.insert(name.clone(), json);
         }

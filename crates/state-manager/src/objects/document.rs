@@ -111,7 +111,7 @@ impl RevisionDocument {
     }
 
     /// Whether both tell the same, tagged or not.
-    pub(crate) fn says_the_same_as(&self, other: &Self) -> bool {
+    pub(crate) fn is_unchanged_from(&self, other: &Self) -> bool {
         let bare = |document: &Self| Self {
             key_id: None,
             tag: None,

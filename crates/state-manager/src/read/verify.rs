@@ -94,7 +94,7 @@ fn compare_documents(stack: &StackContext, frames: &[Frame], revisions: &[Revisi
     }
     for document in revisions {
         let told = made.get(&document.revision);
-        if !told.is_some_and(|told| told.says_the_same_as(document)) {
+        if !told.is_some_and(|told| told.is_unchanged_from(document)) {
             let name = ObjectName::Update(document.revision.clone());
             let object = format!("stack {}: {name}", stack.lineage());
             return Err(Error::corrupt(

@@ -1,7 +1,7 @@
 //! What is edited: one entry, or the whole snapshot, as text and back.
 
 use super::restore;
-use state_core::edits::Surgery;
+use state_core::edits::StateEditor;
 use state_core::verify::{self, Violation};
 use state_core::{Entry, EntryKey, Json, Snapshot, State, codec};
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// What was made of the text.
 pub(super) enum Change {
     /// One entry.
-    Entry(Box<Surgery>),
+    Entry(Box<StateEditor>),
     /// All of it.
     Snapshot(Box<Snapshot>),
 }
@@ -45,7 +45,7 @@ pub(super) fn read_entry(
     if !problems.is_empty() {
         return Err(problems);
     }
-    let mut edits = Surgery::on(state);
+    let mut edits = StateEditor::on(state);
     match edits.put(&old.key(), new) {
         Ok(()) => Ok(Change::Entry(Box::new(edits))),
         Err(state_core::edits::Refusal::Breaks { violations }) => Err(lines(&violations)),

@@ -7,7 +7,7 @@ use crate::exit::ExitCode;
 use crate::marks::{count, first};
 use clap::Args;
 use serde::Serialize;
-use state_core::edits::{Dependent, Operation, Refusal, Surgery};
+use state_core::edits::{Dependent, Operation, Refusal, StateEditor};
 use state_core::verify::{Rule, Violation};
 use state_core::{Address, DeposedKey, RevisionId, State, UpdateKind};
 use state_manager::{Session, UpdateRequest};
@@ -128,8 +128,8 @@ pub(super) async fn locked(
 }
 
 /// Performs operations on a copy. When there are several, a refusal names the one.
-fn perform(state: &State, operations: &[Operation]) -> Result<Surgery, CliError> {
-    let mut edits = Surgery::on(state);
+fn perform(state: &State, operations: &[Operation]) -> Result<StateEditor, CliError> {
+    let mut edits = StateEditor::on(state);
     for (index, operation) in operations.iter().enumerate() {
         if let Err(refusal) = edits.perform(operation) {
             let number = (operations.len() > 1).then_some(index + 1);
@@ -143,7 +143,7 @@ fn perform(state: &State, operations: &[Operation]) -> Result<Surgery, CliError>
 pub(super) async fn commit(
     context: &Context,
     session: &Session,
-    edits: Surgery,
+    edits: StateEditor,
     request: &Request,
 ) -> Result<Done, CliError> {
     let state = session.state();

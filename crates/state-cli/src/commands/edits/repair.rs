@@ -4,7 +4,7 @@ use super::operate::Remember;
 use crate::context::{CommandResult, Context};
 use crate::mending;
 use serde::Serialize;
-use state_core::repair::{Repaired, repair};
+use state_core::repair::{RepairResult, repair};
 use state_core::verify::Violation;
 use state_core::{RevisionId, StackName, State, UpdateKind};
 use state_manager::Session;
@@ -69,7 +69,7 @@ fn report(
     context: &Context,
     args: &Args,
     stack: &StackName,
-    repaired: &Repaired,
+    repaired: &RepairResult,
     (revision, changed): (Option<RevisionId>, bool),
     warnings: Vec<String>,
 ) -> CommandResult {

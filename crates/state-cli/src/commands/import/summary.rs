@@ -8,7 +8,7 @@ use crate::render::Page;
 use crate::target::Target;
 use serde::Serialize;
 use state_core::mask::count_sensitive;
-use state_core::repair::Repaired;
+use state_core::repair::RepairResult;
 use state_core::{RevisionId, Snapshot};
 
 /// What became of the document.
@@ -73,7 +73,7 @@ impl<'a> Summary<'a> {
         content: Content,
         target: &Target,
         outcome: Outcome,
-        repaired: Option<&'a Repaired>,
+        repaired: Option<&'a RepairResult>,
     ) -> Self {
         let (changed, revision, forced) = match outcome {
             Outcome::Made { revision, forced } => (true, Some(revision), forced),

@@ -116,7 +116,7 @@ async fn crashed_lock_is_freed_iff_the_store_claims_it<B: Backend>(
     let epoch = held.head.epoch;
     drop(held);
     let next = bench.acquire(lineage, "bert").await;
-    if store.capabilities().frees_lock_of_the_dead {
+    if store.capabilities().frees_lock_on_crash {
         return next.map(drop).map_err(RuleViolation::from);
     }
     ensure_fails(

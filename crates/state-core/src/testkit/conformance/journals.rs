@@ -6,13 +6,13 @@ use crate::counter::Slot;
 use crate::error::{ErrorKind, Result};
 use crate::head::{Base, Watermark};
 use crate::id::Lineage;
-use crate::journal::{Frame, FrameKind, Parsed, genesis};
+use crate::journal::{Frame, FrameKind, ParsedFrame, genesis};
 
 /// Checks that frames follow each other from `tail` on, byte for byte; returns the end.
 fn linked(mut tail: Tail, frames: &[Frame]) -> Option<Tail> {
     for frame in frames {
         let parsed = Frame::parse(frame.bytes(), 0, &tail.chain);
-        if frame.slot() != tail.next || !matches!(parsed, Parsed::Frame(same) if same == *frame) {
+        if frame.slot() != tail.next || !matches!(parsed, ParsedFrame::Frame(same) if same == *frame) {
             return None;
         }
         tail = after(frame);

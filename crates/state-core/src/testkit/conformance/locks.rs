@@ -65,7 +65,7 @@ pub async fn released_lock_is_free_and_epoch_rises(bench: &Bench<'_>) -> Verdict
 
 /// A store that claims to free the locks of crashed holders frees the lock of a dropped writer.
 pub async fn dropped_writer_frees_the_lock(bench: &Bench<'_>) -> Verdict {
-    if !bench.backend.capabilities().frees_lock_of_the_dead {
+    if !bench.backend.capabilities().frees_lock_on_crash {
         return Ok(());
     }
     let lineage = bench.stack().await?;

@@ -290,9 +290,9 @@ fn what_breaks_rules_comes_in_with_all_violations_and_can_be_repaired() {
     let repaired = repaired(&snapshot);
     let steps: Vec<String> = repaired.steps.iter().map(ToString::to_string).collect();
     for part in [
-        "make the later one deposed",
+        "depose the later one",
         "which does not exist",
-        "closes the circle",
+        "closes the cycle",
         "move before",
     ] {
         assert!(steps.iter().any(|step| step.contains(part)), "{part}: {steps:#?}");
