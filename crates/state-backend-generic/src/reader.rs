@@ -291,11 +291,11 @@ impl JournalCursor<'_> {
 /// Parses the frame at an offset and checks that it follows the tail: slot, chain and epoch.
 pub(crate) fn follow(object: &str, bytes: &Bytes, at: usize, tail: Tail, epoch: Epoch) -> Result<Frame> {
     let reason = match Frame::parse(bytes, at, &tail.chain) {
-        Parsed::Frame(frame) if frame.slot() != tail.next => "it contains the frame of another slot",
-        Parsed::Frame(frame) if frame.epoch() < epoch => "its epoch is lower than that of the frame before",
-        Parsed::Frame(frame) => return Ok(frame),
-        Parsed::End => "it is empty",
-        Parsed::Short { reason } | Parsed::Bad { reason } => reason,
+        ParsedFrame::Frame(frame) if frame.slot() != tail.next => "it contains the frame of another slot",
+        ParsedFrame::Frame(frame) if frame.epoch() < epoch => "its epoch is lower than that of the frame before",
+        ParsedFrame::Frame(frame) => return Ok(frame),
+        ParsedFrame::End => "it is empty",
+        ParsedFrame::Short { reason } | ParsedFrame::Bad { reason } => reason,
     };
     Err(Error::corrupt(object, at as u64, reason))
 }

@@ -24,7 +24,7 @@ fn import_makes_store_and_stack_and_tells_of_plaintext() {
     let ran = sandbox.import("shop.tfstate").exits(0);
     assert!(
         ran.stdout
-            .contains("imported 29 entries and 4 outputs into stack default"),
+            .contains("imported 29 resources and 4 outputs into stack default"),
         "{ran:?}"
     );
     assert!(

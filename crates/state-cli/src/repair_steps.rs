@@ -1,4 +1,4 @@
-//! A repair, told before it is made.
+//! The steps of a repair, for display and JSON.
 
 use crate::context::Context;
 use crate::error::CliError;
@@ -9,7 +9,7 @@ use serde::Serialize;
 use state_core::repair::{RepairResult, Step};
 use state_core::verify::Violation;
 
-/// A step in JSON: what it is, and in words.
+/// A repair step as JSON, with its description.
 #[derive(Serialize)]
 pub(crate) struct StepView<'a> {
     #[serde(flatten)]
@@ -17,7 +17,7 @@ pub(crate) struct StepView<'a> {
     text: String,
 }
 
-/// The steps in JSON.
+/// The steps of a repair as JSON.
 pub(crate) fn steps(repaired: &RepairResult) -> Vec<StepView<'_>> {
     let view = |step| StepView {
         step,
@@ -26,27 +26,27 @@ pub(crate) fn steps(repaired: &RepairResult) -> Vec<StepView<'_>> {
     repaired.steps.iter().map(view).collect()
 }
 
-/// Prints the steps.
+/// Prints the steps of a repair.
 pub(crate) fn print(page: &mut Page, steps: &[Step]) {
     for step in steps {
         page.line(format_args!("  {step}"));
     }
-    page.line(count(steps.len(), "step of repair", "steps of repair"));
+    page.line(count(steps.len(), "repair step", "repair steps"));
 }
 
-/// Shows the steps at once, before somebody is asked; nothing with `--json`, where they come with the result.
+/// Shows the steps on stderr before the confirmation. Prints nothing with `--json`, where the result contains them.
 pub(crate) fn announce(context: &Context, repaired: &RepairResult) {
     if !repaired.steps.is_empty() {
         context.output.announce(|page| print(page, &repaired.steps));
     }
 }
 
-/// That a repair leaves something broken.
-pub(crate) fn beyond(object: &str, remaining: &[Violation]) -> CliError {
-    let what = count(remaining.len(), "violation stays", "violations stay");
-    let message = format!("{what} that no repair can mend; nothing was changed");
+/// The error for violations that a repair can't fix.
+pub(crate) fn unrepairable(object: &str, remaining: &[Violation]) -> CliError {
+    let violations = count(remaining.len(), "violation", "violations");
+    let message = format!("cannot repair the state: {violations} would remain");
     let mut error = CliError::new(ExitCode::Integrity, object, &message)
-        .with_hint("say by hand what belongs there: `statectl edit`, or mend the file before the import");
+        .with_hint("correct the state with `statectl edit`, or the file before the import");
     error.violations = remaining.to_vec();
     error
 }
