@@ -1,165 +1,168 @@
-//! Providers that do real work on one machine: files, folders, commands, random values.
+//! Built-in providers for one machine: files, directories, commands and random values.
 //!
-//! [`registry`] puts them in charge of their kinds; [`kinds`] says what each takes and gives. They run on tokio, whose I/O
-//! must be enabled for commands. They are honest about what was done:
+//! [`registry`] registers them for their kinds; [`kinds`] describes the inputs and outputs of each kind. The providers run
+//! on tokio, whose I/O driver must be enabled for commands. They report exactly what was done:
 //!
-//! - **A file** is written beside its place, synced, and renamed: at its path is nothing, the old content or the new one. A
-//!   create never takes the place of something; what dies before the rename leaves a file that begins with `.statectl-`,
-//!   which goes at the next look or change. A changed file is a new one: it belongs to who changed it, and other names of the
-//!   old one keep the old content. After a create that nobody saw end, a file with just this content is the one.
-//! - **A folder** is removed only when it is empty.
-//! - **A call that is left** (its timeout, the second Ctrl-C) stops: work on files and folders does nothing more that shows
-//!   and takes back what was on its way. What can't be stopped is the one system call that was under way just then.
-//! - **A command** may have done something when it failed: what is made of that stands in the documentation of its exit
-//!   codes, below.
-//! - **A random value** is in the state and nowhere else. A create that nobody saw end left nothing; one whose value isn't
-//!   on record is made anew.
+//! - **A file** is written beside its path, synced, and renamed: its path holds nothing, the old content or the new
+//!   content. A create never replaces an existing file. A crash before the rename leaves a file whose name begins with
+//!   `.statectl-`; the next read or update of the resource removes it. An updated file is a new inode: it belongs to the
+//!   user of this process, and hard links to the old one keep the old content. After a create with an unknown outcome, a
+//!   file with exactly the desired content counts as created.
+//! - **A directory** is removed only when it is empty.
+//! - **A dropped call** (its time limit, the second Ctrl-C) stops: work on files and directories makes no further visible
+//!   change and removes its temporary files. Only the system call in progress at that moment can't be stopped.
+//! - **A command** may have changed something when it failed; how a failure is treated depends on the exit codes below.
+//! - **A random value** exists only in the state. A create with an unknown outcome left nothing; a resource whose value
+//!   isn't recorded is replaced.
 //!
-//! The last part of a path is never followed if it is a symbolic link. Relative paths are taken from the working
-//! directory, `.` and `..` are resolved by their letters, and the absolute path is the id. Names that are misspelled, wrong
-//! types and what is missing are told all at once, before anything is done.
-//!
+//! The last component of a path is never followed if it is a symbolic link. Relative paths are resolved against the
+//! working directory, `.` and `..` lexically, and the absolute path is the id. All misspelled names, wrong types and
+//! missing inputs are reported together, before anything is done.
 //!
 //! ```
 //! use state_engine::builtin::{kinds, registry};
 //! use state_manager::{Actor, Environment};
 //!
 //! let registry = registry(&Environment::system(Actor::default()), "/srv/site".as_ref());
-//! assert!(kinds().iter().all(|described| registry.knows(described.kind)));
+//! assert!(kinds().iter().all(|described| registry.contains(described.kind)));
 //! ```
 //!
 //! # Kinds
 //!
 //! ## `command`
-//! Whatever commands make, look at, change and delete.
+//! An object that commands create, read, update and delete.
 //!
-//! | property | takes | unless given | |
+//! | property | type | default | |
 //! |---|---|---|---|
-//! | `create` | list of strings, or a string with `shell: true` | must be given | makes it |
-//! | `delete` | list of strings, or a string with `shell: true` | – | deletes it; without one nothing runs |
-//! | `dir` | string | – | where the commands run; as a rule the working directory |
-//! | `environment` | object of strings | – | variables for the commands |
-//! | `read` | list of strings, or a string with `shell: true` | – | looks at it; without one it is as it is recorded |
-//! | `sensitive` | `true` or `false` | – | all outputs are secret |
-//! | `sensitive_outputs` | list of strings | – | the outputs that are secret |
-//! | `shell` | `true` or `false` | – | each command is one string for `sh -c` |
-//! | `stdin` | string | – | what `create` and `update` read |
-//! | `triggers` | anything | – | a change of it makes the object anew |
-//! | `update` | list of strings, or a string with `shell: true` | – | changes it; without one it is made anew |
-//! | → `stdout` | output | | what it printed, if that isn't a JSON object; the members of an object are outputs |
-//! | → `unfinished` | output | | what failed and has to be done again: `create` or `update` |
+//! | `create` | list of strings, or a string with `shell: true` | required | creates the object |
+//! | `delete` | list of strings, or a string with `shell: true` | – | deletes the object; without it nothing runs |
+//! | `dir` | string | – | directory in which the commands run; default: the working directory |
+//! | `environment` | object of strings | – | environment variables for the commands |
+//! | `read` | list of strings, or a string with `shell: true` | – | reads the object; without it the recorded outputs are used |
+//! | `sensitive` | `true` or `false` | – | whether all outputs are secret |
+//! | `sensitive_outputs` | list of strings | – | names of the secret outputs |
+//! | `shell` | `true` or `false` | – | whether each command is one string for `sh -c` |
+//! | `stdin` | string | – | standard input of `create` and `update` |
+//! | `triggers` | anything | – | any value; a change replaces the object |
+//! | `update` | list of strings, or a string with `shell: true` | – | updates the object; without it changes replace the object |
+//! | → `stdout` | output | | printed text, unless it is a JSON object; the members of a JSON object are outputs |
+//! | → `unfinished` | output | | the command that failed and must run again: `create` or `update` |
 //!
 //! ## `directory`
-//! A folder with its rights. It is deleted only when nothing is in it.
+//! A directory with its permissions. It is deleted only when it is empty.
 //!
-//! | property | takes | unless given | |
+//! | property | type | default | |
 //! |---|---|---|---|
-//! | `mode` | string of three or four octal digits | `"0755"` | its rights, whatever the umask |
-//! | `path` | string | must be given | where it is; another path is another folder |
-//! | → `mode` | output | | its rights, four octal digits |
-//! | → `path` | output | | the absolute path; its id as well |
+//! | `mode` | string of three or four octal digits | `"0755"` | permissions, independent of the umask |
+//! | `path` | string | required | path; a change replaces the directory |
+//! | → `mode` | output | | permissions as four octal digits |
+//! | → `path` | output | | the absolute path, which is also the id |
 //!
 //! ## `file`
-//! A file with its content and its rights.
+//! A file with its content and its permissions.
 //!
-//! | property | takes | unless given | |
+//! | property | type | default | |
 //! |---|---|---|---|
-//! | `content` | string | – | what is in it; either this or `source` |
-//! | `mode` | string of three or four octal digits | `"0644"` | its rights, whatever the umask |
-//! | `path` | string | must be given | where it is; another path is another file |
-//! | `source` | string | – | the path of a file to copy |
-//! | → `digest` | output, secret | | BLAKE3 of its content; secret, because it says something of the content |
-//! | → `mode` | output | | its rights, four octal digits |
-//! | → `path` | output | | the absolute path; its id as well |
-//! | → `size` | output | | its length in bytes |
+//! | `content` | string | – | content of the file; set either this or `source` |
+//! | `mode` | string of three or four octal digits | `"0644"` | permissions, independent of the umask |
+//! | `path` | string | required | path; a change replaces the file |
+//! | `source` | string | – | path of a file to copy |
+//! | → `digest` | output, secret | | BLAKE3 digest of the content; secret, because it reveals facts about the content |
+//! | → `mode` | output | | permissions as four octal digits |
+//! | → `path` | output | | the absolute path, which is also the id |
+//! | → `size` | output | | size in bytes |
 //!
 //! ## `random:id`
-//! Random bytes as text, for names that nobody else has.
+//! Random bytes as text, for unique names.
 //!
-//! | property | takes | unless given | |
+//! | property | type | default | |
 //! |---|---|---|---|
-//! | `bytes` | whole number from 1 to 1024 | `8` | so many bytes |
-//! | `keepers` | anything | – | a change of it makes a new value |
-//! | `prefix` | string | – | stands before each output |
-//! | → `base64url` | output | | the bytes in letters, digits, `-` and `_` |
+//! | `bytes` | whole number from 1 to 1024 | `8` | number of bytes |
+//! | `keepers` | anything | – | any value; a change generates a new value |
+//! | `prefix` | string | – | prefix of each output |
+//! | → `base64url` | output | | the bytes in URL-safe base64 without padding |
 //! | → `hex` | output | | the bytes in hexadecimal digits |
 //!
 //! ## `random:password`
-//! A password.
+//! A random password.
 //!
-//! | property | takes | unless given | |
+//! | property | type | default | |
 //! |---|---|---|---|
-//! | `digits` | `true` or `false` | `true` | with digits |
-//! | `keepers` | anything | – | a change of it makes a new value |
-//! | `length` | whole number from 8 to 1024 | `24` | so many characters |
-//! | `lower` | `true` or `false` | `true` | with lower-case letters |
-//! | `min_digits` | whole number from 0 to 1024 | `0` | at least so many digits |
-//! | `min_lower` | whole number from 0 to 1024 | `0` | at least so many lower-case letters |
-//! | `min_special` | whole number from 0 to 1024 | `0` | at least so many special characters |
-//! | `min_upper` | whole number from 0 to 1024 | `0` | at least so many upper-case letters |
-//! | `special` | `true` or `false` | `true` | with special characters |
-//! | `special_characters` | string | `"!@#$%&*()-_=+[]{}<>:?"` | the special characters |
-//! | `upper` | `true` or `false` | `true` | with upper-case letters |
-//! | → `result` | output, secret | | the password |
+//! | `digits` | `true` or `false` | `true` | whether to use digits |
+//! | `keepers` | anything | – | any value; a change generates a new value |
+//! | `length` | whole number from 8 to 1024 | `24` | number of characters |
+//! | `lower` | `true` or `false` | `true` | whether to use lower-case letters |
+//! | `min_digits` | whole number from 0 to 1024 | `0` | minimum number of digits |
+//! | `min_lower` | whole number from 0 to 1024 | `0` | minimum number of lower-case letters |
+//! | `min_special` | whole number from 0 to 1024 | `0` | minimum number of special characters |
+//! | `min_upper` | whole number from 0 to 1024 | `0` | minimum number of upper-case letters |
+//! | `special` | `true` or `false` | `true` | whether to use special characters |
+//! | `special_characters` | string | `"!@#$%&*()-_=+[]{}<>:?"` | the allowed special characters |
+//! | `upper` | `true` or `false` | `true` | whether to use upper-case letters |
+//! | → `result` | output, secret | | the generated password |
 //!
-//! # What a command is given
-//! Its own process group, so that the terminal's Ctrl-C doesn't reach it; the environment of this process without the
-//! variables whose names begin with `STATECTL_` or `STATE_`; the input `environment`; and
+//! # Environment of a command
+//! A command runs in its own process group, so that the terminal's Ctrl-C doesn't reach it. It gets the environment of
+//! this process without the variables whose names begin with `STATECTL_` or `STATE_`, the variables of the input
+//! `environment`, and these:
 //!
-//! | variable | what it holds | where |
+//! | variable | value | set for |
 //! |---|---|---|
-//! | `STATE_OP` | `create`, `read`, `update` or `delete` | everywhere |
-//! | `STATE_INPUTS` | the inputs as JSON | everywhere |
-//! | `STATE_ID` | the object's id | `update`, `delete`, `read` of what is on record |
+//! | `STATE_OP` | `create`, `read`, `update` or `delete` | all commands |
+//! | `STATE_INPUTS` | the inputs as JSON | all commands |
+//! | `STATE_ID` | the object's id | `update`, `delete`, `read` of a recorded object |
 //! | `STATE_OUTPUTS` | the recorded outputs as JSON | as `STATE_ID` |
-//! | `STATE_MUTATION` | names this create | `create`, and `read` after a create that nobody saw end |
+//! | `STATE_MUTATION` | the id of this create | `create`, and `read` after a create with an unknown outcome |
 //!
-//! JSON of more than 100,000 bytes is left out: systems refuse to start a program with more. Where they refuse what
-//! `environment` holds, nothing was done. Secrets are in there, open; among the arguments only where the program puts them.
+//! A JSON variable of more than 100,000 bytes is left out, because systems refuse to start a program with more. If the
+//! system refuses the size of `environment`, nothing was done. The variables contain secrets in plain text; the
+//! arguments contain only secrets that the program puts there.
 //!
-//! # What a command says
-//! A JSON object on its standard output is its outputs; other text is the output `stdout`, without the newlines at its
-//! end. The id is `id` of the JSON object if that is a string or a number, else the
-//! [`MutationId`](state_core::MutationId) of the create. An id is neither empty nor longer than 1,024 bytes, and has no
-//! control characters: a create or update that prints another one, or more than a mebibyte, is recorded under the id that
-//! it has without that, as unfinished.
+//! # Output of a command
+//! A JSON object on standard output becomes the outputs; other text becomes the output `stdout`, without trailing
+//! newlines. The id is `id` of the JSON object if that is a string or a number, else the
+//! [`MutationId`](state_core::MutationId) of the create. An id must not be empty, longer than 1,024 bytes or contain
+//! control characters. A create or update that prints an invalid id, or more than a mebibyte, is recorded as unfinished
+//! under its previous id.
 //!
-//! An `update` or `read` that prints nothing leaves the outputs as they are; a `read` is run by previews too, so it must
-//! change nothing.
-//! Lines of its standard error go to the log: at most 64 KiB of them, without the values of `environment` and `stdin`,
-//! secret outputs, and what the program marks as secret. Of a marked string that has a secret somewhere in it (a command
-//! with a token) nobody says where, so whatever six bytes or more a line, or a reason why something failed, has in common
-//! with it is `***`: a token of that length isn't told. Lines of commands with nothing marked are told as they are.
+//! An `update` or `read` that prints nothing leaves the outputs unchanged. Previews run `read` too, so it must change
+//! nothing.
+//!
+//! Lines on standard error go to the log: at most 64 KiB, without the values of `environment` and `stdin`, secret outputs,
+//! and values that the program marks as secret. A marked string may contain a secret at an unknown place (a command with
+//! a token), so whatever six bytes or more a line, or a failure reason, has in common with the string is replaced by
+//! `***`: a token of that length isn't revealed. Lines of commands without marked values are logged unchanged.
 //!
 //! | exit code | `create`, `update` | `read` | `delete` |
 //! |---|---|---|---|
-//! | 0 | done | it is there | done |
-//! | 66 | failed | it isn't there | it wasn't there: done |
-//! | 75 | nothing was done | it can't tell | nothing was done |
-//! | other, or a signal | failed, and may have done something | failed | failed, and may have done something |
+//! | 0 | done | the object exists | done |
+//! | 66 | failed | the object doesn't exist | the object didn't exist: done |
+//! | 75 | nothing was done | unknown | nothing was done |
+//! | other, or a signal | failed, and may have changed something | failed | failed, and may have changed something |
 //!
-//! - **A create that failed** is looked at with `read`: what isn't there wasn't done; what is there is recorded, and the
-//!   next update mends it with `update`. Without `read` or without `update` it is recorded as unfinished: the next update
-//!   runs `delete` for it, and `create` again. So a `delete` has to be fine with what was never there.
-//! - **An update that failed** is recorded as such, and is run again by the next update.
-//! - **A delete that failed** is looked at with `read`; without one it counts as still there.
-//! - Nobody knows how a create ended whose process or machine died: then `read` is asked, and without one a person.
-//! - **A command that prints the same id each time** can't have its successor beside it, so making it anew fails, with the
-//!   new `create` pending. Look at the world; then say that it was not done (`statectl pending resolve OPERATION
-//!   --not-done`; with a `read` the next update finds that out itself), and give the resource the option
-//!   `delete_before_replace: true`: then `delete` is run first.
-//! - Processes that a command leaves running stay, and what they print afterwards is lost. When a call is left (the
-//!   second Ctrl-C, its timeout) the whole process group is killed. What kills *this* process lets a command run on.
+//! - **A failed create** is followed by `read`: an object that doesn't exist wasn't created; an existing one is recorded,
+//!   and the next update runs `update` for it. Without `read` or without `update` the object is recorded as unfinished:
+//!   the next update runs its `delete`, and then `create` again. So `delete` must accept an object that never existed.
+//! - **A failed update** is recorded as failed, and the next update runs it again.
+//! - **A failed delete** is followed by `read`; without one the object counts as still existing.
+//! - If the process or the machine crashed during a create, its outcome is unknown: the next run asks `read`, and without
+//!   one the user must decide.
+//! - **A command that prints the same id each time** can't create a second object beside the first, so a replacement
+//!   fails and its `create` stays pending. Check the real object; then declare the operation as not done (`statectl
+//!   pending resolve OPERATION --not-done`; with a `read` the next update detects it), and give the resource the option
+//!   `delete_before_replace: true`, which runs `delete` first.
+//! - Background processes of a command keep running, and their later output is lost. When a call is dropped (the second
+//!   Ctrl-C, its time limit) the whole process group is killed. If *this* process is killed, the command runs on.
 
 mod blocking;
 mod command;
+mod desired;
 mod directory;
 mod file;
 mod members;
 mod place;
 mod random;
 mod staged;
-mod wanted;
 
 #[cfg(test)]
 mod tests;
@@ -174,7 +177,7 @@ use state_manager::Environment;
 use std::path::Path;
 use std::sync::Arc;
 
-/// All built-in providers, each in charge of its kind. Relative paths are taken from `folder`.
+/// Registers all built-in providers for their kinds. Relative paths are resolved against `folder`.
 pub fn registry(environment: &Environment, folder: &Path) -> Registry {
     let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
     let entropy = || Arc::clone(&environment.entropy);
@@ -199,7 +202,7 @@ pub fn registry(environment: &Environment, folder: &Path) -> Registry {
     registry
 }
 
-/// What the built-in providers make, sorted by kind.
+/// Descriptions of all built-in kinds, sorted by name.
 pub fn kinds() -> &'static [KindDescription] {
     const KINDS: [KindDescription; 5] = [
         command::KIND,

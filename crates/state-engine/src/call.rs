@@ -1,6 +1,6 @@
-//! Calls of providers: under our lock, within their time, and alive whatever they do.
+//! Provider calls: made under the session's lock, within their time limit, and isolated from panics.
 //!
-//! Whatever changes the world takes a [`Begun`]: without an intent on record such a call can't be written down.
+//! A call that changes real resources takes a [`DurableIntent`], so it can't be made without a recorded intent.
 
 mod answers;
 mod ending;
@@ -12,13 +12,13 @@ pub(crate) use answers::Answers;
 use crate::interrupt::Interrupt;
 use crate::log::{LogBuffer, Logger};
 use crate::provider::{
-    CallContext, CheckRequest, Checked, ConfigureRequest, CreateRequest, DeleteRequest, Diff, DiffRequest,
-    Failure, Found, Object, Provider, ReadRequest, UpdateRequest,
+    CallContext, CheckRequest, CheckedInputs, ConfigureRequest, CreateRequest, DeleteRequest, Diff,
+    DiffRequest, Failure, Object, Provider, ReadRequest, ReadResult, UpdateRequest,
 };
-use crate::record::Begun;
-use crate::registry::{Registered, Registry};
-use answers::{Memory, Question};
-use ending::{caught, discreet, honest, named};
+use crate::record::DurableIntent;
+use crate::registry::{RegisteredProvider, Registry};
+use answers::{AnswerCache, Question};
+use ending::{catch_panic, complete_failure, mask_failure, require_id};
 use state_core::sensitive::SecretStrings;
 use state_core::target::TargetProvider;
 use state_core::{Clock, Crypter, Entry, EntryKey, Error, MutationId, Properties, StackName};
@@ -29,79 +29,81 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, OnceCell};
 
-/// Why there is no result.
+/// The reason why a call has no result.
 #[derive(Debug)]
 pub(crate) enum CallError {
-    /// The provider says so, or it is said for it.
+    /// The provider reported a failure, or the engine reports one for it (a panic, a time limit).
     Failed(Failure),
-    /// Somebody asked for the second time to stop.
-    Left,
-    /// The lock isn't ours any more, so the provider wasn't called.
-    Lost(Error),
+    /// The run was interrupted twice, so the call was dropped.
+    Abandoned,
+    /// The lock is lost, so the provider wasn't called.
+    LockLost(Error),
 }
 
-type Called<T> = Result<T, CallError>;
+type CallResult<T> = Result<T, CallError>;
 
 const READ: &str = "read";
 
-/// A provider with its configuration, and how preparing it went, once it was prepared.
+/// A provider with its configuration, and the result of preparing it, once it was prepared.
 #[derive(Debug)]
 struct Preparation {
-    registered: Registered,
-    went: OnceCell<Result<(), Failure>>,
+    registered: RegisteredProvider,
+    result: OnceCell<Result<(), Failure>>,
 }
 
-/// The providers that were prepared for settling, planning and running. Clones share them.
+/// The providers that were prepared for settling, planning and applying. Clones share them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Preparations {
-    /// Locked only to look a provider up, never while it is prepared.
+    /// Locked only to find a provider, never while a provider is prepared: a slow provider must not block the
+    /// others.
     known: Arc<Mutex<Vec<Arc<Preparation>>>>,
 }
 
-/// Calls providers: to settle, to plan, or in a run.
+/// Calls providers while settling, planning or applying.
 pub(crate) struct Caller {
     pub(crate) registry: Registry,
     pub(crate) interrupt: Interrupt,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) logger: Logger,
     pub(crate) timeout: Option<Duration>,
-    /// Only `configure`, `check`, `diff` and `read` are called, and their answers are kept.
+    /// Whether this is planning: only `configure`, `check`, `diff` and `read` are called, and their answers are
+    /// cached.
     pub(crate) planning: bool,
     pub(crate) stack: StackName,
-    /// Knows what opens the configuration of providers.
+    /// Supplies the crypter that decrypts provider configurations.
     pub(crate) targets: Arc<dyn TargetProvider>,
-    /// The lock; none in a plan without one: no change of the world can follow.
+    /// The lock; none in a plan without one, which changes no real resource.
     pub(crate) lock: Option<Session>,
     pub(crate) preparations: Preparations,
-    /// The answers that the plan got; a plan fills them.
+    /// The answers that the plan received. Planning fills this cache.
     pub(crate) answers: Arc<Answers>,
 }
 
-/// Whom a call is about.
+/// The resource that a call is about.
 #[derive(Clone)]
 pub(crate) struct CallTarget {
     pub(crate) key: EntryKey,
     pub(crate) kind: String,
     pub(crate) timeout: Option<Duration>,
-    /// What the provider is given and mustn't tell.
+    /// Secrets that the provider receives, and which its messages must not contain.
     pub(crate) secrets: SecretStrings,
-    /// The run changed a dependency, so answers that the plan got don't count.
-    pub(crate) anew: bool,
+    /// Whether the run changed a dependency, so that cached answers must not be used.
+    pub(crate) dependency_changed: bool,
 }
 
-/// What is recorded of an object, as providers get it.
+/// The recorded properties of an object, as providers receive them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Known {
+pub(crate) struct RecordedObject {
     pub(crate) id: Option<String>,
     pub(crate) inputs: Properties,
     pub(crate) outputs: Properties,
-    /// Where there is no id: the ids that it hasn't.
+    /// Without an id: the ids of other objects, which the result must not have.
     pub(crate) others: BTreeSet<String>,
-    /// Where there is no id: the create that would have made it.
+    /// Without an id: the create that may have made the object.
     pub(crate) mutation: Option<MutationId>,
 }
 
-impl Known {
+impl RecordedObject {
     pub(crate) fn of(entry: &Entry) -> Self {
         Self {
             id: entry.id.clone(),
@@ -116,19 +118,19 @@ impl Known {
 impl Caller {
     pub(crate) async fn check(
         &self,
-        about: &CallTarget,
+        target: &CallTarget,
         inputs: Properties,
         unknown: BTreeSet<String>,
         old_inputs: Option<Properties>,
-    ) -> Called<Checked> {
-        let recorded = old_inputs.map(|inputs| Known {
+    ) -> CallResult<CheckedInputs> {
+        let recorded = old_inputs.map(|inputs| RecordedObject {
             inputs,
-            ..Known::default()
+            ..RecordedObject::default()
         });
-        let question = Question::new(about, recorded, inputs, unknown);
+        let question = Question::new(target, recorded, inputs, unknown);
         let call = |provider: Arc<dyn Provider>, question: Question, context| async move {
             let request = CheckRequest {
-                address: about.key.address.clone(),
+                address: target.key.address.clone(),
                 kind: question.kind,
                 inputs: question.inputs,
                 unknown: question.unknown,
@@ -137,22 +139,22 @@ impl Caller {
             };
             provider.check(request).await
         };
-        self.asked("check", about, &self.answers.checks, question, call)
+        self.query("check", target, &self.answers.checks, question, call)
             .await
     }
 
     pub(crate) async fn diff(
         &self,
-        about: &CallTarget,
-        old: Known,
+        target: &CallTarget,
+        old: RecordedObject,
         inputs: Properties,
         unknown: BTreeSet<String>,
-    ) -> Called<Diff> {
-        let question = Question::new(about, Some(old), inputs, unknown);
+    ) -> CallResult<Diff> {
+        let question = Question::new(target, Some(old), inputs, unknown);
         let call = |provider: Arc<dyn Provider>, question: Question, context| async move {
             let old = question.recorded.unwrap_or_default();
             let request = DiffRequest {
-                address: about.key.address.clone(),
+                address: target.key.address.clone(),
                 kind: question.kind,
                 id: old.id,
                 old_inputs: old.inputs,
@@ -163,16 +165,16 @@ impl Caller {
             };
             provider.diff(request).await
         };
-        self.asked("diff", about, &self.answers.diffs, question, call)
+        self.query("diff", target, &self.answers.diffs, question, call)
             .await
     }
 
-    pub(crate) async fn read(&self, about: &CallTarget, known: Known) -> Called<Found> {
-        let question = Question::new(about, Some(known), Properties::empty(), BTreeSet::new());
+    pub(crate) async fn read(&self, target: &CallTarget, known: RecordedObject) -> CallResult<ReadResult> {
+        let question = Question::new(target, Some(known), Properties::empty(), BTreeSet::new());
         let call = |provider: Arc<dyn Provider>, question: Question, context| async move {
             let known = question.recorded.unwrap_or_default();
             let request = ReadRequest {
-                key: about.key.clone(),
+                key: target.key.clone(),
                 kind: question.kind,
                 id: known.id,
                 inputs: known.inputs,
@@ -183,137 +185,145 @@ impl Caller {
             };
             provider.read(request).await
         };
-        self.asked(READ, about, &self.answers.reads, question, call).await
+        self.query(READ, target, &self.answers.reads, question, call)
+            .await
     }
 
-    /// Asks what changes nothing, unless the plan got an answer to the same question.
-    async fn asked<A: Clone, F: Future<Output = Result<A, Failure>>>(
+    /// Makes a read-only call, unless the plan got an answer to the same question.
+    async fn query<A: Clone, F: Future<Output = Result<A, Failure>>>(
         &self,
         what: &str,
-        about: &CallTarget,
-        memory: &Memory<A>,
+        target: &CallTarget,
+        memory: &AnswerCache<A>,
         question: Question,
         call: impl FnOnce(Arc<dyn Provider>, Question, CallContext) -> F,
-    ) -> Called<A> {
-        let is_kept = !self.planning && !about.anew;
-        if let Some((answer, said)) = memory.find(&about.key, &question).filter(|_| is_kept) {
-            said.into_iter().for_each(|line| self.logger.pass_on(line));
+    ) -> CallResult<A> {
+        let is_kept = !self.planning && !target.dependency_changed;
+        if let Some((answer, log_lines)) = memory.find(&target.key, &question).filter(|_| is_kept) {
+            log_lines.into_iter().for_each(|line| self.logger.forward(line));
             return Ok(answer);
         }
-        let provider = self.provider(about).await?;
+        let provider = self.provider(target).await?;
         if what == READ {
-            self.still_ours().await?;
+            self.check_lock().await?;
         }
-        let said = Arc::new(LogBuffer::silent());
+        let log_lines = Arc::new(LogBuffer::silent());
         let logger = match self.planning {
             // The run stores these lines with its update.
-            true => Logger::new(Arc::clone(&self.clock), said.clone(), None),
+            true => Logger::new(Arc::clone(&self.clock), log_lines.clone(), None),
             false => self.logger.clone(),
         };
-        let asked = call(provider, question.clone(), self.context(about, &logger));
-        let answer = self.harmless(what, about, asked).await?;
+        let query = call(provider, question.clone(), self.context(target, &logger));
+        let answer = self.run_readonly(what, target, query).await?;
         if self.planning {
-            memory.keep(&about.key, question, answer.clone(), said.take());
+            memory.keep(&target.key, question, answer.clone(), log_lines.take());
         }
         Ok(answer)
     }
 
     pub(crate) async fn create(
         &self,
-        begun: &Begun,
-        about: &CallTarget,
+        begun: &DurableIntent,
+        target: &CallTarget,
         inputs: Properties,
-    ) -> Called<Object> {
-        let provider = self.provider(about).await?;
+    ) -> CallResult<Object> {
+        let provider = self.provider(target).await?;
         let request = CreateRequest {
-            address: about.key.address.clone(),
-            kind: about.kind.clone(),
+            address: target.key.address.clone(),
+            kind: target.kind.clone(),
             inputs,
             mutation: begun.id(),
-            context: self.context(about, &self.logger),
+            context: self.context(target, &self.logger),
         };
-        self.still_ours().await?;
-        let made = self.guarded("create", about, provider.create(request)).await?;
-        named(about, made)
+        self.check_lock().await?;
+        let made = self.run_call("create", target, provider.create(request)).await?;
+        require_id(target, made)
     }
 
     pub(crate) async fn update(
         &self,
-        _begun: &Begun,
-        about: &CallTarget,
-        old: Known,
+        _begun: &DurableIntent,
+        target: &CallTarget,
+        old: RecordedObject,
         inputs: Properties,
-    ) -> Called<Object> {
-        let provider = self.provider(about).await?;
+    ) -> CallResult<Object> {
+        let provider = self.provider(target).await?;
         let request = UpdateRequest {
-            address: about.key.address.clone(),
-            kind: about.kind.clone(),
+            address: target.key.address.clone(),
+            kind: target.kind.clone(),
             id: old.id,
             old_inputs: old.inputs,
             old_outputs: old.outputs,
             inputs,
-            context: self.context(about, &self.logger),
+            context: self.context(target, &self.logger),
         };
-        self.still_ours().await?;
-        let changed = self.guarded("update", about, provider.update(request)).await?;
-        named(about, changed)
+        self.check_lock().await?;
+        let changed = self.run_call("update", target, provider.update(request)).await?;
+        require_id(target, changed)
     }
 
-    pub(crate) async fn delete(&self, _begun: &Begun, about: &CallTarget, known: Known) -> Called<()> {
-        let provider = self.provider(about).await?;
+    pub(crate) async fn delete(
+        &self,
+        _begun: &DurableIntent,
+        target: &CallTarget,
+        known: RecordedObject,
+    ) -> CallResult<()> {
+        let provider = self.provider(target).await?;
         let request = DeleteRequest {
-            key: about.key.clone(),
-            kind: about.kind.clone(),
+            key: target.key.clone(),
+            kind: target.kind.clone(),
             id: known.id,
             inputs: known.inputs,
             outputs: known.outputs,
-            context: self.context(about, &self.logger),
+            context: self.context(target, &self.logger),
         };
-        self.still_ours().await?;
-        self.guarded("delete", about, provider.delete(request)).await
+        self.check_lock().await?;
+        self.run_call("delete", target, provider.delete(request)).await
     }
 
-    fn context(&self, about: &CallTarget, logger: &Logger) -> CallContext {
+    fn context(&self, target: &CallTarget, logger: &Logger) -> CallContext {
         CallContext {
             interrupt: self.interrupt.clone(),
-            log: logger.of_provider(&about.kind, &about.key.address, &about.secrets),
+            log: logger.of_provider(&target.kind, &target.key.address, &target.secrets),
             preview: self.planning,
         }
     }
 
-    /// The lock is asked before every call that touches the world.
-    async fn still_ours(&self) -> Called<()> {
+    /// Checks the lock before a call that reads or changes real resources. Without this check, a session whose
+    /// lock was broken would act concurrently with the new lock holder.
+    async fn check_lock(&self) -> CallResult<()> {
         match &self.lock {
-            Some(session) => session.check().await.map_err(CallError::Lost),
+            Some(session) => session.check().await.map_err(CallError::LockLost),
             None => Ok(()),
         }
     }
 
-    /// The provider in charge, configured.
-    async fn provider(&self, about: &CallTarget) -> Called<Arc<dyn Provider>> {
-        let Some(registered) = self.registry.get(&about.kind) else {
+    /// Returns the prepared provider of a kind.
+    async fn provider(&self, target: &CallTarget) -> CallResult<Arc<dyn Provider>> {
+        let Some(registered) = self.registry.get(&target.kind) else {
             let kinds: Vec<&str> = self.registry.kinds().collect();
             let reason = format!(
-                "no provider is in charge of kind `{}`; there are: {}",
-                about.kind,
+                "no provider for kind `{}`; available kinds: {}",
+                target.kind,
                 kinds.join(", ")
             );
             return Err(CallError::Failed(Failure::not_done(reason)));
         };
         let preparation = self.preparation(registered).await;
-        // Whoever comes second waits; if the first was left, the second tries.
-        let went = preparation
-            .went
-            .get_or_try_init(|| self.configure(about, registered));
-        match went.await? {
+        // Concurrent callers wait for the first one. If the first call is dropped, the next caller prepares the
+        // provider.
+        let result = preparation
+            .result
+            .get_or_try_init(|| self.configure(target, registered));
+        match result.await? {
             Ok(()) => Ok(Arc::clone(&registered.provider)),
-            // Whatever it did to itself, it did nothing to this resource.
+            // A failed preparation changed nothing of this resource, whatever it reports about itself.
             Err(failure) => Err(CallError::Failed(Failure::NotDone(failure.reasons().to_vec()))),
         }
     }
 
-    /// The one preparation of a provider with this configuration.
-    async fn preparation(&self, registered: &Registered) -> Arc<Preparation> {
+    /// Returns the shared preparation of a provider with this configuration.
+    async fn preparation(&self, registered: &RegisteredProvider) -> Arc<Preparation> {
         let mut configured = self.preparations.known.lock().await;
         let is_this = |other: &&Arc<Preparation>| {
             let other = &other.registered;
@@ -325,54 +335,60 @@ impl Caller {
         }
         let new = Arc::new(Preparation {
             registered: registered.clone(),
-            went: OnceCell::new(),
+            result: OnceCell::new(),
         });
         configured.push(Arc::clone(&new));
         new
     }
 
-    /// Prepares a provider. That it failed is a result like any other; that it was left, or the lock is lost, isn't.
-    async fn configure(&self, about: &CallTarget, registered: &Registered) -> Called<Result<(), Failure>> {
-        self.still_ours().await?;
+    /// Prepares a provider. A provider failure is a result that is shared with other callers; an interrupt or a
+    /// lost lock is not.
+    async fn configure(
+        &self,
+        target: &CallTarget,
+        registered: &RegisteredProvider,
+    ) -> CallResult<Result<(), Failure>> {
+        self.check_lock().await?;
         let request = ConfigureRequest {
             stack: self.stack.clone(),
             configuration: registered.configuration.clone(),
             crypter: self.crypter(&registered.configuration).await?,
             context: CallContext {
                 preview: self.lock.is_none(),
-                ..self.context(about, &self.logger)
+                ..self.context(target, &self.logger)
             },
         };
         let call = registered.provider.configure(request);
-        // It is for all resources of the provider: what one of them allows itself says nothing of it.
-        let about = CallTarget {
+        // The preparation serves all resources of the provider, so a resource's own time limit doesn't apply.
+        let target = CallTarget {
             timeout: None,
-            ..about.clone()
+            ..target.clone()
         };
-        match self.guarded("configure", &about, call).await {
+        match self.run_call("configure", &target, call).await {
             Ok(()) => Ok(Ok(())),
             Err(CallError::Failed(failure)) => Ok(Err(failure)),
             Err(other) => Err(other),
         }
     }
 
-    /// What opens a configuration. To find it reads the state, so this is left out where nothing can be secret.
-    async fn crypter(&self, configuration: &Properties) -> Called<Option<Arc<dyn Crypter>>> {
+    /// Returns the crypter for a configuration. Finding the crypter reads the state, so an empty configuration
+    /// skips it.
+    async fn crypter(&self, configuration: &Properties) -> CallResult<Option<Arc<dyn Crypter>>> {
         if *configuration == Properties::empty() {
             return Ok(None);
         }
         let target = self.targets.target(&self.stack).await;
-        target.map(|target| target.crypter).map_err(CallError::Lost)
+        target.map(|target| target.crypter).map_err(CallError::LockLost)
     }
 
-    /// A call that doesn't change the world: however it fails, nothing was done.
-    async fn harmless<T>(
+    /// Makes a read-only call: however it fails, it changed nothing.
+    async fn run_readonly<T>(
         &self,
         what: &str,
-        about: &CallTarget,
+        target: &CallTarget,
         call: impl Future<Output = Result<T, Failure>>,
-    ) -> Called<T> {
-        self.guarded(what, about, call)
+    ) -> CallResult<T> {
+        self.run_call(what, target, call)
             .await
             .map_err(|error| match error {
                 CallError::Failed(failure) => CallError::Failed(Failure::NotDone(failure.reasons().to_vec())),
@@ -380,14 +396,14 @@ impl Caller {
             })
     }
 
-    /// Runs a call until it ends, panics, takes too long or is left.
-    async fn guarded<T>(
+    /// Runs a call until it ends, panics, exceeds its time limit or is abandoned.
+    async fn run_call<T>(
         &self,
         what: &str,
-        about: &CallTarget,
+        target: &CallTarget,
         call: impl Future<Output = Result<T, Failure>>,
-    ) -> Called<T> {
-        let limit = about.timeout.or(self.timeout);
+    ) -> CallResult<T> {
+        let limit = target.timeout.or(self.timeout);
         let too_long = async {
             match limit {
                 Some(limit) => self.clock.sleep(limit).await,
@@ -396,18 +412,18 @@ impl Caller {
         };
         let ended = tokio::select! {
             biased;
-            () = self.interrupt.leaving() => return Err(CallError::Left),
-            ended = caught(call) => ended,
+            () = self.interrupt.leaving() => return Err(CallError::Abandoned),
+            ended = catch_panic(call) => ended,
             () = too_long => {
                 let limit = limit.unwrap_or_default();
-                let reason = format!("its provider didn't end `{what}` within {limit:?}");
+                let reason = format!("its provider didn't finish `{what}` within {limit:?}");
                 return Err(CallError::Failed(Failure::unknown(reason)));
             }
         };
         match ended {
-            Some(ended) => {
-                ended.map_err(|failure| CallError::Failed(discreet(honest(failure), &about.secrets)))
-            }
+            Some(ended) => ended.map_err(|failure| {
+                CallError::Failed(mask_failure(complete_failure(failure), &target.secrets))
+            }),
             None => {
                 let reason = format!("its provider panicked in `{what}`");
                 Err(CallError::Failed(Failure::unknown(reason)))
@@ -423,20 +439,20 @@ impl CallTarget {
             kind: entry.kind.clone().unwrap_or_default(),
             timeout: None,
             secrets: SecretStrings::of_entry(entry),
-            anew: false,
+            dependency_changed: false,
         }
     }
 }
 
 impl Question {
     fn new(
-        about: &CallTarget,
-        recorded: Option<Known>,
+        target: &CallTarget,
+        recorded: Option<RecordedObject>,
         inputs: Properties,
         unknown: BTreeSet<String>,
     ) -> Self {
         Self {
-            kind: about.kind.clone(),
+            kind: target.kind.clone(),
             recorded,
             inputs,
             unknown,

@@ -1,25 +1,25 @@
-//! Planning or a run under way: what all of its steps share, and how one step goes.
+//! Execution of a plan or a run: the state that all steps share, and the sequence of one step.
 
 mod dependencies_first;
 mod drive;
 mod existing;
 mod identity;
-mod noting;
 mod phases;
 mod refresh;
 mod removal;
 mod replace;
+mod reporting;
 mod resource;
 
 pub use refresh::RefreshSource;
 
-use crate::call::{CallError, CallTarget, Caller, Known};
+use crate::call::{CallError, CallTarget, Caller, RecordedObject};
 use crate::event::{Event, Observer};
-use crate::ledger::{Committed, Unknown};
+use crate::ledger::{CommittedResource, UnknownOutputs};
 use crate::log::shown;
 use crate::planner::{applied, mark_joined};
 use crate::provider::{Failure, Object};
-use crate::record::{Begun, Ended, Recorder};
+use crate::record::{DurableIntent, EndResult, Recorder};
 use crate::report::Report;
 use crate::run::RunOptions;
 use crate::step::Step;
@@ -34,45 +34,45 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// What all steps of a plan or of a run share.
+/// State that all steps of a plan or a run share.
 pub(crate) struct Deployment {
     recorder: Recorder,
     caller: Caller,
     options: RunOptions,
     observer: Arc<dyn Observer>,
     shared: Mutex<Shared>,
-    /// Held by whoever brings entries of the base forward.
-    carrying: tokio::sync::Mutex<()>,
-    /// Told of each step that has landed.
-    landings: tokio::sync::Notify,
+    /// Held while a step re-records dependencies, so that no two steps record the same entry.
+    dependency_recording: tokio::sync::Mutex<()>,
+    /// Notified whenever a step has ended.
+    step_ended: tokio::sync::Notify,
 }
 
-/// What changes while it goes on.
+/// The mutable part of a deployment.
 struct Shared {
     report: Report,
-    /// What this run recorded so far, in the order of its own. The state doesn't say it: what stays the same may not be in
-    /// the journal yet.
+    /// Entries that this run recorded so far. The state doesn't contain this set, because unchanged entries may
+    /// not be in the journal yet.
     recorded: BTreeSet<EntryKey>,
-    /// Resources that steps changed, and those that depend on them: what a plan heard of these doesn't count any more.
+    /// Resources that steps changed, and their dependents. Answers of the plan about these must not be reused.
     changed: BTreeSet<Address>,
-    /// What is being changed right now.
+    /// Entries that a step is changing now.
     in_flight: BTreeSet<EntryKey>,
     identities: Identities,
 }
 
-/// Why a step isn't committed.
+/// The reason why a step isn't committed.
 #[derive(Debug)]
 struct StepError {
     key: EntryKey,
     step: Option<Box<Step>>,
     reasons: Vec<String>,
     pending: Option<MutationId>,
-    /// The lock or the store is lost: nothing more can be recorded.
+    /// The lock or the store is lost, so nothing more can be recorded.
     fatal: Option<Box<Error>>,
 }
 
 impl StepError {
-    /// It came to nothing before it was a step.
+    /// A failure before the step was planned.
     fn early(key: &EntryKey, reasons: Vec<String>) -> Self {
         Self {
             key: key.clone(),
@@ -83,7 +83,7 @@ impl StepError {
         }
     }
 
-    /// What a step came to, without the secrets in it.
+    /// A failure of a planned step. Secrets in the reasons are masked.
     fn failed(step: &Step, why: impl Into<Indeterminate>, pending: Option<MutationId>) -> Self {
         let Indeterminate { reasons, lost } = why.into();
         let secrets = step.secrets();
@@ -97,7 +97,7 @@ impl StepError {
         }
     }
 
-    /// What the record says. What breaks a rule fails alone; whatever else it says ends the run.
+    /// A failure to record. A violated rule fails only this step; any other error ends the run.
     fn recording(key: &EntryKey, step: Option<&Step>, pending: Option<MutationId>, error: Error) -> Self {
         let is_fatal = !matches!(
             error.kind(),
@@ -113,17 +113,17 @@ impl StepError {
     }
 }
 
-/// What came back from the world.
+/// The result of a provider call, ready to be recorded.
 struct ProviderReply {
     outcome: Outcome,
     object: Option<Object>,
     reasons: Vec<String>,
 }
 
-/// Why nobody knows what the world is, or why it isn't as it was meant to be.
+/// The reason why the result of a provider call can't be recorded.
 struct Indeterminate {
     reasons: Vec<String>,
-    /// The lock or the store is lost.
+    /// The error, if the lock or the store is lost.
     lost: Option<Error>,
 }
 
@@ -133,23 +133,23 @@ impl From<Vec<String>> for Indeterminate {
     }
 }
 
-/// What a step does to the world.
+/// The effect of a step on the real resource.
 #[derive(Clone, Debug)]
-enum Work {
-    /// Make an object.
-    Make(Properties),
-    /// Change one.
-    Change {
-        old: Known,
+enum Effect {
+    /// Creates an object.
+    Create(Properties),
+    /// Updates an object in place.
+    Update {
+        old: RecordedObject,
         inputs: Properties,
-        /// Outputs that will change, for previews.
+        /// Names of the outputs that will change, for previews.
         changes: BTreeSet<String>,
     },
-    /// Delete one.
-    Remove(Known),
-    /// Record one that was read.
+    /// Deletes an object.
+    Delete(RecordedObject),
+    /// Records an object that was already read.
     Record(Box<Object>),
-    /// Nothing: forget it.
+    /// Leaves the object and removes its entry.
     Forget,
 }
 
@@ -178,30 +178,30 @@ impl Deployment {
             options,
             observer,
             shared: Mutex::new(shared),
-            carrying: tokio::sync::Mutex::default(),
-            landings: tokio::sync::Notify::new(),
+            dependency_recording: tokio::sync::Mutex::default(),
+            step_ended: tokio::sync::Notify::new(),
         })
     }
 
-    /// Whether nothing is done: neither the world nor the record changes.
+    /// Whether this is a plan, which changes neither real resources nor the stored state.
     fn is_plan(&self) -> bool {
         self.caller.planning
     }
 
-    /// How many steps may be under way at once.
+    /// The number of steps that may be in flight at once.
     fn parallel(&self) -> usize {
         self.options.parallel.max(1)
     }
 
     /// Whether new steps may begin.
-    fn goes_on(&self) -> bool {
+    fn can_continue(&self) -> bool {
         let shared = self.shared();
         !self.caller.interrupt.is_stopping()
             && shared.report.stopped_by.is_none()
             && (shared.report.failures.is_empty() || self.options.continue_on_error)
     }
 
-    fn tell(&self, event: &Event) {
+    fn notify(&self, event: &Event) {
         self.observer.event(event);
     }
 
@@ -209,69 +209,70 @@ impl Deployment {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a step's entry refers to is brought forward before it.
-    async fn begin_in_order(&self, intent: &Intent) -> Result<Option<InFlight<'_>>, StepError> {
+    /// Re-records the dependencies of the intended entry before the step begins.
+    async fn record_dependencies_of(&self, intent: &Intent) -> Result<Option<InFlight<'_>>, StepError> {
         let Some(entry) = &intent.entry else {
             return Ok(None);
         };
         let in_flight = self.record_dependencies_first(entry, intent.replaces).await?;
         if !intent.replaces {
-            self.nothing_carried_needs(&intent.target, &BTreeSet::new())?;
+            self.refuse_recorded_dependents(&intent.target, &BTreeSet::new())?;
         }
         Ok(Some(in_flight))
     }
 
-    /// One step from its intent to its result: begin, touch the world, end.
+    /// Performs one step: records the intent, applies the effect, records the result.
     async fn perform(
         &self,
         mut step: Step,
         intent: Intent,
-        work: Work,
+        effect: Effect,
         timeout: Option<Duration>,
-    ) -> Result<Option<Committed>, StepError> {
-        self.tell(&Event::Planned(step.clone()));
-        let about = CallTarget {
+    ) -> Result<Option<CommittedResource>, StepError> {
+        self.notify(&Event::Planned(step.clone()));
+        let target = CallTarget {
             key: step.key.clone(),
             kind: step.kind.clone(),
             timeout,
             secrets: step.secrets(),
-            anew: false,
+            dependency_changed: false,
         };
         let meant = intent.entry.clone();
-        let _in_flight = self.begin_in_order(&intent).await?;
+        let _in_flight = self.record_dependencies_of(&intent).await?;
         let begun = self.recorder.begin(intent).await;
         let begun = begun.map_err(|error| StepError::recording(&step.key, Some(&step), None, error))?;
-        self.tell(&Event::Begun(step.clone()));
-        let (result, unknown) = self.touch(&begun, &about, work).await;
+        self.notify(&Event::Begun(step.clone()));
+        let (result, unknown) = self.apply_effect(&begun, &target, effect).await;
         let pending = begun.id();
         let ProviderReply {
             outcome,
             object,
             reasons,
-        } = match self.came_back(&about, result) {
-            Ok(came_back) => came_back,
+        } = match self.reply(&target, result) {
+            Ok(reply) => reply,
             Err(unsure) => {
-                // Nobody knows what the world is: the intent stays on record.
+                // The effect is unknown. The intent must stay recorded, or the next run would not ask for the
+                // outcome.
                 drop(begun);
                 return Err(StepError::failed(&step, unsure, Some(pending)));
             }
         };
         let is_there = outcome == Outcome::Succeeded || object.is_some();
         let entry = meant.filter(|_| outcome != Outcome::Failed && is_there);
-        let entry = entry.map(|entry| self.as_made(entry, object.as_ref(), &step));
+        let entry = entry.map(|entry| self.entry_with_object(entry, object.as_ref(), &step));
         let ended = self.recorder.end(begun, outcome, entry, reasons.clone()).await;
         let ended =
             ended.map_err(|error| StepError::recording(&step.key, Some(&step), Some(pending), error))?;
         let committed = match ended {
-            Ended::Refused(violations) => {
+            EndResult::Refused(violations) => {
                 let reasons: Vec<String> = violations.iter().map(ToString::to_string).collect();
                 return Err(StepError::failed(&step, reasons, Some(pending)));
             }
-            Ended::Committed(committed) => committed,
+            EndResult::Committed(committed) => committed,
         };
         if outcome != Outcome::Succeeded {
             if committed.is_some() {
-                self.shared().recorded.insert(about.key);
+                self.shared().recorded.insert(target.key);
             }
             return Err(StepError::failed(&step, reasons, None));
         }
@@ -281,7 +282,7 @@ impl Deployment {
         Ok(committed)
     }
 
-    fn as_made(&self, entry: Entry, object: Option<&Object>, step: &Step) -> Entry {
+    fn entry_with_object(&self, entry: Entry, object: Option<&Object>, step: &Step) -> Entry {
         let Some(object) = object else {
             return entry;
         };
@@ -290,15 +291,15 @@ impl Deployment {
         made
     }
 
-    /// What is to be recorded of a call; or that nobody knows what it did.
-    fn came_back(
+    /// Converts the result of a call into what must be recorded; an error if the outcome is unknown.
+    fn reply(
         &self,
-        about: &CallTarget,
+        target: &CallTarget,
         result: Result<Option<Object>, CallError>,
     ) -> Result<ProviderReply, Indeterminate> {
-        let came_back = |outcome, object: Option<Object>, reasons| match object
+        let reply = |outcome, object: Option<Object>, reasons| match object
             .as_ref()
-            .and_then(|object| self.taken(about, object))
+            .and_then(|object| self.id_conflict(target, object))
         {
             Some(reason) => Err(vec![reason].into()),
             None => Ok(ProviderReply {
@@ -308,59 +309,60 @@ impl Deployment {
             }),
         };
         match result {
-            Ok(object) => came_back(Outcome::Succeeded, object, Vec::new()),
-            Err(CallError::Failed(Failure::NotDone(reasons))) => came_back(Outcome::Failed, None, reasons),
+            Ok(object) => reply(Outcome::Succeeded, object, Vec::new()),
+            Err(CallError::Failed(Failure::NotDone(reasons))) => reply(Outcome::Failed, None, reasons),
             Err(CallError::Failed(Failure::Partial { object, reasons })) => {
-                came_back(Outcome::Partial, Some(*object), reasons)
+                reply(Outcome::Partial, Some(*object), reasons)
             }
             Err(CallError::Failed(Failure::Unknown(reasons))) => Err(reasons.into()),
-            Err(CallError::Left) => {
-                Err(vec!["it was left when the run was asked to stop at once".to_owned()].into())
-            }
-            Err(CallError::Lost(error)) => Err(Indeterminate {
+            Err(CallError::Abandoned) => Err(vec![
+                "interrupted twice: the provider call was dropped and its outcome is unknown".to_owned(),
+            ]
+            .into()),
+            Err(CallError::LockLost(error)) => Err(Indeterminate {
                 reasons: vec![error.to_string()],
                 lost: Some(error),
             }),
         }
     }
 
-    /// Touches the world; in a plan only says what would be there.
-    async fn touch(
+    /// Applies the effect to the real resource. A plan only computes which outputs would be unknown.
+    async fn apply_effect(
         &self,
-        begun: &Begun,
-        about: &CallTarget,
-        work: Work,
-    ) -> (Result<Option<Object>, CallError>, Unknown) {
-        let known = Unknown::Nothing;
-        match work {
-            Work::Record(object) => (Ok(Some(*object)), known),
-            Work::Forget => (Ok(None), known),
-            Work::Make(_) if self.is_plan() => (Ok(None), Unknown::Everything),
-            Work::Change { changes, .. } if self.is_plan() => (Ok(None), Unknown::Outputs(changes)),
-            Work::Remove(_) if self.is_plan() => (Ok(None), known),
-            Work::Make(inputs) => (self.caller.create(begun, about, inputs).await.map(Some), known),
-            Work::Change { old, inputs, .. } => (
-                self.caller.update(begun, about, old, inputs).await.map(Some),
+        begun: &DurableIntent,
+        target: &CallTarget,
+        effect: Effect,
+    ) -> (Result<Option<Object>, CallError>, UnknownOutputs) {
+        let known = UnknownOutputs::Nothing;
+        match effect {
+            Effect::Record(object) => (Ok(Some(*object)), known),
+            Effect::Forget => (Ok(None), known),
+            Effect::Create(_) if self.is_plan() => (Ok(None), UnknownOutputs::Everything),
+            Effect::Update { changes, .. } if self.is_plan() => (Ok(None), UnknownOutputs::Outputs(changes)),
+            Effect::Delete(_) if self.is_plan() => (Ok(None), known),
+            Effect::Create(inputs) => (self.caller.create(begun, target, inputs).await.map(Some), known),
+            Effect::Update { old, inputs, .. } => (
+                self.caller.update(begun, target, old, inputs).await.map(Some),
                 known,
             ),
-            Work::Remove(old) => (self.caller.delete(begun, about, old).await.map(|()| None), known),
+            Effect::Delete(old) => (self.caller.delete(begun, target, old).await.map(|()| None), known),
         }
     }
 
-    /// Whether an address is one that this run may touch.
+    /// Whether the run may change the resource at an address.
     fn is_target(&self, entry: &Address) -> bool {
         let RunOptions { targets, exclude, .. } = &self.options;
         (targets.is_empty() || targets.contains(entry)) && !exclude.contains(entry)
     }
 
-    /// The live entry at an address, open.
+    /// Returns an entry with decrypted values.
     fn live(&self, key: &EntryKey) -> Result<Option<SharedEntry>, StepError> {
         let entry = self.recorder.entry(key);
         entry.map_err(|error| StepError::recording(key, None, None, error))
     }
 }
 
-/// The targets and all that depends on them.
+/// Returns the targets and all their direct and indirect dependents.
 fn with_dependents(targets: &BTreeSet<Address>, state: &State) -> BTreeSet<Address> {
     let mut found = targets.clone();
     let mut open: Vec<Address> = targets.iter().cloned().collect();

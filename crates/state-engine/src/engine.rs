@@ -15,10 +15,10 @@ use state_core::{Address, Error, StackName, State, UpdateResult};
 use state_manager::{Environment, Session, Stacks, UpdateRequest};
 use std::sync::Arc;
 
-/// Runs operations on stacks (seed 000).
+/// Runs operations on stacks.
 ///
-/// An interactive tool takes the lock and goes step by step, so that it can ask before [`Engine::apply`];
-/// [`Engine::run`] does all of it at once:
+/// An interactive tool takes the lock and calls the phases one by one, so that it can ask for confirmation
+/// before [`Engine::apply`]; [`Engine::run`] does all phases at once:
 ///
 /// ```text
 ///  lock ──► settle ──► plan ──► (show, confirm) ──► apply ──► close
@@ -30,20 +30,20 @@ use std::sync::Arc;
 pub struct Engine {
     /// Finds stacks by their names.
     pub targets: Arc<dyn TargetProvider>,
-    /// Begin and end of mutations.
+    /// Takes locks and records mutations.
     pub snapshots: Arc<dyn StepwiseSnapshots>,
-    /// Time and randomness.
+    /// Clock, random numbers and the identity of this process.
     pub environment: Environment,
 }
 
-/// Snapshots whose mutations are recorded step by step (seed 004's snapshot manager): finer than
-/// [`SnapshotProvider::begin_mutation`], which knows one mutation of the whole.
+/// A snapshot provider that records each step of a run as its own mutation, and not only the run as a whole as
+/// [`SnapshotProvider::begin_mutation`] does.
 #[async_trait]
 pub trait StepwiseSnapshots: SnapshotProvider {
-    /// Takes the stack's lock. Every step is begun and ended on the session.
+    /// Takes the stack's lock. The returned session records the begin and the end of every step.
     ///
     /// # Errors
-    /// `NotFound` when there is no such stack; `Locked` when another session holds it.
+    /// `NotFound` when the stack doesn't exist; `Locked` when another session holds the lock.
     async fn lock(&self, name: &StackName, operation: &str) -> Result<Session, Error>;
 }
 
@@ -58,7 +58,7 @@ impl StepwiseSnapshots for Stacks {
 }
 
 impl Engine {
-    /// An engine over the stacks of a store.
+    /// Creates an engine for the stacks of a store.
     pub fn new(stacks: Stacks, environment: Environment) -> Self {
         let stacks = Arc::new(stacks);
         Self {
@@ -68,10 +68,10 @@ impl Engine {
         }
     }
 
-    /// Locks the stack, settles what is pending, plans, applies the plan and frees the lock.
+    /// Locks the stack, settles pending operations, plans, applies the plan and releases the lock.
     ///
     /// # Errors
-    /// The reason why the run didn't begin. What happened after it began is in the report, failures included.
+    /// Returns the reason why the run didn't begin. Failures after the begin are in the report.
     pub async fn run(&self, name: &StackName, operation: Operation, run: Run) -> Result<Report> {
         let session = self.snapshots.lock(name, "engine").await?;
         let report = self.run_locked(&session, operation, run).await;
@@ -94,11 +94,11 @@ impl Engine {
         }
     }
 
-    /// Asks the providers about the operations that a previous run left pending, and records what they say. A caller
-    /// that settles puts the result into [`Run::settled`] of the run that it plans next.
+    /// Asks the providers for the outcome of operations that an earlier run left pending, and records it. A
+    /// caller that settles passes the result in [`Run::settled`] of the run that it plans next.
     ///
     /// # Errors
-    /// The store or the lock.
+    /// Fails when the store can't be reached or the lock is lost.
     pub async fn settle(&self, session: &Session, run: &Run) -> Result<Settling> {
         let preparations = Preparations::default();
         let buffer = Arc::new(LogBuffer::new(Arc::clone(&run.observer)));
@@ -115,12 +115,12 @@ impl Engine {
         })
     }
 
-    /// Decides what a run will do. Nothing is written, and of the providers only `configure`, `check`, `diff` and
-    /// `read` are called.
+    /// Decides what a run will do. It writes nothing and calls only `configure`, `check`, `diff` and `read` of
+    /// the providers.
     ///
     /// # Errors
-    /// The options don't fit the state, the state's secrets can't be opened, or the lock is lost. What is wrong with the
-    /// program or its resources is in the plan's report.
+    /// Fails when the options don't match the state, the state's secrets can't be decrypted, or the lock is
+    /// lost. Errors in the program or its resources are in the plan's report.
     pub async fn plan(&self, basis: Basis, operation: Operation, run: Run) -> Result<Plan> {
         let mut plan = self.planned(basis, operation, run).await?;
         match plan.report.stopped_by.take() {
@@ -137,8 +137,8 @@ impl Engine {
             .unwrap_or_default();
         let state = basis.open(self.environment.clock.now()).await?;
         let recorder = Recorder::draft(state, &self.environment)?;
-        let silence = Arc::new(|_: &crate::event::Event| {});
-        let logger = Logger::new(Arc::clone(&self.environment.clock), silence.clone(), None);
+        let no_observer = Arc::new(|_: &crate::event::Event| {});
+        let logger = Logger::new(Arc::clone(&self.environment.clock), no_observer.clone(), None);
         let caller = Caller {
             planning: true,
             lock: basis.session.clone(),
@@ -146,7 +146,7 @@ impl Engine {
             ..self.caller(basis.stack.name(), &run, logger)
         };
         let answers = Arc::clone(&caller.answers);
-        let deployment = Deployment::new(recorder, caller, &run.options, silence);
+        let deployment = Deployment::new(recorder, caller, &run.options, no_observer);
         let report = deployment.deploy(&mut operation).await;
         if let Operation::Update(source) = &mut operation {
             source.restart();
@@ -161,11 +161,11 @@ impl Engine {
         })
     }
 
-    /// Executes a plan in one update of the stack, under the lock that the caller holds and keeps.
+    /// Executes a plan as one update of the stack, under the lock that the caller holds. The lock stays held.
     ///
     /// # Errors
-    /// `Conflict` when the stack isn't in the state that the plan was made against; otherwise the reason why the update
-    /// didn't begin. What happened after it began is in the report.
+    /// `Conflict` when the stack changed after the plan was made; otherwise the reason why the update didn't
+    /// begin. Failures after the begin are in the report.
     pub async fn apply(&self, session: &Session, plan: Plan) -> Result<Report> {
         plan.basis.check(session)?;
         let Plan {
@@ -211,7 +211,7 @@ impl Engine {
         Ok(report)
     }
 
-    /// A caller of providers that has no lock, and answers of no plan.
+    /// Creates a provider caller without a lock and without cached answers.
     fn caller(&self, stack: &StackName, run: &Run, logger: Logger) -> Caller {
         Caller {
             registry: run.registry.clone(),
@@ -229,7 +229,8 @@ impl Engine {
     }
 }
 
-/// A refresh and a destroy know only recorded resources; a program may create a target.
+/// Refuses targets that aren't recorded, for a refresh and a destroy. An update accepts them because its program
+/// may create the target.
 fn refuse_unknown_targets(operation: &Operation, run: &Run, state: &State) -> Result<()> {
     if matches!(operation, Operation::Update(_)) {
         return Ok(());
@@ -239,7 +240,7 @@ fn refuse_unknown_targets(operation: &Operation, run: &Run, state: &State) -> Re
     match named.find(|address| !is_recorded(address)) {
         None => Ok(()),
         Some(unknown) => Err(EngineError::Options {
-            reason: format!("{unknown} is named as a target and isn't in the stack"),
+            reason: format!("no resource `{unknown}` in the stack: check --target and --exclude"),
         }),
     }
 }

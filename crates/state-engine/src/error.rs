@@ -1,45 +1,47 @@
-//! What keeps a run from beginning. What happens to a run that began is in its [`Report`](crate::Report).
+//! Errors that prevent a run from beginning. Failures after the begin are in the run's
+//! [`Report`](crate::Report).
 
 use state_core::{Address, Error};
 
-/// Why a run didn't begin, or a source has nothing to say.
+/// An error before a run begins, or an error of a source.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// The store or the lock.
+    /// The store failed or the lock is lost.
     #[error(transparent)]
     State(#[from] Error),
-    /// What a source says is wrong: it names something that isn't there, goes in a circle, can't be read.
+    /// A source is invalid: it refers to a resource that doesn't exist, contains a dependency cycle, or can't be
+    /// read.
     #[error("{object}: {reason}")]
     Source {
-        /// What is wrong.
+        /// The resource or part of the program that is invalid.
         object: String,
-        /// Why.
+        /// Description of the problem.
         reason: String,
     },
-    /// A resource was registered before all that it needs was committed.
-    #[error("{address} isn't ready: {needs} {why}")]
+    /// A resource was registered before all of its dependencies were committed.
+    #[error("{address} isn't ready: its dependency {needs} {why}")]
     NotReady {
-        /// The resource.
+        /// Address of the resource that isn't ready.
         address: Address,
-        /// What it needs.
+        /// Address of the dependency that isn't committed.
         needs: Address,
-        /// What is the matter with that.
+        /// Status of the dependency, as a verb phrase.
         why: &'static str,
     },
-    /// A resource was registered twice.
-    #[error("{address} was registered twice in one run: give one of them another name")]
-    Twice {
-        /// The resource.
+    /// Two resources with the same address were registered in one run.
+    #[error("{address} is declared twice: rename one of the two resources")]
+    AlreadyRegistered {
+        /// Address that was registered twice.
         address: Address,
     },
-    /// Options that don't fit.
+    /// The options of the run don't match the stack.
     #[error("{reason}")]
     Options {
-        /// Why.
+        /// Description of the mismatch.
         reason: String,
     },
 }
 
-/// A result of this crate.
+/// Result type of this crate.
 pub type Result<T, E = EngineError> = std::result::Result<T, E>;

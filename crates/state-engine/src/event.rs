@@ -1,51 +1,51 @@
-//! What is told while a run goes on.
+//! Events that a run sends to its [`Observer`].
 
 use crate::step::Step;
 use state_core::{LogLine, MutationId, PendingOperation};
 use std::fmt;
 
-/// What is told while a run goes on.
+/// Events that a run sends to its [`Observer`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Event {
-    /// A run before left this, and it isn't settled yet.
+    /// An operation that an earlier run left pending and that isn't settled yet.
     Pending(PendingOperation),
-    /// What a run before left was settled.
+    /// A pending operation of an earlier run was settled.
     Settled {
-        /// The operation.
+        /// The settled operation.
         operation: PendingOperation,
-        /// What turned out, in words.
+        /// The outcome, as text for the user.
         how: String,
     },
-    /// A step was planned; in a preview that is all that happens to it.
+    /// A step was planned. In a preview this is the only event of the step.
     Planned(Step),
-    /// Its intent is on record, and the provider is called.
+    /// The intent of the step is durable, and the provider is called next.
     Begun(Step),
-    /// Its result is on record.
+    /// The result of the step is durable.
     Committed(Step),
-    /// It failed. What it left behind is on record.
+    /// The step failed. Its partial result, if any, is recorded.
     Failed {
-        /// The step.
+        /// The step that failed.
         step: Step,
-        /// Why.
+        /// The reasons, as text for the user.
         reasons: Vec<String>,
-        /// The operation that stays pending because nobody knows what the world is.
+        /// The operation that stays pending because the state of the real resource is unknown.
         pending: Option<MutationId>,
     },
-    /// A resource that was wanted couldn't be tried.
+    /// A resource was skipped: its dependencies failed or it couldn't be planned.
     Skipped {
-        /// The resource.
+        /// Address of the skipped resource.
         address: state_core::Address,
-        /// Why.
+        /// The reason, as text for the user.
         reason: String,
     },
-    /// Somebody said something.
-    Said(LogLine),
+    /// The engine or a provider logged a line.
+    Log(LogLine),
 }
 
-/// Hears of what happens, in the order in which it happens. Called from the run's task: it must not block.
+/// Receives the events of a run in order. It is called from the run's task, so it must not block.
 pub trait Observer: Send + Sync {
-    /// Something happened.
+    /// Handles one event.
     fn event(&self, event: &Event);
 }
 

@@ -1,71 +1,74 @@
-//! What is wanted of one resource.
+//! The desired state of one resource.
 
 use state_core::sensitive::SecretStrings;
 use state_core::{Address, Dependency, Entry, Properties, SharedEntry, dag};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// What a program wants of one resource. Whether it means a create, an update, a replacement or nothing is for the
-/// planner to say.
+/// The desired state of one resource, as a program declares it. The planner decides whether it leads to a
+/// create, an update, a replacement or no change.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Goal {
-    /// Its name in the stack.
+    /// Address of the resource in the stack.
     pub address: Address,
-    /// Its type: names the provider in the registry.
+    /// Kind of the resource: selects the provider in the registry.
     pub kind: String,
-    /// What is asked for. Of what isn't known yet (only in previews) the input is left out and named in `unknown`.
+    /// The inputs. An input whose value isn't known yet (only in previews) is left out here and named in
+    /// `unknown`.
     pub inputs: Properties,
-    /// Which inputs are secret: names of top-level inputs, or JSON pointers.
+    /// The secret inputs: names of top-level inputs, or JSON pointers.
     pub sensitive_inputs: Vec<String>,
-    /// Which outputs are secret, beside those that the provider says.
+    /// The secret outputs, in addition to those that the provider marks.
     pub sensitive_outputs: Vec<String>,
-    /// Names of top-level inputs whose values nobody knows yet, because they come from what a preview doesn't do.
+    /// Names of top-level inputs whose values aren't known yet, because they depend on steps that a preview
+    /// doesn't execute.
     pub unknown: BTreeSet<String>,
-    /// How it is handled.
+    /// Lifecycle options of the resource.
     pub options: GoalOptions,
-    /// Secrets that were joined to longer texts in the inputs. They are never recorded.
+    /// Secrets that the program embedded in longer input strings. They are never recorded.
     pub(crate) joined: SecretStrings,
 }
 
-/// How a resource is handled.
+/// Lifecycle options of a resource.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct GoalOptions {
-    /// What it stands after.
+    /// Resources that must be committed before this one.
     pub depends_on: Vec<Address>,
-    /// Which resources each input came from.
+    /// For each input, the resources whose outputs it uses.
     pub property_dependencies: BTreeMap<String, Vec<Address>>,
     /// The resource that contains it.
     pub parent: Option<Address>,
-    /// The resource that is its provider, if the provider is one.
+    /// The resource that acts as this resource's provider, if it is a resource of the stack.
     pub provider: Option<Address>,
-    /// Deleting or replacing it is refused.
+    /// Refuses to delete or replace the resource.
     pub protect: bool,
-    /// When it leaves the program the object stays.
+    /// Keeps the object when the resource is removed from the program.
     pub retain_on_delete: bool,
-    /// It goes when this one goes, so it is never deleted by itself; and it is replaced when this one is.
+    /// Deleting this container also deletes the object, so the object is never deleted by itself; it is replaced
+    /// when the container is replaced.
     pub deleted_with: Option<Address>,
-    /// It is replaced when one of these is.
+    /// The resource is replaced when one of these resources is replaced.
     pub replace_with: Vec<Address>,
-    /// Which way round a replacement goes; none: as the provider says.
+    /// Whether a replacement deletes the old object first; none: the provider decides.
     pub delete_before_replace: Option<bool>,
-    /// A change of one of these top-level inputs replaces it.
+    /// Top-level inputs whose change forces a replacement.
     pub replace_on_changes: Vec<String>,
-    /// Changes of these top-level inputs are ignored.
+    /// Top-level inputs whose changes are ignored.
     pub ignore_changes: Vec<String>,
-    /// Take over the object with this id instead of making one.
+    /// Id of an existing object to import instead of creating a new one.
     pub import: Option<String>,
-    /// Read the object with this id; it isn't ours, so it is never changed.
+    /// Id of an existing object to read only. The stack doesn't own it, so it is never changed.
     pub read: Option<String>,
-    /// Former names: an entry under one of them is this one.
+    /// Former addresses: an entry recorded under one of them is renamed to this resource.
     pub aliases: Vec<Address>,
-    /// How long one call of the provider may take; none: as the run says.
+    /// Time limit of one provider call; none: the limit of the run.
     pub timeout: Option<Duration>,
 }
 
 impl Goal {
-    /// A resource without inputs and options.
+    /// Creates a goal without inputs and with default options.
     pub fn new(address: Address, kind: impl Into<String>) -> Self {
         Self {
             address,
@@ -79,7 +82,8 @@ impl Goal {
         }
     }
 
-    /// All that must be committed before it is ready: the only place that knows which options these are.
+    /// Addresses that must be committed before the goal is ready. This is the only function that decides which
+    /// options are dependencies.
     pub fn needs(&self) -> BTreeSet<&Address> {
         let options = &self.options;
         let mut needs: BTreeSet<&Address> = options.depends_on.iter().collect();
@@ -91,7 +95,7 @@ impl Goal {
         needs
     }
 
-    /// What is secret in it, and in what is recorded of it.
+    /// Secrets of the goal and of the entry recorded for it.
     pub(crate) fn secrets(&self, old: Option<&Entry>) -> SecretStrings {
         let mut secrets = old.map(SecretStrings::of_entry).unwrap_or_default();
         secrets.collect(self.inputs.json(), &self.sensitive_inputs);
@@ -99,7 +103,7 @@ impl Goal {
         secrets
     }
 
-    /// The dependencies as entries record them.
+    /// The dependencies in the form in which entries record them.
     pub(crate) fn recorded_dependencies(&self) -> Vec<Dependency> {
         let mut dependencies: Vec<Dependency> = Vec::new();
         let from_properties = self.options.property_dependencies.values().flatten();
@@ -113,7 +117,8 @@ impl Goal {
     }
 }
 
-/// Resources that need each other in a circle, each the next and the last the first; none if there is an order.
+/// Finds a dependency cycle: each resource of the result depends on the next, and the last on the first. None if
+/// the goals can be ordered.
 pub(crate) fn circle<'g>(goals: impl IntoIterator<Item = &'g Goal>) -> Option<Vec<Address>> {
     let entry = |goal: &Goal| {
         let mut entry = Entry::leaf(goal.address.clone(), &goal.kind);

@@ -1,11 +1,11 @@
-//! How a run is asked to stop: gently, then at once.
+//! Stops a run: gracefully at the first request, at once at the second.
 
 use tokio::sync::watch;
 
-/// Asks a run to stop. Clones ask the same run.
+/// A handle that asks a run to stop. All clones belong to the same run.
 ///
-/// The first request stops new steps; those in flight end and are committed. The second leaves them: their calls are
-/// dropped, and their pending operations stay on record.
+/// After the first request no new steps begin; steps in flight end and are committed. At the second request the
+/// engine drops the provider calls in flight, and their operations stay recorded as pending.
 #[derive(Clone, Debug, Default)]
 pub struct Interrupt {
     requests: watch::Sender<u8>,
@@ -15,23 +15,23 @@ const STOP: u8 = 1;
 const LEAVE: u8 = 2;
 
 impl Interrupt {
-    /// Nobody asked yet.
+    /// Creates a handle without requests.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Asks once more.
+    /// Adds one request to stop.
     pub fn request(&self) {
         self.requests
             .send_modify(|requests| *requests = requests.saturating_add(1));
     }
 
-    /// Whether new steps are to be begun no more.
+    /// Whether a stop was requested, so that no new step may begin.
     pub fn is_stopping(&self) -> bool {
         *self.requests.borrow() >= STOP
     }
 
-    /// Whether what is in flight is to be left.
+    /// Whether a second stop was requested, so that steps in flight are dropped.
     pub fn is_leaving(&self) -> bool {
         *self.requests.borrow() >= LEAVE
     }
@@ -39,7 +39,7 @@ impl Interrupt {
     /// Resolves at the first request.
     ///
     /// # Cancellation
-    /// Nothing is lost when it is dropped.
+    /// This method is cancel safe.
     pub async fn stopping(&self) {
         self.reached(STOP).await;
     }
@@ -47,13 +47,13 @@ impl Interrupt {
     /// Resolves at the second request.
     ///
     /// # Cancellation
-    /// Nothing is lost when it is dropped.
+    /// This method is cancel safe.
     pub async fn leaving(&self) {
         self.reached(LEAVE).await;
     }
 
     async fn reached(&self, level: u8) {
-        // We hold a sender, so it can't end before.
+        // `self` holds a sender, so the channel can't close while this waits.
         let mut requests = self.requests.subscribe();
         drop(requests.wait_for(|requests| *requests >= level).await);
     }

@@ -1,76 +1,77 @@
-//! What a kind takes and gives: one table for checks, for help and for the documentation.
+//! Inputs and outputs of resource kinds: one table for validation, help and documentation.
 //!
-//! A provider that says it ([`Provider::describe`](crate::Provider::describe)) has programs told of misspelled inputs, wrong
-//! types and outputs that nobody gives, with their place in the document and before anything is done.
+//! When a provider describes its kinds ([`Provider::describe`](crate::Provider::describe)), misspelled inputs,
+//! wrong types and unknown outputs in a program are reported with their position in the document before the run
+//! begins.
 
 use state_core::json::{Kind, ObjectWriter, View};
 use state_core::{Json, Properties, nearest};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// What a provider takes and gives for a kind.
+/// Inputs and outputs of one resource kind.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct KindDescription {
-    /// The kind as programs write it.
+    /// Name of the kind, as programs write it.
     pub kind: &'static str,
-    /// What it makes, in a sentence.
+    /// One sentence that describes the resource.
     pub description: &'static str,
-    /// What it takes.
+    /// The inputs of the kind.
     pub inputs: &'static [InputProperty],
-    /// What it gives.
+    /// The outputs of the kind.
     pub outputs: &'static [OutputProperty],
-    /// An object may have outputs that stand in no table as well.
+    /// Whether objects may have outputs that aren't listed in `outputs`.
     pub more_outputs: bool,
 }
 
-/// An input.
+/// One input of a kind.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct InputProperty {
-    /// Its name.
+    /// Name of the input.
     pub name: &'static str,
-    /// What may stand there.
+    /// Type of the input's value.
     pub takes: InputType,
-    /// It has to be given.
+    /// Whether the program must set the input.
     pub required: bool,
-    /// What it is if it isn't given, as JSON; none: it is left out.
+    /// Default value as JSON; none: an unset input stays absent.
     pub default: Option<&'static str>,
-    /// What it means.
+    /// Description of the input for help and documentation.
     pub description: &'static str,
 }
 
-/// An output.
+/// One output of a kind.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct OutputProperty {
-    /// Its name.
+    /// Name of the output.
     pub name: &'static str,
-    /// It is always secret.
+    /// Whether the output is always secret.
     pub sensitive: bool,
-    /// What it means.
+    /// Description of the output for help and documentation.
     pub description: &'static str,
 }
 
-/// What may stand in an input.
+/// The type of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InputType {
-    /// A string.
+    /// Any string.
     Text,
-    /// A string of three or four octal digits: the rights of a file or folder.
+    /// A string of three or four octal digits: the permissions of a file or directory.
     Mode,
-    /// A whole number from the first to the second.
+    /// An integer between the two bounds, inclusive.
     Whole(u64, u64),
-    /// `true` or `false`.
+    /// A boolean: `true` or `false`.
     Flag,
     /// A list of strings.
     Texts,
-    /// An object whose values are strings.
+    /// An object whose values are all strings.
     TextMap,
     /// A program and its arguments as a list of strings, or with `shell: true` one string.
     Command,
-    /// Any value.
+    /// Any JSON value.
     Any,
 }
 
@@ -108,18 +109,18 @@ impl InputType {
         }
     }
 
-    /// Whether a text may stand there.
+    /// Whether the type accepts a string.
     #[cfg(feature = "program")]
     pub(crate) const fn takes_text(self) -> bool {
         matches!(self, Self::Any | Self::Text | Self::Mode | Self::Command)
     }
 
-    /// Why this, of all wrong things, is one that people write.
+    /// A hint for a mistake that is common with this type.
     fn hint(self, value: View<'_>) -> &'static str {
         match (self, value.kind()) {
-            (Self::Mode, Kind::Number) => ": put it in quotes, for YAML reads 0644 as a decimal number",
+            (Self::Mode, Kind::Number) => ": quote it, because YAML reads 0644 as a decimal number",
             (Self::TextMap | Self::Texts | Self::Command, Kind::Array | Kind::Object) => {
-                ": numbers and flags in it need quotes"
+                ": quote numbers and booleans in it"
             }
             _ => "",
         }
@@ -127,7 +128,7 @@ impl InputType {
 }
 
 impl InputProperty {
-    /// One that may be left out.
+    /// Creates an optional input without a default.
     pub const fn optional(name: &'static str, takes: InputType, description: &'static str) -> Self {
         Self {
             name,
@@ -138,7 +139,7 @@ impl InputProperty {
         }
     }
 
-    /// One that has to be given.
+    /// Creates a required input.
     pub const fn required(name: &'static str, takes: InputType, description: &'static str) -> Self {
         Self {
             required: true,
@@ -146,7 +147,7 @@ impl InputProperty {
         }
     }
 
-    /// One that has a value whether it is given or not.
+    /// Creates an optional input with a default, given as JSON.
     pub const fn or(
         name: &'static str,
         takes: InputType,
@@ -163,7 +164,7 @@ impl InputProperty {
         format!("`{}` is missing: a {}", self.name, self.takes)
     }
 
-    /// What is wrong with its value. The value isn't quoted: it may be secret.
+    /// Describes what is wrong with a value, if anything. The value isn't quoted because it may be secret.
     pub(crate) fn problem(&self, value: View<'_>) -> Option<String> {
         if self.takes.fits(value) {
             return None;
@@ -171,7 +172,7 @@ impl InputProperty {
         let Self { name, takes, .. } = self;
         let hint = takes.hint(value);
         Some(match value.kind() {
-            // It has the right type, so it is the value that is wrong.
+            // The type is right, so the message is about the value.
             Kind::Number if matches!(takes, InputType::Whole(..)) => format!("`{name}` must be a {takes}"),
             Kind::String if *takes == InputType::Mode => {
                 format!("`{name}` must be a {takes}, such as \"0644\"")
@@ -187,13 +188,13 @@ fn named(kind: Kind) -> &'static str {
         Kind::Bool => "true or false",
         Kind::Number => "a number",
         Kind::String => "a string",
-        Kind::Array => "such a list",
-        Kind::Object => "such an object",
+        Kind::Array => "this list",
+        Kind::Object => "this object",
     }
 }
 
 impl OutputProperty {
-    /// One that isn't secret.
+    /// Creates an output that isn't secret by default.
     pub const fn new(name: &'static str, description: &'static str) -> Self {
         Self {
             name,
@@ -202,7 +203,7 @@ impl OutputProperty {
         }
     }
 
-    /// One that always is.
+    /// Creates an output that is always secret.
     pub const fn secret(name: &'static str, description: &'static str) -> Self {
         Self {
             sensitive: true,
@@ -212,7 +213,7 @@ impl OutputProperty {
 }
 
 impl KindDescription {
-    /// A kind that takes these and gives these.
+    /// Creates a kind with these inputs and outputs.
     pub const fn new(
         kind: &'static str,
         description: &'static str,
@@ -228,7 +229,7 @@ impl KindDescription {
         }
     }
 
-    /// The same whose objects may have other outputs as well.
+    /// Allows outputs that aren't listed.
     #[must_use]
     pub const fn with_more_outputs(self) -> Self {
         Self {
@@ -237,29 +238,29 @@ impl KindDescription {
         }
     }
 
-    /// An input by its name.
+    /// Returns the input with this name.
     pub fn input(&self, name: &str) -> Option<&'static InputProperty> {
         self.inputs.iter().find(|property| property.name == name)
     }
 
-    /// Whether an object may have an output.
+    /// Whether objects of this kind may have an output with this name.
     pub fn gives(&self, name: &str) -> bool {
         self.more_outputs || self.outputs.iter().any(|property| property.name == name)
     }
 
-    /// All that is wrong with names and types of inputs, each with the input's name and never with its value. `unknown` are
-    /// those whose values nobody knows yet.
+    /// Lists every wrong name, type and missing value of the inputs. Messages name the input and never quote its
+    /// value. `unknown` names the inputs whose values aren't known yet.
     pub fn problems(&self, inputs: &Properties, unknown: &BTreeSet<String>) -> Vec<String> {
         let mut problems = Vec::new();
         for (name, value) in inputs.view().members().into_iter().flatten() {
             match self.input(&name) {
                 Some(property) => problems.extend(property.problem(value)),
-                None => problems.push(self.stranger(&name)),
+                None => problems.push(self.unknown_input(&name)),
             }
         }
         for name in unknown {
             if self.input(name).is_none() {
-                problems.push(self.stranger(name));
+                problems.push(self.unknown_input(name));
             }
         }
         let is_given = |name: &str| inputs.get(name).is_some() || unknown.contains(name);
@@ -267,7 +268,7 @@ impl KindDescription {
         problems
     }
 
-    /// The inputs that have to be given and aren't.
+    /// The required inputs that aren't set.
     pub(crate) fn missing(
         &self,
         is_given: impl Fn(&str) -> bool,
@@ -276,20 +277,23 @@ impl KindDescription {
         required.filter(move |input| !is_given(input.name))
     }
 
-    fn stranger(&self, name: &str) -> String {
+    fn unknown_input(&self, name: &str) -> String {
         let names = self.inputs.iter().map(|input| input.name);
         let is_none = self.has_no_input(name);
         match nearest(name, names.clone()) {
-            Some(meant) => format!("{is_none}: did you mean `{meant}`?"),
-            None => format!("{is_none}; it takes {}", names.collect::<Vec<_>>().join(", ")),
+            Some(suggestion) => format!("{is_none}: did you mean `{suggestion}`?"),
+            None => format!(
+                "{is_none}; its inputs are {}",
+                names.collect::<Vec<_>>().join(", ")
+            ),
         }
     }
 
     pub(crate) fn has_no_input(&self, name: &str) -> String {
-        format!("`{name}` is no input of `{}`", self.kind)
+        format!("`{}` has no input `{name}`", self.kind)
     }
 
-    /// The inputs with what they are if they aren't given.
+    /// Returns the inputs with defaults filled in for unset inputs.
     #[must_use]
     pub fn with_defaults(&self, inputs: &Properties, unknown: &BTreeSet<String>) -> Properties {
         let lacks = |name: &str| inputs.get(name).is_none() && !unknown.contains(name);
@@ -302,7 +306,7 @@ impl KindDescription {
     }
 }
 
-/// The members of an object.
+/// The members of a JSON object by name.
 pub(crate) type Members = BTreeMap<String, Json>;
 
 pub(crate) fn members(properties: &Properties) -> Members {
@@ -312,7 +316,7 @@ pub(crate) fn members(properties: &Properties) -> Members {
         .collect()
 }
 
-/// An object of these members.
+/// Builds a JSON object from members.
 pub(crate) fn properties_of(members: &Members) -> Properties {
     let mut text = String::new();
     let mut object = ObjectWriter::new(&mut text);
@@ -320,11 +324,11 @@ pub(crate) fn properties_of(members: &Members) -> Properties {
         object.raw(name, value.as_str());
     }
     object.finish();
-    // Sorted, and of canonical pieces, so it is canonical, and an object.
+    // The map is sorted and its values are canonical, so the text is a canonical object.
     Properties::new(Json::from_canonical(&text)).unwrap_or_default()
 }
 
-/// Whether these are three or four octal digits.
+/// Whether the text is three or four octal digits.
 pub(crate) fn is_rights(text: &str) -> bool {
     let is_octal = text.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
     is_octal && (3..=4).contains(&text.len())

@@ -1,20 +1,20 @@
-//! What of a run is durable: the only way from a step that was committed to one that may begin.
+//! The ledger of a run: records which results are durable, and releases a goal only when its dependencies are.
 //!
 //! ```text
-//!  Goal ──Ledger::register──► Registration ──engine──► intent durable ──► world ──► result durable
-//!            ▲                                                                            │
-//!            └───────────────────────── Committed ◄──────────────────────────────────────┘
+//!  Goal ──Ledger::register──► Registration ──engine──► intent durable ──► provider ──► result durable
+//!            ▲                                                                               │
+//!            └───────────────────────── Committed ◄─────────────────────────────────────────┘
 //! ```
 //!
-//! A [`Registration`] is made by [`Ledger::register`] alone, which wants every dependency of the goal to be in the
-//! ledger. What is in the ledger is [`Committed`], and that is made by the recorder alone, out of the acknowledgement
-//! of a durable result. So neither a source that sends resources before what they depend on is committed (Pulumi's
-//! 1725) nor an engine that reports a step before its result is durable (1726) can be written down:
+//! Only [`Ledger::register`] makes a [`Registration`], and it requires every dependency of the goal to be in the
+//! ledger. The ledger holds [`CommittedResource`]s, which only the recorder makes, from the acknowledgement of a
+//! durable result. So two mistakes don't compile: a source that yields a resource before its dependencies are
+//! committed, and an engine that reports a step before its result is durable:
 //!
 //! ```compile_fail
-//! use state_engine::{Committed, Goal};
+//! use state_engine::{CommittedResource, Goal};
 //! // A source can't claim that something is committed: the fields are private, and there is no constructor.
-//! let claimed = Committed { entry: todo!(), unknown: todo!(), replaced: todo!() };
+//! let claimed = CommittedResource { entry: todo!(), unknown: todo!(), replaced: todo!() };
 //! ```
 //! ```compile_fail
 //! use state_engine::{Goal, Registration};
@@ -23,8 +23,7 @@
 //! ```
 //! ```compile_fail
 //! use state_engine::Ledger;
-//! // Nor can it make a ledger of its own, in which anything stands.
-//! let ledger = Ledger::default();
+// Nor can it make a ledger that claims anything to be committed.
 //! ```
 
 use crate::error::{EngineError, Result};
@@ -33,43 +32,43 @@ use state_core::mutation::StackOutputs;
 use state_core::{Address, EntryKey, Properties, SharedEntry};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// An entry whose result is durable. In a preview: whose step was planned.
+/// A resource whose result is durable. In a preview: a resource whose step was planned.
 #[derive(Clone, Debug)]
-pub struct Committed {
+pub struct CommittedResource {
     entry: SharedEntry,
-    unknown: Unknown,
+    unknown: UnknownOutputs,
     replaced: bool,
 }
 
-/// Which outputs nobody knows yet: only in previews.
+/// The outputs of a resource that aren't known yet. Always empty outside of previews.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Unknown {
-    /// All are known.
+pub enum UnknownOutputs {
+    /// All outputs are known.
     #[default]
     Nothing,
-    /// These aren't.
+    /// The named outputs aren't known.
     Outputs(BTreeSet<String>),
-    /// The object isn't there yet.
+    /// No output is known because the object doesn't exist yet.
     Everything,
 }
 
-impl Committed {
-    /// Only for the recorder, which has the acknowledgement in its hands.
+impl CommittedResource {
+    /// Called only by the recorder, after the result was acknowledged as durable.
     pub(crate) const fn new(entry: SharedEntry) -> Self {
         Self {
             entry,
-            unknown: Unknown::Nothing,
+            unknown: UnknownOutputs::Nothing,
             replaced: false,
         }
     }
 
-    /// The same with outputs that nobody knows yet.
-    pub(crate) fn without(self, unknown: Unknown) -> Self {
+    /// Marks outputs as not known yet.
+    pub(crate) fn without(self, unknown: UnknownOutputs) -> Self {
         Self { unknown, ..self }
     }
 
-    /// The same, of an object that took another one's place.
+    /// Marks the object as the replacement of another one.
     pub(crate) fn in_place_of_another(self) -> Self {
         Self {
             replaced: true,
@@ -77,27 +76,27 @@ impl Committed {
         }
     }
 
-    /// The entry as it is recorded.
+    /// Returns the entry as it is recorded.
     pub const fn entry(&self) -> &SharedEntry {
         &self.entry
     }
 
-    /// The provider's name for the object; none if there is none, or nobody knows it yet.
+    /// The provider's id of the object; none if there is no object, or its id isn't known yet.
     pub fn id(&self) -> Option<&str> {
         self.entry.id.as_deref()
     }
 
-    /// Its outputs, as far as they are known.
+    /// The outputs of the object that are known.
     pub fn outputs(&self) -> Properties {
         self.entry.outputs.clone().unwrap_or_default()
     }
 
-    /// Whether the value of an output is what it will be. Always, but in previews.
-    pub fn knows(&self, output: &str) -> bool {
+    /// Whether the value of an output is final. Always true outside of previews.
+    pub fn is_known(&self, output: &str) -> bool {
         match &self.unknown {
-            Unknown::Nothing => true,
-            Unknown::Outputs(names) => !names.contains(output),
-            Unknown::Everything => false,
+            UnknownOutputs::Nothing => true,
+            UnknownOutputs::Outputs(names) => !names.contains(output),
+            UnknownOutputs::Everything => false,
         }
     }
 
@@ -107,88 +106,89 @@ impl Committed {
     }
 }
 
-/// How a resource of a run stands.
+/// Status of a resource in a run.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum ResourceStatus {
-    /// Its result is durable.
-    Committed(Committed),
-    /// It was registered, and isn't done.
+    /// The result is durable.
+    Committed(CommittedResource),
+    /// The resource is registered and its step hasn't ended.
     UnderWay,
-    /// It failed.
+    /// The step failed.
     Failed,
-    /// It couldn't be tried, because something that it needs isn't there.
+    /// The resource was skipped because a dependency isn't available.
     Skipped,
-    /// It isn't a target, and isn't there.
+    /// The resource isn't a target of the run and doesn't exist.
     NotTargeted,
 }
 
-/// How the resources of a run stand. Sources read it; only the engine writes to it.
+/// Status of all resources of a run. Sources read the ledger; only the engine writes to it.
 #[derive(Debug)]
 pub struct Ledger {
-    standings: BTreeMap<Address, ResourceStatus>,
-    landed: Vec<Address>,
+    statuses: BTreeMap<Address, ResourceStatus>,
+    ended: Vec<Address>,
     refreshed: BTreeSet<EntryKey>,
     outputs: StackOutputs,
 }
 
 impl Ledger {
-    /// An empty ledger over a stack with these outputs.
+    /// Creates an empty ledger for a stack with these outputs.
     pub(crate) fn new(outputs: StackOutputs) -> Self {
         Self {
-            standings: BTreeMap::new(),
-            landed: Vec::new(),
+            statuses: BTreeMap::new(),
+            ended: Vec::new(),
             refreshed: BTreeSet::new(),
             outputs,
         }
     }
 
-    /// The stack's own outputs as the run found them, open: those of which nobody knows yet what they will be stay so.
+    /// The decrypted outputs of the stack before the run. Outputs whose new values aren't known yet keep these
+    /// values.
     pub const fn outputs(&self) -> &StackOutputs {
         &self.outputs
     }
 
-    /// How a resource stands; none if it wasn't registered yet.
-    pub fn standing(&self, address: &Address) -> Option<&ResourceStatus> {
-        self.standings.get(address)
+    /// Status of a resource; none if it wasn't registered yet.
+    pub fn status(&self, address: &Address) -> Option<&ResourceStatus> {
+        self.statuses.get(address)
     }
 
-    /// The resources that aren't under way any more, in the order in which they ended, but for the first so many: a source
-    /// that counts what it heard of is told only what is new.
-    pub fn landed(&self, heard: usize) -> &[Address] {
-        self.landed.get(heard..).unwrap_or_default()
+    /// The resources whose steps ended, in order, without the first `skip` of them. A source that counts the
+    /// resources it has processed gets only the new ones.
+    pub fn ended(&self, skip: usize) -> &[Address] {
+        self.ended.get(skip..).unwrap_or_default()
     }
 
-    /// A resource that is committed.
-    pub fn committed(&self, address: &Address) -> Option<&Committed> {
-        match self.standings.get(address) {
+    /// Returns a resource if it is committed.
+    pub fn committed(&self, address: &Address) -> Option<&CommittedResource> {
+        match self.statuses.get(address) {
             Some(ResourceStatus::Committed(committed)) => Some(committed),
             _ => None,
         }
     }
 
-    /// The first thing that a goal needs and that isn't committed, and how that stands (none: not registered).
+    /// The first dependency of a goal that isn't committed, and its status (none: not registered).
     pub fn missing<'g>(&self, goal: &'g Goal) -> Option<(&'g Address, Option<&ResourceStatus>)> {
         let mut needs = goal.needs().into_iter();
         let missing = needs.find(|address| self.committed(address).is_none())?;
-        Some((missing, self.standing(missing)))
+        Some((missing, self.status(missing)))
     }
 
-    /// The goal as a registration, if all that it needs is committed.
+    /// Turns the goal into a registration if all its dependencies are committed.
     ///
     /// # Errors
-    /// `NotReady` if not; `Twice` when its address was registered before.
+    /// `NotReady` if a dependency isn't committed; `AlreadyRegistered` when the address was registered before.
     pub fn register(&self, goal: Goal) -> Result<Registration> {
-        if self.standings.contains_key(&goal.address) {
-            return Err(EngineError::Twice {
+        if self.statuses.contains_key(&goal.address) {
+            return Err(EngineError::AlreadyRegistered {
                 address: goal.address,
             });
         }
-        if let Some((needs, standing)) = self.missing(&goal) {
-            let why = match standing {
-                None => "was not registered before it",
-                Some(ResourceStatus::UnderWay) => "is not committed yet",
-                Some(ResourceStatus::NotTargeted) => "is not a target, and is not there",
+        if let Some((needs, status)) = self.missing(&goal) {
+            let why = match status {
+                None => "isn't registered",
+                Some(ResourceStatus::UnderWay) => "isn't committed yet",
+                Some(ResourceStatus::NotTargeted) => "isn't a target and doesn't exist",
                 Some(ResourceStatus::Skipped) => "was skipped",
                 Some(ResourceStatus::Failed | ResourceStatus::Committed(_)) => "failed",
             };
@@ -202,19 +202,19 @@ impl Ledger {
         Ok(Registration { goal })
     }
 
-    pub(crate) fn set(&mut self, address: Address, standing: ResourceStatus) {
-        if !matches!(standing, ResourceStatus::UnderWay) {
-            self.landed.push(address.clone());
+    pub(crate) fn set(&mut self, address: Address, status: ResourceStatus) {
+        if !matches!(status, ResourceStatus::UnderWay) {
+            self.ended.push(address.clone());
         }
-        self.standings.insert(address, standing);
+        self.statuses.insert(address, status);
     }
 
-    /// The addresses that were registered or named by the source.
+    /// The addresses that the source registered or named.
     pub(crate) fn addresses(&self) -> impl Iterator<Item = &Address> {
-        self.standings.keys()
+        self.statuses.keys()
     }
 
-    /// Whether what the world says of an entry is on record, or could not be had.
+    /// Whether the refresh of an entry has ended: its result is recorded, or its object could not be read.
     pub fn is_refreshed(&self, key: &EntryKey) -> bool {
         self.refreshed.contains(key)
     }
@@ -231,7 +231,7 @@ pub struct Registration {
 }
 
 impl Registration {
-    /// What is wanted.
+    /// Returns the desired state of the resource.
     pub const fn goal(&self) -> &Goal {
         &self.goal
     }

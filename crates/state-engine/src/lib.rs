@@ -1,4 +1,4 @@
-//! Update, preview, refresh and destroy through the snapshot manager.
+//! The deployment engine: plans and runs updates, previews, refreshes and destroys of a stack.
 //!
 //! ```text
 //!  Source ──Registration──► plan (pure) ──Step──► intent durable ──► Provider ──► result durable ──► Committed
@@ -6,32 +6,38 @@
 //!    └──────────────────────────────── Ledger: what may be registered now ◄──────────────────────────────┘
 //! ```
 //!
-//! - [`Engine`]: over targets and snapshots (seed 000), which `state-manager` implements.
-//! - [`Basis`], [`Plan`]: what a run will do to one recorded state, decided once, then executed.
-//! - [`Source`]: a program, asked for what is ready. [`ListSource`] is one for a list of [`Goal`]s; [`RefreshSource`]
-//!   reads what is recorded.
-//! - [`Ledger`], [`Registration`], [`Committed`]: nothing begins before what it needs is durable, and nothing is reported
-//!   before it is; both are said in types.
-//! - [`Provider`] and [`Registry`]: what touches the world, by kind of resource.
-//! - `builtin` (feature of that name): providers of files, folders, commands and random values.
-//! - `program` (feature of that name): a source out of a YAML or JSON document.
-//! - [`Run`]: what a run is given; [`Report`]: how it ended; [`Observer`]: hears of it while it goes on.
+//! - [`Engine`]: the entry point. It works on stacks through the traits that `state-manager` implements.
+//! - [`Basis`], [`Plan`]: the recorded state that a plan starts from, and the decided steps. A plan is made once
+//!   and then executed.
+//! - [`Source`]: a program that yields resources when they are ready. [`ListSource`] yields a list of [`Goal`]s;
+//!   [`RefreshSource`] yields the recorded resources.
+//! - [`Ledger`], [`Registration`], [`CommittedResource`]: types that enforce two rules at compile time. A step
+//!   begins only after its dependencies are durable, and a result is reported only after it is durable.
+//! - [`Provider`] and [`Registry`]: create, read, update and delete real resources, selected by kind.
+//! - `builtin` (feature of that name): providers of files, directories, commands and random values.
+//! - `program` (feature of that name): a source that reads a YAML or JSON document.
+//! - [`Run`]: the parameters of a run; [`Report`]: its result; [`Observer`]: receives its events.
 //!
 //! # From a program to a revision
-//! 1. **Settle** ([`Engine::settle`]): under the lock, the providers are asked what became of pending operations
-//!    ([`settle`]). An operation whose outcome stays unknown stays pending, and its resource isn't touched.
-//! 2. **Plan** ([`Engine::plan`]): the source is driven over a copy of the state. Nothing is written, and of the providers
-//!    only `configure`, `check`, `diff` and `read` are called. A preview ends here, and needs no lock.
-//! 3. **Apply** ([`Engine::apply`]): the same source is driven again, and the steps are executed, in parallel in the order
-//!    of their dependencies; then resources that aren't wanted any more, and replaced objects, are deleted in reverse order.
-//!    Answers that the plan got aren't asked for again. It is one update: one revision, whatever happened.
+//! 1. **Settle** ([`Engine::settle`]): under the lock, the engine asks the providers for the outcome of pending
+//!    operations ([`settle`]). An operation whose outcome stays unknown stays pending, and its resource isn't
+//!    touched.
+//! 2. **Plan** ([`Engine::plan`]): the engine drives the source over a copy of the state. It writes nothing and
+//!    calls only `configure`, `check`, `diff` and `read` of the providers. A preview ends here, and needs no
+//!    lock.
+//! 3. **Apply** ([`Engine::apply`]): the engine drives the same source again and executes the steps in parallel,
+//!    in dependency order. Then it deletes replaced objects and resources that the program no longer contains,
+//!    in reverse order. It reuses the provider answers of the plan. One apply is one update of the stack and
+//!    creates one revision, whether it succeeds or fails.
 //!
-//! With [`RunOptions::refresh`], and in a refresh, plan and run begin by reading every recorded object: the plan asks the
-//! providers, the run records what they said. [`Engine::run`] takes the lock, does all three steps and frees the lock.
+//! With [`RunOptions::refresh`], and in a refresh, plan and run begin by reading every recorded object: the plan
+//! asks the providers, and the run records their answers. [`Engine::run`] takes the lock, does all three steps
+//! and releases the lock.
 //!
 //! # What stops a run
-//! A step that fails (unless [`RunOptions::continue_on_error`]), an [`Interrupt`], a lock that isn't ours any more. Steps in
-//! flight end and are committed; those of which nobody knows how they ended stay on record as pending.
+//! A failed step (unless [`RunOptions::continue_on_error`] is set), an [`Interrupt`], or a lost lock stops a
+//! run. Steps in flight end and are committed; steps with an unknown outcome stay recorded as pending
+//! operations.
 
 #[cfg(feature = "builtin")]
 pub mod builtin;
@@ -64,14 +70,14 @@ pub use error::{EngineError, Result};
 pub use event::{Event, Observer};
 pub use goal::{Goal, GoalOptions};
 pub use interrupt::Interrupt;
-pub use ledger::{Committed, Ledger, Registration, ResourceStatus, Unknown};
+pub use ledger::{CommittedResource, Ledger, Registration, ResourceStatus, UnknownOutputs};
 pub use log::Logger;
 pub use plan::{Basis, Plan};
 pub use provider::{Failure, Provider};
 pub use registry::Registry;
 pub use report::{Report, StepFailure};
 pub use run::{Operation, Run, RunOptions, UpdateMetadata};
-pub use source::{Declared, ListSource, Next, Refreshed, Source, SourceOutputs};
+pub use source::{DeclaredResource, ListSource, Next, RefreshedResource, Source, SourceOutputs};
 pub use state_core;
 pub use state_manager;
 pub use step::{Step, StepOp};

@@ -1,4 +1,4 @@
-//! What engine and providers say during a run.
+//! The log of a run: lines of the engine and of providers.
 
 use crate::event::{Event, Observer};
 use state_core::sensitive::SecretStrings;
@@ -7,7 +7,7 @@ use state_manager::Update;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Takes what is said: it is shown to the observer and stored with the update. Secrets have no place in it.
+/// Logs lines: they are sent to the observer and stored with the update. Callers must not log secrets.
 #[derive(Clone)]
 pub struct Logger {
     sink: Arc<Sink>,
@@ -19,7 +19,7 @@ pub struct Logger {
 struct Sink {
     clock: Arc<dyn Clock>,
     observer: Arc<dyn Observer>,
-    /// None in a preview: it stores nothing.
+    /// None in a preview, which stores nothing.
     update: Option<Update>,
 }
 
@@ -37,7 +37,7 @@ impl Logger {
         }
     }
 
-    /// The same for what a provider says of a resource.
+    /// Returns a logger for the lines that a provider logs about a resource.
     pub(crate) fn of_provider(&self, kind: &str, address: &Address, secrets: &SecretStrings) -> Self {
         Self {
             sink: Arc::clone(&self.sink),
@@ -47,26 +47,26 @@ impl Logger {
         }
     }
 
-    /// Says something. A provider's line with something in it that is marked as secret isn't shown; what it has in common
-    /// with a part of that is `***`.
-    pub fn say(&self, level: LogLevel, message: impl Into<String>) {
+    /// Logs a line. A provider's line that contains a secret is replaced as a whole; parts of a marked secret in
+    /// it become `***`.
+    pub fn emit(&self, level: LogLevel, message: impl Into<String>) {
         let message = shown(&message.into(), &self.secrets);
         let mut line = LogLine::new(self.sink.clock.now(), level, message);
         line.source = self.source.to_string();
         line.address.clone_from(&self.address);
-        self.pass_on(line);
+        self.forward(line);
     }
 
-    /// Takes a line that was said before: to a plan.
-    pub(crate) fn pass_on(&self, line: LogLine) {
+    /// Forwards a line that was logged earlier, while the plan was made.
+    pub(crate) fn forward(&self, line: LogLine) {
         if let Some(update) = &self.sink.update {
             update.log(&line);
         }
-        self.sink.observer.event(&Event::Said(line));
+        self.sink.observer.event(&Event::Log(line));
     }
 
-    /// The same about another entry.
-    pub(crate) fn about(&self, address: &Address) -> Self {
+    /// Returns a logger for lines about another resource.
+    pub(crate) fn for_address(&self, address: &Address) -> Self {
         Self {
             address: Some(address.clone()),
             ..self.clone()
@@ -74,12 +74,12 @@ impl Logger {
     }
 }
 
-/// What is said, unless a secret stands in it, and without pieces of secrets: in a command that is marked, nobody knows
-/// which part of it is the token.
-pub(crate) fn shown(said: &str, secrets: &SecretStrings) -> String {
-    match secrets.occur_in(said) {
-        true => "something that isn't shown, because a secret stands in it".to_owned(),
-        false => secrets.masked_in(said, "***").into_owned(),
+/// Masks a line: it is replaced as a whole if it contains a secret, and parts of secrets in it become `***`.
+/// Parts matter because a marked command contains a token at an unknown place.
+pub(crate) fn shown(message: &str, secrets: &SecretStrings) -> String {
+    match secrets.stand_in(message) {
+        true => "(hidden because it contains a secret)".to_owned(),
+        false => secrets.masked_in(message, "***").into_owned(),
     }
 }
 
@@ -92,7 +92,7 @@ impl fmt::Debug for Logger {
     }
 }
 
-/// Keeps lines that are said before there is an update that stores them, and passes all events on.
+/// Buffers lines that are logged before the update that stores them begins. All events are forwarded.
 pub(crate) struct LogBuffer {
     observer: Arc<dyn Observer>,
     lines: Mutex<Vec<LogLine>>,
@@ -106,7 +106,7 @@ impl LogBuffer {
         }
     }
 
-    /// A buffer that passes nothing on.
+    /// Creates a buffer that forwards no events.
     pub(crate) fn silent() -> Self {
         Self::new(Arc::new(|_: &Event| {}))
     }
@@ -118,7 +118,7 @@ impl LogBuffer {
 
 impl Observer for LogBuffer {
     fn event(&self, event: &Event) {
-        if let Event::Said(line) = event {
+        if let Event::Log(line) = event {
             let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
             lines.push(line.clone());
         }

@@ -1,27 +1,26 @@
-//! What a run will do: decided once against a recorded state, shown, then executed.
+//! Plans: the steps of a run, decided once against a recorded state, shown, and then executed.
 //!
-//! [`Engine::plan`](crate::Engine::plan) drives the source over a copy of the state and writes nothing. The plan holds
-//! the steps in their order, each with the entry before and after it, and everything that the run needs again: the source,
-//! the prepared providers and their answers. [`Engine::apply`](crate::Engine::apply) executes it.
+//! [`Engine::plan`](crate::Engine::plan) drives the source over a copy of the state and writes nothing. The plan
+//! holds the steps in order, each with the entry before and after it, and everything that the run reuses: the
+//! source, the prepared providers and their answers. [`Engine::apply`](crate::Engine::apply) executes it.
 //!
-//! # What the run decides anew, and why
-//! Plan and run go through the same code (`Deployment`), so a decision is made in one place only. The run makes the same
-//! decision from the same facts, and it takes these from the plan:
+//! # Which decisions the run repeats, and why
+//! Plan and run share the same code (`Deployment`), so each decision is implemented once. The run decides again from
+//! the same facts, which it takes from the plan:
 //! - the program: parsed once; inputs that refer to no other resource are evaluated once;
-//! - answers of `check`, `diff` and `read`, for the same question (kind, recorded object, inputs, unknown inputs), as long as
-//!   nothing that the resource needs, directly or through others, was changed by this run;
+//! - answers of `check`, `diff` and `read` to the same question (kind, recorded object, inputs, unknown inputs),
+//!   unless this run changed a direct or indirect dependency of the resource;
 //! - `configure`: a provider is prepared once for settling, plan and run.
 //!
-//! It asks and decides again
-//! - where an input refers to an output that was unknown or may be another one now: the question differs then, so an
-//!   unknown output may turn out to force a replacement, or no change at all;
-//! - where a dependency was changed by the run: a provider may look at what that dependency made (a command that writes the
-//!   file which another resource copies);
-//! - where the provider failed to answer: an error is never reused;
-//! - deletions: their order is computed from what is recorded at the end of the run, because a failed step keeps what it
-//!   needs.
+//! The run asks the provider again in these cases:
+//! - An input uses an output that was unknown or has changed. The question differs then, so an unknown output
+//!   may turn out to force a replacement, or no change at all.
+//! - The run changed a dependency. A provider may read what that dependency made (a command that writes the file
+//!   which another resource copies).
+//! - The provider failed to answer. Errors are never reused.
+//! - Deletions are decided at the end of the run, because a failed step keeps its dependencies.
 //!
-//! What the world says (`read`) is therefore what was shown: a refresh records the drift that its plan displayed.
+//! Answers of `read` are reused as well, so a refresh records exactly the drift that its plan displayed.
 
 use crate::call::{Answers, Preparations};
 use crate::report::Report;
@@ -36,12 +35,12 @@ use std::sync::Arc;
 pub struct Basis {
     pub(crate) stack: Stack,
     state: Arc<State>,
-    /// The lock under which it was read.
+    /// The lock under which the state was read, if any.
     pub(crate) session: Option<Session>,
 }
 
 impl Basis {
-    /// The state under a lock: nobody else changes it before the plan is applied.
+    /// The state under a lock. No other session can change it before the plan is applied.
     pub fn locked(session: &Session) -> Self {
         Self {
             stack: session.stack().clone(),
@@ -50,11 +49,11 @@ impl Basis {
         }
     }
 
-    /// The last acknowledged state, read without a lock. A plan made against it can be applied under a lock that finds
-    /// the same revision.
+    /// The last acknowledged state, read without a lock. A plan based on it can be applied only under a lock
+    /// that finds the same revision.
     ///
     /// # Errors
-    /// The state can't be read.
+    /// Fails when the state can't be read.
     pub async fn tip(stack: &Stack) -> Result<Self> {
         Ok(Self {
             stack: stack.clone(),
@@ -63,18 +62,18 @@ impl Basis {
         })
     }
 
-    /// The state as it is recorded: secrets are sealed.
+    /// The recorded state, with encrypted secrets.
     pub fn state(&self) -> &State {
         &self.state
     }
 
-    /// The state with its secrets open.
+    /// The state with decrypted secrets.
     pub(crate) async fn open(&self, now: Timestamp) -> Result<State> {
         let recorded = self.state.snapshot(self.stack.name().to_string(), now);
         State::from_snapshot(self.stack.lineage(), &self.stack.reveal(recorded).await?)
     }
 
-    /// Whether the state under a lock is still this one.
+    /// Checks that the state under a lock is the state of this basis.
     pub(crate) fn check(&self, session: &Session) -> Result<()> {
         let now = session.state();
         let is_same = now.lineage() == self.state.lineage()
@@ -88,16 +87,16 @@ impl Basis {
             true => Ok(()),
             false => Err(Error::conflict(
                 format!("stack {}", session.stack().name().short()),
-                "it changed after the plan was made: plan again",
+                "it changed after the plan was made; plan again",
             )),
         }
     }
 }
 
-/// What a run will do to one recorded state.
+/// The decided steps of a run against one recorded state.
 pub struct Plan {
     pub(crate) basis: Basis,
-    /// With a source that is ready to be driven again.
+    /// The operation; its source was restarted and can be driven again.
     pub(crate) operation: Operation,
     pub(crate) run: Run,
     pub(crate) preparations: Preparations,
@@ -106,13 +105,13 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The planned steps in their order, renames, the stack's outputs, and what failed or can't be tried: a
-    /// [`Report`] of a run that wrote nothing.
+    /// A [`Report`] of the planned steps, renames, stack outputs, failures and skipped resources. Planning wrote
+    /// nothing.
     pub const fn report(&self) -> &Report {
         &self.report
     }
 
-    /// The report alone, for a caller that doesn't apply the plan.
+    /// Returns the report for a caller that doesn't apply the plan.
     pub fn into_report(self) -> Report {
         self.report
     }

@@ -1,4 +1,5 @@
-//! The planner: from what is wanted, what is recorded and what the provider says differs, to what is done. Pure.
+//! The planner: decides the action for a resource from its goal, its entry and the provider's diff. All
+//! functions are pure.
 
 mod deletion;
 mod entry;
@@ -6,7 +7,10 @@ mod schedule;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use deletion::{Condemned, How, Wanted, condemned, may_be_needed, needed_by_unsettled, unsettled};
+pub(crate) use deletion::{
+    DeletionMethod, DesiredResources, PlannedDeletion, may_be_needed, needed_by_pending, pending_dependent,
+    planned_deletions,
+};
 pub(crate) use entry::{applied, as_found, goal_entry, ignoring, mark_joined, without_references_to};
 pub(crate) use schedule::Schedule;
 
@@ -16,35 +20,35 @@ use state_core::entry::Provider;
 use state_core::{Address, Entry};
 use std::collections::BTreeSet;
 
-/// What is done about one resource.
+/// The action that the planner decides for one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
-    /// Nothing: what is recorded stands, with what the program says of how it is handled.
+    /// The object stays as it is; only the lifecycle options of the entry are recorded.
     Same,
-    /// An object is made where none is.
+    /// The object doesn't exist and is created.
     Create,
-    /// The object changes in its place.
+    /// The object is updated in place.
     Update,
-    /// Another object takes its place.
+    /// The object is replaced by a new one.
     Replace {
-        /// Which comes first.
+        /// Whether the create or the delete comes first.
         first: First,
-        /// The properties that make it so, or other reasons.
+        /// The properties that force the replacement, or other reasons.
         why: Vec<String>,
     },
-    /// It is read; it isn't ours.
+    /// The object is read only, because the stack doesn't own it.
     Read {
-        /// The object.
+        /// Id of the object to read.
         id: String,
     },
-    /// It is taken over; what is there now, if anything, is replaced.
+    /// The object is imported. If the entry has another object, the import replaces it.
     Import {
-        /// The object.
+        /// Id of the object to import.
         id: String,
-        /// Something is there.
+        /// Whether the entry has another object now.
         replaces: bool,
     },
-    /// It can't be done.
+    /// The action is refused, with the reason.
     Refuse(String),
 }
 
@@ -55,24 +59,24 @@ pub(crate) enum First {
     Delete,
 }
 
-/// What the planner is told.
+/// The facts from which the planner decides.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Facts<'a> {
-    /// What is wanted.
+    /// The desired state of the resource.
     pub(crate) goal: &'a Goal,
     /// The live entry.
     pub(crate) old: Option<&'a Entry>,
-    /// What differs: given where [`needs_diff`] says so.
+    /// The provider's diff, set if [`needs_diff`] is true.
     pub(crate) diff: Option<&'a Diff>,
-    /// The provider entry that is in charge now.
+    /// The provider that the goal selects.
     pub(crate) provider: Option<&'a Provider>,
-    /// Of what it is to be replaced with: those that this run replaced.
+    /// The resources of `replace_with` and `deleted_with` that were replaced.
     pub(crate) replaced: &'a [Address],
-    /// Somebody asked for its replacement.
+    /// Whether the user requested the replacement.
     pub(crate) forced: bool,
 }
 
-/// Whether the provider has to compare.
+/// Whether the provider must compare the object with the goal.
 pub(crate) fn needs_diff(goal: &Goal, old: Option<&Entry>) -> bool {
     old.is_some_and(|old| {
         !old.pending_replacement && !old.external && is_of_kind(old, goal) && goal.options.read.is_none()
@@ -83,7 +87,7 @@ fn is_of_kind(old: &Entry, goal: &Goal) -> bool {
     old.kind.as_deref() == Some(&*goal.kind)
 }
 
-/// What is to be done about a goal.
+/// Decides the action for a goal.
 pub(crate) fn decide(facts: &Facts<'_>) -> Action {
     let Facts { goal, old, .. } = *facts;
     if let Some(id) = &goal.options.read {
@@ -100,7 +104,7 @@ pub(crate) fn decide(facts: &Facts<'_>) -> Action {
     {
         let is_there = !old.pending_replacement;
         if is_there && old.protect {
-            return protected(goal, "take the place of");
+            return protected(goal, "replace");
         }
         return import(id, is_there);
     }
@@ -119,7 +123,7 @@ pub(crate) fn decide(facts: &Facts<'_>) -> Action {
         return protected(goal, "replace");
     }
     let provider_says = facts.diff.is_some_and(|diff| diff.delete_before_replace);
-    // What isn't ours is never deleted, so nothing can come before.
+    // An external object is never deleted, so a delete can't come first.
     let deletes_first = goal.options.delete_before_replace.unwrap_or(provider_says) && !old.external;
     let first = if deletes_first {
         First::Delete
@@ -132,7 +136,7 @@ pub(crate) fn decide(facts: &Facts<'_>) -> Action {
 fn read(old: Option<&Entry>, id: &str) -> Action {
     match old {
         Some(old) if !old.external && !old.pending_replacement => Action::Refuse(
-            "it is to be read only, but this stack made it and would forget it: take it out of the record first".to_owned(),
+            "cannot read it as an external object: this stack manages it; remove it from the state first (statectl rm)".to_owned(),
         ),
         _ => Action::Read { id: id.to_owned() },
     }
@@ -147,22 +151,19 @@ fn import(id: &str, replaces: bool) -> Action {
 
 fn protected(goal: &Goal, what: &str) -> Action {
     Action::Refuse(format!(
-        "{} is protected, so nothing may {what} it: unprotect it first",
+        "cannot {what} {}: it is protected; unprotect it first",
         goal.address
     ))
 }
 
-/// Why the object can't stay; empty: it can.
+/// The reasons that force a replacement; empty: the object can stay.
 fn reasons_to_replace(facts: &Facts<'_>, old: &Entry) -> Vec<String> {
     let reasons = [
-        (old.external, "it was only read until now"),
-        (facts.forced, "it was asked for"),
+        (old.external, "it was an external object until now"),
+        (facts.forced, "requested by the user"),
         (old.tainted, "it is tainted"),
-        (!is_of_kind(old, facts.goal), "it is of another kind"),
-        (
-            old.provider.as_ref() != facts.provider,
-            "its provider is another one",
-        ),
+        (!is_of_kind(old, facts.goal), "its kind changed"),
+        (old.provider.as_ref() != facts.provider, "its provider changed"),
     ];
     let holding = reasons.into_iter().filter(|(holds, _)| *holds);
     let mut why: Vec<String> = holding.map(|(_, reason)| reason.to_owned()).collect();

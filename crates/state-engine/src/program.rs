@@ -1,19 +1,19 @@
-//! Programs that are documents: YAML or JSON, read into a [`Source`](crate::Source).
+//! Programs written as YAML or JSON documents, read into a [`Source`](crate::Source).
 //!
 //! ```text
 //!  bytes ──parse──► Program ──configure──► Configured ──into_source──► ListSource
-//!                   places, names           values of settings          goals, resolved when they are ready
+//!                   positions, names        values of settings          goals, resolved when ready
 //! ```
 //!
-//! A document has these members, all but `resources` optional:
+//! A document has the following members. Only `resources` is required:
 //!
 //! ```yaml
 //! name: site                                  # for people
 //! description: A small web site
 //! config:
 //!   dir: { type: string, default: ./site, description: where the files go }
-//!   token: { type: string, secret: true }     # must be given
-//!   salt: { type: string, secret: true, sealed: "what `statectl secret encrypt salt` printed" }
+//!   token: { type: string, secret: true }     # required
+//!   salt: { type: string, secret: true, sealed: "output of `statectl secret encrypt salt`" }
 //! resources:
 //!   password:
 //!     kind: random:password
@@ -32,24 +32,27 @@
 //! ```
 //!
 //! # References
-//! `${name.output}`, `${name.output.member[0]["any key"]}`, `${name.id}` (the provider's name for the object) and
-//! `${config.name}` stand for values in inputs and outputs; `$${` is a literal `${`. A string that is one reference whole takes
-//! the value as it is, whatever its type; in a longer text strings, numbers and booleans are joined. Inside `{ }` and `[ ]` YAML
-//! wants such strings in quotes. A reference in an input makes a dependency.
+//! In inputs and outputs, `${name.output}`, `${name.output.member[0]["any key"]}`, `${name.id}` (the provider's
+//! id of the object) and `${config.name}` are replaced by values; `$${` is a literal `${`. A string that
+//! consists of one reference takes the referenced value with its type; in a longer string, references must
+//! resolve to strings, numbers or booleans and are converted to text. Inside `{ }` and `[ ]` YAML requires
+//! quotes around such strings. A reference in an input makes a dependency.
 //!
 //! # Secrets
-//! What is made of a secret output or setting is a secret, at exactly the place where the reference stands; `sensitive: false` of
-//! an output takes nothing of that away. The options `sensitive_inputs` and `sensitive_outputs` name more, as names or JSON
-//! pointers. A secret setting has no default; what is `sealed` is taken as it was sealed, a line end included.
+//! A value that contains a secret output or setting is secret at exactly the place of the reference; `sensitive:
+//! false` of an output doesn't change that. The options `sensitive_inputs` and `sensitive_outputs` mark more
+//! values, as names or JSON pointers. A secret setting has no default; a `sealed` value is decrypted exactly as
+//! it was encrypted, including a final newline.
 //!
 //! # YAML
-//! Plain scalars are those of YAML 1.2's core schema: `yes` is a string, `0644` the number 644. Numbers keep their digits. Anchors,
-//! aliases, merge keys and tags of one's own are refused, and so are names that stand twice. JSON is read by the same rules.
+//! Plain scalars follow YAML 1.2's core schema: `yes` is a string, `0644` the number 644. Numbers keep their
+//! digits. Anchors, aliases, merge keys, custom tags and duplicate names are refused. JSON documents follow the
+//! same rules.
 //!
-//! # What isn't known yet
-//! In a preview an input that refers to what isn't done yet is left out whole, and noted in
-//! [`Goal::unknown`](crate::Goal::unknown). An output of the stack that nobody knows, then or because a resource failed, stays as it
-//! was.
+//! # Unknown values
+//! In a preview, an input with a reference to a resource that isn't created yet is left out as a whole, and its
+//! name is recorded in [`Goal::unknown`](crate::Goal::unknown). A stack output whose value is unknown, in a
+//! preview or because a resource failed, keeps its previous value.
 
 mod checks;
 mod document;
@@ -73,7 +76,7 @@ pub use problem::{Problem, ProgramError};
 pub use setting::{Setting, SettingType};
 
 use crate::registry::Registry;
-use crate::source::{Declared, ListSource};
+use crate::source::{DeclaredResource, ListSource};
 use evaluation::Scope;
 use fields::Fields;
 use node::{Node, Path};
@@ -86,8 +89,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-/// A document that was read: its shape is right, its references lead somewhere and go in no circle. Of kinds nothing is
-/// known yet. `Debug` shows names only.
+/// A parsed document. Its structure is valid, its references resolve, and it has no dependency cycle. Kinds
+/// aren't checked yet. `Debug` shows names only.
 pub struct Program {
     name: Arc<str>,
     title: Option<String>,
@@ -98,10 +101,10 @@ pub struct Program {
 }
 
 impl Program {
-    /// Reads a document; `name` is what errors call it, such as its path.
+    /// Parses a document. Errors refer to it as `name`, for example its path.
     ///
     /// # Errors
-    /// All that is wrong with it.
+    /// Returns all problems of the document.
     pub fn parse(name: &str, text: &[u8]) -> Result<Self, ProgramError> {
         let mut program = Self {
             name: name.into(),
@@ -131,47 +134,49 @@ impl Program {
                 let path = Path::Whole.member("resources");
                 self.resources = resource::resources(node, &path, fields.problems);
             }
-            // Not the same as none: a document that was cut short would delete everything.
+            // A missing member must not mean "no resources": a truncated document would delete everything.
             None => {
-                let problem = Problem::at(root.place, &Path::Whole, "it has no `resources`");
-                fields.problem(problem.with_hint("a program without any is written `resources: {}`"));
+                let problem = Problem::at(root.place, &Path::Whole, "`resources` is missing");
+                fields.problem(problem.with_hint("write `resources: {}` for a program without resources"));
             }
         }
         self.outputs = fields.named("outputs", output::output).into();
         checks::links(&self.settings, &self.resources, &self.outputs, problems);
     }
 
-    /// Whether somebody is in charge of every kind, takes the inputs and gives the outputs that are referred to: as far as
-    /// providers describe their kinds, and the document alone tells it. What references stand for is judged in the run.
+    /// Checks that every kind is registered, accepts the inputs and has the referenced outputs, as far as
+    /// providers describe their kinds and the document alone shows it. The values of references are checked
+    /// during the run.
     ///
     /// # Errors
-    /// All that is wrong, each with its place.
+    /// Returns all problems with their positions.
     pub fn check(&self, registry: &Registry) -> Result<(), ProgramError> {
         let mut problems = Problems::default();
         checks::kinds(&self.resources, &self.outputs, registry, &mut problems);
         problems.none_in(&self.name, ())
     }
 
-    /// What it calls itself.
+    /// The name of the program, from the member `name`.
     pub fn title(&self) -> Option<&str> {
         self.title.as_deref()
     }
 
-    /// What it says of itself.
+    /// The description of the program, from the member `description`.
     pub fn description(&self) -> Option<&str> {
         self.description.as_deref()
     }
 
-    /// The settings that it declares, in the order of the document.
+    /// The declared settings, in document order.
     pub fn declared(&self) -> impl Iterator<Item = &Setting> {
         self.settings.iter().map(|declared| &declared.setting)
     }
 
-    /// Gives its settings their values: those that are given, as text, else their defaults and what is sealed in the
-    /// document, which the stack's crypter opens.
+    /// Assigns values to the settings: given values, as text; otherwise the defaults and the sealed values of
+    /// the document, which the stack's crypter decrypts.
     ///
     /// # Errors
-    /// All that is missing, unknown, of another type, or doesn't open.
+    /// Returns all problems: missing and unknown settings, values of a wrong type, and values that can't be
+    /// decrypted.
     pub async fn configure(
         &self,
         given: BTreeMap<String, String>,
@@ -212,10 +217,11 @@ pub struct Configured {
 }
 
 impl Configured {
-    /// The program as a source of the engine. Inputs that refer to no resource are evaluated here, once.
+    /// Turns the program into a source for the engine. Inputs without references to resources are evaluated
+    /// here, once.
     ///
     /// # Errors
-    /// What only the values of the settings show to be wrong.
+    /// Returns problems that only the values of the settings reveal.
     pub fn into_source(self) -> Result<ListSource, ProgramError> {
         let Self {
             name,
@@ -232,10 +238,10 @@ impl Configured {
         let declare = |resource: Arc<Resource>| {
             let goal = resource.filled(&scope, &mut problems);
             if resource.refers_to_no_other() {
-                return Declared::known(goal);
+                return DeclaredResource::known(goal);
             }
             let (name, settings) = (Arc::clone(&name), Arc::clone(&settings));
-            Declared::resolved(resource.goal.clone(), move |_, ledger| {
+            DeclaredResource::resolved(resource.goal.clone(), move |_, ledger| {
                 let scope = Scope {
                     settings: &settings,
                     ledger: Some(ledger),
@@ -256,12 +262,12 @@ impl Configured {
                 settings: &settings,
                 ledger: Some(ledger),
             };
-            Ok(output::made(&name, &outputs, &scope, ledger.outputs())?)
+            Ok(output::evaluate_all(&name, &outputs, &scope, ledger.outputs())?)
         }))
     }
 }
 
-/// What [`checks::links`] finds first, with its place.
+/// Converts an error that [`checks::links`] should have reported with its position.
 fn unforeseen(name: &str, error: &crate::EngineError) -> ProgramError {
     ProgramError {
         name: name.to_owned(),

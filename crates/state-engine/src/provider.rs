@@ -1,16 +1,16 @@
-//! The contract between the engine and what touches the world.
+//! The contract between the engine and providers, which create, read, update and delete real resources.
 //!
-//! A provider is called from many tasks at once. Before each call that changes the world the intent is on record; what
-//! the call says is recorded before anyone who depends on it goes on. So a provider has to be honest about one thing
-//! only: whether the world changed ([`Failure`]).
+//! The engine calls a provider from many tasks at once. Before each call that changes real resources the intent
+//! is durable, and the result is recorded before any dependent step begins. So a provider has one obligation: a
+//! [`Failure`] must say correctly whether the call changed anything.
 //!
 //! # Cancellation
-//! [`CallContext::interrupted`] resolves at the first interrupt: a call may end early then, with what is there as a
-//! partial failure. At the second interrupt, and when a call takes longer than it may, its future is dropped; then its
-//! intent stays on record as pending, and the next run asks [`Provider::read`] what became of it.
+//! [`CallContext::interrupted`] resolves at the first interrupt: a call may then end early and report its
+//! partial result. At the second interrupt, and when a call exceeds its time limit, the future is dropped. The
+//! intent then stays recorded as pending, and the next run asks [`Provider::read`] for the outcome.
 //!
 //! # Panics
-//! A call that panics counts as one of which nobody knows what it did.
+//! A call that panics counts as a call with an unknown outcome.
 
 use crate::interrupt::Interrupt;
 use crate::kind::{KindDescription, members};
@@ -21,182 +21,184 @@ use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
-/// Makes, changes, reads and deletes objects of some kinds.
+/// Creates, updates, reads and deletes the objects of some kinds.
 #[async_trait]
 pub trait Provider: fmt::Debug + Send + Sync {
-    /// What a kind takes and gives, if that is known before anything is asked for. Programs are judged by it before a run
-    /// begins; `check` judges what is known only then.
+    /// The inputs and outputs of a kind, if they are known statically. Programs are validated against this
+    /// description before a run begins; `check` validates what depends on values.
     fn describe(&self, _kind: &str) -> Option<KindDescription> {
         None
     }
 
-    /// Called once a run, before anything else is.
+    /// Prepares the provider. Called once per run, before any other call.
     ///
     /// # Errors
-    /// Why it can't work.
+    /// The reason why the provider can't be used.
     async fn configure(&self, _request: ConfigureRequest) -> Result<(), Failure> {
         Ok(())
     }
 
-    /// Judges inputs and fills in defaults. Touches nothing. The default takes them as they are.
+    /// Validates inputs and fills in defaults, without side effects. The default implementation accepts all
+    /// inputs unchanged.
     ///
     /// # Errors
-    /// Every input that is wrong, each with its name.
-    async fn check(&self, request: CheckRequest) -> Result<Checked, Failure> {
-        Ok(Checked::new(request.inputs))
+    /// Every invalid input, each with its name.
+    async fn check(&self, request: CheckRequest) -> Result<CheckedInputs, Failure> {
+        Ok(CheckedInputs::new(request.inputs))
     }
 
-    /// Compares what is recorded with what is wanted. Touches nothing.
+    /// Compares the recorded object with the desired inputs, without side effects.
     ///
     /// # Errors
-    /// Why it can't tell.
+    /// The reason why the comparison is impossible.
     async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure>;
 
-    /// Makes an object.
+    /// Creates an object.
     ///
     /// # Errors
-    /// Why not, and what is there nevertheless.
+    /// The reason why the create failed, and its partial result, if any.
     async fn create(&self, request: CreateRequest) -> Result<Object, Failure>;
 
-    /// Looks at an object. Without an id it is asked whether an object that these inputs make is there: after a create
-    /// of which nobody knows how it ended.
+    /// Reads an object. Without an id, the request asks whether a create with these inputs and an unknown
+    /// outcome made an object.
     ///
     /// # Errors
-    /// Why it can't be read.
-    async fn read(&self, request: ReadRequest) -> Result<Found, Failure>;
+    /// The reason why the object can't be read.
+    async fn read(&self, request: ReadRequest) -> Result<ReadResult, Failure>;
 
-    /// Changes an object in its place.
+    /// Updates an object in place.
     ///
     /// # Errors
-    /// Why not, and what is there now.
+    /// The reason why the update failed, and the current object, if it changed.
     async fn update(&self, request: UpdateRequest) -> Result<Object, Failure>;
 
-    /// Deletes an object. One that isn't there any more is fine.
+    /// Deletes an object. A missing object counts as deleted.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why the delete failed.
     async fn delete(&self, request: DeleteRequest) -> Result<(), Failure>;
 }
 
-/// What goes with every call.
+/// Context of every provider call.
 #[derive(Clone, Debug)]
 pub struct CallContext {
     pub(crate) interrupt: Interrupt,
-    /// Where to say something that is kept with the update.
+    /// Logger whose lines are stored with the update.
     pub log: Logger,
-    /// The world is not to be changed: only `configure`, `check`, `diff` and `read` are called then.
+    /// Whether this is a preview: only `configure`, `check`, `diff` and `read` are called then.
     pub preview: bool,
 }
 
 impl CallContext {
-    /// Resolves when somebody asked the run to stop.
+    /// Resolves when the run is asked to stop.
     ///
     /// # Cancellation
-    /// Nothing is lost when it is dropped.
+    /// This method is cancel safe.
     pub async fn interrupted(&self) {
         self.interrupt.stopping().await;
     }
 }
 
-/// Prepares a provider.
+/// Request of [`Provider::configure`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConfigureRequest {
-    /// The stack.
+    /// Name of the stack.
     pub stack: StackName,
-    /// What the registry was given for this provider.
+    /// Configuration that was registered with the provider.
     pub configuration: Properties,
-    /// Opens what is secret in it.
+    /// Decrypts secrets in the configuration.
     pub crypter: Option<Arc<dyn Crypter>>,
-    /// See there.
+    /// Interrupt, logger and mode of the call.
     pub context: CallContext,
 }
 
-/// Asks for a judgement of inputs.
+/// Request of [`Provider::check`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CheckRequest {
-    /// The resource.
+    /// Address of the resource.
     pub address: Address,
-    /// Its type.
+    /// Kind of the resource.
     pub kind: String,
-    /// What is asked for.
+    /// The desired inputs, before validation.
     pub inputs: Properties,
     /// Top-level inputs that are missing because their values aren't known yet.
     pub unknown: BTreeSet<String>,
-    /// What was asked for last time.
+    /// The inputs of the last create or update, if any.
     pub old_inputs: Option<Properties>,
-    /// See there.
+    /// Interrupt, logger and mode of the call.
     pub context: CallContext,
 }
 
-/// Inputs that are right.
+/// Validated inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Checked {
-    /// With defaults filled in.
+pub struct CheckedInputs {
+    /// The inputs with defaults filled in.
     pub inputs: Properties,
-    /// The id that an object made of them will have, where they tell it: two resources that want the same object are told
-    /// of then before either is made, in previews too.
+    /// The id that an object with these inputs will have, if it can be derived. With it, two resources that
+    /// declare the same object are reported before either is created, in previews too.
     pub id: Option<String>,
 }
 
-impl Checked {
-    /// These inputs are right.
+impl CheckedInputs {
+    /// Accepts inputs without a derived id.
     pub const fn new(inputs: Properties) -> Self {
         Self { inputs, id: None }
     }
 
-    /// The same where they tell the object's id.
+    /// Sets the id that the object will have.
     #[must_use]
     pub fn with_id(self, id: Option<String>) -> Self {
         Self { id, ..self }
     }
 }
 
-/// Asks for a comparison.
+/// Request of [`Provider::diff`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DiffRequest {
-    /// The resource.
+    /// Address of the resource.
     pub address: Address,
-    /// Its type.
+    /// Kind of the resource.
     pub kind: String,
-    /// The object's id.
+    /// Id of the object.
     pub id: Option<String>,
-    /// What was asked for last time.
+    /// The inputs of the last create or update.
     pub old_inputs: Properties,
-    /// What is there, as far as it is known.
+    /// The recorded outputs of the object.
     pub old_outputs: Properties,
-    /// What is asked for.
+    /// The desired inputs, after `check`.
     pub inputs: Properties,
-    /// Top-level inputs that are missing because their values aren't known yet: they may change.
+    /// Top-level inputs that are missing because their values aren't known yet. They may change.
     pub unknown: BTreeSet<String>,
-    /// See there.
+    /// Interrupt, logger and mode of the call.
     pub context: CallContext,
 }
 
-/// What differs.
+/// The difference between the recorded object and the desired inputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Diff {
-    /// Top-level inputs or outputs that have to change. Empty: the object is as it is meant to be.
+    /// Top-level inputs or outputs that have to change. Empty: the object matches the inputs.
     pub changed: BTreeSet<String>,
-    /// Those of them that can't change in place: the object is replaced.
+    /// The names in `changed` that can't be updated in place and force a replacement.
     pub replace: BTreeSet<String>,
-    /// A replacement has to delete the old object first, because both can't be there at once.
+    /// Whether a replacement must delete the old object first, because both can't exist at once.
     pub delete_before_replace: bool,
-    /// Outputs that an update in place will change, for previews; none: those with the names of changed inputs.
+    /// Outputs that an update in place will change, for previews; none: the outputs with the names of changed
+    /// inputs.
     pub changed_outputs: Option<BTreeSet<String>>,
 }
 
 impl Diff {
-    /// Nothing differs.
+    /// A diff without changes.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// These change in place.
+    /// A diff whose changes can be made in place.
     pub fn changed<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Self {
         Self {
             changed: names.into_iter().map(Into::into).collect(),
@@ -204,7 +206,7 @@ impl Diff {
         }
     }
 
-    /// The top-level names at which two objects differ: what most providers need.
+    /// The top-level names whose values differ between two objects. Most providers need only this.
     pub fn of_inputs(old: &Properties, new: &Properties) -> BTreeSet<String> {
         let (old, new) = (members(old), members(new));
         let names = old.keys().chain(new.keys());
@@ -213,100 +215,100 @@ impl Diff {
     }
 }
 
-/// Asks for a new object.
+/// Request of [`Provider::create`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct CreateRequest {
-    /// The resource.
+    /// Address of the resource.
     pub address: Address,
-    /// Its type.
+    /// Kind of the resource.
     pub kind: String,
-    /// What is asked for, checked.
+    /// The desired inputs, after `check`.
     pub inputs: Properties,
-    /// Names this call. A provider that can puts it on the object: if nobody sees the call end, [`Provider::read`] is
-    /// asked for it.
+    /// Id of this create. A provider should tag the object with it if it can: when the outcome of the call is
+    /// unknown, [`Provider::read`] gets the same id.
     pub mutation: MutationId,
-    /// See there.
+    /// Interrupt, logger and mode of the call.
     pub context: CallContext,
 }
 
-/// Asks for a look at an object.
+/// Request of [`Provider::read`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ReadRequest {
-    /// The entry.
+    /// Key of the entry.
     pub key: EntryKey,
-    /// Its type.
+    /// Kind of the resource.
     pub kind: String,
-    /// The object's id; none: is there one that these inputs make?
+    /// Id of the object; none: the request asks whether a create made an object from these inputs.
     pub id: Option<String>,
-    /// What was asked for.
+    /// The recorded inputs of the object.
     pub inputs: Properties,
-    /// What was there last.
+    /// The recorded outputs of the object.
     pub outputs: Properties,
-    /// Without an id: the ids of objects that others have. It is none of these.
+    /// Ids of the objects of other entries, set if `id` is none. The result must not be one of them.
     pub others: BTreeSet<String>,
-    /// Without an id: the create of which nobody saw the end.
+    /// The create whose outcome is unknown, set if `id` is none.
     pub mutation: Option<MutationId>,
-    /// See there.
+    /// Interrupt, logger and mode of the call.
     pub context: CallContext,
 }
 
-/// Asks for a change in place.
+/// Request of [`Provider::update`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct UpdateRequest {
-    /// The resource.
+    /// Address of the resource.
     pub address: Address,
-    /// Its type.
+    /// Kind of the resource.
     pub kind: String,
-    /// The object's id.
+    /// Id of the object.
     pub id: Option<String>,
-    /// What was asked for last time.
+    /// The inputs of the last create or update.
     pub old_inputs: Properties,
-    /// What is there, as far as it is known.
+    /// The recorded outputs of the object.
     pub old_outputs: Properties,
-    /// What is asked for, checked.
+    /// The desired inputs, after `check`.
     pub inputs: Properties,
-    /// See there.
+    /// Interrupt, logger and mode of the call.
     pub context: CallContext,
 }
 
-/// Asks for a deletion.
+/// Request of [`Provider::delete`].
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct DeleteRequest {
-    /// The entry.
+    /// Key of the entry.
     pub key: EntryKey,
-    /// Its type.
+    /// Kind of the resource.
     pub kind: String,
-    /// The object's id.
+    /// Id of the object.
     pub id: Option<String>,
-    /// What was asked for.
+    /// The recorded inputs of the object.
     pub inputs: Properties,
-    /// What is there, as far as it is known.
+    /// The recorded outputs of the object.
     pub outputs: Properties,
-    /// See there.
+    /// Interrupt, logger and mode of the call.
     pub context: CallContext,
 }
 
-/// An object of the world.
+/// A real resource, as its provider describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Object {
-    /// The provider's name for it; never empty.
+    /// Id that the provider gave to the object; never empty.
     pub id: String,
-    /// What is there.
+    /// Outputs of the object.
     pub outputs: Properties,
-    /// Which outputs are secret: names, or JSON pointers.
+    /// The secret outputs: names, or JSON pointers.
     pub sensitive_outputs: Vec<String>,
-    /// The inputs that would make it as it is; none: as they were asked for. A read that tells them makes drift show in
-    /// the next preview.
+    /// The inputs that would create the object in its current condition; none: the requested inputs. A read that
+    /// fills this in makes drift visible in the next preview.
     pub inputs: Option<Properties>,
 }
 
 impl Object {
-    /// An object.
+    /// Creates an object without secret outputs.
     pub fn new(id: impl Into<String>, outputs: Properties) -> Self {
         Self {
             id: id.into(),
@@ -317,46 +319,46 @@ impl Object {
     }
 }
 
-/// What a look at the world found.
+/// Result of [`Provider::read`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Found {
-    /// It is there.
+pub enum ReadResult {
+    /// The object exists.
     Object(Object),
-    /// It isn't.
-    Gone,
-    /// Without an id nobody can tell: a person has to look.
-    CannotTell,
+    /// The object doesn't exist.
+    Missing,
+    /// The provider can't determine whether the object exists, because it has no id. The user has to decide.
+    Indeterminate,
 }
 
-/// Why a call failed, and what it left behind. Reasons are stored and shown: no secret belongs there. One in which
-/// something stands that is marked as secret isn't shown.
+/// The reason why a call failed, and its effect. Reasons are stored and shown, so they must not contain secrets;
+/// a reason that contains a marked secret is hidden.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
-    /// The world is as it was before the call: certainly.
+    /// The call changed nothing, with certainty.
     #[error("{}", .0.join("; "))]
     NotDone(Vec<String>),
-    /// The object is there, but not as it was meant to be.
+    /// The object exists but doesn't match the request.
     #[error("{}", .reasons.join("; "))]
     Partial {
-        /// What is there.
+        /// The current object.
         object: Box<Object>,
-        /// What is wrong with it.
+        /// The reasons, as text for the user.
         reasons: Vec<String>,
     },
-    /// Nobody knows what is there now. The intent stays on record; the next run asks.
-    #[error("{} (it isn't known whether the world changed)", .0.join("; "))]
+    /// The effect of the call is unknown. The intent stays recorded, and the next run asks for the outcome.
+    #[error("{} (outcome unknown)", .0.join("; "))]
     Unknown(Vec<String>),
 }
 
 impl Failure {
-    /// The world is as it was before the call.
+    /// Creates a failure of a call that changed nothing.
     pub fn not_done(reason: impl Into<String>) -> Self {
         Self::NotDone(vec![reason.into()])
     }
 
-    /// The object is there, but not as it was meant to be.
+    /// Creates a failure that left an object which doesn't match the request.
     pub fn partial(object: Object, reason: impl Into<String>) -> Self {
         Self::Partial {
             object: Box::new(object),
@@ -364,12 +366,12 @@ impl Failure {
         }
     }
 
-    /// Nobody knows what is there now.
+    /// Creates a failure with an unknown effect.
     pub fn unknown(reason: impl Into<String>) -> Self {
         Self::Unknown(vec![reason.into()])
     }
 
-    /// Why.
+    /// The reasons, as text for the user.
     pub fn reasons(&self) -> &[String] {
         match self {
             Self::NotDone(reasons) | Self::Unknown(reasons) | Self::Partial { reasons, .. } => reasons,

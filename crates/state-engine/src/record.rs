@@ -1,12 +1,12 @@
-//! The record of a run: durable, or in a preview a copy that nobody sees.
+//! The recorder of a run: writes steps to the store, or in a preview to a private copy of the state.
 //!
-//! Both keep the same rules, because both change by [`State::apply`]. This is the only place that makes a
-//! [`Committed`], and it does so with the acknowledgement in its hands.
+//! Both variants enforce the same rules, because both change a state by [`State::apply`]. Only this module makes
+//! a [`CommittedResource`], and only from the acknowledgement of a durable record.
 
 mod draft;
 mod unrecorded;
 
-use crate::ledger::Committed;
+use crate::ledger::CommittedResource;
 use draft::Draft;
 use state_core::mutation::{EditChange, StackOutputs, StepChange};
 use state_core::verify::Violation;
@@ -17,47 +17,47 @@ use state_manager::{Environment, Intent, Mutation, Session, Update};
 use std::sync::Arc;
 pub(crate) use unrecorded::unrecorded_dependencies;
 
-/// Where steps are recorded.
+/// The destination of a run's records.
 pub(crate) enum Recorder {
-    /// In an update of a stack that is held.
+    /// An update of a locked stack.
     Durable {
-        /// The lock.
+        /// The session that holds the lock.
         session: Box<Session>,
-        /// The update.
+        /// The update that receives the records.
         update: Box<Update>,
     },
-    /// In a copy.
+    /// A copy of the state, for a preview.
     Draft(Draft),
 }
 
-/// A step whose intent is durable: now the world may be touched, and not before.
+/// Proof that the intent of a step is durable. Only with this value may the step change real resources.
 ///
-/// Dropped without an end it stays pending on record.
+/// A value that is dropped without [`Recorder::end`] leaves the operation pending.
 #[derive(Debug)]
 #[must_use = "a step that isn't ended stays on record as pending"]
-pub(crate) struct Begun {
+pub(crate) struct DurableIntent {
     key: EntryKey,
     id: MutationId,
     mutation: Option<Mutation>,
 }
 
-impl Begun {
+impl DurableIntent {
     pub(crate) const fn id(&self) -> MutationId {
         self.id
     }
 }
 
-/// How the record took a result.
+/// The result of ending a step.
 #[derive(Debug)]
-pub(crate) enum Ended {
-    /// It is durable. None: the entry went.
-    Committed(Option<Committed>),
-    /// It breaks these rules: it is durable too, but on the operation, which stays pending.
+pub(crate) enum EndResult {
+    /// The result is durable. None: the entry was removed.
+    Committed(Option<CommittedResource>),
+    /// The result violates these rules. It is stored with the operation, which stays pending.
     Refused(Vec<Violation>),
 }
 
 impl Recorder {
-    /// A copy of a state.
+    /// Creates a recorder over a copy of a state.
     pub(crate) fn draft(state: State, environment: &Environment) -> Result<Self> {
         Draft::new(state, environment).map(Self::Draft)
     }
@@ -69,7 +69,7 @@ impl Recorder {
         }
     }
 
-    /// An entry with its values open.
+    /// Returns an entry with decrypted values.
     pub(crate) fn entry(&self, key: &EntryKey) -> Result<Option<SharedEntry>> {
         let state = self.state();
         state.entry(key).map(|entry| self.reveal(entry)).transpose()
@@ -82,13 +82,13 @@ impl Recorder {
         }
     }
 
-    /// An entry that is on record, as committed.
-    pub(crate) fn committed(&self, key: &EntryKey) -> Result<Option<Committed>> {
-        Ok(self.entry(key)?.map(Committed::new))
+    /// Returns a recorded entry as a committed resource.
+    pub(crate) fn committed(&self, key: &EntryKey) -> Result<Option<CommittedResource>> {
+        Ok(self.entry(key)?.map(CommittedResource::new))
     }
 
-    /// Records intent.
-    pub(crate) async fn begin(&self, intent: Intent) -> Result<Begun> {
+    /// Records the intent of a step.
+    pub(crate) async fn begin(&self, intent: Intent) -> Result<DurableIntent> {
         let key = intent.target.clone();
         let (id, mutation) = match self {
             Self::Durable { update, .. } => {
@@ -97,35 +97,35 @@ impl Recorder {
             }
             Self::Draft(draft) => (draft.begin(intent)?, None),
         };
-        Ok(Begun { key, id, mutation })
+        Ok(DurableIntent { key, id, mutation })
     }
 
-    /// Records what came back.
+    /// Records the result of a step.
     pub(crate) async fn end(
         &self,
-        begun: Begun,
+        begun: DurableIntent,
         outcome: Outcome,
         entry: Option<Entry>,
         reasons: Vec<String>,
-    ) -> Result<Ended> {
-        let Begun { key, id, mutation } = begun;
+    ) -> Result<EndResult> {
+        let DurableIntent { key, id, mutation } = begun;
         let refused = match (self, mutation) {
             (Self::Draft(draft), _) => draft.end(id, outcome, entry.clone(), reasons)?,
             (_, Some(mutation)) => mutation.end(outcome, entry.clone(), reasons).await?,
             (Self::Durable { .. }, None) => Vec::new(),
         };
         if !refused.is_empty() {
-            return Ok(Ended::Refused(refused));
+            return Ok(EndResult::Refused(refused));
         }
         let state = self.state();
         let uid = state.entry(&key).and_then(|recorded| recorded.uid);
-        let committed = entry.map(|entry| Committed::new(Arc::new(Entry { uid, ..entry })));
-        Ok(Ended::Committed(committed))
+        let committed = entry.map(|entry| CommittedResource::new(Arc::new(Entry { uid, ..entry })));
+        Ok(EndResult::Committed(committed))
     }
 
-    /// Records that an entry was looked at; it takes its place in the order of this run.
-    pub(crate) async fn same(&self, entry: Entry) -> Result<Committed> {
-        let committed = Committed::new(Arc::new(entry.clone()));
+    /// Records an entry whose object doesn't change. The entry takes its position in the order of this run.
+    pub(crate) async fn same(&self, entry: Entry) -> Result<CommittedResource> {
+        let committed = CommittedResource::new(Arc::new(entry.clone()));
         match self {
             Self::Durable { update, .. } => update.same(entry).await?,
             Self::Draft(draft) => draft.step(StepChange::Same(Arc::new(entry)))?,
@@ -133,7 +133,7 @@ impl Recorder {
         Ok(committed)
     }
 
-    /// Records what the world says of an entry.
+    /// Records the refreshed entry, or its removal.
     pub(crate) async fn refresh(&self, target: EntryKey, entry: Option<Entry>) -> Result<()> {
         match self {
             Self::Durable { update, .. } => update.refresh(target, entry).await,
@@ -144,7 +144,7 @@ impl Recorder {
         }
     }
 
-    /// Marks that a create and a delete belong together.
+    /// Records that the preceding create replaces this entry.
     pub(crate) async fn replace(&self, target: EntryKey) -> Result<()> {
         match self {
             Self::Durable { update, .. } => update.replace(target).await,
@@ -152,7 +152,7 @@ impl Recorder {
         }
     }
 
-    /// Drops a tombstone.
+    /// Removes a tombstone.
     pub(crate) async fn remove_pending_replace(&self, target: EntryKey) -> Result<()> {
         match self {
             Self::Durable { update, .. } => update.remove_pending_replace(target).await,
@@ -160,7 +160,7 @@ impl Recorder {
         }
     }
 
-    /// Changes that touch no world: an entry gets another name.
+    /// Records edits that affect no real resource, such as a rename.
     pub(crate) async fn edit(&self, changes: Vec<EditChange>) -> Result<()> {
         match self {
             Self::Durable { update, .. } => update.edit(changes).await,
@@ -168,7 +168,7 @@ impl Recorder {
         }
     }
 
-    /// The stack's own outputs, open.
+    /// Returns the decrypted outputs of the stack.
     pub(crate) async fn outputs(&self) -> Result<StackOutputs> {
         let recorded = self.state().outputs().clone();
         let Self::Durable { session, .. } = self else {
@@ -193,7 +193,7 @@ impl Recorder {
         })
     }
 
-    /// Records the stack's own outputs, if they aren't those that are there. Those before come back then.
+    /// Records new stack outputs and returns the previous ones; none if they are equal.
     pub(crate) async fn set_outputs(&self, outputs: StackOutputs) -> Result<Option<StackOutputs>> {
         let old = self.outputs().await?;
         if old == outputs {

@@ -1,4 +1,4 @@
-//! Which provider is in charge of which kinds.
+//! The registry of providers by resource kind.
 
 use crate::kind::KindDescription;
 use crate::provider::Provider;
@@ -6,61 +6,61 @@ use state_core::Properties;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Providers by the kinds of resources that they are in charge of. Clones share the providers.
+/// Providers by the kinds of resources that they handle. Clones share the providers.
 #[derive(Clone, Debug, Default)]
 pub struct Registry {
-    providers: BTreeMap<String, Registered>,
+    providers: BTreeMap<String, RegisteredProvider>,
 }
 
-/// A provider with its configuration.
+/// A registered provider with its configuration.
 #[derive(Clone, Debug)]
-pub(crate) struct Registered {
+pub(crate) struct RegisteredProvider {
     pub(crate) provider: Arc<dyn Provider>,
     pub(crate) configuration: Properties,
 }
 
 impl Registry {
-    /// Nobody is in charge of anything.
+    /// Creates an empty registry.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Puts a provider in charge of a kind; who was before isn't any more.
+    /// Registers a provider for a kind. An earlier registration of the kind is replaced.
     pub fn register(&mut self, kind: impl Into<String>, provider: Arc<dyn Provider>) {
         self.register_with(kind, provider, Properties::empty());
     }
 
-    /// The same with what the provider is configured with. One provider may be registered for several kinds: it is
-    /// configured once for each configuration that differs.
+    /// Registers a provider with a configuration. One provider may be registered for several kinds: it is
+    /// prepared once per distinct configuration.
     pub fn register_with(
         &mut self,
         kind: impl Into<String>,
         provider: Arc<dyn Provider>,
         configuration: Properties,
     ) {
-        let registered = Registered {
+        let registered = RegisteredProvider {
             provider,
             configuration,
         };
         self.providers.insert(kind.into(), registered);
     }
 
-    /// Whether somebody is in charge of a kind.
-    pub fn knows(&self, kind: &str) -> bool {
+    /// Whether a provider is registered for a kind.
+    pub fn contains(&self, kind: &str) -> bool {
         self.providers.contains_key(kind)
     }
 
-    /// What a kind takes and gives, if its provider says it.
+    /// The inputs and outputs of a kind, if its provider describes them.
     pub fn describe(&self, kind: &str) -> Option<KindDescription> {
         self.get(kind)?.provider.describe(kind)
     }
 
-    /// All kinds, sorted.
+    /// The registered kinds, sorted by name.
     pub fn kinds(&self) -> impl Iterator<Item = &str> {
         self.providers.keys().map(String::as_str)
     }
 
-    pub(crate) fn get(&self, kind: &str) -> Option<&Registered> {
+    pub(crate) fn get(&self, kind: &str) -> Option<&RegisteredProvider> {
         self.providers.get(kind)
     }
 }

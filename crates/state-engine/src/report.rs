@@ -1,38 +1,38 @@
-//! How a run ended.
+//! The result of a run.
 
 use crate::step::{Step, StepOp};
 use state_core::mutation::StackOutputs;
 use state_core::{Address, EntryKey, Error, MutationId, PendingOperation, RevisionId, UpdateResult};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// How a run ended. All that happened is on record, whether it went well or not.
+/// The result of a run. Everything in it is recorded, whether the run succeeded or not.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Report {
-    /// The steps that were committed, in the order of their commits; in a preview those that would be tried.
+    /// The committed steps, in commit order; in a preview the planned steps.
     pub steps: Vec<Step>,
-    /// The steps that failed.
+    /// The failed steps, with their reasons.
     pub failures: Vec<StepFailure>,
-    /// Resources that were wanted and couldn't be tried, and why.
+    /// Skipped resources and the reasons.
     pub skipped: Vec<(Address, String)>,
-    /// Entries that have another name now: the one before, and the one after.
+    /// Renamed entries: the former and the new address.
     pub renamed: Vec<(Address, Address)>,
-    /// The stack's own outputs before and after, if they differ.
+    /// The stack's outputs before and after the run, if they differ.
     pub outputs: Option<(StackOutputs, StackOutputs)>,
-    /// Outputs of the stack whose values nobody knows, because what they are made of isn't done: in a preview, and after a
-    /// failure.
+    /// Names of stack outputs whose values aren't known, because their resources aren't committed: in a preview,
+    /// and after a failure.
     pub unknown_outputs: BTreeSet<String>,
-    /// What is pending now: nobody knows what the world is there.
+    /// Pending operations at the end of the run: the real resources of these are in an unknown condition.
     pub pending: Vec<PendingOperation>,
-    /// The revision that was made; none in a preview, and when the store was lost.
+    /// The revision that the run created; none in a preview, and when the store was lost.
     pub revision: Option<RevisionId>,
-    /// How history tells it.
+    /// The result that the history records.
     pub result: UpdateResult,
-    /// What is wrong with the program, if its source couldn't go on.
+    /// The error of the program, if its source couldn't continue.
     pub source_error: Option<String>,
-    /// What ended the run before its time: the lock was lost, or the store.
+    /// The error that ended the run early: the lock or the store was lost.
     pub stopped_by: Option<Error>,
-    /// Somebody asked it to stop.
+    /// Whether the run was asked to stop.
     pub interrupted: bool,
 }
 
@@ -54,17 +54,17 @@ impl Report {
         }
     }
 
-    /// Whether all that was asked was done.
+    /// Whether the run did everything that was requested.
     pub fn succeeded(&self) -> bool {
         self.result == UpdateResult::Succeeded
     }
 
-    /// Whether anything changed, or would.
+    /// Whether the run changed anything, or a preview plans a change.
     pub fn has_changes(&self) -> bool {
         self.steps.iter().any(Step::is_change) || !self.renamed.is_empty() || self.outputs.is_some()
     }
 
-    /// How many steps of each kind there were.
+    /// Counts the steps by operation.
     pub fn counts(&self) -> BTreeMap<StepOp, usize> {
         let mut counts = BTreeMap::new();
         for step in &self.steps {
@@ -74,16 +74,16 @@ impl Report {
     }
 }
 
-/// A step that failed.
+/// A failed step with its reasons.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StepFailure {
-    /// The entry that it was about.
+    /// Key of the step's entry.
     pub key: EntryKey,
-    /// What it was to do; none if it came to nothing before that was known.
+    /// The operation of the step; none if the step failed before it was planned.
     pub op: Option<StepOp>,
-    /// Why.
+    /// The reasons, as text for the user.
     pub reasons: Vec<String>,
-    /// The operation that stays pending because nobody knows what the world is.
+    /// The operation that stays pending because the condition of the real resource is unknown.
     pub pending: Option<MutationId>,
 }

@@ -1,4 +1,4 @@
-//! What an engine is asked to do, and how.
+//! Parameters of a run: the operation, its options and metadata.
 
 use crate::event::{Event, Observer};
 use crate::interrupt::Interrupt;
@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a run is to do.
+/// The operation of a run.
 pub enum Operation {
     /// Create, update and delete resources to match a program.
     Update(Box<dyn Source>),
@@ -50,7 +50,7 @@ pub struct Run {
     pub observer: Arc<dyn Observer>,
     /// Asks planning and the run to stop.
     pub interrupt: Interrupt,
-    /// What is known about pending operations: used by [`Engine::settle`](crate::Engine::settle).
+    /// Decisions of the user about pending operations, used by [`Engine::settle`](crate::Engine::settle).
     pub decisions: Decisions,
     /// The result of [`Engine::settle`](crate::Engine::settle), if the caller settled the pending operations itself.
     pub settled: Option<Settling>,

@@ -1,23 +1,23 @@
-//! What became of the operations that a run before left pending.
+//! Settles the operations that an earlier run left pending.
 //!
-//! | pending | the world says | settled as |
+//! | operation | the provider finds | settled as |
 //! |---|---|---|
-//! | create | it is there | done, with what is there; if nobody knows its inputs, the next update mends it |
-//! | create | it isn't | not done |
-//! | update | it is there | what is there is recorded; the next update sees the difference |
-//! | update | it isn't | the entry goes |
-//! | delete | it is there | not done |
-//! | delete | it isn't | done |
-//! | read, import | – | not done: they change no world |
-//! | discard | – | done: it touches no world |
+//! | create | the object | done, with the object that was found; if its inputs are unknown, the next update completes it |
+//! | create | no object | not done |
+//! | update | the object | the current object is recorded; the next update sees the difference |
+//! | update | no object | the entry is removed |
+//! | delete | the object | not done |
+//! | delete | no object | done |
+//! | read, import | – | not done: they change no real resource |
+//! | discard | – | done: it affects no real resource |
 //!
-//! What nobody can tell stays pending: its entry isn't touched by any run until somebody decides.
+//! An operation with an unknown outcome stays pending, and no run touches its entry until the user decides.
 
-use crate::call::{CallError, CallTarget, Caller, Known, Preparations};
+use crate::call::{CallError, CallTarget, Caller, Preparations, RecordedObject};
 use crate::error::Result;
 use crate::event::{Event, Observer};
 use crate::planner::{applied, as_found, without_references_to};
-use crate::provider::{Found, Object};
+use crate::provider::{Object, ReadResult};
 use crate::record::unrecorded_dependencies;
 use state_core::mutation::Resolution;
 use state_core::{
@@ -27,53 +27,54 @@ use state_core::{
 use state_manager::{Session, Update, UpdateRequest};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What somebody knows of a pending operation.
+/// The user's decision about a pending operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
-    /// Ask the provider.
+    /// Ask the provider for the outcome.
     #[default]
     Ask,
-    /// The object exists, under this id: read it and record it.
+    /// The object exists with this id: read it and record it.
     Exists {
-        /// The provider's name for it.
+        /// The provider's id of the object.
         id: String,
     },
-    /// The world didn't change: discard the operation.
+    /// The operation changed nothing: discard it.
     NotDone,
-    /// Leave it as it is.
+    /// Leave the operation pending.
     Leave,
 }
 
-/// Decisions by operation; what isn't in it is decided by `otherwise`. By default the providers are asked.
+/// Decisions by operation. All other operations use `otherwise`. By default the providers are asked.
 #[derive(Clone, Debug, Default)]
 pub struct Decisions {
-    /// By operation.
+    /// Decisions about single operations.
     pub by_id: BTreeMap<MutationId, Decision>,
-    /// For all others.
+    /// Decision about all other operations.
     pub otherwise: Decision,
 }
 
-/// What settling leaves for the run after it.
+/// Result of settling, for the run that follows.
 #[derive(Clone, Debug, Default)]
 pub struct Settling {
-    /// What engine and providers said: it is stored with the run's update.
+    /// Log lines of the engine and the providers, to be stored with the run's update.
     pub(crate) lines: Vec<LogLine>,
-    /// The providers that were asked.
+    /// The providers that settling prepared.
     pub(crate) preparations: Preparations,
 }
 
-/// What turned out.
+/// How a pending operation can be settled.
 enum Verdict {
-    /// This resolves it.
+    /// The operation is resolved this way.
     Resolved(Resolution, &'static str),
-    /// First this is recorded of the entry, then it is as if it was never begun.
+    /// The entry is recorded first, or removed if none; then the operation is resolved as not done.
     Recorded(Option<Box<Entry>>, &'static str),
-    /// Nobody can tell.
+    /// The outcome stays unknown, for this reason.
     Open(String),
 }
 
-/// Settles all that is pending, as far as it can be told. What happens between two records is told by the next run.
+/// Settles all pending operations whose outcome can be determined. A crash between two records is safe: the next
+/// run settles the rest.
 pub(crate) async fn settle(
     caller: &Caller,
     session: &Session,
@@ -85,21 +86,24 @@ pub(crate) async fn settle(
         if caller.interrupt.is_stopping() {
             break;
         }
-        let verdict = judge(caller, session, decisions, &operation).await?;
+        let verdict = settle_one(caller, session, decisions, &operation).await?;
         let settled = match verdict {
             Verdict::Open(reason) => Err(reason),
             Verdict::Resolved(resolution, how) => {
                 match resolve(session, &operation, resolution, how).await? {
-                    // It is gone, whatever still refers to it.
-                    Err(_) if operation.op == Op::Delete => recorded(session, &operation, None, how).await?,
+                    // The object is deleted although other entries still refer to it, so the removal is recorded
+                    // like a refresh.
+                    Err(_) if operation.op == Op::Delete => {
+                        record_state(session, &operation, None, how).await?
+                    }
                     settled => settled,
                 }
             }
             Verdict::Recorded(entry, how) => {
-                recorded(session, &operation, entry.map(|entry| *entry), how).await?
+                record_state(session, &operation, entry.map(|entry| *entry), how).await?
             }
         };
-        let log = caller.logger.about(&operation.target.address);
+        let log = caller.logger.for_address(&operation.target.address);
         match settled {
             Ok(how) => {
                 let how = how.to_owned();
@@ -107,7 +111,7 @@ pub(crate) async fn settle(
             }
             Err(reason) => {
                 let what = format!("{} {} of {}", operation.op, operation.id, operation.target);
-                log.say(LogLevel::Warning, format!("{what} is still pending: {reason}"));
+                log.emit(LogLevel::Warning, format!("{what} is still pending: {reason}"));
                 observer.event(&Event::Pending(operation));
             }
         }
@@ -115,18 +119,18 @@ pub(crate) async fn settle(
     Ok(())
 }
 
-/// Records what the world says; then it is as if the operation was never begun.
-async fn recorded(
+/// Records the current entry and then resolves the operation as not done.
+async fn record_state(
     session: &Session,
     operation: &PendingOperation,
     entry: Option<Entry>,
     how: &'static str,
 ) -> Result<Result<&'static str, String>> {
-    mark(session, operation.target.clone(), entry, how).await?;
+    record_entry(session, operation.target.clone(), entry, how).await?;
     resolve(session, operation, Resolution::NotDone, how).await
 }
 
-/// Records what turned out. A rule that it breaks leaves it pending.
+/// Resolves an operation. If the resolution violates a rule of the state, the operation stays pending.
 async fn resolve(
     session: &Session,
     operation: &PendingOperation,
@@ -146,13 +150,13 @@ async fn resolve(
         Err(error) => return Err(error.into()),
     }
     if let Some(entry) = unfinished {
-        mark(session, operation.target.clone(), Some(entry), how).await?;
+        record_entry(session, operation.target.clone(), Some(entry), how).await?;
     }
     Ok(Ok(how))
 }
 
-/// Records what the world says of an entry.
-async fn mark(session: &Session, key: EntryKey, entry: Option<Entry>, how: &str) -> Result<()> {
+/// Records the current entry, or its removal, as an update of its own.
+async fn record_entry(session: &Session, key: EntryKey, entry: Option<Entry>, how: &str) -> Result<()> {
     if session.state().entry(&key).is_none() {
         return Ok(());
     }
@@ -167,10 +171,10 @@ async fn mark(session: &Session, key: EntryKey, entry: Option<Entry>, how: &str)
 }
 
 fn request(how: &str) -> UpdateRequest {
-    UpdateRequest::new(UpdateKind::Edit).with_message(format!("a pending operation was settled: {how}"))
+    UpdateRequest::new(UpdateKind::Edit).with_message(format!("settle a pending operation: {how}"))
 }
 
-async fn judge(
+async fn settle_one(
     caller: &Caller,
     session: &Session,
     decisions: &Decisions,
@@ -178,11 +182,11 @@ async fn judge(
 ) -> Result<Verdict> {
     let decision = decisions.by_id.get(&operation.id).unwrap_or(&decisions.otherwise);
     let id = match decision {
-        Decision::Leave => return Ok(Verdict::Open("it was asked to be left".to_owned())),
+        Decision::Leave => return Ok(Verdict::Open("the user asked to leave it pending".to_owned())),
         Decision::NotDone => {
             return Ok(Verdict::Resolved(
                 Resolution::NotDone,
-                "it was said that nothing was done",
+                "declared as not done by the user",
             ));
         }
         Decision::Ask => None,
@@ -190,187 +194,212 @@ async fn judge(
     };
     let open = |entry: &SharedEntry| session.reveal(entry);
     Ok(match operation.op {
-        Op::Read | Op::Import => Verdict::Resolved(Resolution::NotDone, "it doesn't change the world"),
-        Op::Discard => Verdict::Resolved(Resolution::Done(None), "it doesn't touch the world"),
+        Op::Read | Op::Import => Verdict::Resolved(Resolution::NotDone, "it changes no real resource"),
+        Op::Discard => Verdict::Resolved(Resolution::Done(None), "it affects no real resource"),
         Op::Create => {
-            let Some(meant) = operation.entry.as_ref().map(open).transpose()? else {
-                return Ok(Verdict::Open("its entry is missing".to_owned()));
+            let Some(intended) = operation.entry.as_ref().map(open).transpose()? else {
+                return Ok(Verdict::Open("the operation has no entry".to_owned()));
             };
             let result = operation.result.as_ref().and_then(|result| result.entry.as_ref());
             let known = result.and_then(|entry| entry.id.clone());
-            created(caller, session, &meant, operation, (id, known)).await?
+            settle_create(caller, session, &intended, operation, (id, known)).await?
         }
         Op::Update | Op::Delete => {
             let state = session.state();
             let Some(old) = state.entry(&operation.target).map(open).transpose()? else {
-                return Ok(Verdict::Resolved(Resolution::NotDone, "its entry went meanwhile"));
+                return Ok(Verdict::Resolved(
+                    Resolution::NotDone,
+                    "its entry was removed in the meantime",
+                ));
             };
-            changed(caller, operation.op, &old, id, &state).await?
+            settle_change(caller, operation.op, &old, id, &state).await?
         }
-        other => Verdict::Open(format!("a step of kind {other} is never pending")),
+        other => Verdict::Open(format!("a step of kind {other} can't be pending")),
     })
 }
 
-async fn created(
+async fn settle_create(
     caller: &Caller,
     session: &Session,
-    meant: &SharedEntry,
+    intended: &SharedEntry,
     operation: &PendingOperation,
-    (said, known): (Option<String>, Option<String>),
+    (given_id, known): (Option<String>, Option<String>),
 ) -> Result<Verdict> {
     let state = session.state();
-    let others = state.entries().filter(|entry| entry.kind == meant.kind);
+    let others = state.entries().filter(|entry| entry.kind == intended.kind);
     let others: BTreeSet<String> = others.filter_map(|entry| entry.id.clone()).collect();
-    let known = Known {
-        id: said.clone().or(known),
+    let known = RecordedObject {
+        id: given_id.clone().or(known),
         others: others.clone(),
         mutation: Some(operation.id),
-        ..Known::of(meant)
+        ..RecordedObject::of(intended)
     };
-    Ok(match look(caller, meant, known).await? {
-        Ok(Found::Object(object)) if others.contains(&object.id) => Verdict::Open(format!(
-            "its provider found {}, which is another entry's",
+    Ok(match inspect(caller, intended, known).await? {
+        Ok(ReadResult::Object(object)) if others.contains(&object.id) => Verdict::Open(format!(
+            "its provider found {}, which belongs to another resource",
             object.id
         )),
-        Ok(Found::Object(object)) => {
-            // What it refers to may have gone since it was meant to be made.
-            let mut meant = without(meant, &state, |_| true);
-            // What deposes another comes behind all that there is.
+        Ok(ReadResult::Object(object)) => {
+            // Dependencies may have been removed since the intent was recorded.
+            let mut intended = without_missing_references(intended, &state, |_| true);
+            // A replacement is appended to the list, so all its dependencies precede it already. Any other
+            // create takes the position of its tombstone.
             if operation.deposes.is_none() {
-                meant = in_reach(session, meant).await?;
+                intended = with_recorded_dependencies(session, intended).await?;
             }
-            let mut entry = applied(meant, &object, caller.clock.now());
+            let mut entry = applied(intended, &object, caller.clock.now());
             match &object.inputs {
                 Some(inputs) => entry.inputs = Some(inputs.clone()),
-                // Nobody knows how far it got.
-                None => entry.init_errors = vec!["nobody saw its create end".to_owned()],
+                // The create may have stopped halfway, so the next update must run again.
+                None => entry.init_errors = vec!["the outcome of its create was unknown".to_owned()],
             }
-            Verdict::Resolved(Resolution::Done(Some(SharedEntry::new(entry))), "it was made")
+            Verdict::Resolved(
+                Resolution::Done(Some(SharedEntry::new(entry))),
+                "the object was created",
+            )
         }
-        Ok(Found::Gone) => match said {
-            Some(id) => nothing_there(&id),
-            None => Verdict::Resolved(Resolution::NotDone, "it wasn't made"),
+        Ok(ReadResult::Missing) => match given_id {
+            Some(id) => no_such_object(&id),
+            None => Verdict::Resolved(Resolution::NotDone, "the object wasn't created"),
         },
-        Ok(Found::CannotTell) => Verdict::Open("its provider can't tell whether it was made".to_owned()),
+        Ok(ReadResult::Indeterminate) => {
+            Verdict::Open("its provider can't determine whether the object was created".to_owned())
+        }
         Err(reason) => Verdict::Open(reason),
     })
 }
 
-async fn changed(
+async fn settle_change(
     caller: &Caller,
     op: Op,
     old: &SharedEntry,
-    said: Option<String>,
+    given_id: Option<String>,
     state: &State,
 ) -> Result<Verdict> {
-    let known = Known::of(old);
-    match (&known.id, &said) {
-        (None, None) => return Ok(Verdict::Open("it has no id to read it by".to_owned())),
-        (Some(known), Some(said)) if known != said => {
+    let known = RecordedObject::of(old);
+    match (&known.id, &given_id) {
+        (None, None) => return Ok(Verdict::Open("it has no id by which it could be read".to_owned())),
+        (Some(known), Some(given_id)) if known != given_id => {
             return Ok(Verdict::Open(format!(
-                "it is {known} on record, not {said}: which object an entry has isn't changed by settling"
+                "its recorded id is {known}, not {given_id}: settling can't assign another object"
             )));
         }
-        (None, Some(said)) => {
-            let is_its = |entry: &&SharedEntry| entry.kind == old.kind && entry.id.as_ref() == Some(said);
+        (None, Some(given_id)) => {
+            let is_its = |entry: &&SharedEntry| entry.kind == old.kind && entry.id.as_ref() == Some(given_id);
             if let Some(other) = state.entries().find(is_its) {
-                let reason = format!("{said} is that of {}", other.key());
+                let reason = format!("{given_id} is the id of {}", other.key());
                 return Ok(Verdict::Open(reason));
             }
         }
         _ => {}
     }
-    let known = Known {
-        id: known.id.or(said.clone()),
+    let known = RecordedObject {
+        id: known.id.or(given_id.clone()),
         ..known
     };
-    Ok(match (look(caller, old, known).await?, op) {
-        (Ok(Found::Object(_)), Op::Delete) => Verdict::Resolved(Resolution::NotDone, "it is still there"),
-        // Somebody says that it is there.
-        (Ok(Found::Gone), _) if said.is_some() => nothing_there(&said.unwrap_or_default()),
-        (Ok(Found::Gone), Op::Delete) => Verdict::Resolved(Resolution::Done(None), "it was deleted"),
-        (Ok(Found::Object(object)), _) => Verdict::Recorded(
-            Some(Box::new(half_done(old, &object))),
-            "what is there was recorded",
+    Ok(match (inspect(caller, old, known).await?, op) {
+        (Ok(ReadResult::Object(_)), Op::Delete) => {
+            Verdict::Resolved(Resolution::NotDone, "the object still exists")
+        }
+        // The user declared that the object exists, so a missing object contradicts the user.
+        (Ok(ReadResult::Missing), _) if given_id.is_some() => no_such_object(&given_id.unwrap_or_default()),
+        (Ok(ReadResult::Missing), Op::Delete) => {
+            Verdict::Resolved(Resolution::Done(None), "the object was deleted")
+        }
+        (Ok(ReadResult::Object(object)), _) => Verdict::Recorded(
+            Some(Box::new(interrupted_update(old, &object))),
+            "the current object was recorded",
         ),
-        (Ok(Found::Gone), _) => Verdict::Recorded(None, "it isn't there any more"),
-        (Ok(Found::CannotTell), _) => Verdict::Open("its provider can't tell".to_owned()),
+        (Ok(ReadResult::Missing), _) => Verdict::Recorded(None, "the object doesn't exist any more"),
+        (Ok(ReadResult::Indeterminate), _) => {
+            Verdict::Open("its provider can't determine the outcome".to_owned())
+        }
         (Err(reason), _) => Verdict::Open(reason),
     })
 }
 
-fn nothing_there(id: &str) -> Verdict {
-    Verdict::Open(format!("it was said to be {id}, and there is no such object"))
+fn no_such_object(id: &str) -> Verdict {
+    Verdict::Open(format!("there is no object with the id {id}"))
 }
 
-/// An entry whose update nobody saw end: the next one has to go over it again.
-fn half_done(old: &Entry, object: &Object) -> Entry {
+/// Returns the entry after an update with an unknown outcome. The init error forces the next update to run
+/// again.
+fn interrupted_update(old: &Entry, object: &Object) -> Entry {
     let mut entry = as_found(old, object);
     if object.inputs.is_none() {
-        entry.init_errors = vec!["nobody saw its last update end".to_owned()];
+        entry.init_errors = vec!["the outcome of its last update was unknown".to_owned()];
     }
     entry
 }
 
-/// What the provider says, or why it doesn't. A lock that is lost ends it all.
-async fn look(caller: &Caller, entry: &Entry, known: Known) -> Result<std::result::Result<Found, String>> {
+/// Reads the object; the inner error is the reason why it can't be read. A lost lock ends settling.
+async fn inspect(
+    caller: &Caller,
+    entry: &Entry,
+    known: RecordedObject,
+) -> Result<std::result::Result<ReadResult, String>> {
     match caller.read(&CallTarget::entry(entry), known).await {
         Ok(found) => Ok(Ok(found)),
         Err(CallError::Failed(failure)) => Ok(Err(failure.to_string())),
-        Err(CallError::Left) => Ok(Err("the run was asked to stop".to_owned())),
-        Err(CallError::Lost(error)) => Err(error.into()),
+        Err(CallError::Abandoned) => Ok(Err("the run was asked to stop".to_owned())),
+        Err(CallError::LockLost(error)) => Err(error.into()),
     }
 }
 
-/// The entry with nothing that it refers to behind the tombstone whose place it takes: that is brought before it, or, if
-/// it needs the tombstone itself, referred to no more.
-async fn in_reach(session: &Session, meant: Entry) -> Result<Entry> {
+/// Prepares the entry for the position of the tombstone that it replaces: no dependency may follow that
+/// position. Dependencies behind it are re-recorded before it; references to entries that depend on the
+/// tombstone itself are dropped.
+async fn with_recorded_dependencies(session: &Session, intended: Entry) -> Result<Entry> {
     let state = session.state();
-    let key = meant.key();
-    // What has no place yet stands behind everything.
-    let comes_before = |other: &SharedEntry| state.comes_before(&other.key(), &key);
+    let key = intended.key();
+    // An entry without a position is appended, so it follows every dependency.
+    let precedes = |other: &SharedEntry| state.stands_before(&other.key(), &key);
     if state.entry(&key).is_none() {
-        return Ok(meant);
+        return Ok(intended);
     }
-    let reached = without(&meant, &state, comes_before);
-    if reached == meant {
-        return Ok(meant);
+    let reached = without_missing_references(&intended, &state, precedes);
+    if reached == intended {
+        return Ok(intended);
     }
-    // All of it, for nothing of the update that brings it is recorded yet.
-    let needed = unrecorded_dependencies(&state, &|_| false, &meant);
+    // All dependencies are needed, because the update that re-records them has recorded nothing yet.
+    let needed = unrecorded_dependencies(&state, &|_| false, &intended);
     if needed.iter().any(|entry| entry.key() == key) {
         return Ok(reached);
     }
-    let request = request("what it needs is brought before it");
+    let request = request("record dependencies before the settled resource");
     let update = session.start_update(request).await?;
-    let brought = bring(session, &update, &needed).await;
-    let result = match brought {
+    let re_recorded = record_again(session, &update, &needed).await;
+    let result = match re_recorded {
         Ok(()) => UpdateResult::Succeeded,
         Err(_) => UpdateResult::Failed,
     };
     update.finish(result).await?;
-    brought.map(|()| meant)
+    re_recorded.map(|()| intended)
 }
 
-async fn bring(session: &Session, update: &Update, needed: &[SharedEntry]) -> Result<()> {
+async fn record_again(session: &Session, update: &Update, needed: &[SharedEntry]) -> Result<()> {
     for entry in needed {
         update.same(Entry::clone(&*session.reveal(entry)?)).await?;
     }
     Ok(())
 }
 
-/// The entry without its references to what has no such generation.
-fn without(meant: &Entry, state: &State, is_such: impl Fn(&SharedEntry) -> bool) -> Entry {
+/// Returns the entry without references for which no generation satisfies `is_such`.
+fn without_missing_references(
+    intended: &Entry,
+    state: &State,
+    is_such: impl Fn(&SharedEntry) -> bool,
+) -> Entry {
     let has_one = |address: &Address, id: Option<&str>| {
         let mut all = state.generations(address);
         all.any(|generation| (id.is_none() || generation.id.as_deref() == id) && is_such(generation))
     };
-    let references = meant.references();
+    let references = intended.references();
     let gone = references.filter_map(|reference| match reference.to {
         Dependency::Entry(address) => Some(address).filter(|address| !has_one(address, None)),
         Dependency::Group(_) => None,
     });
-    let mut entry = without_references_to(meant, &gone.collect());
+    let mut entry = without_references_to(intended, &gone.collect());
     let provider = entry.provider.into_inner();
     entry.provider = provider
         .filter(|by| has_one(&by.address, by.id.as_deref()))

@@ -1,75 +1,78 @@
-//! Where registrations come from.
+//! Sources of registrations: programs and refreshes.
 //!
-//! A source is asked for what is ready, and asked again whenever something was committed. It never says that something
-//! is ready: it asks the [`Ledger`], and gets a [`Registration`] or hears what is missing.
+//! The engine asks a source for the next ready resource, and asks again whenever a resource was committed. A
+//! source can't declare a resource ready by itself: it asks the [`Ledger`], which returns a [`Registration`] or
+//! the missing dependency.
 
 mod list;
 
-pub use list::{Declared, ListSource};
+pub use list::{DeclaredResource, ListSource};
 
 use crate::call::CallError;
 use crate::error::Result;
 use crate::ledger::{Ledger, Registration};
-use crate::provider::Found;
+use crate::provider::ReadResult;
 use async_trait::async_trait;
 use state_core::mutation::StackOutputs;
 use state_core::{Address, SharedEntry};
 use std::collections::BTreeSet;
 
-/// What a source has to say.
+/// The next item of a source.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Next {
-    /// This is ready to execute.
+    /// A resource that is ready to execute.
     Ready(Box<Registration>),
-    /// The world as it is, for an entry: recorded, never executed.
-    Refreshed(Box<Refreshed>),
-    /// This is wanted, but what it needs failed, is skipped or isn't there. It is not deleted.
+    /// The result of reading an entry's object. It is recorded, never executed.
+    Refreshed(Box<RefreshedResource>),
+    /// A resource that can't be executed, because a dependency failed, was skipped or doesn't exist. It is not
+    /// deleted.
     Blocked {
-        /// The resource.
+        /// Address of the resource.
         address: Address,
-        /// Why.
+        /// The reason, as text for the user.
         reason: String,
     },
-    /// Nothing before something more is committed.
+    /// No resource is ready until another one is committed.
     Wait,
-    /// Nothing more.
+    /// The source has no more resources.
     End,
 }
 
-/// What was found of an entry's object.
+/// An entry and the result of reading its object.
 #[derive(Debug)]
-pub struct Refreshed {
+pub struct RefreshedResource {
     entry: SharedEntry,
-    found: Result<Found, CallError>,
+    found: Result<ReadResult, CallError>,
 }
 
-impl Refreshed {
-    pub(crate) const fn new(entry: SharedEntry, found: Result<Found, CallError>) -> Self {
+impl RefreshedResource {
+    pub(crate) const fn new(entry: SharedEntry, found: Result<ReadResult, CallError>) -> Self {
         Self { entry, found }
     }
 
-    /// The entry, as it was recorded before.
+    /// Returns the entry as it was recorded before the read.
     pub const fn entry(&self) -> &SharedEntry {
         &self.entry
     }
 
-    pub(crate) fn into_parts(self) -> (SharedEntry, Result<Found, CallError>) {
+    pub(crate) fn into_parts(self) -> (SharedEntry, Result<ReadResult, CallError>) {
         (self.entry, self.found)
     }
 }
 
-/// The stack's own outputs, as a source has them.
+/// The stack outputs that a source computed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SourceOutputs {
-    /// All of them.
+    /// All outputs of the stack.
     pub outputs: StackOutputs,
-    /// Those whose values nobody knows, because what they are made of isn't done: they stand there as they were.
+    /// Names of outputs whose values aren't known, because their resources aren't committed. `outputs` holds
+    /// their previous values.
     pub unknown: BTreeSet<String>,
 }
 
-/// All are known.
+/// Outputs whose values are all known.
 impl From<StackOutputs> for SourceOutputs {
     fn from(outputs: StackOutputs) -> Self {
         let unknown = BTreeSet::new();
@@ -79,25 +82,25 @@ impl From<StackOutputs> for SourceOutputs {
 
 /// Yields registrations that are ready to execute.
 ///
-/// The engine asks twice: once for the plan, and after [`Source::restart`] once more for the run. Then the ledger is
-/// another one, in which outputs are known that weren't before.
+/// The engine drives a source twice: for the plan, and after [`Source::restart`] for the run. The second ledger
+/// is a new one, in which more outputs are known.
 #[async_trait]
 pub trait Source: Send {
-    /// What is ready. Called again after `Ready`, `Refreshed` and `Blocked`, and after `Wait` when something was
-    /// committed or failed; not after `End`.
+    /// Returns the next item. Called again after `Ready`, `Refreshed` and `Blocked`, and after `Wait` when a
+    /// resource was committed or failed; not after `End`.
     ///
     /// # Errors
-    /// What is wrong with the program. No new step begins then, and nothing is deleted.
+    /// Returns an error of the program. No new step begins then, and nothing is deleted.
     async fn next(&mut self, ledger: &Ledger) -> Result<Next>;
 
-    /// The stack's own outputs, asked for when every resource is committed; none: they stay as they are.
+    /// Returns the stack outputs when every resource is committed; none: the recorded outputs stay.
     ///
     /// # Errors
-    /// What is wrong with the program.
+    /// Returns an error of the program.
     async fn outputs(&mut self, _ledger: &Ledger) -> Result<Option<SourceOutputs>> {
         Ok(None)
     }
 
-    /// Begins again: the next call of [`Source::next`] is the first one with a new ledger.
+    /// Restarts the source: the next call of [`Source::next`] is the first one, with a new ledger.
     fn restart(&mut self);
 }

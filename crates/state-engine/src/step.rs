@@ -1,47 +1,47 @@
-//! One step, as it is shown.
+//! One step of a plan or a run, as it is displayed.
 
 use state_core::diff::{self, Change, Property};
 use state_core::sensitive::SecretStrings;
 use state_core::{Entry, EntryKey, SharedEntry};
 use std::fmt;
 
-/// What a step does.
+/// The operation of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum StepOp {
-    /// Nothing: it is as it is meant to be.
+    /// No change: the object matches its goal.
     Same,
-    /// Makes an object.
+    /// Creates an object.
     Create,
-    /// Changes it in its place.
+    /// Updates an object in place.
     Update,
-    /// Deletes it.
+    /// Deletes an object.
     Delete,
-    /// Makes the object that takes another one's place.
+    /// Creates the replacement of an object.
     CreateReplacement,
-    /// Deletes the one whose place was, or will be, taken.
+    /// Deletes an object that was or will be replaced.
     DeleteReplaced,
-    /// Reads what isn't ours.
+    /// Reads an object that the stack doesn't own.
     Read,
-    /// Takes over an object.
+    /// Imports an existing object.
     Import,
-    /// Takes over an object that takes another one's place.
+    /// Imports an existing object as the replacement of another one.
     ImportReplacement,
-    /// Compared with the world; recorded only.
+    /// Compares an object with the real resource and records the difference.
     Refresh,
-    /// Forgotten without being deleted.
+    /// Removes an entry from the state without deleting its object.
     Discard,
-    /// A tombstone goes whose replacement isn't wanted any more.
+    /// Drops a tombstone whose replacement isn't desired any more.
     RemovePendingReplace,
 }
 
 impl StepOp {
-    /// The name in JSON.
+    /// Name of the operation in JSON.
     pub const fn name(self) -> &'static str {
         self.labels().0
     }
 
-    /// How a tree shows it: `+`, `~`, `-`, `+-`, and others.
+    /// Symbol of the operation in the tree view: `+`, `~`, `-`, `+-`, and others.
     pub const fn sign(self) -> &'static str {
         self.labels().1
     }
@@ -70,25 +70,27 @@ impl fmt::Display for StepOp {
     }
 }
 
-/// One step, as it is shown. Values may be secret: [`Step::changes`] knows where.
+/// One step of a plan or a run. Its values may be secret; [`Step::changes`] marks which.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Step {
-    /// What it does.
+    /// The operation of the step.
     pub op: StepOp,
-    /// The entry that it is about.
+    /// Key of the step's entry.
     pub key: EntryKey,
-    /// Its type.
+    /// Kind of the resource.
     pub kind: String,
-    /// The entry before; none if there was none.
+    /// The entry before the step; none for a new entry.
     pub old: Option<SharedEntry>,
-    /// The entry after, as it is meant to be until the step is committed, then as it is; none if it goes.
+    /// The entry after the step: the intended one until the step is committed, then the recorded one; none if
+    /// the step removes the entry.
     pub new: Option<SharedEntry>,
-    /// What makes it a replacement: top-level inputs, or other reasons; of a change, inputs whose values nobody knows yet.
+    /// Reasons of the step. For a replacement: the inputs or other reasons that force it. For an update: the
+    /// inputs whose values aren't known yet.
     pub why: Vec<String>,
-    /// Top-level inputs whose values nobody knows yet: only in previews.
+    /// Top-level inputs whose values aren't known yet. Always empty outside of previews.
     pub unknown: Vec<String>,
-    /// Secrets that the program joined to longer texts in the inputs.
+    /// Secrets that the program embedded in longer input strings.
     pub(crate) joined: SecretStrings,
 }
 
@@ -106,7 +108,7 @@ impl Step {
         }
     }
 
-    /// What is secret in it.
+    /// Secrets of the entries and inputs of the step.
     pub(crate) fn secrets(&self) -> SecretStrings {
         let mut secrets = self.joined.clone();
         for entry in self.old.iter().chain(&self.new) {
@@ -115,8 +117,8 @@ impl Step {
         secrets
     }
 
-    /// What differs, with pointers into the entry's JSON. A value shows itself only by
-    /// [`Value::revealed`](state_core::diff::Value::revealed); `masked` hides what is secret.
+    /// The differences between the entries, with pointers into the entry's JSON. A value is readable only
+    /// through [`Value::revealed`](state_core::diff::Value::revealed); `masked` hides secrets.
     pub fn changes(&self) -> Vec<Change> {
         match (&self.old, &self.new) {
             (Some(old), Some(new)) => diff::entry_changes(old, new),
@@ -124,13 +126,13 @@ impl Step {
         }
     }
 
-    /// What is there after it, or before it if it goes: every property.
+    /// All properties of the entry after the step, or before it if the step removes the entry.
     pub fn properties(&self) -> Vec<Property> {
         let of = self.new.as_deref().or(self.old.as_deref());
         of.map(diff::properties).unwrap_or_default()
     }
 
-    /// Whether the world, or what is recorded of it, is different afterwards.
+    /// Whether the step changes the real resource or the recorded entry.
     pub fn is_change(&self) -> bool {
         match self.op {
             StepOp::Same | StepOp::Refresh | StepOp::Read => match (&self.old, &self.new) {

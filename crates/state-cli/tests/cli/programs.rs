@@ -20,7 +20,7 @@ pub(crate) fn command(name: &str, script: &str, more: &str) -> String {
 #[test]
 fn what_is_wrong_with_a_program_is_told_with_its_place_before_anything_is_made() {
     for (program, told) in [
-        ("resources:\n  a: [", "state.yaml:3:1: it can't be read"),
+        ("resources:\n  a: [", "state.yaml:3:1: syntax error"),
         (
             "resources:\n  a: { kind: fil, inputs: {} }",
             "did you mean `file`?",
@@ -78,7 +78,7 @@ fn a_property_that_a_kind_has_not_is_told_and_nothing_is_done() {
     let program = "resources:\n  a: { kind: file, inputs: { path: a, content: x } }\n  b: { kind: file, inputs: { path: b, contnt: x } }";
     let ran = up(&sandbox, program, &[]).exits(1);
     let told =
-        "state.yaml:3:47: resources.b.inputs.contnt: `contnt` is no input of `file`; did you mean `content`?";
+        "state.yaml:3:47: resources.b.inputs.contnt: `file` has no input `contnt`; did you mean `content`?";
     assert!(ran.stderr.contains(told), "{ran:?}");
     assert!(ran.stderr.contains("`statectl kinds KIND`"), "{ran:?}");
     assert!(!sandbox.path().join("a").exists());

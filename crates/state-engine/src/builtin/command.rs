@@ -5,16 +5,16 @@ mod call;
 mod outcome;
 mod process;
 
-use super::members::{flag, judged, members, properties, text};
+use super::members::{checked_inputs, flag, members, properties, text};
 use crate::kind::InputType::{Any, Command, Flag, Text, TextMap, Texts};
 use crate::kind::{InputProperty, KindDescription, OutputProperty};
 use crate::provider::{
-    CheckRequest, Checked, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,
-    ReadRequest, UpdateRequest,
+    CheckRequest, CheckedInputs, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Object, Provider,
+    ReadRequest, ReadResult, UpdateRequest,
 };
 use async_trait::async_trait;
 use call::{Call, Subject};
-use outcome::{Outcome, UNFINISHED, is_unfinished, marked_unfinished, said};
+use outcome::{Outcome, UNFINISHED, command_object, is_unfinished, marked_unfinished};
 use state_core::json::Kind;
 use state_core::{MutationId, Properties};
 use std::collections::BTreeSet;
@@ -30,36 +30,40 @@ const COMMANDS: [&str; 4] = ["create", "read", "update", "delete"];
 
 pub(super) const KIND: KindDescription = KindDescription::new(
     "command",
-    "Whatever commands make, look at, change and delete.",
+    "An object that commands create, read, update and delete.",
     &[
-        InputProperty::required("create", Command, "makes it"),
-        InputProperty::optional("delete", Command, "deletes it; without one nothing runs"),
+        InputProperty::required("create", Command, "creates the object"),
+        InputProperty::optional("delete", Command, "deletes the object; without it nothing runs"),
         InputProperty::optional(
             "dir",
             Text,
-            "where the commands run; as a rule the working directory",
+            "directory in which the commands run; default: the working directory",
         ),
-        InputProperty::optional("environment", TextMap, "variables for the commands"),
+        InputProperty::optional("environment", TextMap, "environment variables for the commands"),
         InputProperty::optional(
             "read",
             Command,
-            "looks at it; without one it is as it is recorded",
+            "reads the object; without it the recorded outputs are used",
         ),
-        InputProperty::optional("sensitive", Flag, "all outputs are secret"),
-        InputProperty::optional("sensitive_outputs", Texts, "the outputs that are secret"),
-        InputProperty::optional("shell", Flag, "each command is one string for `sh -c`"),
-        InputProperty::optional("stdin", Text, "what `create` and `update` read"),
-        InputProperty::optional("triggers", Any, "a change of it makes the object anew"),
-        InputProperty::optional("update", Command, "changes it; without one it is made anew"),
+        InputProperty::optional("sensitive", Flag, "whether all outputs are secret"),
+        InputProperty::optional("sensitive_outputs", Texts, "names of the secret outputs"),
+        InputProperty::optional("shell", Flag, "whether each command is one string for `sh -c`"),
+        InputProperty::optional("stdin", Text, "standard input of `create` and `update`"),
+        InputProperty::optional("triggers", Any, "any value; a change replaces the object"),
+        InputProperty::optional(
+            "update",
+            Command,
+            "updates the object; without it changes replace the object",
+        ),
     ],
     &[
         OutputProperty::new(
             "stdout",
-            "what it printed, if that isn't a JSON object; the members of an object are outputs",
+            "printed text, unless it is a JSON object; the members of a JSON object are outputs",
         ),
         OutputProperty::new(
             UNFINISHED,
-            "what failed and has to be done again: `create` or `update`",
+            "the command that failed and must run again: `create` or `update`",
         ),
     ],
 )
@@ -77,14 +81,14 @@ impl Provider for Commands {
         Some(KIND)
     }
 
-    async fn check(&self, request: CheckRequest) -> Result<Checked, Failure> {
-        let inputs = judged(&KIND, &request, |inputs, problems| {
+    async fn check(&self, request: CheckRequest) -> Result<CheckedInputs, Failure> {
+        let inputs = checked_inputs(&KIND, &request, |inputs, problems| {
             if !request.unknown.contains("shell") {
-                problems.extend(commands_of_the_wrong_form(inputs));
+                problems.extend(malformed_commands(inputs));
             }
-            problems.extend(names_that_cannot_be(inputs));
+            problems.extend(invalid_names(inputs));
         });
-        inputs.map(Checked::new)
+        inputs.map(CheckedInputs::new)
     }
 
     async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {
@@ -101,31 +105,34 @@ impl Provider for Commands {
         let outcome = call.run("create").await;
         let own_id = mutation.to_string();
         match outcome {
-            Outcome::Done(said) => said.object(inputs, &own_id, &Properties::empty()),
+            Outcome::Done(command_object) => command_object.object(inputs, &own_id, &Properties::empty()),
             Outcome::NotDone(reason) => Err(Failure::not_done(reason)),
-            Outcome::NotThere(reason) | Outcome::Failed(reason) if inputs.get("read").is_none() => {
+            Outcome::Missing(reason) | Outcome::Failed(reason) if inputs.get("read").is_none() => {
                 let outputs = marked_unfinished(&Properties::empty(), "create");
-                Err(Failure::partial(said(&outputs, inputs, &own_id), reason))
+                Err(Failure::partial(
+                    command_object(&outputs, inputs, &own_id),
+                    reason,
+                ))
             }
-            Outcome::NotThere(reason) | Outcome::Failed(reason) => match self.look(&call, &subject).await {
-                Ok(Found::Object(object)) => Err(Failure::partial(object, reason)),
-                Ok(Found::Gone) => Err(Failure::not_done(reason)),
+            Outcome::Missing(reason) | Outcome::Failed(reason) => match self.inspect(&call, &subject).await {
+                Ok(ReadResult::Object(object)) => Err(Failure::partial(object, reason)),
+                Ok(ReadResult::Missing) => Err(Failure::not_done(reason)),
                 _ => Err(Failure::unknown(reason)),
             },
         }
     }
 
-    async fn read(&self, request: ReadRequest) -> Result<Found, Failure> {
+    async fn read(&self, request: ReadRequest) -> Result<ReadResult, Failure> {
         let subject = Subject {
             id: request.id.clone(),
             outputs: request.outputs.clone(),
             mutation: request.mutation,
         };
         let call = Call::new(&self.folder, &request.inputs, &subject, &request.context);
-        let found = self.look(&call, &subject).await?;
+        let found = self.inspect(&call, &subject).await?;
         Ok(match found {
-            Found::Object(object) if request.id.is_none() && request.others.contains(&object.id) => {
-                Found::Gone
+            ReadResult::Object(object) if request.id.is_none() && request.others.contains(&object.id) => {
+                ReadResult::Missing
             }
             found => found,
         })
@@ -142,7 +149,7 @@ impl Provider for Commands {
         let changed = Diff::of_inputs(old_inputs, inputs);
         let is_about_marks = !changed.is_empty() && changed.iter().all(|name| MARKS.contains(&&**name));
         if is_about_marks && !is_unfinished(old_outputs, "update") {
-            return Ok(said(old_outputs, inputs, &id));
+            return Ok(command_object(old_outputs, inputs, &id));
         }
         let subject = Subject {
             id: request.id.clone(),
@@ -151,11 +158,11 @@ impl Provider for Commands {
         };
         let call = Call::new(&self.folder, inputs, &subject, &request.context);
         match call.run("update").await {
-            Outcome::Done(said) => said.object(inputs, &id, &without_marker(old_outputs)),
+            Outcome::Done(command_object) => command_object.object(inputs, &id, &without_marker(old_outputs)),
             Outcome::NotDone(reason) => Err(Failure::not_done(reason)),
-            Outcome::NotThere(reason) | Outcome::Failed(reason) => {
+            Outcome::Missing(reason) | Outcome::Failed(reason) => {
                 let outputs = marked_unfinished(old_outputs, "update");
-                Err(Failure::partial(said(&outputs, inputs, &id), reason))
+                Err(Failure::partial(command_object(&outputs, inputs, &id), reason))
             }
         }
     }
@@ -171,11 +178,11 @@ impl Provider for Commands {
         };
         let call = Call::new(&self.folder, &request.inputs, &subject, &request.context);
         match call.run("delete").await {
-            Outcome::Done(_) | Outcome::NotThere(_) => Ok(()),
+            Outcome::Done(_) | Outcome::Missing(_) => Ok(()),
             Outcome::NotDone(reason) => Err(Failure::not_done(reason)),
-            Outcome::Failed(reason) => match self.look(&call, &subject).await {
-                Ok(Found::Gone) => Ok(()),
-                Ok(Found::Object(_)) => Err(Failure::not_done(reason)),
+            Outcome::Failed(reason) => match self.inspect(&call, &subject).await {
+                Ok(ReadResult::Missing) => Ok(()),
+                Ok(ReadResult::Object(_)) => Err(Failure::not_done(reason)),
                 _ => Err(Failure::unknown(reason)),
             },
         }
@@ -184,19 +191,19 @@ impl Provider for Commands {
 
 impl Commands {
     /// What is there, as far as `read` or the record tells.
-    async fn look(&self, call: &Call<'_>, subject: &Subject) -> Result<Found, Failure> {
+    async fn inspect(&self, call: &Call<'_>, subject: &Subject) -> Result<ReadResult, Failure> {
         let inputs = call.inputs;
         if inputs.get("read").is_none() {
             return Ok(match &subject.id {
-                Some(id) => Found::Object(said(&subject.outputs, inputs, id)),
-                None => Found::CannotTell,
+                Some(id) => ReadResult::Object(command_object(&subject.outputs, inputs, id)),
+                None => ReadResult::Indeterminate,
             });
         }
         let own_id = subject.id.clone();
         let own_id = own_id.or(subject.mutation.as_ref().map(MutationId::to_string));
         match call.run("read").await {
-            Outcome::Done(said) => {
-                let object = said.object(inputs, &own_id.unwrap_or_default(), &subject.outputs);
+            Outcome::Done(command_object) => {
+                let object = command_object.object(inputs, &own_id.unwrap_or_default(), &subject.outputs);
                 // A look changes nothing, whatever it has to say.
                 let mut object = object.map_err(|failure| Failure::NotDone(failure.reasons().to_vec()))?;
                 let marker = match (&subject.id, inputs.get("update")) {
@@ -207,10 +214,10 @@ impl Commands {
                 if let Some(what) = marker {
                     object.outputs = marked_unfinished(&object.outputs, &what);
                 }
-                Ok(Found::Object(object))
+                Ok(ReadResult::Object(object))
             }
-            Outcome::NotThere(_) => Ok(Found::Gone),
-            Outcome::NotDone(_) if subject.id.is_none() => Ok(Found::CannotTell),
+            Outcome::Missing(_) => Ok(ReadResult::Missing),
+            Outcome::NotDone(_) if subject.id.is_none() => Ok(ReadResult::Indeterminate),
             Outcome::NotDone(reason) | Outcome::Failed(reason) => Err(Failure::not_done(reason)),
         }
     }
@@ -262,7 +269,7 @@ fn diff(request: &DiffRequest) -> Diff {
     diff
 }
 
-fn commands_of_the_wrong_form(inputs: &Properties) -> Vec<String> {
+fn malformed_commands(inputs: &Properties) -> Vec<String> {
     let is_shell = flag(inputs, "shell");
     let mut problems = Vec::new();
     for name in COMMANDS {
@@ -288,7 +295,7 @@ fn commands_of_the_wrong_form(inputs: &Properties) -> Vec<String> {
     problems
 }
 
-fn names_that_cannot_be(inputs: &Properties) -> Vec<String> {
+fn invalid_names(inputs: &Properties) -> Vec<String> {
     let variables = inputs.get("environment").and_then(|map| map.members());
     let names = variables.into_iter().flatten().map(|(name, _)| name);
     let wrong = names.filter_map(|name| match &*name {

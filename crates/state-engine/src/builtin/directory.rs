@@ -2,14 +2,14 @@
 
 use super::blocking::{Cancellation, blocking};
 
-use super::members::{judged, properties, text};
-use super::place::{Place, absolute, of_id, refused, unmoved, with_absolute};
-use super::wanted::{Wanted, mode_of, no_path, outputs_of, raw_mode, somebody_elses};
+use super::desired::{DesiredPath, foreign_object, invalid_path, mode_of, outputs_of, raw_mode};
+use super::members::{checked_inputs, properties, text};
+use super::place::{Place, absolute, change_error, of_id, os_error, with_absolute};
 use crate::kind::InputType::{Mode, Text};
 use crate::kind::{InputProperty, KindDescription, OutputProperty};
 use crate::provider::{
-    CheckRequest, Checked, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,
-    ReadRequest, UpdateRequest,
+    CheckRequest, CheckedInputs, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Object, Provider,
+    ReadRequest, ReadResult, UpdateRequest,
 };
 use async_trait::async_trait;
 use rustix::fs::{Dir, FileType, Stat};
@@ -23,14 +23,14 @@ const NAMED: usize = 5;
 
 pub(super) const KIND: KindDescription = KindDescription::new(
     "directory",
-    "A folder with its rights. It is deleted only when nothing is in it.",
+    "A directory with its permissions. It is deleted only when it is empty.",
     &[
-        InputProperty::or("mode", Mode, "\"0755\"", "its rights, whatever the umask"),
-        InputProperty::required("path", Text, "where it is; another path is another folder"),
+        InputProperty::or("mode", Mode, "\"0755\"", "permissions, independent of the umask"),
+        InputProperty::required("path", Text, "path; a change replaces the directory"),
     ],
     &[
-        OutputProperty::new("mode", "its rights, four octal digits"),
-        OutputProperty::new("path", "the absolute path; its id as well"),
+        OutputProperty::new("mode", "permissions as four octal digits"),
+        OutputProperty::new("path", "the absolute path, which is also the id"),
     ],
 );
 
@@ -41,8 +41,8 @@ pub(super) struct Directories {
 }
 
 /// What a program wants of a folder.
-fn wanted(folder: &Path, inputs: &Properties) -> Wanted {
-    Wanted::of(folder, inputs, 0o755)
+fn desired(folder: &Path, inputs: &Properties) -> DesiredPath {
+    DesiredPath::of(folder, inputs, 0o755)
 }
 
 #[async_trait]
@@ -51,40 +51,40 @@ impl Provider for Directories {
         Some(KIND)
     }
 
-    async fn check(&self, request: CheckRequest) -> Result<Checked, Failure> {
-        let inputs = judged(&KIND, &request, |inputs, problems| {
+    async fn check(&self, request: CheckRequest) -> Result<CheckedInputs, Failure> {
+        let inputs = checked_inputs(&KIND, &request, |inputs, problems| {
             let path = text(inputs, "path").map(|path| absolute(&self.folder, &path));
             if let Some(Err(reason)) = path {
-                problems.push(no_path("path", &reason));
+                problems.push(invalid_path("path", &reason));
             }
         });
         let inputs = with_absolute(&self.folder, &inputs?, &["path"]);
         let id = text(&inputs, "path");
-        Ok(Checked::new(inputs).with_id(id))
+        Ok(CheckedInputs::new(inputs).with_id(id))
     }
 
     async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {
-        Ok(wanted(&self.folder, &request.inputs).diff(&request))
+        Ok(desired(&self.folder, &request.inputs).diff(&request))
     }
 
     async fn create(&self, request: CreateRequest) -> Result<Object, Failure> {
-        let wanted = wanted(&self.folder, &request.inputs);
-        blocking(move |cancellation| create(&wanted, cancellation)).await
+        let desired = desired(&self.folder, &request.inputs);
+        blocking(move |cancellation| create(&desired, cancellation)).await
     }
 
-    async fn read(&self, request: ReadRequest) -> Result<Found, Failure> {
-        let wanted = wanted(&self.folder, &request.inputs);
+    async fn read(&self, request: ReadRequest) -> Result<ReadResult, Failure> {
+        let desired = desired(&self.folder, &request.inputs);
         let folder = self.folder.clone();
         blocking(move |cancellation| match &request.id {
-            Some(id) => look(&of_id(&folder, Some(id))?, &wanted, &request, cancellation),
-            None => made(&wanted, &request, cancellation),
+            Some(id) => inspect(&of_id(&folder, Some(id))?, &desired, &request, cancellation),
+            None => find_created(&desired, &request, cancellation),
         })
         .await
     }
 
     async fn update(&self, request: UpdateRequest) -> Result<Object, Failure> {
-        let wanted = wanted(&self.folder, &request.inputs);
-        blocking(move |cancellation| update(&wanted, cancellation)).await
+        let desired = desired(&self.folder, &request.inputs);
+        blocking(move |cancellation| update(&desired, cancellation)).await
     }
 
     async fn delete(&self, request: DeleteRequest) -> Result<(), Failure> {
@@ -93,43 +93,43 @@ impl Provider for Directories {
     }
 }
 
-fn create(wanted: &Wanted, cancellation: &Cancellation) -> Result<Object, Failure> {
-    let place = Place::open(wanted.path()?, cancellation)?;
+fn create(desired: &DesiredPath, cancellation: &Cancellation) -> Result<Object, Failure> {
+    let place = Place::open(desired.path()?, cancellation)?;
     match rustix::fs::mkdirat(place.to_change()?, &*place.name, rustix::fs::Mode::RWXU) {
         Ok(()) => {}
-        Err(Errno::EXIST) => return Err(place.taken()),
-        Err(errno) => return Err(unmoved(&place.path, errno)),
+        Err(Errno::EXIST) => return Err(place.already_exists()),
+        Err(errno) => return Err(change_error(&place.path, errno)),
     }
     // From here on it is there, whatever happens.
-    finish(&place, wanted.mode)
+    finish(&place, desired.mode)
 }
 
-fn update(wanted: &Wanted, cancellation: &Cancellation) -> Result<Object, Failure> {
-    let place = Place::open(wanted.path()?, cancellation)?;
-    match place.look()? {
-        Some(stat) => place.must_be(FileType::Directory, &stat)?,
-        None => return create(wanted, cancellation),
+fn update(desired: &DesiredPath, cancellation: &Cancellation) -> Result<Object, Failure> {
+    let place = Place::open(desired.path()?, cancellation)?;
+    match place.inspect()? {
+        Some(stat) => place.check_type(FileType::Directory, &stat)?,
+        None => return create(desired, cancellation),
     }
-    finish(&place, wanted.mode)
+    finish(&place, desired.mode)
 }
 
 /// Gives a folder its rights, whatever the umask says, and makes it durable.
-fn finish(place: &Place, wanted: u64) -> Result<Object, Failure> {
+fn finish(place: &Place, desired: u64) -> Result<Object, Failure> {
     let finished = || -> Result<(), String> {
         let reason = |errno: Errno| format!("{}: {errno}", place.path);
         let refusal = |failure: Failure| failure.to_string();
         let opened = place.open_it(FileType::Directory).map_err(refusal)?;
         let (fd, _) = opened.ok_or_else(|| format!("{}: it went meanwhile", place.path))?;
         place.cancellation.check().map_err(refusal)?;
-        rustix::fs::fchmod(&fd, raw_mode(wanted)).map_err(reason)?;
+        rustix::fs::fchmod(&fd, raw_mode(desired)).map_err(reason)?;
         rustix::fs::fsync(&fd).map_err(reason)?;
         place.sync()
     };
     match finished() {
-        Ok(()) => Ok(object(place, wanted)),
+        Ok(()) => Ok(object(place, desired)),
         Err(reason) => {
-            let stat = place.look().ok().flatten();
-            let is_there = stat.map_or(wanted, |stat| mode_of(&stat));
+            let stat = place.inspect().ok().flatten();
+            let is_there = stat.map_or(desired, |stat| mode_of(&stat));
             Err(Failure::partial(object(place, is_there), reason))
         }
     }
@@ -144,7 +144,7 @@ fn delete(path: &str, cancellation: &Cancellation) -> Result<(), Failure> {
             "{path}: it isn't empty, so it stays: {} in it",
             inside(&place)
         )),
-        errno => unmoved(path, errno),
+        errno => change_error(path, errno),
     })
 }
 
@@ -166,7 +166,7 @@ fn names(place: &Place) -> Result<Vec<String>, Failure> {
     let Some((fd, _)) = place.open_it(FileType::Directory)? else {
         return Ok(Vec::new());
     };
-    let failed = |errno| refused(&place.path, errno);
+    let failed = |errno| os_error(&place.path, errno);
     let entries = Dir::read_from(fd.as_fd()).map_err(failed)?;
     let mut names = Vec::new();
     for entry in entries {
@@ -179,44 +179,48 @@ fn names(place: &Place) -> Result<Vec<String>, Failure> {
 }
 
 /// What has a path now; none if nothing has.
-fn there(path: &str, cancellation: &Cancellation) -> Result<Option<(Place, Stat)>, Failure> {
+fn stat_path(path: &str, cancellation: &Cancellation) -> Result<Option<(Place, Stat)>, Failure> {
     let Some(place) = Place::find(path, cancellation)? else {
         return Ok(None);
     };
-    let stat = place.look()?;
+    let stat = place.inspect()?;
     Ok(stat.map(|stat| (place, stat)))
 }
 
-fn look(
+fn inspect(
     path: &str,
-    wanted: &Wanted,
+    desired: &DesiredPath,
     request: &ReadRequest,
     cancellation: &Cancellation,
-) -> Result<Found, Failure> {
-    let Some((place, stat)) = there(path, cancellation)? else {
-        return Ok(Found::Gone);
+) -> Result<ReadResult, Failure> {
+    let Some((place, stat)) = stat_path(path, cancellation)? else {
+        return Ok(ReadResult::Missing);
     };
-    place.must_be(FileType::Directory, &stat)?;
+    place.check_type(FileType::Directory, &stat)?;
     let mode = mode_of(&stat);
     let mut object = object(&place, mode);
-    object.inputs = Some(properties(&wanted.inputs_of(&place, mode, &request.inputs)));
-    Ok(Found::Object(object))
+    object.inputs = Some(properties(&desired.inputs_of(&place, mode, &request.inputs)));
+    Ok(ReadResult::Object(object))
 }
 
 /// Whether the create of which nobody saw the end made its folder. Nobody who needs it has begun, so it would be empty.
-fn made(wanted: &Wanted, request: &ReadRequest, cancellation: &Cancellation) -> Result<Found, Failure> {
-    let path = wanted.path()?;
-    let Some((place, stat)) = there(path, cancellation)? else {
-        return Ok(Found::Gone);
+fn find_created(
+    desired: &DesiredPath,
+    request: &ReadRequest,
+    cancellation: &Cancellation,
+) -> Result<ReadResult, Failure> {
+    let path = desired.path()?;
+    let Some((place, stat)) = stat_path(path, cancellation)? else {
+        return Ok(ReadResult::Missing);
     };
     let is_folder = FileType::from_raw_mode(stat.st_mode) == FileType::Directory;
     if !is_folder || request.others.contains(path) {
-        return Ok(somebody_elses(path, request));
+        return Ok(foreign_object(path, request));
     }
     match names(&place)?.is_empty() {
-        true => look(path, wanted, request, cancellation),
+        true => inspect(path, desired, request, cancellation),
         // It may be ours with something of somebody else's in it, or not ours at all.
-        false => Ok(Found::CannotTell),
+        false => Ok(ReadResult::Indeterminate),
     }
 }
 
@@ -226,7 +230,7 @@ fn object(place: &Place, mode: u64) -> Object {
 
 #[cfg(test)]
 mod tests {
-    use super::{create, delete, update, wanted};
+    use super::{create, delete, desired, update};
     use crate::builtin::blocking::Cancellation;
     use crate::builtin::tests::json;
     use std::os::unix::fs::PermissionsExt;
@@ -234,14 +238,14 @@ mod tests {
     #[test]
     fn work_that_was_left_neither_makes_nor_changes_nor_removes_a_folder() {
         let folder = tempfile::tempdir().unwrap();
-        let private = wanted(folder.path(), &json(r#"{"mode":"0700","path":"a"}"#));
+        let private = desired(folder.path(), &json(r#"{"mode":"0700","path":"a"}"#));
         let left = Cancellation::default();
         left.cancel();
         assert!(create(&private, &left).is_err());
         let path = folder.path().join("a");
         assert!(!path.exists());
         create(&private, &Cancellation::default()).unwrap();
-        let other = wanted(folder.path(), &json(r#"{"mode":"0755","path":"a"}"#));
+        let other = desired(folder.path(), &json(r#"{"mode":"0755","path":"a"}"#));
         assert!(update(&other, &left).is_err() && delete(path.to_str().unwrap(), &left).is_err());
         assert_eq!(
             std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777,

@@ -32,7 +32,7 @@ pub(super) fn flag(properties: &Properties, name: &str) -> bool {
 }
 
 /// Judges inputs by what their kind takes, and by what only its provider knows: every problem at once, or the inputs with their defaults.
-pub(super) fn judged(
+pub(super) fn checked_inputs(
     kind: &KindDescription,
     request: &CheckRequest,
     more: impl FnOnce(&Properties, &mut Vec<String>),

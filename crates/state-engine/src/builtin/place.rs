@@ -85,7 +85,7 @@ impl Place {
                 cancellation: cancellation.clone(),
             })),
             Err(Errno::NOENT | Errno::NOTDIR) => Ok(None),
-            Err(errno) => Err(refused(above, errno)),
+            Err(errno) => Err(os_error(above, errno)),
         }
     }
 
@@ -109,14 +109,14 @@ impl Place {
     /// told as it is said here.
     pub(super) fn remove(
         &self,
-        wanted: FileType,
+        desired: FileType,
         refusal: impl FnOnce(Errno) -> Failure,
     ) -> Result<(), Failure> {
-        let Some(stat) = self.look()? else {
+        let Some(stat) = self.inspect()? else {
             return Ok(());
         };
-        self.must_be(wanted, &stat)?;
-        let flags = match wanted {
+        self.check_type(desired, &stat)?;
+        let flags = match desired {
             FileType::Directory => AtFlags::REMOVEDIR,
             _ => AtFlags::empty(),
         };
@@ -127,52 +127,52 @@ impl Place {
     }
 
     /// Takes back what nobody has seen yet, whoever waits. Best effort.
-    pub(super) fn take_back(&self, name: &str) {
+    pub(super) fn unlink_staged(&self, name: &str) {
         rustix::fs::unlinkat(&self.folder, name, AtFlags::empty()).ok();
     }
 
     /// What has the name; none if nothing has.
-    pub(super) fn look(&self) -> Result<Option<Stat>, Failure> {
+    pub(super) fn inspect(&self) -> Result<Option<Stat>, Failure> {
         match rustix::fs::statat(&self.folder, &*self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
             Err(Errno::NOENT) => Ok(None),
-            Err(errno) => Err(refused(&self.path, errno)),
+            Err(errno) => Err(os_error(&self.path, errno)),
         }
     }
 
     /// Refuses whatever isn't of the type that is wanted.
-    pub(super) fn must_be(&self, wanted: FileType, stat: &Stat) -> Result<(), Failure> {
+    pub(super) fn check_type(&self, desired: FileType, stat: &Stat) -> Result<(), Failure> {
         let found = FileType::from_raw_mode(stat.st_mode);
-        match found == wanted {
+        match found == desired {
             true => Ok(()),
             false => Err(Failure::not_done(format!(
                 "{}: {} is there, not {}: it isn't followed and isn't touched; move it away",
                 self.path,
-                called(found),
-                called(wanted)
+                type_name(found),
+                type_name(desired)
             ))),
         }
     }
 
     /// Opens what has the name, if it is of the type that is wanted; none if nothing has the name. Never waits.
-    pub(super) fn open_it(&self, wanted: FileType) -> Result<Option<(OwnedFd, Stat)>, Failure> {
-        let Some(stat) = self.look()? else {
+    pub(super) fn open_it(&self, desired: FileType) -> Result<Option<(OwnedFd, Stat)>, Failure> {
+        let Some(stat) = self.inspect()? else {
             return Ok(None);
         };
-        self.must_be(wanted, &stat)?;
+        self.check_type(desired, &stat)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = match rustix::fs::openat(&self.folder, &*self.name, flags, Mode::empty()) {
             Ok(fd) => fd,
             Err(Errno::NOENT) => return Ok(None),
-            Err(errno) => return Err(refused(&self.path, errno)),
+            Err(errno) => return Err(os_error(&self.path, errno)),
         };
-        let stat = rustix::fs::fstat(&fd).map_err(|errno| refused(&self.path, errno))?;
-        self.must_be(wanted, &stat)?;
+        let stat = rustix::fs::fstat(&fd).map_err(|errno| os_error(&self.path, errno))?;
+        self.check_type(desired, &stat)?;
         Ok(Some((fd, stat)))
     }
 
     /// Why nothing can be made here.
-    pub(super) fn taken(&self) -> Failure {
+    pub(super) fn already_exists(&self) -> Failure {
         Failure::not_done(format!(
             "{0}: something is there already: to take it over, say `import: {0}` under `options`",
             self.path
@@ -191,7 +191,7 @@ impl Place {
     }
 
     /// Removes what a process that died left on its way to this name. Best effort: nobody takes it for anything.
-    pub(super) fn sweep(&self) {
+    pub(super) fn remove_stale_staged(&self) {
         let prefix = self.prefix_of_staged();
         let Ok(entries) = rustix::fs::Dir::read_from(&self.folder) else {
             return;
@@ -208,19 +208,19 @@ impl Place {
 }
 
 /// The system refused, and nothing changed.
-pub(super) fn refused(path: &str, errno: Errno) -> Failure {
+pub(super) fn os_error(path: &str, errno: Errno) -> Failure {
     Failure::not_done(format!("{path}: {errno}"))
 }
 
 /// A change of a name that failed: an I/O error doesn't say whether it took effect.
-pub(super) fn unmoved(path: &str, errno: Errno) -> Failure {
+pub(super) fn change_error(path: &str, errno: Errno) -> Failure {
     match errno {
         Errno::IO => Failure::unknown(format!("{path}: {errno}")),
-        _ => refused(path, errno),
+        _ => os_error(path, errno),
     }
 }
 
-fn called(found: FileType) -> &'static str {
+fn type_name(found: FileType) -> &'static str {
     match found {
         FileType::RegularFile => "a file",
         FileType::Directory => "a folder",

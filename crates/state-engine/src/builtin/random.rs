@@ -2,12 +2,12 @@
 
 mod draw;
 
-use super::members::{Members, flag, judged, properties, text, value};
+use super::members::{Members, checked_inputs, flag, properties, text, value};
 use crate::kind::InputType::{self, Any, Flag, Text, Whole};
 use crate::kind::{InputProperty, KindDescription, OutputProperty};
 use crate::provider::{
-    CheckRequest, Checked, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,
-    ReadRequest, UpdateRequest,
+    CheckRequest, CheckedInputs, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Object, Provider,
+    ReadRequest, ReadResult, UpdateRequest,
 };
 use async_trait::async_trait;
 use base64::Engine;
@@ -16,44 +16,45 @@ use draw::{Alphabet, Draw};
 use state_core::{Entropy, Json, Properties};
 use std::sync::Arc;
 
-const KEEPERS: InputProperty = InputProperty::optional("keepers", Any, "a change of it makes a new value");
+const KEEPERS: InputProperty =
+    InputProperty::optional("keepers", Any, "any value; a change generates a new value");
 
 const COUNT: InputType = Whole(0, 1024);
 
 pub(super) const PASSWORD: KindDescription = KindDescription::new(
     "random:password",
-    "A password.",
+    "A random password.",
     &[
-        InputProperty::or("digits", Flag, "true", "with digits"),
+        InputProperty::or("digits", Flag, "true", "whether to use digits"),
         KEEPERS,
-        InputProperty::or("length", Whole(8, 1024), "24", "so many characters"),
-        InputProperty::or("lower", Flag, "true", "with lower-case letters"),
-        InputProperty::or("min_digits", COUNT, "0", "at least so many digits"),
-        InputProperty::or("min_lower", COUNT, "0", "at least so many lower-case letters"),
-        InputProperty::or("min_special", COUNT, "0", "at least so many special characters"),
-        InputProperty::or("min_upper", COUNT, "0", "at least so many upper-case letters"),
-        InputProperty::or("special", Flag, "true", "with special characters"),
+        InputProperty::or("length", Whole(8, 1024), "24", "number of characters"),
+        InputProperty::or("lower", Flag, "true", "whether to use lower-case letters"),
+        InputProperty::or("min_digits", COUNT, "0", "minimum number of digits"),
+        InputProperty::or("min_lower", COUNT, "0", "minimum number of lower-case letters"),
+        InputProperty::or("min_special", COUNT, "0", "minimum number of special characters"),
+        InputProperty::or("min_upper", COUNT, "0", "minimum number of upper-case letters"),
+        InputProperty::or("special", Flag, "true", "whether to use special characters"),
         InputProperty::or(
             "special_characters",
             Text,
             "\"!@#$%&*()-_=+[]{}<>:?\"",
-            "the special characters",
+            "the allowed special characters",
         ),
-        InputProperty::or("upper", Flag, "true", "with upper-case letters"),
+        InputProperty::or("upper", Flag, "true", "whether to use upper-case letters"),
     ],
-    &[OutputProperty::secret("result", "the password")],
+    &[OutputProperty::secret("result", "the generated password")],
 );
 
 pub(super) const ID: KindDescription = KindDescription::new(
     "random:id",
-    "Random bytes as text, for names that nobody else has.",
+    "Random bytes as text, for unique names.",
     &[
-        InputProperty::or("bytes", Whole(1, 1024), "8", "so many bytes"),
+        InputProperty::or("bytes", Whole(1, 1024), "8", "number of bytes"),
         KEEPERS,
-        InputProperty::optional("prefix", Text, "stands before each output"),
+        InputProperty::optional("prefix", Text, "prefix of each output"),
     ],
     &[
-        OutputProperty::new("base64url", "the bytes in letters, digits, `-` and `_`"),
+        OutputProperty::new("base64url", "the bytes in URL-safe base64 without padding"),
         OutputProperty::new("hex", "the bytes in hexadecimal digits"),
     ],
 );
@@ -114,13 +115,13 @@ impl Provider for Randoms {
         Some(*self.value.kind())
     }
 
-    async fn check(&self, request: CheckRequest) -> Result<Checked, Failure> {
-        let inputs = judged(self.value.kind(), &request, |inputs, problems| {
+    async fn check(&self, request: CheckRequest) -> Result<CheckedInputs, Failure> {
+        let inputs = checked_inputs(self.value.kind(), &request, |inputs, problems| {
             if self.value == Value::Password && request.unknown.is_empty() && problems.is_empty() {
-                problems.extend(unanswerable(inputs));
+                problems.extend(password_problems(inputs));
             }
         });
-        inputs.map(Checked::new)
+        inputs.map(CheckedInputs::new)
     }
 
     async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {
@@ -152,14 +153,14 @@ impl Provider for Randoms {
     }
 
     /// What is recorded is all there is. A create of which nobody saw the end left nothing.
-    async fn read(&self, request: ReadRequest) -> Result<Found, Failure> {
+    async fn read(&self, request: ReadRequest) -> Result<ReadResult, Failure> {
         Ok(match request.id {
             Some(id) if self.value.is_in(&request.outputs) => {
                 let mut object = self.value.object(id, request.outputs);
                 object.inputs = Some(request.inputs);
-                Found::Object(object)
+                ReadResult::Object(object)
             }
-            _ => Found::Gone,
+            _ => ReadResult::Missing,
         })
     }
 
@@ -207,7 +208,7 @@ fn alphabets(inputs: &Properties) -> Vec<Alphabet> {
 }
 
 /// What is wrong with the wishes for a password taken together.
-fn unanswerable(inputs: &Properties) -> Vec<String> {
+fn password_problems(inputs: &Properties) -> Vec<String> {
     let mut problems = Vec::new();
     for (class, least) in CLASSES {
         if !flag(inputs, class) && whole(inputs, least) > 0 {

@@ -1,9 +1,9 @@
 //! A file that nobody sees yet: written and synced under a name of its own, then moved to where it belongs. A process
-//! that dies before the move leaves it behind; [`Place::sweep`] removes it then. Work that is left takes it back.
+//! that dies before the move leaves it behind; [`Place::remove_stale_staged`] removes it then. Work that is left takes it back.
 
 use super::blocking::Cancellation;
-use super::place::{Place, refused, unmoved};
-use super::wanted::raw_mode;
+use super::desired::raw_mode;
+use super::place::{Place, change_error, os_error};
 use crate::provider::Failure;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -37,7 +37,7 @@ impl<'a> Staged<'a> {
         let name = format!("{}{token}.tmp", place.prefix_of_staged());
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(place.to_change()?, &*name, flags, Mode::RUSR | Mode::WUSR);
-        let mut file = File::from(fd.map_err(|errno| refused(&place.path, errno))?);
+        let mut file = File::from(fd.map_err(|errno| os_error(&place.path, errno))?);
         let mut staged = Self {
             place,
             name,
@@ -51,7 +51,7 @@ impl<'a> Staged<'a> {
         (staged.size, staged.digest) = copied.map_err(failed)?;
         place.cancellation.check()?;
         // Whatever the umask says.
-        rustix::fs::fchmod(&file, raw_mode(mode)).map_err(|errno| refused(&place.path, errno))?;
+        rustix::fs::fchmod(&file, raw_mode(mode)).map_err(|errno| os_error(&place.path, errno))?;
         file.sync_all().map_err(failed)?;
         Ok(staged)
     }
@@ -70,7 +70,7 @@ impl<'a> Staged<'a> {
                 "{}: something else makes a file there at the same time: has another resource this path?",
                 self.place.path
             ))),
-            Err(errno) => Err(unmoved(&self.place.path, errno)),
+            Err(errno) => Err(change_error(&self.place.path, errno)),
         }
     }
 
@@ -78,7 +78,7 @@ impl<'a> Staged<'a> {
     pub(super) fn replace(mut self) -> Result<(), Failure> {
         let fd = self.place.to_change()?;
         let moved = rustix::fs::renameat(fd, &*self.name, fd, &*self.place.name);
-        moved.map_err(|errno| unmoved(&self.place.path, errno))?;
+        moved.map_err(|errno| change_error(&self.place.path, errno))?;
         self.is_moved = true;
         Ok(())
     }
@@ -87,7 +87,7 @@ impl<'a> Staged<'a> {
 impl Drop for Staged<'_> {
     fn drop(&mut self) {
         if !self.is_moved {
-            self.place.take_back(&self.name);
+            self.place.unlink_staged(&self.name);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The tables are true, and told where people look.
+//! Tests of the kind descriptions and of their documentation.
 
 use super::{kinds, registry};
 use crate::interrupt::Interrupt;
@@ -21,13 +21,13 @@ pub(super) fn environment() -> Environment {
     }
 }
 
-/// What goes with a call, and all that is said in it.
+/// A call context, and the lines that are logged in it.
 pub(super) fn context() -> (CallContext, Arc<Mutex<Vec<String>>>) {
     let said: Arc<Mutex<Vec<String>>> = Arc::default();
-    let hears = Arc::clone(&said);
+    let sink = Arc::clone(&said);
     let observer = move |event: &crate::Event| {
-        if let crate::Event::Said(line) = event {
-            hears.lock().unwrap().push(line.message.clone());
+        if let crate::Event::Log(line) = event {
+            sink.lock().unwrap().push(line.message.clone());
         }
     };
     let log = Logger::new(Arc::new(ManualClock::default()), Arc::new(observer), None);
@@ -44,7 +44,7 @@ pub(super) fn json(text: &str) -> Properties {
 }
 
 #[test]
-fn every_kind_is_described_and_somebody_is_in_charge_of_it() {
+fn every_kind_is_described_and_registered() {
     let registry = registry(&environment(), Path::new("/"));
     let described: Vec<&str> = kinds().iter().map(|kind| kind.kind).collect();
     assert_eq!(described, registry.kinds().collect::<Vec<_>>());
@@ -69,7 +69,7 @@ fn rows(kind: &KindDescription) -> Vec<String> {
     for input in kind.inputs {
         let unless = match (input.default, input.required) {
             (Some(default), _) => format!("`{default}`"),
-            (None, true) => "must be given".to_owned(),
+            (None, true) => "required".to_owned(),
             (None, false) => "–".to_owned(),
         };
         rows.push(format!(
@@ -88,11 +88,11 @@ fn rows(kind: &KindDescription) -> Vec<String> {
 }
 
 #[test]
-fn the_documentation_has_what_the_tables_say() {
+fn module_documentation_matches_kind_descriptions() {
     let documentation = include_str!("../builtin.rs");
     let sections = kinds().iter().map(|kind| {
         format!(
-            "//! ## `{}`\n//! {}\n//!\n//! | property | takes | unless given | |\n//! |---|---|---|---|\n{}\n",
+            "//! ## `{}`\n//! {}\n//!\n//! | property | type | default | |\n//! |---|---|---|---|\n{}\n",
             kind.kind,
             kind.description,
             rows(kind).join("\n")
@@ -101,11 +101,14 @@ fn the_documentation_has_what_the_tables_say() {
     let missing: String = sections
         .filter(|section| !documentation.contains(section))
         .collect();
-    assert!(missing.is_empty(), "it should say:\n{missing}");
+    assert!(
+        missing.is_empty(),
+        "missing in the module documentation:\n{missing}"
+    );
 }
 
 #[test]
-fn what_people_write_by_mistake_does_not_fit() {
+fn common_mistakes_do_not_match_the_input_type() {
     let fits = |takes: InputType, value: &str| takes.fits(Json::parse(value).unwrap().view());
     for (takes, value, expected) in [
         (InputType::Mode, r#""0644""#, true),
@@ -130,7 +133,7 @@ fn what_people_write_by_mistake_does_not_fit() {
 }
 
 #[tokio::test]
-async fn what_is_not_known_yet_is_neither_missing_nor_filled_in() {
+async fn unknown_inputs_are_neither_missing_nor_defaulted() {
     let registry = registry(&environment(), Path::new("/"));
     let file = Arc::clone(&registry.get("file").unwrap().provider);
     let request = |inputs: &str, unknown: &[&str]| CheckRequest {
@@ -154,7 +157,7 @@ async fn what_is_not_known_yet_is_neither_missing_nor_filled_in() {
     let failure = file.check(request("{}", &["pat"])).await.unwrap_err();
     let said = failure.to_string();
     assert!(
-        said.contains("`pat` is no input") && said.contains("`path` is missing"),
+        said.contains("has no input `pat`") && said.contains("`path` is missing"),
         "{said}"
     );
 }

@@ -1,7 +1,7 @@
-//! What a provider's call ended with, made presentable: failures that give a reason and reveal no secret, objects with an
-//! id, and panics caught.
+//! Normalizes the results of provider calls: failures get a reason and lose secrets, objects must have an id,
+//! and panics are caught.
 
-use super::{CallError, CallTarget, Called};
+use super::{CallError, CallResult, CallTarget};
 use crate::log::shown;
 use crate::provider::{Failure, Object};
 use state_core::sensitive::SecretStrings;
@@ -10,42 +10,42 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 
-/// A failure always says something, and an object that is there has an id.
-pub(super) fn honest(mut failure: Failure) -> Failure {
+/// Ensures that a failure has a reason, and that a partial result has an id.
+pub(super) fn complete_failure(mut failure: Failure) -> Failure {
     let reasons = failure.reasons_mut();
     if reasons.is_empty() {
         reasons.push("its provider gave no reason".to_owned());
     }
     match failure {
         Failure::Partial { object, mut reasons } if object.id.is_empty() => {
-            reasons.push("its provider gave no id for what is there".to_owned());
+            reasons.push("its provider returned no id for the partial result".to_owned());
             Failure::Unknown(reasons)
         }
         failure => failure,
     }
 }
 
-/// A failure that tells no secret.
-pub(super) fn discreet(mut failure: Failure, secrets: &SecretStrings) -> Failure {
+/// Masks secrets in the reasons of a failure.
+pub(super) fn mask_failure(mut failure: Failure, secrets: &SecretStrings) -> Failure {
     for reason in failure.reasons_mut() {
         *reason = shown(reason, secrets);
     }
     failure
 }
 
-pub(super) fn named(about: &CallTarget, object: Object) -> Called<Object> {
+pub(super) fn require_id(target: &CallTarget, object: Object) -> CallResult<Object> {
     if object.id.is_empty() {
-        let reason = format!("the provider of kind `{}` gave an empty id", about.kind);
+        let reason = format!("the provider of kind `{}` returned an empty id", target.kind);
         return Err(CallError::Failed(Failure::unknown(reason)));
     }
     Ok(object)
 }
 
-/// What a future gives; none if it panics.
-pub(super) async fn caught<T>(future: impl Future<Output = T>) -> Option<T> {
+/// Returns the output of a future; none if it panics.
+pub(super) async fn catch_panic<T>(future: impl Future<Output = T>) -> Option<T> {
     let mut future = pin!(future);
     poll_fn(|context| {
-        // The future isn't polled again after a panic, so nobody sees what it left half done.
+        // The future isn't polled again after a panic, so its inconsistent state can't be observed.
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
             Ok(Poll::Ready(value)) => Poll::Ready(Some(value)),
             Ok(Poll::Pending) => Poll::Pending,

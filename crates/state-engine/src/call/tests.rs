@@ -5,8 +5,8 @@ use crate::event::Event;
 use crate::interrupt::Interrupt;
 use crate::log::Logger;
 use crate::provider::{
-    ConfigureRequest, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider,
-    ReadRequest, UpdateRequest,
+    ConfigureRequest, CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Object, Provider,
+    ReadRequest, ReadResult, UpdateRequest,
 };
 use crate::registry::Registry;
 use async_trait::async_trait;
@@ -21,11 +21,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 use tokio::sync::Notify;
 
-/// Is prepared as long as it takes, and does nothing else.
+/// A provider whose preparation can be slow or fail; other calls do nothing.
 #[derive(Debug, Default)]
 struct Prepared {
     times: AtomicUsize,
-    /// Preparing it ends then; none: at once.
+    /// Preparing ends when this is notified; none: at once.
     until: Option<Arc<Notify>>,
     fails: bool,
 }
@@ -52,8 +52,8 @@ impl Provider for Prepared {
         Err(Failure::not_done("never"))
     }
 
-    async fn read(&self, _request: ReadRequest) -> Result<Found, Failure> {
-        Ok(Found::Gone)
+    async fn read(&self, _request: ReadRequest) -> Result<ReadResult, Failure> {
+        Ok(ReadResult::Missing)
     }
 
     async fn update(&self, _request: UpdateRequest) -> Result<Object, Failure> {
@@ -65,7 +65,7 @@ impl Provider for Prepared {
     }
 }
 
-/// A stack without keys.
+/// A target provider of stacks without keys.
 #[derive(Debug)]
 struct Keyless;
 
@@ -93,23 +93,23 @@ fn caller(registry: Registry, lock: Option<Session>) -> Caller {
     }
 }
 
-/// Calls the provider of a kind: it has to be prepared first.
+/// Calls `check` of a kind's provider, which prepares the provider first.
 async fn check(caller: &Caller, kind: &str) -> Result<(), CallError> {
-    let about = CallTarget {
+    let target = CallTarget {
         key: EntryKey::live("a".parse().unwrap()),
         kind: kind.to_owned(),
         timeout: None,
         secrets: SecretStrings::default(),
-        anew: false,
+        dependency_changed: false,
     };
     let checked = caller
-        .check(&about, Properties::empty(), BTreeSet::new(), None)
+        .check(&target, Properties::empty(), BTreeSet::new(), None)
         .await;
     checked.map(|_| ())
 }
 
 #[tokio::test]
-async fn a_provider_that_is_slow_to_prepare_holds_up_nobody_else() {
+async fn slow_preparation_does_not_block_other_providers() {
     let ready = Arc::new(Notify::new());
     let slow = Prepared {
         until: Some(Arc::clone(&ready)),
@@ -130,7 +130,7 @@ async fn a_provider_that_is_slow_to_prepare_holds_up_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_provider_is_prepared_once_for_each_configuration_however_that_ends() {
+async fn provider_is_prepared_once_per_configuration() {
     for fails in [false, true] {
         let provider = Arc::new(Prepared {
             fails,
@@ -183,6 +183,6 @@ async fn no_provider_is_prepared_once_the_lock_is_lost() {
     stack.force_unlock(status.epoch).await.ok();
     let caller = caller(registry, Some(session));
     let ended = check(&caller, "a").await;
-    assert!(matches!(ended, Err(CallError::Lost(_))), "{ended:?}");
+    assert!(matches!(ended, Err(CallError::LockLost(_))), "{ended:?}");
     assert_eq!(provider.times.load(Ordering::SeqCst), 0);
 }

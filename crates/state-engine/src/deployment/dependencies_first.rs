@@ -1,7 +1,7 @@
-//! Entries that a run doesn't touch, but needs: they are brought forward as they are.
+//! Re-records untouched dependencies of a recorded resource, so that the merged list stays in topological order.
 //!
-//! What a run records stands before what it didn't (seed 004's merge). So an entry that is to be recorded needs all that
-//! it refers to recorded before it, although a target needn't be a target's dependency.
+//! A merge places the entries that a run recorded before the entries that it didn't record. So a run that
+//! records an entry must record the dependencies of the entry first, even if they aren't targets.
 
 use super::{Deployment, StepError};
 use crate::record::unrecorded_dependencies;
@@ -9,7 +9,7 @@ use state_core::{Dependency, Entry, EntryKey, SharedEntry};
 use std::collections::BTreeSet;
 use std::pin::pin;
 
-/// An entry that is being changed.
+/// Guard of an entry that a step is changing.
 pub(super) struct InFlight<'d> {
     deployment: &'d Deployment,
     key: EntryKey,
@@ -18,14 +18,15 @@ pub(super) struct InFlight<'d> {
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.deployment.shared().in_flight.remove(&self.key);
-        self.deployment.landings.notify_waiters();
+        self.deployment.step_ended.notify_waiters();
     }
 }
 
 impl Deployment {
-    /// Brings forward what an entry refers to, and what that refers to, once nothing of it is being changed. What stays on
-    /// record under the same key can't be needed by that: it would come to stand behind it. What `replaces` it leaves it
-    /// where it is. Until the step has landed nobody brings the entry itself forward as it was.
+    /// Re-records the unrecorded dependencies of an entry, direct and indirect, after waiting for steps that
+    /// change one of them. An entry must not depend on the previous generation under its own key: the merge
+    /// would place that generation after it. With `replaces`, the previous generation keeps its place. While the
+    /// returned guard exists, no other step re-records the old version of the entry.
     pub(super) async fn record_dependencies_first(
         &self,
         entry: &Entry,
@@ -33,10 +34,11 @@ impl Deployment {
     ) -> Result<InFlight<'_>, StepError> {
         let own = entry.key();
         loop {
-            let mut landing = pin!(self.landings.notified());
+            let mut landing = pin!(self.step_ended.notified());
             landing.as_mut().enable();
-            // One at a time, so that nothing is brought twice, or begun meanwhile.
-            let carrying = self.carrying.lock().await;
+            // Without this lock two steps could record the same dependency twice, or begin to change a
+            // dependency after it was found to be idle.
+            let dependency_recording = self.dependency_recording.lock().await;
             let missing = {
                 let shared = self.shared();
                 let is_recorded = |needed: &Entry| shared.recorded.contains(&needed.key());
@@ -44,7 +46,7 @@ impl Deployment {
             };
             let is_in_flight = |needed: &SharedEntry| self.shared().in_flight.contains(&needed.key());
             if missing.iter().any(is_in_flight) {
-                drop(carrying);
+                drop(dependency_recording);
                 landing.await;
                 continue;
             }
@@ -65,8 +67,10 @@ impl Deployment {
         }
     }
 
-    /// What was brought forward stays before what is recorded now: so it can't refer to that. `going` goes before.
-    pub(super) fn nothing_carried_needs(
+    /// Refuses a create or update whose key is already recorded by this run, if a recorded entry depends on it:
+    /// the dependent would precede its dependency in the merged list. Entries in `going` are removed first and
+    /// don't count.
+    pub(super) fn refuse_recorded_dependents(
         &self,
         key: &EntryKey,
         going: &BTreeSet<EntryKey>,
@@ -76,13 +80,13 @@ impl Deployment {
         if !recorded.contains(key) {
             return Ok(());
         }
-        let to_it = Dependency::Entry(key.address.clone());
-        let mut dependents = state.dependents(&to_it).map(|entry| entry.key());
+        let dependency = Dependency::Entry(key.address.clone());
+        let mut dependents = state.dependents(&dependency).map(|entry| entry.key());
         match dependents.find(|by| recorded.contains(by) && !going.contains(by)) {
             None => Ok(()),
             Some(by) => {
                 let reason = format!(
-                    "{by} refers to it as it is recorded, and this run may not touch that: make that a target too"
+                    "{by} depends on its recorded version and isn't a target: add `{by}` to the targets"
                 );
                 Err(StepError::early(key, vec![reason]))
             }
@@ -102,7 +106,7 @@ fn circle(entry: &Entry, missing: &[SharedEntry]) -> String {
         .map(|other| other.key().to_string())
         .collect();
     format!(
-        "it is to refer to what needs it, as that is recorded: {}, which this run may not touch; make that a target too",
+        "dependency cycle with recorded resources that depend on it and aren't targets: {}; add them to the targets",
         others.join(", ")
     )
 }

@@ -1,4 +1,5 @@
-//! Asks a source for what is ready, and has it done: in parallel, each step only after all that it needs is committed.
+//! Drives a source: asks for ready resources and executes their steps in parallel, each after its dependencies
+//! are committed.
 
 use super::resource::{PlannedStep, StepOutcome};
 use super::{Deployment, StepError};
@@ -11,94 +12,108 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use tokio::task::{Id, JoinError, JoinSet};
 
-/// What is under way.
+/// The steps in flight.
 #[derive(Default)]
 struct InFlightSteps {
     tasks: JoinSet<Result<StepOutcome, StepError>>,
     names: HashMap<Id, Address>,
-    /// Orders that wait until nothing is under way.
-    alone: VecDeque<PlannedStep>,
-    /// One of them is under way.
-    is_alone: bool,
+    /// Steps that must run while no other step is in flight.
+    exclusive: VecDeque<PlannedStep>,
+    /// Whether an exclusive step is in flight.
+    is_exclusive: bool,
 }
 
 impl InFlightSteps {
-    fn start(&mut self, deployment: &Arc<Deployment>, order: PlannedStep) {
+    fn start(&mut self, deployment: &Arc<Deployment>, planned: PlannedStep) {
         let deployment = Arc::clone(deployment);
-        let address = order.goal.address.clone();
-        self.is_alone = order.alone;
-        let handle = self.tasks.spawn(async move { deployment.resource(order).await });
+        let address = planned.goal.address.clone();
+        self.is_exclusive = planned.exclusive;
+        let handle = self
+            .tasks
+            .spawn(async move { deployment.resource(planned).await });
         self.names.insert(handle.id(), address);
     }
 }
 
 impl Deployment {
-    /// Whether the source said all that it had to say.
+    /// Drives a source to its end. Returns whether the source ended without an error and the run can continue.
     pub(super) async fn drive(self: &Arc<Self>, source: &mut dyn Source, ledger: &mut Ledger) -> bool {
-        let mut flight = InFlightSteps::default();
+        let mut in_flight = InFlightSteps::default();
         let mut has_ended = false;
         loop {
-            while !has_ended && !flight.is_alone && flight.alone.is_empty() && self.has_room(&flight) {
+            while !has_ended
+                && !in_flight.is_exclusive
+                && in_flight.exclusive.is_empty()
+                && self.has_room(&in_flight)
+            {
                 match source.next(ledger).await {
-                    Ok(Next::Ready(registration)) => self.take(registration.into_goal(), ledger, &mut flight),
+                    Ok(Next::Ready(registration)) => {
+                        self.start_goal(registration.into_goal(), ledger, &mut in_flight)
+                    }
                     Ok(Next::Refreshed(refreshed)) => {
                         let key = refreshed.entry().key();
-                        self.refreshed(*refreshed).await;
+                        self.record_refresh(*refreshed).await;
                         ledger.set_refreshed(key);
                     }
                     Ok(Next::Blocked { address, reason }) => {
                         ledger.set(address.clone(), ResourceStatus::Skipped);
                         self.skip(address, reason);
                     }
-                    Ok(Next::Wait) if flight.tasks.is_empty() => {
-                        return self.wrong("the source waits for something that never comes".to_owned());
+                    Ok(Next::Wait) if in_flight.tasks.is_empty() => {
+                        return self.fail_source("the source waits although no step is in flight".to_owned());
                     }
                     Ok(Next::Wait) => break,
                     Ok(Next::End) => has_ended = true,
                     Err(error) => {
-                        // What is under way ends, and nothing begins.
-                        self.wrong(error.to_string());
-                        while !flight.tasks.is_empty() {
-                            self.land(&mut flight, ledger).await;
+                        // Steps in flight must end and be recorded; no new step begins.
+                        self.fail_source(error.to_string());
+                        while !in_flight.tasks.is_empty() {
+                            self.wait_for_step(&mut in_flight, ledger).await;
                         }
                         return false;
                     }
                 }
             }
-            if flight.tasks.is_empty() {
-                match flight.alone.pop_front().filter(|_| self.goes_on()) {
-                    Some(order) => flight.start(self, PlannedStep { alone: true, ..order }),
-                    None if has_ended || !self.goes_on() => return has_ended && self.goes_on(),
+            if in_flight.tasks.is_empty() {
+                match in_flight.exclusive.pop_front().filter(|_| self.can_continue()) {
+                    Some(planned) => in_flight.start(
+                        self,
+                        PlannedStep {
+                            exclusive: true,
+                            ..planned
+                        },
+                    ),
+                    None if has_ended || !self.can_continue() => return has_ended && self.can_continue(),
                     None => continue,
                 }
             }
-            self.land(&mut flight, ledger).await;
+            self.wait_for_step(&mut in_flight, ledger).await;
         }
     }
 
-    fn has_room(&self, flight: &InFlightSteps) -> bool {
-        flight.tasks.len() < self.parallel() && self.goes_on()
+    fn has_room(&self, in_flight: &InFlightSteps) -> bool {
+        in_flight.tasks.len() < self.parallel() && self.can_continue()
     }
 
-    /// What keeps all of the source from being done: nothing goes on after it.
-    pub(super) fn wrong(&self, reason: String) -> bool {
+    /// Records an error that ends the source.
+    pub(super) fn fail_source(&self, reason: String) -> bool {
         let mut shared = self.shared();
         shared.report.source_error.get_or_insert(reason.clone());
         drop(shared);
-        self.caller.logger.say(state_core::LogLevel::Error, reason);
+        self.caller.logger.emit(state_core::LogLevel::Error, reason);
         false
     }
 
-    fn take(self: &Arc<Self>, goal: Goal, ledger: &mut Ledger, flight: &mut InFlightSteps) {
+    fn start_goal(self: &Arc<Self>, goal: Goal, ledger: &mut Ledger, in_flight: &mut InFlightSteps) {
         ledger.set(goal.address.clone(), ResourceStatus::UnderWay);
-        let order = self.order(goal, ledger);
-        match order.rename {
-            Some(_) => flight.alone.push_back(order),
-            None => flight.start(self, order),
+        let planned = self.plan_step(goal, ledger);
+        match planned.rename {
+            Some(_) => in_flight.exclusive.push_back(planned),
+            None => in_flight.start(self, planned),
         }
     }
 
-    fn order(&self, goal: Goal, ledger: &Ledger) -> PlannedStep {
+    fn plan_step(&self, goal: Goal, ledger: &Ledger) -> PlannedStep {
         let state = self.recorder.state();
         let provider = goal.options.provider.as_ref().map(|address| Provider {
             address: address.clone(),
@@ -108,68 +123,69 @@ impl Deployment {
         });
         let was_replaced = |address: &&Address| {
             ledger.committed(address).is_some_and(|with| with.was_replaced())
-                // An older run replaced it, and may have ended before what goes along with it was.
+                // An earlier run may have replaced it and ended before it replaced this resource too.
                 || state.generations(address).any(|entry| !entry.is_live())
         };
-        // The addresses that the goal goes along with when they are replaced.
+        // Addresses whose replacement also replaces this goal.
         let with = goal.options.replace_with.iter().chain(&goal.options.deleted_with);
         let with: BTreeSet<&Address> = with.filter(was_replaced).collect();
         let replaced = with.into_iter().cloned().collect();
         let has_live = |address: &Address| state.entry(&EntryKey::live(address.clone())).is_some();
-        let is_former = |alias: &&Address| has_live(alias) && ledger.standing(alias).is_none();
+        let is_former = |alias: &&Address| has_live(alias) && ledger.status(alias).is_none();
         let is_taken = state.generations(&goal.address).next().is_some();
         let rename = match is_taken {
             true => None,
             false => goal.options.aliases.iter().find(is_former).cloned(),
         };
         let mut shared = self.shared();
-        let anew = goal.needs().into_iter().any(|need| shared.changed.contains(need));
-        if anew {
-            // What depends on it may see through it what changed.
+        let dependency_changed = goal.needs().into_iter().any(|need| shared.changed.contains(need));
+        if dependency_changed {
+            // Dependents may observe the change through this resource, so it counts as changed.
             shared.changed.insert(goal.address.clone());
         }
         drop(shared);
         PlannedStep {
             is_target: self.is_target(&goal.address),
-            anew,
+            dependency_changed,
             provider,
             replaced,
             rename,
             goal,
-            alone: false,
+            exclusive: false,
         }
     }
 
-    /// Waits for one step to end.
-    async fn land(&self, flight: &mut InFlightSteps, ledger: &mut Ledger) {
-        let Some(landed) = flight.tasks.join_next_with_id().await else {
+    /// Waits for one step to end and records its status.
+    async fn wait_for_step(&self, in_flight: &mut InFlightSteps, ledger: &mut Ledger) {
+        let Some(ended) = in_flight.tasks.join_next_with_id().await else {
             return;
         };
-        flight.is_alone = false;
-        let id = match &landed {
+        in_flight.is_exclusive = false;
+        let id = match &ended {
             Ok((id, _)) => *id,
             Err(error) => error.id(),
         };
-        let Some(address) = flight.names.remove(&id) else {
+        let Some(address) = in_flight.names.remove(&id) else {
             return;
         };
-        let landed = landed.map(|(_, landed)| landed);
-        let broken = |error| Err(broken(&EntryKey::live(address.clone()), &error));
-        match landed.unwrap_or_else(broken) {
+        let ended = ended.map(|(_, ended)| ended);
+        let task_failure = |error| Err(task_failure(&EntryKey::live(address.clone()), &error));
+        match ended.unwrap_or_else(task_failure) {
             Ok(StepOutcome::Committed(committed)) => {
                 ledger.set(address, ResourceStatus::Committed(committed))
             }
             Ok(StepOutcome::NotTargeted) => ledger.set(address, ResourceStatus::NotTargeted),
-            Ok(StepOutcome::WantsToBeAlone(order)) => flight.alone.push_back(*order),
+            Ok(StepOutcome::NeedsExclusive(planned)) => in_flight.exclusive.push_back(*planned),
             Err(error) => {
                 ledger.set(address, ResourceStatus::Failed);
-                self.note(error);
+                self.record_failure(error);
             }
         }
     }
 }
 
-/// A step's task that didn't end: nobody knows what it did, so what it began stays pending.
-pub(super) fn broken(key: &EntryKey, error: &JoinError) -> StepError {
-    StepError::early(key, vec![format!("its step ended early: {error}")])
+/// The failure of a step whose task panicked or was aborted. Its effect is unknown, so a recorded intent stays
+/// pending.
+pub(super) fn task_failure(key: &EntryKey, error: &JoinError) -> StepError {
+    StepError::early(key, vec![format!("its step was aborted: {error}")])
 }

@@ -1,51 +1,51 @@
-//! Objects that are there already: read as somebody else's, or imported.
+//! Steps for existing objects: external objects that are read, and imports.
 
 use super::resource::{PlannedStep, step};
-use super::{Deployment, StepError, Work};
-use crate::call::Known;
-use crate::ledger::Committed;
+use super::{Deployment, Effect, StepError};
+use crate::call::RecordedObject;
+use crate::ledger::CommittedResource;
 use crate::planner::{applied, goal_entry};
-use crate::provider::{Found, Object};
+use crate::provider::{Object, ReadResult};
 use crate::step::{Step, StepOp};
 use state_core::{EntryKey, SharedEntry};
 use state_manager::Intent;
 
 impl Deployment {
-    /// The object of another owner, as it is.
+    /// Reads an external object and records it.
     pub(super) async fn read(
         &self,
-        order: &PlannedStep,
+        planned: &PlannedStep,
         old: Option<SharedEntry>,
         id: String,
-    ) -> Result<Committed, StepError> {
-        let goal = &order.goal;
+    ) -> Result<CommittedResource, StepError> {
+        let goal = &planned.goal;
         let key = EntryKey::live(goal.address.clone());
-        let object = self.look(order, &key, id).await?;
+        let object = self.inspect(planned, &key, id).await?;
         let stays = old.as_deref().filter(|old| old.external);
-        let entry = goal_entry(goal, stays, order.provider.clone());
+        let entry = goal_entry(goal, stays, planned.provider.clone());
         let now = stays
             .and_then(|old| old.modified.clone())
             .unwrap_or_else(|| self.caller.clock.now());
         let read = applied(entry, &object, now);
-        if let Some(old) = old.as_ref().filter(|old| read.is_unchanged_from(old)) {
-            return self.stand(StepOp::Read, old, read).await;
+        if let Some(old) = old.as_ref().filter(|old| read.says_the_same_as(old)) {
+            return self.record_unchanged(StepOp::Read, old, read).await;
         }
         let step = step(StepOp::Read, old.as_ref(), &read);
-        self.adopted(step, Intent::read(read), object, order).await
+        self.adopted(step, Intent::read(read), object, planned).await
     }
 
-    /// An object that is there already becomes ours. The entry that is there then comes back.
+    /// Imports an existing object. Returns the recorded entry.
     pub(super) async fn import(
         &self,
-        order: &PlannedStep,
+        planned: &PlannedStep,
         now: Option<SharedEntry>,
         id: String,
         replaces: bool,
     ) -> Result<SharedEntry, StepError> {
-        let goal = &order.goal;
+        let goal = &planned.goal;
         let key = EntryKey::live(goal.address.clone());
-        let object = self.look(order, &key, id).await?;
-        let mut entry = goal_entry(goal, None, order.provider.clone());
+        let object = self.inspect(planned, &key, id).await?;
+        let mut entry = goal_entry(goal, None, planned.provider.clone());
         if let Some(inputs) = &object.inputs {
             entry.inputs = Some(inputs.clone());
         }
@@ -61,25 +61,25 @@ impl Deployment {
             replaces,
             ..Intent::import(entry)
         };
-        let committed = self.adopted(step, intent, object, order).await?;
+        let committed = self.adopted(step, intent, object, planned).await?;
         Ok(SharedEntry::clone(committed.entry()))
     }
 
-    async fn look(&self, order: &PlannedStep, key: &EntryKey, id: String) -> Result<Object, StepError> {
-        let goal = &order.goal;
-        let known = Known {
+    async fn inspect(&self, planned: &PlannedStep, key: &EntryKey, id: String) -> Result<Object, StepError> {
+        let goal = &planned.goal;
+        let known = RecordedObject {
             id: Some(id.clone()),
             inputs: goal.inputs.clone(),
-            ..Known::default()
+            ..RecordedObject::default()
         };
-        let about = order.about(key, goal.secrets(None));
-        match self.caller.read(&about, known).await {
-            Ok(Found::Object(object)) => Ok(object),
+        let target = planned.call_target(key, goal.secrets(None));
+        match self.caller.read(&target, known).await {
+            Ok(ReadResult::Object(object)) => Ok(object),
             Ok(_) => {
                 let reason = format!("there is no object of kind `{}` with the id {id}", goal.kind);
                 Err(StepError::early(key, vec![reason]))
             }
-            Err(error) => Err(self.uncalled(key, error)),
+            Err(error) => Err(self.call_failure(key, error)),
         }
     }
 
@@ -88,13 +88,13 @@ impl Deployment {
         step: Step,
         intent: Intent,
         object: Object,
-        order: &PlannedStep,
-    ) -> Result<Committed, StepError> {
-        if let Some(reason) = self.taken(&order.about(&step.key, step.secrets()), &object) {
-            // Nothing is begun yet, so nothing is left pending.
+        planned: &PlannedStep,
+    ) -> Result<CommittedResource, StepError> {
+        if let Some(reason) = self.id_conflict(&planned.call_target(&step.key, step.secrets()), &object) {
+            // The intent isn't recorded yet, so no operation stays pending.
             return Err(StepError::failed(&step, vec![reason], None));
         }
-        self.made(step, intent, Work::Record(Box::new(object)), &order.goal)
+        self.perform_goal(step, intent, Effect::Record(Box::new(object)), &planned.goal)
             .await
     }
 }

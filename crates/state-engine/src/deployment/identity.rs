@@ -1,4 +1,4 @@
-//! Which entry has which object: no two have one.
+//! Object identities: ensures that no two entries have the same object.
 
 use super::{Deployment, Shared, StepError};
 use crate::call::CallTarget;
@@ -6,15 +6,15 @@ use crate::provider::Object;
 use state_core::{Address, Entry, EntryKey, State};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The kind and the id of an object.
+/// Kind and id of an object.
 type Name = (String, String);
 
-/// Who has which object.
+/// Index of objects and the entries that have them.
 #[derive(Debug, Default)]
 pub(super) struct Identities {
-    /// Who had it when that was looked up last. What is on record now says more.
+    /// Holders by the last lookup. The recorded state takes precedence when it differs.
     known: BTreeMap<Name, EntryKey>,
-    /// Whose object it will be, as soon as that is recorded.
+    /// Holders whose steps aren't recorded yet.
     claims: BTreeMap<Name, EntryKey>,
 }
 
@@ -27,7 +27,7 @@ impl Identities {
         }
     }
 
-    /// Who has it, but for this one.
+    /// Returns another entry that has the object, if any.
     fn other(&self, state: &State, name: &Name, key: &EntryKey) -> Option<EntryKey> {
         if let Some(other) = self.claims.get(name).filter(|other| *other != key) {
             return Some(other.clone());
@@ -36,7 +36,7 @@ impl Identities {
         match state.entry(known).is_some_and(|entry| has(entry, name)) {
             true if known == key => None,
             true => Some(known.clone()),
-            // It went, or has another key or another object now.
+            // The indexed entry was removed, renamed or got another object, so the index is stale.
             false => {
                 let mut others = state.entries().filter(|entry| entry.key() != *key);
                 others.find(|entry| has(entry, name)).map(|entry| entry.key())
@@ -48,7 +48,7 @@ impl Identities {
         self.claims.insert(name, key.clone());
     }
 
-    /// What an entry has is on record, or it wasn't made.
+    /// Ends the claims of an entry: its object is recorded, or wasn't created.
     fn settle(&mut self, key: &EntryKey) {
         let known = &mut self.known;
         self.claims.retain(|name, by| {
@@ -65,35 +65,35 @@ fn name(entry: &Entry) -> Option<Name> {
     Some((entry.kind.clone()?, entry.id.clone()?))
 }
 
-/// A tombstone has no object any more.
+/// Whether an entry has the object. A tombstone has none.
 fn has(entry: &Entry, (kind, id): &Name) -> bool {
     let is_there = !(entry.is_live() && entry.pending_replacement);
     is_there && entry.kind.as_deref() == Some(kind) && entry.id.as_deref() == Some(id)
 }
 
 impl Deployment {
-    /// Whether another entry has the object's id; if not, it is this one's from now on.
-    pub(super) fn taken(&self, about: &CallTarget, object: &Object) -> Option<String> {
-        let name = (about.kind.clone(), object.id.clone());
+    /// Returns the conflict if another entry has the object's id; otherwise claims the object for this entry.
+    pub(super) fn id_conflict(&self, target: &CallTarget, object: &Object) -> Option<String> {
+        let name = (target.kind.clone(), object.id.clone());
         let state = self.recorder.state();
         let mut shared = self.shared();
-        let replaced = || Some(about.key.clone()).filter(|_| is_replaced(&state, &about.key, &name));
+        let replaced = || Some(target.key.clone()).filter(|_| is_replaced(&state, &target.key, &name));
         let other = shared
             .identities
-            .other(&state, &name, &about.key)
+            .other(&state, &name, &target.key)
             .or_else(replaced);
         if other.is_none() {
-            shared.identities.claim(name, &about.key);
+            shared.identities.claim(name, &target.key);
         }
         other.map(|other| {
             format!(
-                "its provider gave it the id of {other}, {}: who made what has to be looked at",
+                "its provider returned the id {}, which belongs to {other}: check which of the two resources the object is",
                 object.id
             )
         })
     }
 
-    /// The object that an entry will have is nobody else's from now on, if nobody has it but those that go before.
+    /// Claims the object that an entry will have. Fails if an entry has it that isn't removed before.
     pub(super) fn reserve(
         &self,
         key: &EntryKey,
@@ -110,33 +110,33 @@ impl Deployment {
             return Ok(());
         };
         drop(shared);
-        let reason = format!("its object would be {id}, which is that of {other}");
+        let reason = format!("its object would be {id}, which belongs to {other}");
         let hint = match other.deposed {
-            Some(_) => "it can be made once that is deleted, by a run that leaves this one out or goes on despite errors".to_owned(),
-            None => format!("two can't have one; if it was called {other} until now, say so with `aliases`"),
+            Some(_) => "that object must be deleted first: run `statectl up` with --exclude for this resource or with --continue-on-error".to_owned(),
+            None => format!("two resources can't have one object; if this resource was renamed from {other}, list {other} in `aliases`"),
         };
         Err(StepError::early(key, vec![format!("{reason}: {hint}")]))
     }
 
-    /// What was claimed is on record now, or was not made. A plan records no ids: there claims stay.
+    /// Ends a claim: the object is recorded, or wasn't created. A plan records no ids, so its claims stay.
     pub(super) fn settle_claims(&self, key: &EntryKey, was_made: bool) {
         if !(was_made && self.is_plan()) {
             self.shared().identities.settle(key);
         }
     }
 
-    /// An object can't be made beside the one that has its id.
+    /// Refuses a create-first replacement whose new object would have the id of the old one.
     pub(super) fn refuse_same_id(&self, old: &Entry, kind: &str, id: Option<&str>) -> Result<(), StepError> {
         let is_same = id.is_some_and(|id| has(old, &(kind.to_owned(), id.to_owned())));
         if !is_same || old.external {
             return Ok(());
         }
-        let reason = "its new object would have the id of the old one, so that has to be deleted first: say `delete_before_replace: true`";
+        let reason = "its new object would have the id of the old one: set `delete_before_replace: true` so that the old one is deleted first";
         Err(StepError::early(&old.key(), vec![reason.to_owned()]))
     }
 }
 
-/// Whether it is the object whose place the entry's new one is to take, which will be deleted.
+/// Whether the object belongs to the entry that the pending create replaces, and which will be deleted.
 fn is_replaced(state: &State, key: &EntryKey, name: &Name) -> bool {
     let mut pending = state.pending();
     let replaces = pending.any(|operation| operation.target == *key && operation.deposes.is_some());
@@ -145,7 +145,7 @@ fn is_replaced(state: &State, key: &EntryKey, name: &Name) -> bool {
 }
 
 impl Shared {
-    /// All that is known of the entries of an address is so under their new name.
+    /// Moves everything that is known about an address to its new name.
     pub(super) fn rename(&mut self, from: &Address, to: &Address) {
         let holders = self.identities.known.values_mut();
         for holder in holders.filter(|holder| holder.address == *from) {

@@ -1,10 +1,12 @@
-//! The phases of planning and of a run: refresh, what the source says, deletions.
+//! The phases of a plan or a run: refresh, update from the source, deletions.
 
-use super::drive::broken;
+use super::drive::task_failure;
 use super::refresh::{RefreshSource, is_readable};
 use super::{Deployment, StepError};
 use crate::ledger::Ledger;
-use crate::planner::{Condemned, How, Schedule, Wanted, condemned, needed_by_unsettled};
+use crate::planner::{
+    DeletionMethod, DesiredResources, PlannedDeletion, Schedule, needed_by_pending, planned_deletions,
+};
 use crate::report::Report;
 use crate::run::Operation;
 use crate::source::{Source, SourceOutputs};
@@ -15,20 +17,20 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 impl Deployment {
-    /// All phases of an operation.
+    /// Runs all phases of an operation.
     pub(crate) async fn deploy(self: &Arc<Self>, operation: &mut Operation) -> Report {
         let refreshes = self.options.refresh || matches!(operation, Operation::Refresh);
-        let goes_on = !refreshes || self.refresh().await;
-        let goes_on = goes_on
+        let can_continue = !refreshes || self.refresh().await;
+        let can_continue = can_continue
             && match operation {
                 Operation::Refresh => true,
                 Operation::Destroy => self.destroy().await,
                 Operation::Update(source) => self.update_all(&mut **source).await,
             };
-        self.finished(goes_on)
+        self.finish_report(can_continue)
     }
 
-    /// Reads all recorded objects, and records what it found.
+    /// Reads all recorded objects and records the results.
     async fn refresh(self: &Arc<Self>) -> bool {
         let state = self.recorder.state();
         let is_pending = |key: &EntryKey| state.pending().any(|operation| operation.target == *key);
@@ -38,20 +40,20 @@ impl Deployment {
             if is_wanted {
                 match self.open(entry) {
                     Ok(open) => entries.push(open),
-                    Err(error) => self.note(error),
+                    Err(error) => self.record_failure(error),
                 }
             }
         }
         let mut source = RefreshSource::new(Arc::clone(self), entries);
         let mut ledger = Ledger::new(StackOutputs::default());
-        self.drive(&mut source, &mut ledger).await && self.goes_on()
+        self.drive(&mut source, &mut ledger).await && self.can_continue()
     }
 
-    /// Does what a program says, then deletes what it doesn't say any more.
+    /// Applies a program, then deletes the resources that it doesn't contain.
     async fn update_all(self: &Arc<Self>, source: &mut dyn Source) -> bool {
         let outputs = match self.recorder.outputs().await {
             Ok(outputs) => outputs,
-            Err(error) => return self.wrong(error.to_string()),
+            Err(error) => return self.fail_source(error.to_string()),
         };
         let mut ledger = Ledger::new(outputs);
         if !self.drive(source, &mut ledger).await {
@@ -62,27 +64,28 @@ impl Deployment {
             .filter(|address| ledger.committed(address).is_some() && self.is_target(address))
             .cloned()
             .collect();
-        let wanted = Wanted {
+        let desired = DesiredResources {
             named: ledger.addresses().cloned().collect(),
             recorded,
-            ..Wanted::default()
+            ..DesiredResources::default()
         };
-        self.clear(wanted).await;
+        self.delete_undesired(desired).await;
         match source.outputs(&ledger).await {
-            Ok(Some(SourceOutputs { outputs, unknown })) if self.goes_on() => {
+            Ok(Some(SourceOutputs { outputs, unknown })) if self.can_continue() => {
                 self.shared().report.unknown_outputs = unknown;
                 self.set_outputs(outputs).await
             }
             Ok(_) => true,
-            Err(error) => self.wrong(error.to_string()),
+            Err(error) => self.fail_source(error.to_string()),
         }
     }
 
-    /// Deletes all that may be touched. With the last entry the stack's own outputs go: they told of what is gone.
+    /// Deletes all targeted resources. When the last entry is deleted, the stack outputs are cleared too,
+    /// because they describe deleted resources.
     async fn destroy(self: &Arc<Self>) -> bool {
-        self.clear(Wanted::default()).await;
+        self.delete_undesired(DesiredResources::default()).await;
         let is_empty = self.recorder.state().entries().next().is_none();
-        match is_empty && self.goes_on() {
+        match is_empty && self.can_continue() {
             true => self.set_outputs(StackOutputs::default()).await,
             false => true,
         }
@@ -94,15 +97,15 @@ impl Deployment {
                 self.shared().report.outputs = old.map(|old| (old, outputs));
                 true
             }
-            Err(error) => self.wrong(error.to_string()),
+            Err(error) => self.fail_source(error.to_string()),
         }
     }
 
-    fn finished(&self, goes_on: bool) -> Report {
+    fn finish_report(&self, can_continue: bool) -> Report {
         let mut report = std::mem::replace(&mut self.shared().report, Report::new());
         report.pending = self.recorder.state().pending().cloned().collect();
         report.interrupted = self.caller.interrupt.is_stopping();
-        let is_whole = goes_on
+        let is_whole = can_continue
             && report.failures.is_empty()
             && report.skipped.is_empty()
             && report.source_error.is_none()
@@ -116,53 +119,57 @@ impl Deployment {
         report
     }
 
-    /// Deletes what isn't wanted any more, and what was replaced, in reverse order.
-    async fn clear(self: &Arc<Self>, mut wanted: Wanted) {
-        wanted.unsettled = needed_by_unsettled(&self.recorder.state());
-        match self.sentence(&wanted).await {
+    /// Deletes undesired resources and replaced objects, in reverse order.
+    async fn delete_undesired(self: &Arc<Self>, mut desired: DesiredResources) {
+        desired.needed_by_pending = needed_by_pending(&self.recorder.state());
+        match self.plan_deletions(&desired).await {
             Ok((list, pairs)) => self.execute(list, pairs).await,
-            Err(error) => self.note(error),
+            Err(error) => self.record_failure(error),
         }
     }
 
-    async fn sentence(&self, wanted: &Wanted) -> Result<(Vec<Condemned>, Vec<(usize, usize)>), StepError> {
+    async fn plan_deletions(
+        &self,
+        desired: &DesiredResources,
+    ) -> Result<(Vec<PlannedDeletion>, Vec<(usize, usize)>), StepError> {
         let state = self.recorder.state();
         let entries: Vec<SharedEntry> = state.entries().cloned().collect();
-        let (mut list, pairs) = condemned(&entries, wanted, |entry| self.is_target(&entry.address));
+        let (mut list, pairs) = planned_deletions(&entries, desired, |entry| self.is_target(&entry.address));
         for item in &mut list {
             item.entry = self.open(&item.entry)?;
         }
         Ok((list, pairs))
     }
 
-    async fn execute(self: &Arc<Self>, list: Vec<Condemned>, pairs: Vec<(usize, usize)>) {
+    async fn execute(self: &Arc<Self>, list: Vec<PlannedDeletion>, pairs: Vec<(usize, usize)>) {
         let mut schedule = Schedule::new(list.len(), pairs);
-        // What may not go keeps what it needs, and nothing else.
+        // A refused deletion keeps its dependencies and nothing else, so it fails in the schedule before the
+        // others begin.
         let refused: Vec<usize> = (0..list.len())
-            .filter(|item| matches!(list[*item].how, How::Refuse(_)))
+            .filter(|item| matches!(list[*item].method, DeletionMethod::Refuse(_)))
             .collect();
         for item in &refused {
-            self.lose(&list, &mut schedule, *item);
+            self.skip_dependents(&list, &mut schedule, *item);
         }
         self.execute_rest(&list, schedule).await;
         for item in refused {
             if let Err(error) = self.remove(list[item].clone()).await {
-                self.note(error);
+                self.record_failure(error);
             }
         }
     }
 
-    async fn execute_rest(self: &Arc<Self>, list: &[Condemned], mut schedule: Schedule) {
+    async fn execute_rest(self: &Arc<Self>, list: &[PlannedDeletion], mut schedule: Schedule) {
         let mut tasks: JoinSet<Result<(), StepError>> = JoinSet::new();
         let mut items = HashMap::new();
         loop {
-            while tasks.len() < self.parallel() && self.goes_on() {
+            while tasks.len() < self.parallel() && self.can_continue() {
                 let Some(item) = schedule.begin() else {
                     break;
                 };
                 let deployment = Arc::clone(self);
-                let condemned = list[item].clone();
-                let handle = tasks.spawn(async move { deployment.remove(condemned).await });
+                let deletion = list[item].clone();
+                let handle = tasks.spawn(async move { deployment.remove(deletion).await });
                 items.insert(handle.id(), item);
             }
             let Some(ended) = tasks.join_next_with_id().await else {
@@ -176,22 +183,25 @@ impl Deployment {
                 continue;
             };
             let ended = ended.map(|(_, ended)| ended);
-            let ended = ended.unwrap_or_else(|error| Err(broken(&list[item].key(), &error)));
+            let ended = ended.unwrap_or_else(|error| Err(task_failure(&list[item].key(), &error)));
             match ended {
                 Ok(()) => schedule.succeeded(item),
                 Err(error) => {
-                    self.note(error);
-                    self.lose(list, &mut schedule, item);
+                    self.record_failure(error);
+                    self.skip_dependents(list, &mut schedule, item);
                 }
             }
         }
     }
 
-    /// Those that wait for one that didn't go can't go either.
-    fn lose(&self, list: &[Condemned], schedule: &mut Schedule, item: usize) {
+    /// Skips the deletions that wait for a failed deletion.
+    fn skip_dependents(&self, list: &[PlannedDeletion], schedule: &mut Schedule, item: usize) {
         let key = list[item].key();
         for lost in schedule.failed(item) {
-            self.skip(list[lost].entry.address.clone(), format!("{key} still needs it"));
+            self.skip(
+                list[lost].entry.address.clone(),
+                format!("{key} still depends on it"),
+            );
         }
     }
 }

@@ -1,14 +1,13 @@
-//! Refreshes: every recorded object is read, and what was found is recorded, never executed. Outputs are compared, not
-//! inputs.
+//! Refreshes: reads every recorded object and records the current outputs. No step is executed.
 
 use super::{Deployment, StepError};
-use crate::call::{CallError, CallTarget, Known};
+use crate::call::{CallError, CallTarget, RecordedObject};
 use crate::error::Result;
 use crate::event::Event;
 use crate::ledger::Ledger;
 use crate::planner::as_found;
-use crate::provider::Found;
-use crate::source::{Next, Refreshed, Source};
+use crate::provider::ReadResult;
+use crate::source::{Next, RefreshedResource, Source};
 use crate::step::{Step, StepOp};
 use async_trait::async_trait;
 use state_core::{Entry, EntryKey, EntryType, LogLevel, SharedEntry};
@@ -17,16 +16,16 @@ use std::fmt;
 use std::sync::Arc;
 use tokio::task::JoinHandle;
 
-/// The recorded resources as a source (seed 001): reads every object, and yields what it found one at a time. The next
-/// comes only when the one before is committed (Pulumi's 1725), because each changes an entry in its place, and what
-/// refers to one that is gone with it.
+/// A source of the recorded resources. It reads every object and yields the results one at a time. The next
+/// result is yielded only after the previous one is committed, because recording a missing object also removes
+/// references to it from other entries.
 ///
-/// Reading ahead changes nothing, so as many objects are read at once as there may be steps.
+/// Reads change nothing, so as many objects are read ahead as steps may run in parallel.
 pub struct RefreshSource {
     deployment: Arc<Deployment>,
-    /// In their order, with their values open.
+    /// The entries in list order, with decrypted values.
     entries: Vec<SharedEntry>,
-    /// How many of them were begun to be read.
+    /// Number of entries whose read was started.
     begun: usize,
     reading: VecDeque<Reading>,
     previous: Option<EntryKey>,
@@ -34,7 +33,7 @@ pub struct RefreshSource {
 
 struct Reading {
     entry: SharedEntry,
-    task: JoinHandle<Result<Found, CallError>>,
+    task: JoinHandle<Result<ReadResult, CallError>>,
 }
 
 impl Drop for Reading {
@@ -62,8 +61,8 @@ impl RefreshSource {
             let deployment = Arc::clone(&self.deployment);
             let (entry, known) = (SharedEntry::clone(entry), SharedEntry::clone(entry));
             let task = tokio::spawn(async move {
-                let about = CallTarget::entry(&known);
-                deployment.caller.read(&about, Known::of(&known)).await
+                let target = CallTarget::entry(&known);
+                deployment.caller.read(&target, RecordedObject::of(&known)).await
             });
             self.reading.push_back(Reading { entry, task });
         }
@@ -90,10 +89,10 @@ impl Source for RefreshSource {
             return Ok(Next::End);
         };
         let found = (&mut reading.task).await;
-        let found = found.unwrap_or_else(|_| Err(CallError::Left));
+        let found = found.unwrap_or_else(|_| Err(CallError::Abandoned));
         let entry = SharedEntry::clone(&reading.entry);
         self.previous = Some(entry.key());
-        Ok(Next::Refreshed(Box::new(Refreshed::new(entry, found))))
+        Ok(Next::Refreshed(Box::new(RefreshedResource::new(entry, found))))
     }
 
     fn restart(&mut self) {
@@ -103,52 +102,55 @@ impl Source for RefreshSource {
 }
 
 impl Deployment {
-    /// Records what was found of an entry's object.
-    pub(super) async fn refreshed(&self, refreshed: Refreshed) {
+    /// Records the result of reading an entry's object.
+    pub(super) async fn record_refresh(&self, refreshed: RefreshedResource) {
         let (read, found) = refreshed.into_parts();
-        // As it is recorded now: what it referred to may have gone since it was read.
+        // The entry is loaded again, because its references may have been removed since it was read.
         let old = match self.live(&read.key()) {
             Ok(Some(old)) => old,
             Ok(None) => return,
-            Err(error) => return self.note(error),
+            Err(error) => return self.record_failure(error),
         };
         let recorded = match found {
-            Ok(Found::Object(object)) => self.drifted(&old, Some(as_found(&old, &object))).await,
-            Ok(Found::Gone) => self.drifted(&old, None).await,
-            Ok(Found::CannotTell) => {
-                let reason = format!("{} has no id to read it by", old.key());
-                let log = self.caller.logger.about(&old.address);
-                log.say(LogLevel::Warning, reason);
+            Ok(ReadResult::Object(object)) => self.record_drift(&old, Some(as_found(&old, &object))).await,
+            Ok(ReadResult::Missing) => self.record_drift(&old, None).await,
+            Ok(ReadResult::Indeterminate) => {
+                let reason = format!(
+                    "{} can't be refreshed: its provider can't find the object without an id",
+                    old.key()
+                );
+                let log = self.caller.logger.for_address(&old.address);
+                log.emit(LogLevel::Warning, reason);
                 Ok(())
             }
-            // What couldn't be read stays as it is recorded.
-            Err(error) => Err(self.unread(&old, error)),
+            // An object that can't be read keeps its recorded entry.
+            Err(error) => Err(self.read_failure(&old, error)),
         };
         if let Err(error) = recorded {
-            self.note(error);
+            self.record_failure(error);
         }
     }
 
-    async fn drifted(&self, old: &SharedEntry, new: Option<Entry>) -> Result<(), StepError> {
+    async fn record_drift(&self, old: &SharedEntry, new: Option<Entry>) -> Result<(), StepError> {
         let key = old.key();
         let shared = new.clone().map(SharedEntry::new);
         let step = Step::new(StepOp::Refresh, old, Some(old.clone()), shared);
-        self.tell(&Event::Planned(step.clone()));
+        self.notify(&Event::Planned(step.clone()));
         if step.is_change() {
             let recorded = self.recorder.refresh(key.clone(), new).await;
             recorded.map_err(|error| StepError::recording(&key, Some(&step), None, error))?;
         }
-        // It changed in its place: nothing was brought into the order of this run.
+        // A refresh changes the entry in place, so the entry doesn't count as recorded in the order of this run.
         self.shared().report.steps.push(step.clone());
-        self.tell(&Event::Committed(step));
+        self.notify(&Event::Committed(step));
         Ok(())
     }
 
-    fn unread(&self, old: &SharedEntry, error: CallError) -> StepError {
+    fn read_failure(&self, old: &SharedEntry, error: CallError) -> StepError {
         let step = Step::new(StepOp::Refresh, old, Some(old.clone()), None);
         StepError {
             step: Some(Box::new(step)),
-            ..self.uncalled(&old.key(), error)
+            ..self.call_failure(&old.key(), error)
         }
     }
 }

@@ -1,42 +1,43 @@
-//! One entry goes.
+//! Removal of one entry.
 
-use super::{Deployment, StepError, Work};
-use crate::call::Known;
-use crate::planner::{Condemned, How, without_references_to};
+use super::{Deployment, Effect, StepError};
+use crate::call::RecordedObject;
+use crate::planner::{DeletionMethod, PlannedDeletion, without_references_to};
 use crate::step::{Step, StepOp};
 use state_core::{Address, Entry, EntryKey, SharedEntry};
 use state_manager::Intent;
 use std::collections::BTreeSet;
 
 impl Deployment {
-    /// An entry goes, in the way that was planned.
-    pub(super) async fn remove(&self, condemned: Condemned) -> Result<(), StepError> {
-        let key = condemned.key();
-        let Condemned { entry, how, with } = condemned;
-        match how {
-            How::Delete => {
+    /// Removes an entry with the planned method.
+    pub(super) async fn remove(&self, deletion: PlannedDeletion) -> Result<(), StepError> {
+        let key = deletion.key();
+        let PlannedDeletion { entry, method, with } = deletion;
+        match method {
+            DeletionMethod::Delete => {
                 let op = match entry.is_live() {
                     true => StepOp::Delete,
                     false => StepOp::DeleteReplaced,
                 };
                 let address = entry.address.clone();
-                let let_go = self.let_go(&with, &address).await?;
+                let detached = self.detached(&with, &address).await?;
                 let deleted = self.delete(entry, op, Intent::delete(key)).await;
                 if deleted.is_err()
-                    && let Err(error) = self.take_back(let_go).await
+                    && let Err(error) = self.reattach(detached).await
                 {
-                    self.note(error);
+                    self.record_failure(error);
                 }
                 deleted
             }
-            How::Forget | How::After => self.forget(entry, Intent::discard(key)).await,
-            How::DropTombstone => self.drop_tombstone(entry).await,
-            How::Refuse(reason) => Err(StepError::early(&key, vec![reason])),
+            DeletionMethod::Forget | DeletionMethod::After => self.forget(entry, Intent::discard(key)).await,
+            DeletionMethod::DropTombstone => self.drop_tombstone(entry).await,
+            DeletionMethod::Refuse(reason) => Err(StepError::early(&key, vec![reason])),
         }
     }
 
-    /// What goes with an object doesn't keep it from going: it refers to it no more. As it was comes back.
-    async fn let_go(&self, with: &[EntryKey], container: &Address) -> Result<Vec<SharedEntry>, StepError> {
+    /// Removes the references of contained entries to their container, so that the container can be deleted.
+    /// Returns the entries as they were before.
+    async fn detached(&self, with: &[EntryKey], container: &Address) -> Result<Vec<SharedEntry>, StepError> {
         let gone = BTreeSet::from([container.clone()]);
         let mut before = Vec::new();
         for key in with {
@@ -44,51 +45,51 @@ impl Deployment {
                 continue;
             };
             let pruned = without_references_to(&entry, &gone);
-            self.restate(key, pruned).await?;
+            self.rewrite_entry(key, pruned).await?;
             before.push(entry);
         }
         Ok(before)
     }
 
-    /// The object is still there, and so is what stands in it.
-    async fn take_back(&self, let_go: Vec<SharedEntry>) -> Result<(), StepError> {
-        for entry in let_go {
+    /// Restores the contained entries after their container could not be deleted.
+    async fn reattach(&self, detached: Vec<SharedEntry>) -> Result<(), StepError> {
+        for entry in detached {
             let key = entry.key();
             if self.live(&key)?.is_some() {
-                self.restate(&key, Entry::clone(&entry)).await?;
+                self.rewrite_entry(&key, Entry::clone(&entry)).await?;
             }
         }
         Ok(())
     }
 
-    /// An entry is recorded otherwise, in the place that it has.
-    pub(super) async fn restate(&self, key: &EntryKey, entry: Entry) -> Result<(), StepError> {
+    /// Rewrites an entry in place.
+    pub(super) async fn rewrite_entry(&self, key: &EntryKey, entry: Entry) -> Result<(), StepError> {
         let recorded = self.recorder.refresh(key.clone(), Some(entry)).await;
         recorded.map_err(|error| StepError::recording(key, None, None, error))
     }
 
-    /// The object of an entry is deleted.
+    /// Deletes the object of an entry.
     pub(super) async fn delete(
         &self,
         entry: SharedEntry,
         op: StepOp,
         intent: Intent,
     ) -> Result<(), StepError> {
-        let work = Work::Remove(Known::of(&entry));
+        let effect = Effect::Delete(RecordedObject::of(&entry));
         let step = Step::new(op, &entry, Some(entry.clone()), None);
-        self.perform(step, intent, work, None).await.map(drop)
+        self.perform(step, intent, effect, None).await.map(drop)
     }
 
-    /// The object stays, or isn't there; the entry goes.
+    /// Removes an entry without deleting its object.
     pub(super) async fn forget(&self, entry: SharedEntry, intent: Intent) -> Result<(), StepError> {
         let step = Step::new(StepOp::Discard, &entry, Some(entry.clone()), None);
-        self.perform(step, intent, Work::Forget, None).await.map(drop)
+        self.perform(step, intent, Effect::Forget, None).await.map(drop)
     }
 
     async fn drop_tombstone(&self, entry: SharedEntry) -> Result<(), StepError> {
         let key = entry.key();
         let step = Step::new(StepOp::RemovePendingReplace, &entry, Some(entry.clone()), None);
-        self.tell(&crate::event::Event::Planned(step.clone()));
+        self.notify(&crate::event::Event::Planned(step.clone()));
         let dropped = self.recorder.remove_pending_replace(key.clone()).await;
         dropped.map_err(|error| StepError::recording(&key, Some(&step), None, error))?;
         self.committed(step);

@@ -1,77 +1,79 @@
-//! Delete before create: what has to go before an object can be replaced, and in which order.
+//! Delete-before-create replacements: which entries must be deleted before an object can be replaced, and in
+//! which order.
 //!
-//! Nothing else is under way meanwhile. Each object that goes leaves a tombstone, so a run that ends anywhere is gone on
-//! with by the next: what has a tombstone is made anew, or dropped if nobody wants it any more.
+//! No other step is in flight meanwhile. Each deleted object leaves a tombstone, so the next run can continue
+//! after a crash: it recreates the resources with tombstones, or drops the tombstones of undesired ones.
 
 use super::{Deployment, StepError};
-use crate::call::{CallTarget, Known};
+use crate::call::{CallTarget, RecordedObject};
 use crate::kind::{members, properties_of};
-use crate::planner::{may_be_needed, needed_by_unsettled, unsettled, without_references_to};
+use crate::planner::{may_be_needed, needed_by_pending, pending_dependent, without_references_to};
 use crate::step::StepOp;
 use state_core::{Address, BoxedField, Dependency, Entry, EntryKey, SharedEntry};
 use state_manager::Intent;
 use std::collections::BTreeSet;
 
-/// What goes before an object, and what goes with it.
+/// The entries that must be deleted before an object can be replaced.
 #[derive(Debug, Default)]
-struct Victims {
-    /// In the order of the list of entries: the last goes first.
+struct DeletedFirst {
+    /// In list order. The last entry is deleted first.
     before: Vec<SharedEntry>,
-    /// Their objects go with the object itself.
+    /// Entries whose objects are deleted together with the object.
     with: Vec<SharedEntry>,
 }
 
 impl Deployment {
-    /// Deletes an object and all that must go before it; what goes with it leaves its tombstones last. Of an object that
-    /// has only a tombstone itself, a run before may have ended in the middle of that: the rest is done. Whatever keeps the
-    /// new one from being made, as far as that is known, is told before anything goes: `meant`, and its `id`.
+    /// Deletes an object and all entries that must be deleted before it; entries whose objects are deleted with
+    /// it get their tombstones last. If the object has only a tombstone, an earlier run may have ended halfway,
+    /// so the rest is deleted. All known obstacles to the replacement, given by `meant` and its `id`, are
+    /// checked before anything is deleted.
     pub(super) async fn delete_first(
         &self,
         root: &SharedEntry,
         meant: &Entry,
         id: Option<&str>,
     ) -> Result<(), StepError> {
-        let Victims { before, with } = self.victims(root).await?;
-        for victim in before.iter().chain(&with) {
-            self.may_go(victim, root)?;
+        let DeletedFirst { before, with } = self.deleted_first(root).await?;
+        for removed in before.iter().chain(&with) {
+            self.refuse_undeletable(removed, root)?;
         }
-        self.nothing_unsettled_needs(root, before.iter().chain(&with))?;
-        let going: BTreeSet<EntryKey> = before.iter().chain(&with).map(|victim| victim.key()).collect();
-        // What leaves a tombstone refers to it still.
-        let deposed = before.iter().filter(|victim| !victim.is_live());
-        self.nothing_carried_needs(&root.key(), &deposed.map(|victim| victim.key()).collect())?;
+        self.refuse_pending_dependents(root, before.iter().chain(&with))?;
+        let going: BTreeSet<EntryKey> = before.iter().chain(&with).map(|removed| removed.key()).collect();
+        // A live entry leaves a tombstone, which keeps its references; only deposed entries vanish.
+        let deposed = before.iter().filter(|removed| !removed.is_live());
+        self.refuse_recorded_dependents(&root.key(), &deposed.map(|removed| removed.key()).collect())?;
         drop(self.record_dependencies_first(meant, false).await?);
         if let (Some(kind), Some(id)) = (&meant.kind, id) {
             self.reserve(&root.key(), kind, id, &going)?;
         }
-        let gone = self.go(root, before, with).await;
+        let gone = self.delete_in_order(root, before, with).await;
         if gone.is_err() {
             self.settle_claims(&root.key(), false);
         }
         gone
     }
 
-    async fn go(
+    async fn delete_in_order(
         &self,
         root: &SharedEntry,
         before: Vec<SharedEntry>,
         with: Vec<SharedEntry>,
     ) -> Result<(), StepError> {
-        for victim in before.into_iter().rev() {
-            self.bury(victim).await?;
+        for removed in before.into_iter().rev() {
+            self.delete_one_first(removed).await?;
         }
         if !root.pending_replacement {
-            self.bury(SharedEntry::clone(root)).await?;
+            self.delete_one_first(SharedEntry::clone(root)).await?;
         }
         for entry in with {
             let intent = Intent::discard(entry.key()).leaving_tombstone();
             self.forget(entry, intent).await?;
         }
-        self.unmanage(root, |entry| entry.external).await
+        self.clear_provider(root, |entry| entry.external).await
     }
 
-    /// Some entries stay, but this incarnation of their provider doesn't.
-    async fn unmanage(&self, root: &Entry, stays: impl Fn(&Entry) -> bool) -> Result<(), StepError> {
+    /// Clears the provider reference of entries that stay although this generation of their provider is removed.
+    async fn clear_provider(&self, root: &Entry, stays: impl Fn(&Entry) -> bool) -> Result<(), StepError> {
         let state = self.recorder.state();
         for entry in state.dependents(&Dependency::Entry(root.address.clone())) {
             let is_managed = entry
@@ -84,16 +86,16 @@ impl Deployment {
                     provider: BoxedField::NONE,
                     ..Entry::clone(&open)
                 };
-                self.restate(&entry.key(), unmanaged).await?;
+                self.rewrite_entry(&entry.key(), unmanaged).await?;
             }
         }
         Ok(())
     }
 
-    async fn bury(&self, entry: SharedEntry) -> Result<(), StepError> {
+    async fn delete_one_first(&self, entry: SharedEntry) -> Result<(), StepError> {
         let (key, is_live) = (entry.key(), entry.is_live());
         if !is_live {
-            self.unname(&entry).await?;
+            self.drop_references_to(&entry).await?;
         }
         let leaving = |intent: Intent| match is_live {
             true => intent.leaving_tombstone(),
@@ -106,9 +108,8 @@ impl Deployment {
         self.delete(entry, StepOp::DeleteReplaced, intent).await
     }
 
-    /// What refers to a deposed entry, and to no other generation that stands before it, refers to nothing that anyone
-    /// wants: it does so no more.
-    async fn unname(&self, deposed: &SharedEntry) -> Result<(), StepError> {
+    /// Removes references to a deposed entry from entries that have no other generation before them to refer to.
+    async fn drop_references_to(&self, deposed: &SharedEntry) -> Result<(), StepError> {
         let state = self.recorder.state();
         let (address, key) = (&deposed.address, deposed.key());
         let gone = BTreeSet::from([address.clone()]);
@@ -120,36 +121,37 @@ impl Deployment {
             }
             let open = self.open(entry)?;
             let pruned = without_references_to(&open, &gone);
-            self.restate(&entry.key(), pruned).await?;
+            self.rewrite_entry(&entry.key(), pruned).await?;
         }
-        self.unmanage(deposed, |_| true).await
+        self.clear_provider(deposed, |_| true).await
     }
 
-    fn may_go(&self, victim: &SharedEntry, root: &Entry) -> Result<(), StepError> {
+    fn refuse_undeletable(&self, removed: &SharedEntry, root: &Entry) -> Result<(), StepError> {
         let state = self.recorder.state();
-        let what = if victim.is_live() && victim.protect {
+        let what = if removed.is_live() && removed.protect {
             "is protected"
-        } else if !self.is_target(&victim.address) {
-            "is no target"
-        } else if state.pending().any(|operation| operation.target == victim.key()) {
+        } else if !self.is_target(&removed.address) {
+            "isn't a target"
+        } else if state.pending().any(|operation| operation.target == removed.key()) {
             "has a pending operation"
         } else {
             return Ok(());
         };
-        let victim = victim.key();
-        let reason = format!("it can't be replaced: {victim} has to go before it and {what}");
+        let removed = removed.key();
+        let reason = format!("it can't be replaced: {removed} must be deleted first and {what}");
         Err(StepError::early(&root.key(), vec![reason]))
     }
 
-    /// What somebody meant to make may be there, and need what is to go.
-    fn nothing_unsettled_needs<'v>(
+    /// Refuses the replacement if a pending operation may have created an object that depends on an entry that
+    /// would be deleted.
+    fn refuse_pending_dependents<'v>(
         &self,
         root: &Entry,
-        victims: impl Iterator<Item = &'v SharedEntry>,
+        deleted_first: impl Iterator<Item = &'v SharedEntry>,
     ) -> Result<(), StepError> {
-        let needs = needed_by_unsettled(&self.recorder.state());
-        let mut going = victims.map(|victim| &**victim).chain([root]);
-        match going.find_map(|entry| unsettled(&needs, entry)) {
+        let needs = needed_by_pending(&self.recorder.state());
+        let mut going = deleted_first.map(|removed| &**removed).chain([root]);
+        match going.find_map(|entry| pending_dependent(&needs, entry)) {
             None => Ok(()),
             Some(by) => {
                 let reason = format!("it can't be replaced: {}", may_be_needed(by));
@@ -158,19 +160,20 @@ impl Deployment {
         }
     }
 
-    /// Whatever depends on the object and could not stay without it: what would be replaced if nobody knew what it gets
-    /// from those that go, what one of them manages, contains or takes along.
-    async fn victims(&self, root: &SharedEntry) -> Result<Victims, StepError> {
+    /// Finds the entries that depend on the object and can't stay without it: entries that would be replaced if
+    /// the outputs of deleted objects were unknown, and entries that a deleted one manages, contains or replaces
+    /// along.
+    async fn deleted_first(&self, root: &SharedEntry) -> Result<DeletedFirst, StepError> {
         let mut going: BTreeSet<Address> = BTreeSet::from([root.address.clone()]);
-        let mut victims = Victims::default();
+        let mut deleted_first = DeletedFirst::default();
         let state = self.recorder.state();
-        // Of several generations nobody can tell in which of them an object lives.
-        let is_alone = state.generations(&root.address).count() == 1;
-        let takes_along = is_alone && !root.external && !root.retain_on_delete;
-        // What stands before it needs another generation, if any.
+        // With several generations it is unknown which one contains an object.
+        let has_one_generation = state.generations(&root.address).count() == 1;
+        let takes_along = has_one_generation && !root.external && !root.retain_on_delete;
+        // Entries that precede the object refer to another generation, if to any.
         let behind = state.entries().skip_while(|entry| entry.key() != root.key());
         for entry in behind {
-            // What isn't ours stays, and what has a tombstone went already.
+            // External objects stay, and tombstones have no object any more.
             let stays = entry.is_live() && (entry.pending_replacement || entry.external);
             if entry.key() == root.key() || stays {
                 continue;
@@ -181,23 +184,28 @@ impl Deployment {
             }
             let entry = self.open(entry)?;
             let goes_with = entry.is_live() && entry.deleted_with.as_ref() == Some(&root.address);
-            // What it refers to and goes before the object can't go before it as well.
+            // An entry that refers to an entry deleted earlier must itself be deleted earlier, not together with
+            // the object.
             let refers_to_those = entry.references().any(|reference| {
-                let mut before = victims.before.iter();
-                before.any(|victim| victim.address == *reference.to.address())
+                let mut before = deleted_first.before.iter();
+                before.any(|removed| removed.address == *reference.to.address())
             });
             if goes_with && takes_along && !refers_to_those {
                 going.insert(entry.address.clone());
-                victims.with.push(entry);
-            } else if !entry.is_live() || self.falls(&entry, &going).await? {
+                deleted_first.with.push(entry);
+            } else if !entry.is_live() || self.would_be_replaced(&entry, &going).await? {
                 going.insert(entry.address.clone());
-                victims.before.push(entry);
+                deleted_first.before.push(entry);
             }
         }
-        Ok(victims)
+        Ok(deleted_first)
     }
 
-    async fn falls(&self, entry: &SharedEntry, going: &BTreeSet<Address>) -> Result<bool, StepError> {
+    async fn would_be_replaced(
+        &self,
+        entry: &SharedEntry,
+        going: &BTreeSet<Address>,
+    ) -> Result<bool, StepError> {
         let manager = entry.provider.as_ref().map(|by| &by.address);
         let with = entry.deleted_with.iter().chain(entry.replace_with.iter());
         if manager.into_iter().chain(with).any(|by| going.contains(by)) {
@@ -211,22 +219,22 @@ impl Deployment {
         if unknown.is_empty() {
             return Ok(false);
         }
-        let known = Known::of(entry);
-        // The inputs without those of which nobody knows what they will be.
+        let known = RecordedObject::of(entry);
+        // The inputs without those whose new values are unknown.
         let mut inputs = members(&known.inputs);
         inputs.retain(|name, _| !unknown.contains(name));
-        let anew = {
+        let dependency_changed = {
             let shared = self.shared();
             let mut needs = entry.references();
             needs.any(|need| shared.changed.contains(need.to.address()))
         };
-        let about = CallTarget {
-            anew,
+        let target = CallTarget {
+            dependency_changed,
             ..CallTarget::entry(entry)
         };
         let inputs = properties_of(&inputs);
-        let diff = self.caller.diff(&about, known, inputs, unknown).await;
-        let diff = diff.map_err(|error| self.uncalled(&about.key, error))?;
+        let diff = self.caller.diff(&target, known, inputs, unknown).await;
+        let diff = diff.map_err(|error| self.call_failure(&target.key, error))?;
         Ok(!diff.replace.is_empty())
     }
 

@@ -1,11 +1,11 @@
-//! One resource of a program: from what is wanted to what is on record.
+//! Execution of one resource of a program: from its goal to the recorded result.
 
-use super::{Deployment, StepError, Work};
-use crate::call::{CallTarget, Known};
+use super::{Deployment, Effect, StepError};
+use crate::call::{CallTarget, RecordedObject};
 use crate::goal::Goal;
-use crate::ledger::Committed;
+use crate::ledger::CommittedResource;
 use crate::planner::{Action, Facts, First, decide, goal_entry, ignoring, needs_diff};
-use crate::provider::{Checked, Diff};
+use crate::provider::{CheckedInputs, Diff};
 use crate::step::{Step, StepOp};
 use state_core::edits::{Operation, StateEditor};
 use state_core::entry::Provider;
@@ -14,54 +14,54 @@ use state_core::{Address, Entry, EntryKey, SharedEntry};
 use state_manager::Intent;
 use std::collections::BTreeSet;
 
-/// A goal with what the ledger says of what it needs.
+/// A goal with the status of its dependencies.
 #[derive(Clone, Debug)]
 pub(super) struct PlannedStep {
     pub(super) goal: Goal,
-    /// The provider entry that is in charge now.
+    /// The provider that the goal selects.
     pub(super) provider: Option<Provider>,
-    /// Of what it is to be replaced with: those that were replaced.
+    /// The resources of `replace_with` and `deleted_with` that were replaced.
     pub(super) replaced: Vec<Address>,
-    /// The run may touch it.
+    /// Whether the run may change the resource.
     pub(super) is_target: bool,
-    /// The former name under which it is recorded.
+    /// The former address under which the resource is recorded.
     pub(super) rename: Option<Address>,
-    /// Nothing else is under way.
-    pub(super) alone: bool,
-    /// A dependency was changed, so providers are asked again.
-    pub(super) anew: bool,
+    /// Whether no other step is in flight.
+    pub(super) exclusive: bool,
+    /// Whether a dependency was changed, so that cached provider answers must not be used.
+    pub(super) dependency_changed: bool,
 }
 
 impl PlannedStep {
-    pub(super) fn about(&self, key: &EntryKey, secrets: SecretStrings) -> CallTarget {
+    pub(super) fn call_target(&self, key: &EntryKey, secrets: SecretStrings) -> CallTarget {
         CallTarget {
             key: key.clone(),
             kind: self.goal.kind.clone(),
             timeout: self.goal.options.timeout,
             secrets,
-            anew: self.anew,
+            dependency_changed: self.dependency_changed,
         }
     }
 }
 
-/// How an order ended.
+/// The result of executing one resource.
 #[derive(Debug)]
 pub(super) enum StepOutcome {
-    Committed(Committed),
-    /// It isn't there and may not be made.
+    Committed(CommittedResource),
+    /// The resource doesn't exist, and the run may not create it.
     NotTargeted,
-    /// It has to be done while nothing else is under way.
-    WantsToBeAlone(Box<PlannedStep>),
+    /// The step must run while no other step is in flight.
+    NeedsExclusive(Box<PlannedStep>),
 }
 
 impl Deployment {
-    pub(super) async fn resource(&self, mut order: PlannedStep) -> Result<StepOutcome, StepError> {
-        let key = EntryKey::live(order.goal.address.clone());
-        if let Some(former) = &order.rename {
+    pub(super) async fn resource(&self, mut planned: PlannedStep) -> Result<StepOutcome, StepError> {
+        let key = EntryKey::live(planned.goal.address.clone());
+        if let Some(former) = &planned.rename {
             self.rename(former, &key).await?;
         }
         let mut old = self.live(&key)?;
-        if !order.is_target {
+        if !planned.is_target {
             return Ok(match old.filter(|old| !old.pending_replacement) {
                 Some(old) => StepOutcome::Committed(self.untouched(&old)?),
                 None => StepOutcome::NotTargeted,
@@ -69,60 +69,60 @@ impl Deployment {
         }
         self.refuse_pending(&key)?;
         loop {
-            let id = self.check(&mut order, &key, old.as_deref()).await?;
-            let diff = self.diff(&order, &key, old.as_deref()).await?;
+            let id = self.check(&mut planned, &key, old.as_deref()).await?;
+            let diff = self.diff(&planned, &key, old.as_deref()).await?;
             let facts = Facts {
-                goal: &order.goal,
+                goal: &planned.goal,
                 old: old.as_deref(),
                 diff: diff.as_ref(),
-                provider: order.provider.as_ref(),
-                replaced: &order.replaced,
+                provider: planned.provider.as_ref(),
+                replaced: &planned.replaced,
                 forced: self.options.replace.contains(&key.address),
             };
-            let planned = decide(&facts);
-            if !order.alone && must_be_alone(&planned, old.as_deref()) {
-                return Ok(StepOutcome::WantsToBeAlone(Box::new(order)));
+            let action = decide(&facts);
+            if !planned.exclusive && needs_exclusive(&action, old.as_deref()) {
+                return Ok(StepOutcome::NeedsExclusive(Box::new(planned)));
             }
-            let committed = match (planned, old) {
+            let committed = match (action, old) {
                 (Action::Refuse(reason), _) => return Err(StepError::early(&key, vec![reason])),
-                (Action::Same, Some(old)) => self.same(&order, &old).await?,
-                (Action::Update, Some(old)) => self.update(&order, old, diff.unwrap_or_default()).await?,
-                (Action::Read { id }, old) => self.read(&order, old, id).await?,
+                (Action::Same, Some(old)) => self.same(&planned, &old).await?,
+                (Action::Update, Some(old)) => self.update(&planned, old, diff.unwrap_or_default()).await?,
+                (Action::Read { id }, old) => self.read(&planned, old, id).await?,
                 (Action::Import { id, replaces }, now) => {
-                    old = Some(self.import(&order, now, id, replaces).await?);
+                    old = Some(self.import(&planned, now, id, replaces).await?);
                     continue;
                 }
                 (Action::Replace { first, why }, Some(old)) => {
-                    self.replace(&order, old, first, why, id).await?
+                    self.replace(&planned, old, first, why, id).await?
                 }
-                (_, old) => self.create(&order, old, id).await?,
+                (_, old) => self.create(&planned, old, id).await?,
             };
             return Ok(StepOutcome::Committed(committed));
         }
     }
 
-    /// What a run before left pending comes first: nobody knows what is there.
+    /// Refuses a resource with a pending operation, because the condition of its object is unknown.
     fn refuse_pending(&self, key: &EntryKey) -> Result<(), StepError> {
         let state = self.recorder.state();
         let Some(pending) = state.pending().find(|pending| pending.target == *key) else {
             return Ok(());
         };
         let reason = format!(
-            "it has a pending operation, the {} of a run before, and nobody knows how that ended: it has to be settled first",
+            "pending operation: the outcome of an earlier {} is unknown; run `statectl refresh` or `statectl pending resolve`",
             pending.op
         );
         Err(StepError::early(key, vec![reason]))
     }
 
-    /// What isn't touched is on record already.
-    fn untouched(&self, old: &SharedEntry) -> Result<Committed, StepError> {
+    /// Returns the recorded entry of a resource that the run doesn't change.
+    fn untouched(&self, old: &SharedEntry) -> Result<CommittedResource, StepError> {
         let key = old.key();
         let committed = self.recorder.committed(&key);
         let committed = committed.map_err(|error| StepError::recording(&key, None, None, error))?;
-        committed.ok_or_else(|| StepError::early(&key, vec!["it went meanwhile".to_owned()]))
+        committed.ok_or_else(|| StepError::early(&key, vec!["it was removed in the meantime".to_owned()]))
     }
 
-    /// Gives an entry the name that the program calls it now; all that refers to it follows.
+    /// Renames an entry to the address in the program; references to it are updated.
     async fn rename(&self, former: &Address, key: &EntryKey) -> Result<(), StepError> {
         let state = self.recorder.state();
         let mut edits = StateEditor::on(&state);
@@ -135,22 +135,19 @@ impl Deployment {
         shared.rename(former, &key.address);
         shared.report.renamed.push((former.clone(), key.address.clone()));
         drop(shared);
-        let log = self.caller.logger.about(&key.address);
-        log.say(
-            state_core::LogLevel::Info,
-            format!("it was called {former} until now"),
-        );
+        let log = self.caller.logger.for_address(&key.address);
+        log.emit(state_core::LogLevel::Info, format!("renamed from {former}"));
         Ok(())
     }
 
-    /// Judges the inputs; the id of the object that they make comes back, if they tell it.
+    /// Validates the inputs. Returns the id that the object will have, if it can be derived.
     async fn check(
         &self,
-        order: &mut PlannedStep,
+        planned: &mut PlannedStep,
         key: &EntryKey,
         old: Option<&Entry>,
     ) -> Result<Option<String>, StepError> {
-        let goal = &mut order.goal;
+        let goal = &mut planned.goal;
         if goal.options.read.is_some() {
             return Ok(None);
         }
@@ -161,44 +158,47 @@ impl Deployment {
         }
         let (inputs, unknown) = (goal.inputs.clone(), goal.unknown.clone());
         let secrets = goal.secrets(old);
-        let about = order.about(key, secrets);
-        let checked = self.caller.check(&about, inputs, unknown, old_inputs).await;
-        let Checked { inputs, id } = checked.map_err(|error| self.uncalled(key, error))?;
-        order.goal.inputs = inputs;
+        let target = planned.call_target(key, secrets);
+        let checked = self.caller.check(&target, inputs, unknown, old_inputs).await;
+        let CheckedInputs { inputs, id } = checked.map_err(|error| self.call_failure(key, error))?;
+        planned.goal.inputs = inputs;
         Ok(id)
     }
 
     async fn diff(
         &self,
-        order: &PlannedStep,
+        planned: &PlannedStep,
         key: &EntryKey,
         old: Option<&Entry>,
     ) -> Result<Option<Diff>, StepError> {
-        let goal = &order.goal;
+        let goal = &planned.goal;
         let Some(old) = old.filter(|old| needs_diff(goal, Some(old))) else {
             return Ok(None);
         };
         let (inputs, unknown) = (goal.inputs.clone(), goal.unknown.clone());
-        let about = order.about(key, goal.secrets(Some(old)));
-        let diff = self.caller.diff(&about, Known::of(old), inputs, unknown).await;
-        diff.map(Some).map_err(|error| self.uncalled(key, error))
+        let target = planned.call_target(key, goal.secrets(Some(old)));
+        let diff = self
+            .caller
+            .diff(&target, RecordedObject::of(old), inputs, unknown)
+            .await;
+        diff.map(Some).map_err(|error| self.call_failure(key, error))
     }
 
-    async fn same(&self, order: &PlannedStep, old: &SharedEntry) -> Result<Committed, StepError> {
-        let entry = goal_entry(&order.goal, Some(old), order.provider.clone());
-        self.stand(StepOp::Same, old, entry).await
+    async fn same(&self, planned: &PlannedStep, old: &SharedEntry) -> Result<CommittedResource, StepError> {
+        let entry = goal_entry(&planned.goal, Some(old), planned.provider.clone());
+        self.record_unchanged(StepOp::Same, old, entry).await
     }
 
-    /// The entry takes its place in the order of this run; the world isn't touched.
-    pub(super) async fn stand(
+    /// Records an entry without changing its object. The entry takes its position in the order of this run.
+    pub(super) async fn record_unchanged(
         &self,
         op: StepOp,
         old: &SharedEntry,
         entry: Entry,
-    ) -> Result<Committed, StepError> {
+    ) -> Result<CommittedResource, StepError> {
         let key = old.key();
         let step = step(op, Some(old), &entry);
-        self.tell(&crate::event::Event::Planned(step.clone()));
+        self.notify(&crate::event::Event::Planned(step.clone()));
         let _in_flight = self.record_dependencies_first(&entry, false).await?;
         let is_recorded = self.shared().recorded.contains(&key);
         let recorded = if !is_recorded {
@@ -206,11 +206,12 @@ impl Deployment {
         } else if entry.is_unchanged_from(old) {
             self.recorder
                 .committed(&key)
-                .map(|there| there.unwrap_or_else(|| Committed::new(old.clone())))
+                .map(|there| there.unwrap_or_else(|| CommittedResource::new(old.clone())))
         } else {
-            // Something that was recorded needed it as it was: it changes in the place that it has.
+            // A recorded entry depends on it and re-recorded it already, so it is updated at the position that
+            // it has.
             let changed = self.recorder.refresh(key.clone(), Some(entry.clone())).await;
-            changed.map(|()| Committed::new(entry.into()))
+            changed.map(|()| CommittedResource::new(entry.into()))
         };
         let committed = recorded.map_err(|error| StepError::recording(&key, Some(&step), None, error))?;
         self.committed(step);
@@ -219,33 +220,33 @@ impl Deployment {
 
     async fn update(
         &self,
-        order: &PlannedStep,
+        planned: &PlannedStep,
         old: SharedEntry,
         diff: Diff,
-    ) -> Result<Committed, StepError> {
-        let goal = &order.goal;
-        let entry = goal_entry(goal, Some(&old), order.provider.clone());
+    ) -> Result<CommittedResource, StepError> {
+        let goal = &planned.goal;
+        let entry = goal_entry(goal, Some(&old), planned.provider.clone());
         let mut step = step(StepOp::Update, Some(&old), &entry);
         step.why = goal.unknown.iter().cloned().collect();
         step.unknown.clone_from(&step.why);
         let mut changes = diff.changed_outputs.unwrap_or(diff.changed);
         changes.extend(goal.unknown.iter().cloned());
-        let work = Work::Change {
-            old: Known::of(&old),
+        let effect = Effect::Update {
+            old: RecordedObject::of(&old),
             inputs: goal.inputs.clone(),
             changes,
         };
-        self.made(step, Intent::update(entry), work, goal).await
+        self.perform_goal(step, Intent::update(entry), effect, goal).await
     }
 
     async fn create(
         &self,
-        order: &PlannedStep,
+        planned: &PlannedStep,
         old: Option<SharedEntry>,
         id: Option<String>,
-    ) -> Result<Committed, StepError> {
-        let goal = &order.goal;
-        let entry = goal_entry(goal, None, order.provider.clone());
+    ) -> Result<CommittedResource, StepError> {
+        let goal = &planned.goal;
+        let entry = goal_entry(goal, None, planned.provider.clone());
         if let Some(tombstone) = &old {
             self.delete_first(tombstone, &entry, id.as_deref()).await?;
         }
@@ -255,7 +256,7 @@ impl Deployment {
         };
         let mut step = step(op, old.as_ref(), &entry);
         step.unknown = goal.unknown.iter().cloned().collect();
-        let committed = self.newly_made(step, Intent::create(entry), goal, id).await?;
+        let committed = self.create_object(step, Intent::create(entry), goal, id).await?;
         Ok(match op {
             StepOp::CreateReplacement => committed.in_place_of_another(),
             _ => committed,
@@ -264,14 +265,14 @@ impl Deployment {
 
     async fn replace(
         &self,
-        order: &PlannedStep,
+        planned: &PlannedStep,
         old: SharedEntry,
         first: First,
         why: Vec<String>,
         id: Option<String>,
-    ) -> Result<Committed, StepError> {
-        let goal = &order.goal;
-        let entry = goal_entry(goal, None, order.provider.clone());
+    ) -> Result<CommittedResource, StepError> {
+        let goal = &planned.goal;
+        let entry = goal_entry(goal, None, planned.provider.clone());
         let mut step = step(StepOp::CreateReplacement, Some(&old), &entry);
         step.why = why;
         step.unknown = goal.unknown.iter().cloned().collect();
@@ -286,17 +287,17 @@ impl Deployment {
             }
         };
         let was_recorded = self.shared().recorded.contains(&old.key());
-        let committed = self.newly_made(step, intent, goal, id).await?;
+        let committed = self.create_object(step, intent, goal, id).await?;
         if was_recorded {
             self.deposed_in_place(&old);
         }
-        // Durable as a record of its own, so that history counts it.
+        // A record of its own, so that the history counts the replacement.
         let marked = self.recorder.replace(old.key()).await;
         marked.map_err(|error| StepError::recording(&old.key(), None, None, error))?;
         Ok(committed.in_place_of_another())
     }
 
-    /// What was recorded before it was deposed stays so under its other key.
+    /// Keeps a recorded entry marked as recorded under the key that it got when it was deposed.
     fn deposed_in_place(&self, old: &Entry) {
         let state = self.recorder.state();
         let all = state.generations(&old.address);
@@ -304,53 +305,53 @@ impl Deployment {
         self.shared().recorded.extend(deposed.map(|entry| entry.key()));
     }
 
-    /// An object that wasn't there. The id that it will have, if that is known, is nobody else's from now on.
-    async fn newly_made(
+    /// Creates an object and claims its id, if the id is known.
+    async fn create_object(
         &self,
         step: Step,
         intent: Intent,
         goal: &Goal,
         id: Option<String>,
-    ) -> Result<Committed, StepError> {
+    ) -> Result<CommittedResource, StepError> {
         if let Some(id) = &id {
             self.reserve(&step.key, &goal.kind, id, &BTreeSet::new())?;
         }
-        self.made(step, intent, Work::Make(goal.inputs.clone()), goal)
+        self.perform_goal(step, intent, Effect::Create(goal.inputs.clone()), goal)
             .await
     }
 
-    pub(super) async fn made(
+    pub(super) async fn perform_goal(
         &self,
         step: Step,
         intent: Intent,
-        work: Work,
+        effect: Effect,
         goal: &Goal,
-    ) -> Result<Committed, StepError> {
+    ) -> Result<CommittedResource, StepError> {
         let key = step.key.clone();
         let step = Step {
             joined: goal.joined.clone(),
             ..step
         };
-        let committed = self.perform(step, intent, work, goal.options.timeout).await;
-        // What is pending may be there, with the id that it claimed.
+        let committed = self.perform(step, intent, effect, goal.options.timeout).await;
+        // The object of a pending operation may exist, so its claim must stay.
         let is_pending = matches!(&committed, Err(error) if error.pending.is_some());
         if !is_pending {
             self.settle_claims(&key, committed.is_ok());
         }
-        committed?.ok_or_else(|| StepError::early(&key, vec!["it came back empty".to_owned()]))
+        committed?.ok_or_else(|| StepError::early(&key, vec!["its provider returned no object".to_owned()]))
     }
 }
 
-/// Whether more than one entry may go.
-fn must_be_alone(planned: &Action, old: Option<&Entry>) -> bool {
-    match planned {
+/// Whether the action may delete more than one entry.
+fn needs_exclusive(action: &Action, old: Option<&Entry>) -> bool {
+    match action {
         Action::Replace { first, .. } => *first == First::Delete,
         Action::Create | Action::Import { .. } => old.is_some_and(|old| old.pending_replacement),
         _ => false,
     }
 }
 
-/// A step after which `new` is recorded.
+/// Creates a step after which `new` is recorded.
 pub(super) fn step(op: StepOp, old: Option<&SharedEntry>, new: &Entry) -> Step {
     Step::new(op, new, old.cloned(), Some(SharedEntry::new(new.clone())))
 }

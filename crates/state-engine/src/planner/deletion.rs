@@ -1,88 +1,90 @@
-//! What goes at the end of a run, how, and in which order. Pure.
+//! Decides which entries are deleted at the end of a run, how, and in which order. All functions are pure.
 
 use state_core::{Address, Dependency, Entry, EntryKey, EntryType, SharedEntry, State};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is wanted still.
+/// The addresses that must stay at the end of a run.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
-    /// Addresses that the source named. Of them only deposed generations go.
+pub(crate) struct DesiredResources {
+    /// Addresses that the source named. Only their deposed generations are deleted.
     pub(crate) named: BTreeSet<Address>,
-    /// Addresses that this run looked at and recorded: an entry there says what it lives in now.
+    /// Addresses that this run examined and recorded. Their recorded references are current.
     pub(crate) recorded: BTreeSet<Address>,
-    /// What may be needed by what isn't settled.
-    pub(crate) unsettled: BTreeMap<Address, EntryKey>,
+    /// Addresses that an unfinished operation may refer to, and the entry of that operation.
+    pub(crate) needed_by_pending: BTreeMap<Address, EntryKey>,
 }
 
-/// How an entry goes.
+/// How an entry is removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum How {
-    /// Its object is deleted.
+pub(crate) enum DeletionMethod {
+    /// The object is deleted.
     Delete,
-    /// Its object stays, or is none of ours.
+    /// The entry is discarded; the object stays or isn't owned by the stack.
     Forget,
-    /// It has no object any more, and none will take its place.
+    /// The tombstone is dropped: its object is deleted, and no replacement is desired.
     DropTombstone,
-    /// Its object goes with others, so it goes after these have.
+    /// The object is deleted together with its container, so the entry is discarded after the container.
     After,
-    /// It may not go.
+    /// The entry must not be removed, for the given reason.
     Refuse(String),
 }
 
-/// An entry that goes.
+/// An entry that is to be removed.
 #[derive(Clone, Debug)]
-pub(crate) struct Condemned {
+pub(crate) struct PlannedDeletion {
     pub(crate) entry: SharedEntry,
-    pub(crate) how: How,
-    /// Those whose objects go with its object.
+    pub(crate) method: DeletionMethod,
+    /// Entries whose objects are deleted together with this object.
     pub(crate) with: Vec<EntryKey>,
 }
 
-/// The entries that go, the last in the list of entries first, and who goes before whom.
+/// Returns the entries to remove, in reverse list order, and pairs of indices of which the first must be removed
+/// before the second.
 ///
-/// An entry goes before what it refers to, as far as that stands before it: so the pairs go in no circle. One whose
-/// object goes with others' goes after these.
-pub(crate) fn condemned(
+/// An entry is removed before the entries that it refers to and that precede it in the list, so the pairs
+/// contain no cycle. An entry that is deleted with its container is removed after the container.
+pub(crate) fn planned_deletions(
     entries: &[SharedEntry],
-    wanted: &Wanted,
+    desired: &DesiredResources,
     is_target: impl Fn(&Entry) -> bool,
-) -> (Vec<Condemned>, Vec<(usize, usize)>) {
+) -> (Vec<PlannedDeletion>, Vec<(usize, usize)>) {
     let goes =
-        |entry: &Entry| is_target(entry) && (!entry.is_live() || !wanted.named.contains(&entry.address));
-    // Whoever wasn't looked at may still need what was replaced: the next whole run will tell.
-    let kept = kept(entries, wanted, &goes);
+        |entry: &Entry| is_target(entry) && (!entry.is_live() || !desired.named.contains(&entry.address));
+    // An entry that this run didn't examine may still need a replaced object. The next complete run decides.
+    let kept = kept(entries, desired, &goes);
     let goes = |entry: &Entry| goes(entry) && !kept.contains(&entry.key());
     let (going, survivors): (Vec<&SharedEntry>, Vec<&SharedEntry>) =
         entries.iter().partition(|entry| goes(entry));
-    let mut list: Vec<Condemned> = going
+    let mut list: Vec<PlannedDeletion> = going
         .iter()
         .rev()
-        .map(|entry| Condemned {
+        .map(|entry| PlannedDeletion {
             entry: SharedEntry::clone(entry),
-            how: how(entry),
+            method: deletion_method(entry),
             with: Vec::new(),
         })
         .collect();
-    let wanted_still = still_needed(entries, wanted, &goes);
+    let wanted_still = still_needed(entries, desired, &goes);
     for item in &mut list {
         if let Some(by) = wanted_still
             .get(&item.entry.key())
-            .filter(|_| item.how != How::DropTombstone)
+            .filter(|_| item.method != DeletionMethod::DropTombstone)
         {
-            item.how = How::Refuse(format!("{by} still needs it"));
-        } else if let Some(by) = unsettled(&wanted.unsettled, &item.entry) {
-            item.how = How::Refuse(may_be_needed(by));
+            item.method = DeletionMethod::Refuse(format!("{by} still depends on it"));
+        } else if let Some(by) = pending_dependent(&desired.needed_by_pending, &item.entry) {
+            item.method = DeletionMethod::Refuse(may_be_needed(by));
         }
     }
     let index = Index::of(&list);
-    // What stands earlier in the list of entries has a higher number here.
+    // The list is reversed: an entry that precedes another one has the higher index here.
     let referred = |item: usize| {
         index
             .referred(&list[item].entry)
             .filter(move |other| *other > item)
     };
     let mut before: Vec<BTreeSet<usize>> = (0..list.len()).map(|item| referred(item).collect()).collect();
-    // A generation that stands later may be the one that the object really needs: it was brought forward past it.
+    // A later generation may be the one that the object uses, because re-recording moved that generation behind
+    // the entry. Add the pair unless it closes a cycle.
     for item in 0..list.len() {
         let later = index.referred(&list[item].entry).filter(|other| *other < item);
         for other in later {
@@ -93,7 +95,7 @@ pub(crate) fn condemned(
     }
     let with = go_with(&list, &survivors, &index, &mut before);
     for (item, containers) in with {
-        list[item].how = How::After;
+        list[item].method = DeletionMethod::After;
         let key = list[item].key();
         for container in containers {
             list[container].with.push(key.clone());
@@ -106,18 +108,23 @@ pub(crate) fn condemned(
     (list, pairs)
 }
 
-/// Deposed entries of which nobody can tell whether something that stays needs them: it wasn't looked at, or stays for
-/// that reason itself.
-fn kept(entries: &[SharedEntry], wanted: &Wanted, goes: &impl Fn(&Entry) -> bool) -> BTreeSet<EntryKey> {
+/// Deposed entries that must stay because an entry that stays and wasn't examined may need them.
+fn kept(
+    entries: &[SharedEntry],
+    desired: &DesiredResources,
+    goes: &impl Fn(&Entry) -> bool,
+) -> BTreeSet<EntryKey> {
     let mut kept: BTreeSet<EntryKey> = BTreeSet::new();
     loop {
         let stays = |entry: &&SharedEntry| {
-            !goes(entry) || matches!(how(entry), How::Refuse(_)) || kept.contains(&entry.key())
+            !goes(entry)
+                || matches!(deletion_method(entry), DeletionMethod::Refuse(_))
+                || kept.contains(&entry.key())
         };
         let unseen = entries
             .iter()
             .filter(stays)
-            .filter(|entry| is_unseen(entry, wanted));
+            .filter(|entry| is_unseen(entry, desired));
         let references = unseen.flat_map(|entry| entry.references());
         let needed: BTreeSet<Address> = references
             .map(|reference| reference.to.address().clone())
@@ -135,27 +142,27 @@ fn kept(entries: &[SharedEntry], wanted: &Wanted, goes: &impl Fn(&Entry) -> bool
     }
 }
 
-/// Whether this run didn't look at it: then nobody can tell which generations it needs.
-fn is_unseen(entry: &Entry, wanted: &Wanted) -> bool {
-    !entry.is_live() || !wanted.recorded.contains(&entry.address)
+/// Whether this run didn't examine the entry, so that the generations which it needs are unknown.
+fn is_unseen(entry: &Entry, desired: &DesiredResources) -> bool {
+    !entry.is_live() || !desired.recorded.contains(&entry.address)
 }
 
-/// What goes and is needed by something that stays, and by what: no generation that stays meets that reference, or nobody
-/// can tell which one is needed, because this run didn't look at it.
+/// Maps each entry that would be removed but is needed to the entry that needs it. An entry is needed if no
+/// remaining generation satisfies the reference, or if the referring entry wasn't examined.
 fn still_needed(
     entries: &[SharedEntry],
-    wanted: &Wanted,
+    desired: &DesiredResources,
     goes: &impl Fn(&Entry) -> bool,
 ) -> BTreeMap<EntryKey, EntryKey> {
-    let mut standing: BTreeMap<&Address, Vec<&SharedEntry>> = BTreeMap::new();
+    let mut preceding: BTreeMap<&Address, Vec<&SharedEntry>> = BTreeMap::new();
     let mut needed = BTreeMap::new();
     for entry in entries {
         if !goes(entry) {
             let mut need = |address: &Address, id: Option<&str>| {
                 let fits = |other: &&&SharedEntry| id.is_none() || other.id.as_deref() == id;
-                let there = standing.get(address).map_or(&[][..], Vec::as_slice);
+                let there = preceding.get(address).map_or(&[][..], Vec::as_slice);
                 let all: Vec<&SharedEntry> = there.iter().filter(fits).copied().collect();
-                if is_unseen(entry, wanted) || all.iter().all(|other| goes(other)) {
+                if is_unseen(entry, desired) || all.iter().all(|other| goes(other)) {
                     let going = all.iter().filter(|other| goes(other));
                     needed.extend(going.map(|other| (other.key(), entry.key())));
                 }
@@ -169,39 +176,40 @@ fn still_needed(
                 need(&provider.address, provider.id.as_deref());
             }
         }
-        standing.entry(&entry.address).or_default().push(entry);
+        preceding.entry(&entry.address).or_default().push(entry);
     }
     needed
 }
 
-fn how(entry: &Entry) -> How {
+fn deletion_method(entry: &Entry) -> DeletionMethod {
     if entry.is_live() && entry.pending_replacement {
-        return How::DropTombstone;
+        return DeletionMethod::DropTombstone;
     }
     if entry.is_live() && entry.protect {
-        return How::Refuse("it is protected: unprotect it first".to_owned());
+        return DeletionMethod::Refuse("it is protected; unprotect it first".to_owned());
     }
     if entry.external || entry.retain_on_delete || entry.entry_type != EntryType::Leaf {
-        return How::Forget;
+        return DeletionMethod::Forget;
     }
-    How::Delete
+    DeletionMethod::Delete
 }
 
-/// Those whose objects go with others': they go after these, and before whatever else they refer to. Only where every
-/// generation of those others is deleted, else nobody can tell in which of them the object lives; and only where it
-/// leads into no circle, else the object is deleted by itself. Each with those that it goes with.
+/// Finds the entries that are deleted with their containers, together with these containers. An entry qualifies
+/// only if every generation of the container is deleted, because the generation that contains the object is
+/// unknown, and only if the order stays free of cycles; otherwise its object is deleted by itself.
 fn go_with(
-    list: &[Condemned],
+    list: &[PlannedDeletion],
     survivors: &[&SharedEntry],
     index: &Index<'_>,
     before: &mut [BTreeSet<usize>],
 ) -> Vec<(usize, Vec<usize>)> {
     let staying: BTreeSet<&Address> = survivors.iter().map(|entry| &entry.address).collect();
-    let is_deleted =
-        |item: &usize| list[*item].how == How::Delete && list[*item].entry.deleted_with.is_none();
+    let is_deleted = |item: &usize| {
+        list[*item].method == DeletionMethod::Delete && list[*item].entry.deleted_with.is_none()
+    };
     let mut found = Vec::new();
-    for (item, Condemned { entry, how, .. }) in list.iter().enumerate() {
-        let (How::Delete, Some(container)) = (how, &*entry.deleted_with) else {
+    for (item, PlannedDeletion { entry, method, .. }) in list.iter().enumerate() {
+        let (DeletionMethod::Delete, Some(container)) = (method, &*entry.deleted_with) else {
             continue;
         };
         let containers = index.generations(container);
@@ -224,7 +232,7 @@ fn go_with(
     found
 }
 
-/// Whether some of these must go before some of those.
+/// Whether any item of `from` must be removed before an item of `to`, directly or transitively.
 fn leads_to(before: &[BTreeSet<usize>], from: &BTreeSet<usize>, to: &[usize]) -> bool {
     let mut open: Vec<usize> = from.iter().copied().collect();
     let mut seen = BTreeSet::new();
@@ -239,19 +247,19 @@ fn leads_to(before: &[BTreeSet<usize>], from: &BTreeSet<usize>, to: &[usize]) ->
     false
 }
 
-/// Where in the list what stands that others refer to.
+/// Index of the list by address and by group.
 struct Index<'a> {
     addresses: BTreeMap<&'a Address, Vec<usize>>,
     groups: BTreeMap<&'a Address, Vec<usize>>,
 }
 
 impl<'a> Index<'a> {
-    fn of(list: &'a [Condemned]) -> Self {
+    fn of(list: &'a [PlannedDeletion]) -> Self {
         let mut index = Self {
             addresses: BTreeMap::new(),
             groups: BTreeMap::new(),
         };
-        for (item, Condemned { entry, .. }) in list.iter().enumerate() {
+        for (item, PlannedDeletion { entry, .. }) in list.iter().enumerate() {
             index.addresses.entry(&entry.address).or_default().push(item);
             if let Some(group) = entry.group.as_ref().filter(|_| entry.is_live()) {
                 index.groups.entry(group).or_default().push(item);
@@ -264,7 +272,7 @@ impl<'a> Index<'a> {
         self.addresses.get(address).map_or(&[], Vec::as_slice)
     }
 
-    /// All that an entry refers to.
+    /// Returns the list positions of all entries that an entry refers to.
     fn referred(&self, entry: &Entry) -> impl Iterator<Item = usize> {
         entry.references().flat_map(|reference| match &reference.to {
             Dependency::Entry(address) => self.generations(address).to_vec(),
@@ -273,14 +281,15 @@ impl<'a> Index<'a> {
     }
 }
 
-impl Condemned {
+impl PlannedDeletion {
     pub(crate) fn key(&self) -> EntryKey {
         self.entry.key()
     }
 }
 
-/// Addresses and groups that something with a pending operation refers to, if it was made as it was meant to be.
-pub(crate) fn needed_by_unsettled(state: &State) -> BTreeMap<Address, EntryKey> {
+/// Addresses and groups that the intended entries of pending operations refer to. Those operations may have
+/// created objects that need them.
+pub(crate) fn needed_by_pending(state: &State) -> BTreeMap<Address, EntryKey> {
     let mut needed = BTreeMap::new();
     for operation in state.pending() {
         for reference in operation.entry.iter().flat_map(|meant| meant.references()) {
@@ -291,14 +300,18 @@ pub(crate) fn needed_by_unsettled(state: &State) -> BTreeMap<Address, EntryKey> 
     needed
 }
 
-/// Who may need an entry, whichever generation it is: nobody can tell which one was meant.
-pub(crate) fn unsettled<'n>(needed: &'n BTreeMap<Address, EntryKey>, entry: &Entry) -> Option<&'n EntryKey> {
+/// The pending operation's entry that may need this entry. The generation isn't compared because the intended
+/// one is unknown.
+pub(crate) fn pending_dependent<'n>(
+    needed: &'n BTreeMap<Address, EntryKey>,
+    entry: &Entry,
+) -> Option<&'n EntryKey> {
     let group = || entry.group.as_ref().and_then(|group| needed.get(group));
     let by = needed.get(&entry.address).or_else(group);
     by.filter(|by| **by != entry.key())
 }
 
-/// Why it may not go.
+/// The reason why a possibly needed entry must stay.
 pub(crate) fn may_be_needed(by: &EntryKey) -> String {
-    format!("{by} may need it and has a pending operation, which has to be settled first")
+    format!("{by} may need it and has a pending operation; settle it first (statectl pending resolve)")
 }

@@ -1,4 +1,4 @@
-//! Entries as steps make them.
+//! Builds the entries that steps record.
 
 use crate::goal::Goal;
 use crate::kind::{members, properties_of};
@@ -9,7 +9,7 @@ use state_core::sensitive::SecretStrings;
 use state_core::{Address, Dependency, Entry, EntryType, Properties, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The entry that a goal asks for, with what is known of the object that stays.
+/// Builds the entry for a goal. `stays` is the entry whose object is kept, if any.
 pub(crate) fn goal_entry(goal: &Goal, stays: Option<&Entry>, provider: Option<Provider>) -> Entry {
     let options = &goal.options;
     let mut entry = match stays {
@@ -36,17 +36,18 @@ pub(crate) fn goal_entry(goal: &Goal, stays: Option<&Entry>, provider: Option<Pr
     entry
 }
 
-/// The entry with what a provider says is there.
+/// Returns the entry with the id and outputs of its object, and with updated timestamps.
 pub(crate) fn applied(mut entry: Entry, object: &Object, now: Timestamp) -> Entry {
-    tell(&mut entry, object);
+    set_object(&mut entry, object);
     entry.created.get_or_insert_with(|| now.clone());
     entry.modified = Some(now);
     entry
 }
 
-/// Takes over id and outputs of an object. A string in which a secret of the entry stands is a secret as well, whether or
-/// not the provider says so: a connection string repeats its password. (What is a secret whole, sealing finds itself.)
-pub(super) fn tell(entry: &mut Entry, object: &Object) {
+/// Copies id and outputs of an object into the entry. An output string that contains a secret of the entry is
+/// marked as secret too, because a connection string repeats its password. (Sealing itself finds strings that
+/// are equal to a secret.)
+pub(super) fn set_object(entry: &mut Entry, object: &Object) {
     entry.id = Some(object.id.clone());
     entry.outputs = Some(object.outputs.clone());
     add_marks(&mut entry.sensitive_outputs, &object.sensitive_outputs);
@@ -58,18 +59,19 @@ pub(super) fn tell(entry: &mut Entry, object: &Object) {
     }
 }
 
-/// The entry as the world has it. That it was modified is for the engine to say only of what the engine did.
+/// Returns the entry with the current values of its object. `modified` stays unchanged because the engine didn't
+/// modify the object.
 pub(crate) fn as_found(old: &Entry, object: &Object) -> Entry {
     let mut entry = old.clone();
-    tell(&mut entry, object);
+    set_object(&mut entry, object);
     if let Some(inputs) = &object.inputs {
         entry.inputs = Some(inputs.clone());
     }
     entry
 }
 
-/// Marks the outputs in which a secret stands that was joined to an input: alone it isn't on record, so nothing else
-/// knows it.
+/// Marks the outputs that contain a secret which the program embedded in an input. That secret isn't recorded by
+/// itself, so sealing can't find it.
 pub(crate) fn mark_joined(entry: &mut Entry, joined: &SecretStrings) {
     if let Some(outputs) = entry.outputs.as_ref().filter(|_| !joined.is_empty()) {
         let marks = repeating(outputs.view(), |text| joined.occur_in(text));
@@ -77,7 +79,7 @@ pub(crate) fn mark_joined(entry: &mut Entry, joined: &SecretStrings) {
     }
 }
 
-/// Pointers to the strings of a value that repeat a secret.
+/// JSON pointers to the strings for which `repeats` is true.
 fn repeating(value: View<'_>, repeats: impl Fn(&str) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     let mut open = vec![(String::new(), value)];
@@ -98,7 +100,7 @@ fn repeating(value: View<'_>, repeats: impl Fn(&str) -> bool) -> Vec<String> {
     found
 }
 
-/// Inputs in which those that are to be ignored are as they were.
+/// Returns the new inputs with the old values of ignored inputs.
 pub(crate) fn ignoring(names: &[String], old: &Properties, new: &Properties) -> Properties {
     if names.is_empty() {
         return new.clone();
@@ -110,7 +112,7 @@ pub(crate) fn ignoring(names: &[String], old: &Properties, new: &Properties) -> 
     properties_of(&all)
 }
 
-/// The entry without its references to some addresses.
+/// Returns the entry without references to the given addresses.
 pub(crate) fn without_references_to(entry: &Entry, gone: &BTreeSet<Address>) -> Entry {
     let pruned = entry.with_references(|_, to| match to {
         Dependency::Entry(address) if gone.contains(address) => None,

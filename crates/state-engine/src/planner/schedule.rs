@@ -1,20 +1,22 @@
-//! Who may go now: a dependency scheduler. Pure: it is told what ended, and says what may begin.
+//! A dependency scheduler. It is pure: the caller reports which items ended, and asks which item may begin.
 
 use std::collections::BTreeSet;
 
-/// Items, some of which wait for others. Of several that may begin the one with the lowest number is first.
+/// Schedules items that depend on each other. Of several ready items the one with the lowest number begins
+/// first.
 #[derive(Clone, Debug)]
 pub(crate) struct Schedule {
-    /// For whom each waits still.
+    /// For each item, the items that it still waits for.
     waits_for: Vec<BTreeSet<usize>>,
-    /// Who waits for each.
+    /// For each item, the items that wait for it.
     awaited_by: Vec<Vec<usize>>,
     ready: BTreeSet<usize>,
     over: Vec<bool>,
 }
 
 impl Schedule {
-    /// So many items, and pairs of one that comes before another. Pairs must not go in circles.
+    /// Creates a schedule of `count` items; each pair is an item and another one that must wait for it. Pairs
+    /// must not form a cycle.
     pub(crate) fn new(count: usize, pairs: impl IntoIterator<Item = (usize, usize)>) -> Self {
         let mut waits_for = vec![BTreeSet::new(); count];
         let mut awaited_by = vec![Vec::new(); count];
@@ -32,12 +34,12 @@ impl Schedule {
         }
     }
 
-    /// The next that may begin; it is given out once.
+    /// Returns the next item that may begin. Each item is returned once.
     pub(crate) fn begin(&mut self) -> Option<usize> {
         self.ready.pop_first()
     }
 
-    /// It went well: who waited only for it may begin.
+    /// Records a success: items that waited only for this item become ready.
     pub(crate) fn succeeded(&mut self, item: usize) {
         self.over[item] = true;
         for after in std::mem::take(&mut self.awaited_by[item]) {
@@ -48,7 +50,8 @@ impl Schedule {
         }
     }
 
-    /// It didn't: whoever waits for it, however far, never begins, and comes back in order.
+    /// Records a failure: all items that wait for this item, directly or transitively, will never begin and are
+    /// returned in order.
     pub(crate) fn failed(&mut self, item: usize) -> Vec<usize> {
         self.over[item] = true;
         self.ready.remove(&item);

@@ -1,6 +1,6 @@
 //! The planner and the scheduler by themselves.
 
-use super::entry::tell;
+use super::entry::set_object;
 use super::*;
 use crate::goal::Goal;
 use crate::provider::Diff;
@@ -129,13 +129,13 @@ fn entry(name: &str, on: &[&str]) -> Entry {
     entry
 }
 
-fn order(entries: Vec<Entry>, wanted: &Wanted) -> Vec<(String, How)> {
+fn order(entries: Vec<Entry>, desired: &DesiredResources) -> Vec<(String, DeletionMethod)> {
     let entries: Vec<SharedEntry> = entries.into_iter().map(SharedEntry::new).collect();
-    let (list, pairs) = condemned(&entries, wanted, |_| true);
+    let (list, pairs) = planned_deletions(&entries, desired, |_| true);
     let mut schedule = Schedule::new(list.len(), pairs);
     let mut order = Vec::new();
     while let Some(item) = schedule.begin() {
-        order.push((list[item].key().to_string(), list[item].how.clone()));
+        order.push((list[item].key().to_string(), list[item].method.clone()));
         schedule.succeeded(item);
     }
     order
@@ -146,10 +146,10 @@ fn deletions_go_in_reverse_order_and_what_goes_with_another_goes_after_it() {
     let mut inside = entry("inside", &[]);
     inside.deleted_with = Some(address("a")).into();
     let all = vec![entry("a", &[]), entry("b", &["a"]), inside];
-    let order = order(all, &Wanted::default());
+    let order = order(all, &DesiredResources::default());
     let names: Vec<&str> = order.iter().map(|(name, _)| &**name).collect();
     assert_eq!(names, ["b", "a", "inside"]);
-    assert_eq!(order[2].1, How::After);
+    assert_eq!(order[2].1, DeletionMethod::After);
 }
 
 #[test]
@@ -157,10 +157,10 @@ fn what_goes_with_another_is_deleted_by_itself_where_it_needs_what_goes_before_t
     let mut inside = entry("inside", &["b"]);
     inside.deleted_with = Some(address("a")).into();
     let all = vec![entry("a", &[]), entry("b", &["a"]), inside];
-    let order = order(all, &Wanted::default());
+    let order = order(all, &DesiredResources::default());
     let names: Vec<&str> = order.iter().map(|(name, _)| &**name).collect();
     assert_eq!(names, ["inside", "b", "a"]);
-    assert_eq!(order[0].1, How::Delete);
+    assert_eq!(order[0].1, DeletionMethod::Delete);
 }
 
 #[test]
@@ -168,14 +168,14 @@ fn what_was_replaced_stays_while_something_needs_it_that_was_not_looked_at() {
     let mut twin = entry("a", &[]);
     twin.deposed = Some(DeposedKey::new("old").unwrap());
     let all = || vec![entry("a", &[]), twin.clone(), entry("b", &["a"])];
-    let mut wanted = Wanted::default();
-    wanted.named.extend([address("a"), address("b")]);
-    wanted.recorded.insert(address("a"));
-    assert_eq!(order(all(), &wanted), []);
-    wanted.recorded.insert(address("b"));
+    let mut desired = DesiredResources::default();
+    desired.named.extend([address("a"), address("b")]);
+    desired.recorded.insert(address("a"));
+    assert_eq!(order(all(), &desired), []);
+    desired.recorded.insert(address("b"));
     assert_eq!(
-        order(all(), &wanted),
-        [("a (deposed old)".to_owned(), How::Delete)]
+        order(all(), &desired),
+        [("a (deposed old)".to_owned(), DeletionMethod::Delete)]
     );
 }
 
@@ -186,8 +186,8 @@ fn an_output_that_repeats_a_secret_beside_something_else_is_one() {
     entry.sensitive_inputs = vec!["/environment/PW".to_owned()];
     let outputs = r#"{"url":"postgres://app:hunter2!@db/x","list":["open",{"a/b":"pre-hunter2!"}],"whole":"hunter2!","n":7}"#;
     let object = Object::new("db-1", Properties::new(Json::parse(outputs).unwrap()).unwrap());
-    tell(&mut entry, &object);
+    set_object(&mut entry, &object);
     assert_eq!(entry.sensitive_outputs, ["/list/1/a~1b", "/url"]);
-    tell(&mut entry, &object);
+    set_object(&mut entry, &object);
     assert_eq!(entry.sensitive_outputs.len(), 2, "each mark once");
 }

@@ -1,5 +1,5 @@
-//! What is judged of a whole program: whether what it names is there, whether resources need each other in a circle, and
-//! whether resources are what their kinds take and references lead to what kinds give.
+//! Checks of a whole program: references resolve, dependencies have no cycle, inputs match their kinds, and
+//! references name existing outputs.
 
 use super::expression::{Expression, Form};
 use super::node::Place;
@@ -15,13 +15,13 @@ use state_core::{Address, Json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What can be named.
+/// The names that a reference can use.
 struct Names<'d> {
     settings: BTreeSet<&'d str>,
     resources: BTreeMap<&'d str, &'d Resource>,
 }
 
-/// Tells of every name that nobody has, and of circles.
+/// Reports unresolved names and dependency cycles.
 pub(super) fn links(
     settings: &[Declaration],
     resources: &[Arc<Resource>],
@@ -45,7 +45,7 @@ pub(super) fn links(
     circles(&names.resources, problems);
 }
 
-/// Every reference of a program, with the path to where it stands.
+/// Every reference of a program, with the path of its value.
 fn references<'d>(
     resources: &'d [Arc<Resource>],
     outputs: &'d [Output],
@@ -64,7 +64,7 @@ impl Names<'_> {
             None if self.settings.contains(name.as_str()) => {}
             None => {
                 let reason =
-                    format!("`{reference}` leads nowhere: there is no setting `{name}` under `{CONFIG}`");
+                    format!("`{reference}` can't be resolved: there is no setting `{name}` under `{CONFIG}`");
                 let problem = Problem::of(*place, path.to_owned(), reason);
                 problems.add_named(problem, name, self.settings.iter().copied());
             }
@@ -80,18 +80,18 @@ impl Names<'_> {
     }
 }
 
-/// More circles aren't told.
-const MOST_CIRCLES: usize = 20;
+/// Maximum number of reported cycles.
+const MAX_CYCLES: usize = 20;
 
-/// Each circle is named whole, with the place of every step.
+/// Reports each dependency cycle completely, with the position of every dependency.
 fn circles(resources: &BTreeMap<&str, &Resource>, problems: &mut Problems) {
     let mut left = resources.clone();
-    for _ in 0..MOST_CIRCLES {
+    for _ in 0..MAX_CYCLES {
         let goals = left.values().map(|resource| &resource.goal);
         let Some(circle) = circle(goals) else {
             return;
         };
-        // The next one, without this one's members: each is told of once.
+        // Removes the members of this cycle, so that the next search finds another cycle.
         let members = circle.iter().filter_map(|address| left.remove(address.as_str()));
         let members: Vec<&Resource> = members.collect();
         let Some(first) = members.first() else {
@@ -99,18 +99,18 @@ fn circles(resources: &BTreeMap<&str, &Resource>, problems: &mut Problems) {
         };
         let steps = members.iter().enumerate().map(|(at, resource)| {
             let next = &members.get(at + 1).unwrap_or(first).goal.address;
-            let place = place_of_need(resource, next);
-            format!("{} needs {next} ({place})", resource.goal.address)
+            let place = dependency_place(resource, next);
+            format!("{} depends on {next} ({place})", resource.goal.address)
         });
         let steps: Vec<String> = steps.collect();
-        let reason = format!("resources need each other in a circle: {}", steps.join(", "));
+        let reason = format!("dependency cycle: {}", steps.join(", "));
         let path = format!("resources.{}", first.goal.address);
-        problems.add(Problem::of(first.place, path, reason).with_hint("take one of these away"));
+        problems.add(Problem::of(first.place, path, reason).with_hint("remove one of these dependencies"));
     }
 }
 
-/// Where a resource says that it needs another.
-fn place_of_need(resource: &Resource, needed: &Address) -> Place {
+/// The first position at which a resource refers to another one.
+fn dependency_place(resource: &Resource, needed: &Address) -> Place {
     let inputs = resource.inputs.iter().flat_map(|(_, input)| input.references());
     let references = inputs
         .filter(|(_, reference)| reference.resource.as_deref() == Some(needed.as_str()))
@@ -120,7 +120,7 @@ fn place_of_need(resource: &Resource, needed: &Address) -> Place {
     places.min().unwrap_or(resource.place)
 }
 
-/// Tells of kinds that nobody is in charge of, and of what their providers say is wrong.
+/// Reports unknown kinds, and inputs and references that contradict the descriptions of the kinds.
 pub(super) fn kinds(
     resources: &[Arc<Resource>],
     outputs: &[Output],
@@ -130,9 +130,9 @@ pub(super) fn kinds(
     let mut kinds = BTreeMap::new();
     for resource in resources {
         let Resource { goal, kind_place, .. } = &**resource;
-        if !registry.knows(&goal.kind) {
+        if !registry.contains(&goal.kind) {
             let path = format!("resources.{}.kind", goal.address);
-            let reason = format!("nobody is in charge of the kind `{}`", goal.kind.escape_debug());
+            let reason = format!("unknown kind `{}`", goal.kind.escape_debug());
             let problem = Problem::of(*kind_place, path, reason);
             problems.add_named(problem, &goal.kind, registry.kinds());
         }
@@ -140,7 +140,7 @@ pub(super) fn kinds(
             continue;
         };
         kinds.insert(goal.address.as_str(), kind);
-        // What is only read needs no inputs.
+        // A resource that is only read needs no inputs.
         if goal.options.read.is_none() {
             inputs(resource, &kind, problems);
         }
@@ -148,13 +148,13 @@ pub(super) fn kinds(
     for (path, reference) in references(resources, outputs) {
         let kind = reference.resource.as_deref().and_then(|name| kinds.get(name));
         if let Some(kind) = kind {
-            leads_somewhere(path, reference, kind, problems);
+            check_output(path, reference, kind, problems);
         }
     }
 }
 
 fn inputs(resource: &Resource, kind: &KindDescription, problems: &mut Problems) {
-    // What is recorded stands in for these.
+    // Ignored inputs take their recorded values.
     let ignored = &resource.goal.options.ignore_changes;
     let is_ignored = |name: &str| ignored.iter().any(|ignored| ignored == name);
     for (name, value) in &resource.inputs {
@@ -179,7 +179,7 @@ fn inputs(resource: &Resource, kind: &KindDescription, problems: &mut Problems) 
     }
 }
 
-/// What is wrong with a value, as far as it is known before its references are.
+/// Describes what is wrong with a value, as far as its literal parts show.
 fn wrong(property: &InputProperty, value: &Expression) -> Option<String> {
     match &value.form {
         Form::Plain(json) => property.problem(Json::parse(json).ok()?.view()),
@@ -188,13 +188,13 @@ fn wrong(property: &InputProperty, value: &Expression) -> Option<String> {
     }
 }
 
-fn leads_somewhere(path: &str, reference: &Reference, kind: &KindDescription, problems: &mut Problems) {
+fn check_output(path: &str, reference: &Reference, kind: &KindDescription, problems: &mut Problems) {
     let Reference { place, name, .. } = reference;
     if name == ID || kind.gives(name) {
         return;
     }
     let reason = format!(
-        "`{reference}` leads nowhere: a `{}` has no output `{name}`",
+        "`{reference}` can't be resolved: a `{}` has no output `{name}`",
         kind.kind
     );
     let problem = Problem::of(*place, path.to_owned(), reason);

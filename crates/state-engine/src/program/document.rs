@@ -1,26 +1,26 @@
-//! From bytes to a tree: what is read, by which reader, and how much of it.
+//! Reads bytes into a tree: chooses the JSON or YAML reader and enforces size limits.
 //!
-//! What is strict JSON is read by the reader of states: it knows the escapes that YAML doesn't (pairs of surrogates), and
-//! takes tabs. All else is YAML. Both give the same tree for the same document.
+//! Strict JSON is read by the JSON reader of states, which supports surrogate pairs and tabs that the YAML
+//! parser doesn't. All other text is YAML. Both readers build the same tree for the same document.
 
 use super::node::{Member, Node, Path, Place, Text, Value};
 use super::problem::{Problem, Problems};
 use super::yaml;
 use state_core::json::{Document, Kind, Limits, View};
 
-/// A longer document isn't read.
+/// Maximum size of a document.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Lists and mappings may stand so deep in one another: as deep as in a state.
+/// Maximum nesting depth, the same as in a state.
 pub(super) const MAX_DEPTH: usize = 64;
 
-/// A document of more values isn't read.
+/// Maximum number of values in a document.
 pub(super) const MAX_NODES: usize = 1_000_000;
 
-/// Reads a document; names that stand twice are told.
+/// Reads a document. Duplicate names are reported in `problems`.
 pub(super) fn read(bytes: &[u8], problems: &mut Problems) -> Option<Node> {
     let root = tree(bytes).map_err(|problem| problems.add(problem)).ok()?;
-    root.find_twins(&Path::Whole, problems);
+    root.report_duplicates(&Path::Whole, problems);
     Some(root)
 }
 
@@ -37,7 +37,7 @@ fn tree(bytes: &[u8]) -> Result<Node, Problem> {
     })?;
     if let Some((at, control)) = text.char_indices().find(|(_, character)| is_control(*character)) {
         let place = Place::START.behind_all(&text[..at]);
-        let reason = format!("a control character (U+{:04X}) stands here", u32::from(control));
+        let reason = format!("control character (U+{:04X}) isn't allowed", u32::from(control));
         return Err(wrong(place, reason));
     }
     match json(text) {
@@ -46,17 +46,17 @@ fn tree(bytes: &[u8]) -> Result<Node, Problem> {
     }
 }
 
-/// What neither JSON nor YAML may hold.
+/// Whether neither JSON nor YAML allows the character.
 const fn is_control(character: char) -> bool {
     matches!(character, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}')
 }
 
-/// A problem of the text, not of a member.
+/// A problem at a position of the text.
 pub(super) fn wrong(place: Place, reason: impl Into<String>) -> Problem {
     Problem::at(place, &Path::Whole, reason)
 }
 
-/// The tree of a text that is strict JSON; none for any other text.
+/// Parses strict JSON; none for any other text.
 pub(super) fn json(text: &str) -> Option<Node> {
     if !text.trim_start().starts_with('{') {
         return None;
@@ -77,7 +77,7 @@ pub(super) fn json(text: &str) -> Option<Node> {
     (reader.nodes <= MAX_NODES).then_some(root)
 }
 
-/// Goes through the text once, and counts lines on the way.
+/// Walks the text once and counts lines on the way.
 struct Reader<'t> {
     text: &'t str,
     at: usize,
@@ -86,7 +86,7 @@ struct Reader<'t> {
 }
 
 impl Reader<'_> {
-    /// The place of an offset that isn't behind.
+    /// The position of an offset, which must not be before the current one.
     fn place_of(&mut self, offset: usize) -> Place {
         self.place = self.place.behind_all(&self.text[self.at..offset]);
         self.at = offset;
@@ -109,7 +109,7 @@ impl Reader<'_> {
                 Value::List(elements.map(|element| self.node(element)).collect())
             }
             Kind::Object => {
-                // Behind the bracket, for the first key.
+                // Moves past the bracket, so that the search for the first key begins after it.
                 self.place_of(view.offset() + 1);
                 let members = view.members().into_iter().flatten();
                 Value::Map(members.map(|(name, value)| self.member(&name, value)).collect())

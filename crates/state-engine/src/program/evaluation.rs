@@ -1,4 +1,4 @@
-//! Values of expressions: references are replaced by what they stand for.
+//! Evaluation of expressions: replaces references with values.
 
 use super::expression::{Expression, Form};
 use super::node::separate;
@@ -6,53 +6,56 @@ use super::problem::{Problem, Problems, listed};
 use super::secret::{below, token};
 use super::setting::Settings;
 use super::template::{ID, Piece, Reference, Step};
-use crate::ledger::{Committed, Ledger};
+use crate::ledger::{CommittedResource, Ledger};
 use state_core::json::{Json, Kind, View, write_string};
 use state_core::sensitive::SecretStrings;
 use state_core::{Address, nearest};
 
-/// What references lead to.
+/// The values that references can resolve to.
 pub(super) struct Scope<'s> {
     pub(super) settings: &'s Settings,
-    /// None while nothing is done yet: then nobody knows what resources say.
+    /// None before the run, when no output is known.
     pub(super) ledger: Option<&'s Ledger>,
 }
 
-/// What a reference leads to.
-enum Found {
-    /// A value, and pointers to what is secret in it.
+/// The result of resolving a reference.
+enum Lookup {
+    /// A value, and JSON pointers to its secret parts.
     Value(Json, Vec<String>),
-    /// Nobody knows it yet.
+    /// The value isn't known yet.
     Unknown,
 }
 
 impl Scope<'_> {
-    fn find(&self, reference: &Reference, problem: impl Fn(String) -> Problem) -> Result<Found, Problem> {
+    fn find(&self, reference: &Reference, problem: impl Fn(String) -> Problem) -> Result<Lookup, Problem> {
         let Reference { resource, name, .. } = reference;
         let Some(resource) = resource else {
-            // Links were checked when the document was read.
+            // References were checked when the document was parsed.
             let Some(setting) = self.settings.get(name) else {
-                return Ok(Found::Unknown);
+                return Ok(Lookup::Unknown);
             };
             let (value, _) = reference.walk(setting.json.view(), String::new(), &problem)?;
             let secret = setting.secret.then(String::new);
-            return Ok(Found::Value(Json::from_view(value), secret.into_iter().collect()));
+            return Ok(Lookup::Value(
+                Json::from_view(value),
+                secret.into_iter().collect(),
+            ));
         };
         let address = Address::new(resource.as_str()).ok();
         let committed = self.ledger.and_then(|ledger| ledger.committed(&address?));
         match committed {
-            Some(committed) if committed.knows(name) => output(committed, reference, problem),
-            _ => Ok(Found::Unknown),
+            Some(committed) if committed.is_known(name) => output(committed, reference, problem),
+            _ => Ok(Lookup::Unknown),
         }
     }
 }
 
-/// The value of a resource's output, or its id.
+/// Returns the value of a resource's output, or its id.
 fn output(
-    committed: &Committed,
+    committed: &CommittedResource,
     reference: &Reference,
     problem: impl Fn(String) -> Problem,
-) -> Result<Found, Problem> {
+) -> Result<Lookup, Problem> {
     let entry = committed.entry();
     let Reference { name, .. } = reference;
     let outputs = committed.outputs();
@@ -63,26 +66,29 @@ fn output(
         let secret = SecretStrings::of_entry(entry).occur_in(id).then(String::new);
         let id = Json::from_string(id);
         let (value, _) = reference.walk(id.view(), String::new(), &problem)?;
-        return Ok(Found::Value(Json::from_view(value), secret.into_iter().collect()));
+        return Ok(Lookup::Value(
+            Json::from_view(value),
+            secret.into_iter().collect(),
+        ));
     }
     let Some(value) = outputs.get(name) else {
         let members: Vec<_> = outputs.view().members().into_iter().flatten().collect();
         let names: Vec<&str> = members.iter().map(|(name, _)| &**name).chain([ID]).collect();
         let near = nearest(name, names.iter().copied());
-        let meant = near
+        let suggestion = near
             .map(|near| format!("did you mean `{near}`? "))
             .unwrap_or_default();
         let problem = problem(format!("`{}` has no output `{name}`", entry.address));
-        return Err(problem.with_hint(format!("{meant}there are: {}", listed(&names))));
+        return Err(problem.with_hint(format!("{suggestion}available: {}", listed(&names))));
     };
     let (value, pointer) = reference.walk(value, format!("/{}", token(name)), &problem)?;
     let marks = &entry.sensitive_outputs;
     let secret = below(outputs.json(), marks, &SecretStrings::of_entry(entry), &pointer);
-    Ok(Found::Value(Json::from_view(value), secret))
+    Ok(Lookup::Value(Json::from_view(value), secret))
 }
 
 impl Reference {
-    /// Goes its steps, and tells the pointer to where it came.
+    /// Follows the steps of the reference. Returns the value and its JSON pointer.
     fn walk<'v>(
         &self,
         from: View<'v>,
@@ -98,7 +104,7 @@ impl Reference {
             let Some(next) = next else {
                 let kind = value.kind();
                 return Err(problem(format!(
-                    "`{self}` leads nowhere: `{step}` isn't there, in a value of type {kind}"
+                    "`{self}` can't be resolved: a value of type {kind} has no `{step}`"
                 )));
             };
             value = next;
@@ -109,18 +115,18 @@ impl Reference {
     }
 }
 
-/// A value whose references were replaced. After a problem it means nothing.
+/// The result of evaluating an expression. It is meaningless if a problem was reported.
 pub(super) struct Evaluated {
-    /// None while something in it isn't known yet.
+    /// None while a part of the value isn't known yet.
     pub(super) json: Option<String>,
-    /// Pointers to what is secret in it; the empty one says that all of it is.
+    /// JSON pointers to the secret parts; an empty pointer marks the whole value.
     pub(super) secret: Vec<String>,
-    /// Secrets that were joined to longer texts.
+    /// Secrets that were embedded in longer strings.
     pub(super) joined: Vec<String>,
 }
 
 impl Expression {
-    /// Its value; what is wrong with it is told.
+    /// Evaluates the expression and reports problems.
     pub(super) fn evaluate(&self, scope: &Scope<'_>, problems: &mut Problems) -> Evaluated {
         let mut evaluation = Evaluation {
             scope,
@@ -140,12 +146,12 @@ impl Expression {
     }
 }
 
-/// A value that is being put together.
+/// State of an evaluation.
 struct Evaluation<'s> {
     scope: &'s Scope<'s>,
     problems: &'s mut Problems,
     json: String,
-    /// Where in the value what comes next stands.
+    /// JSON pointer of the part that is evaluated next.
     pointer: String,
     secret: Vec<String>,
     joined: Vec<String>,
@@ -165,7 +171,7 @@ impl Evaluation<'_> {
                     self.secret.extend(secret);
                 }
             }
-            Form::Joined(stored_items) => self.joined(expression, stored_items),
+            Form::Joined(pieces) => self.joined(expression, pieces),
             Form::List(elements) => {
                 self.json.push('[');
                 for (at, element) in elements.iter().enumerate() {
@@ -195,10 +201,10 @@ impl Evaluation<'_> {
         self.pointer.truncate(length);
     }
 
-    fn joined(&mut self, expression: &Expression, stored_items: &[Piece]) {
+    fn joined(&mut self, expression: &Expression, pieces: &[Piece]) {
         let mut text = String::new();
         let mut is_secret = false;
-        for piece in stored_items {
+        for piece in pieces {
             let reference = match piece {
                 Piece::Text(piece) => {
                     text.push_str(piece);
@@ -215,9 +221,9 @@ impl Evaluation<'_> {
                 Kind::String => text.push_str(&view.as_str().unwrap_or_default()),
                 Kind::Number | Kind::Bool => text.push_str(view.text()),
                 kind @ (Kind::Null | Kind::Array | Kind::Object) => {
-                    let reason = format!("`{reference}` is of type {kind}, which can't be joined to a text");
+                    let reason = format!("`{reference}` is of type {kind} and can't be embedded in a string");
                     let hint =
-                        "only strings, numbers and booleans can; alone in its string it is taken as it is";
+                        "only strings, numbers and booleans can; make the reference the whole value instead";
                     self.problems
                         .add(expression.problem_at(reference.place, reason).with_hint(hint));
                 }
@@ -239,8 +245,8 @@ impl Evaluation<'_> {
             .scope
             .find(reference, |reason| expression.problem_at(reference.place, reason))
         {
-            Ok(Found::Value(value, secret)) => return Some((value, secret)),
-            Ok(Found::Unknown) => self.is_unknown = true,
+            Ok(Lookup::Value(value, secret)) => return Some((value, secret)),
+            Ok(Lookup::Unknown) => self.is_unknown = true,
             Err(problem) => self.problems.add(problem),
         }
         None

@@ -1,42 +1,42 @@
-//! Values with references in them: what inputs and outputs are made of.
+//! Expressions: values of inputs and outputs that may contain references.
 
 use super::node::{Member, Node, OPENING, Path, Place, Value, object};
 use super::problem::{Problem, Problems};
 use super::template::{Piece, Reference, Template};
 use state_core::Json;
 
-/// A value that may have references in it.
+/// A value that may contain references.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Expression {
     pub(super) place: Place,
-    /// Where it stands, for errors.
+    /// Path of the value, for errors.
     pub(super) path: String,
     pub(super) form: Form,
 }
 
-/// What an [`Expression`] is.
+/// The form of an [`Expression`].
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Form {
-    /// JSON, without any reference.
+    /// JSON without references.
     Plain(String),
-    /// A value as it is.
+    /// A single reference, which keeps the type of the value.
     Reference(Reference),
-    /// A text out of pieces.
+    /// A string with embedded references.
     Joined(Vec<Piece>),
-    /// One value has references, or several have.
+    /// A list with references in at least one element.
     List(Vec<Expression>),
-    /// The same of a mapping, in which no name stands twice.
+    /// A mapping with references in at least one value. Its names are unique.
     Map(Vec<(String, Expression)>),
 }
 
 impl Expression {
-    /// Reads a value; what is wrong with its references is told.
+    /// Reads a value and reports problems of its references.
     pub(super) fn read(node: &Node, path: &Path<'_>, problems: &mut Problems) -> Self {
         let form = match &node.value {
             Value::Text(text) => match Template::read(text, node.place, path, problems) {
                 Template::Plain(text) => Form::Plain(Json::from_string(&text).as_str().to_owned()),
                 Template::Whole(reference) => Form::Reference(reference),
-                Template::Joined(stored_items) => Form::Joined(stored_items),
+                Template::Joined(pieces) => Form::Joined(pieces),
             },
             Value::List(elements) => {
                 let elements = elements.iter().enumerate();
@@ -63,7 +63,7 @@ impl Expression {
         for Member { name, place, value } in members {
             let path = path.member(name);
             if name.contains(OPENING) {
-                let reason = "a name is taken as it is: references stand in values only";
+                let reason = "references are allowed in values only, not in names";
                 problems.add(Problem::at(*place, &path, reason));
             }
             read.push((name.clone(), Self::read(value, &path, problems)));
@@ -78,17 +78,17 @@ impl Expression {
         }
     }
 
-    /// Something is wrong with it.
+    /// Creates a problem at the position of the expression.
     pub(super) fn problem(&self, reason: String) -> Problem {
         self.problem_at(self.place, reason)
     }
 
-    /// Something is wrong at a place in it.
+    /// Creates a problem at a position inside the expression.
     pub(super) fn problem_at(&self, place: Place, reason: String) -> Problem {
         Problem::of(place, self.path.clone(), reason)
     }
 
-    /// Every reference in it, with the path to where it stands.
+    /// Every reference in the expression, with the path of its value.
     pub(super) fn references(&self) -> Vec<(&str, &Reference)> {
         let mut found = Vec::new();
         let mut open = vec![self];
@@ -96,8 +96,8 @@ impl Expression {
             match &expression.form {
                 Form::Plain(_) => {}
                 Form::Reference(reference) => found.push((expression.path.as_str(), reference)),
-                Form::Joined(stored_items) => {
-                    let references = stored_items.iter().filter_map(|piece| match piece {
+                Form::Joined(pieces) => {
+                    let references = pieces.iter().filter_map(|piece| match piece {
                         Piece::Reference(reference) => Some(reference),
                         Piece::Text(_) => None,
                     });

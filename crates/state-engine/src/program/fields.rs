@@ -1,24 +1,24 @@
-//! Members of a mapping by name, each of the type that it must have.
+//! Typed access to the members of a mapping.
 
 use super::node::{Member, Node, OPENING, Path, Place, Text, Value, is_name_character};
 use super::problem::{Problem, Problems};
 
-/// A mapping whose members are known by name.
+/// A mapping with a fixed set of member names.
 pub(super) struct Fields<'n, 'p> {
     members: &'n [Member],
     pub(super) path: &'p Path<'p>,
-    /// Receives what is wrong with the members.
+    /// Collects the problems of the members.
     pub(super) problems: &'p mut Problems,
 }
 
-/// A text and its place.
+/// A string and its position.
 pub(super) struct Named<'n> {
     pub(super) text: &'n str,
     pub(super) place: Place,
 }
 
 impl<'n, 'p> Fields<'n, 'p> {
-    /// The members of a node that must be a mapping. Those that nobody knows are told.
+    /// Reads a node that must be a mapping, and reports unknown members.
     pub(super) fn of(
         node: &'n Node,
         known: &[&str],
@@ -29,8 +29,8 @@ impl<'n, 'p> Fields<'n, 'p> {
         for Member { name, place, .. } in members {
             if !known.contains(&name.as_str()) {
                 let reason = match path {
-                    Path::Whole => "a program has no such member",
-                    _ => "there is no such member",
+                    Path::Whole => "unknown member of a program",
+                    _ => "unknown member",
                 };
                 let problem = Problem::at(*place, &path.member(name), reason);
                 problems.add_named(problem, name, known.iter().copied());
@@ -48,23 +48,23 @@ impl<'n, 'p> Fields<'n, 'p> {
         member.map(|member| &member.value)
     }
 
-    /// A text for people, taken as it is.
+    /// A literal string for people; `${` has no meaning in it.
     pub(super) fn prose(&mut self, name: &str) -> Option<String> {
         let node = self.get(name)?;
         text(node, &self.path.member(name), self.problems).map(|text| text.text.clone())
     }
 
-    /// A text in which no references stand.
+    /// A string that must not contain references.
     pub(super) fn text(&mut self, name: &str) -> Option<Named<'n>> {
         literal(self.get(name)?, &self.path.member(name), self.problems)
     }
 
-    /// A boolean; false if it isn't there.
+    /// A boolean; false if the member is missing.
     pub(super) fn flag(&mut self, name: &str) -> bool {
         self.choice(name) == Some(true)
     }
 
-    /// A boolean, if it is there.
+    /// A boolean, if the member exists.
     pub(super) fn choice(&mut self, name: &str) -> Option<bool> {
         let node = self.get(name)?;
         match node.value {
@@ -76,7 +76,7 @@ impl<'n, 'p> Fields<'n, 'p> {
         }
     }
 
-    /// A list of texts in which no references stand.
+    /// A list of strings that must not contain references.
     pub(super) fn texts(&mut self, name: &str) -> Vec<Named<'n>> {
         let Some(node) = self.get(name) else {
             return Vec::new();
@@ -92,7 +92,7 @@ impl<'n, 'p> Fields<'n, 'p> {
             .collect()
     }
 
-    /// What is read of the members of a mapping, of those that have a right name.
+    /// Reads the members of a mapping, and drops those with invalid names.
     pub(super) fn named<T>(
         &mut self,
         name: &str,
@@ -113,7 +113,7 @@ impl<'n, 'p> Fields<'n, 'p> {
     }
 }
 
-/// The members of what must be a mapping.
+/// Returns the members of a node that must be a mapping.
 pub(super) fn members<'n>(node: &'n Node, path: &Path<'_>, problems: &mut Problems) -> Option<&'n [Member]> {
     match &node.value {
         Value::Map(members) => Some(members),
@@ -124,7 +124,7 @@ pub(super) fn members<'n>(node: &'n Node, path: &Path<'_>, problems: &mut Proble
     }
 }
 
-/// The same where nothing stands for an empty one.
+/// Returns the members of an optional mapping; null counts as empty.
 pub(super) fn optional_members<'n>(
     node: Option<&'n Node>,
     path: &Path<'_>,
@@ -149,7 +149,7 @@ fn literal<'n>(node: &'n Node, path: &Path<'_>, problems: &mut Problems) -> Opti
     let text = text(node, path, problems)?;
     if text.text.contains(OPENING) {
         let place = text.openings.first().copied().unwrap_or(node.place);
-        let reason = "this is taken as it is: references stand in inputs and outputs only";
+        let reason = "references are allowed in inputs and outputs only";
         problems.add(Problem::at(place, path, reason));
         return None;
     }
@@ -159,13 +159,13 @@ fn literal<'n>(node: &'n Node, path: &Path<'_>, problems: &mut Problems) -> Opti
     })
 }
 
-/// Something has another type than it must have.
+/// Creates a problem about a value of a wrong type.
 pub(super) fn other(node: &Node, path: &Path<'_>, wanted: &str) -> Problem {
     let reason = format!("it must be {wanted}, not {}", node.kind());
     Problem::at(node.place, path, reason)
 }
 
-/// Whether a member's name is one of a resource, a setting or an output; else it is told.
+/// Checks that a member's name is valid for a resource, a setting or an output, and reports an invalid one.
 pub(super) fn is_name(member: &Member, path: &Path<'_>, problems: &mut Problems) -> bool {
     const MAX_CHARACTERS: usize = 200;
     let Member { name, place, .. } = member;

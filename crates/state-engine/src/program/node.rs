@@ -1,4 +1,4 @@
-//! A document as a tree that knows where everything stands.
+//! The tree of a document, with the position of every value.
 
 use super::problem::{Problem, Problems};
 use state_core::Json;
@@ -6,7 +6,7 @@ use state_core::json::ObjectWriter;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// Where something begins. Lines and columns count from 1, columns in characters.
+/// A position in a document. Lines and columns count from 1, columns in characters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) line: u64,
@@ -17,7 +17,7 @@ impl Place {
     /// The beginning of a document.
     pub(super) const START: Self = Self { line: 1, column: 1 };
 
-    /// The place behind a character that stands here; a lone `\r` ends a line, as it does in YAML.
+    /// The position after a character at this position. A lone `\r` ends a line, as in YAML.
     pub(super) const fn behind(self, character: char, next: Option<char>) -> Self {
         match (character, next) {
             ('\n', _) | ('\r', None) => self.next_line(),
@@ -36,7 +36,7 @@ impl Place {
         }
     }
 
-    /// The place behind a text that stands here.
+    /// The position after a text at this position.
     pub(super) fn behind_all(self, text: &str) -> Self {
         let mut characters = text.chars().peekable();
         let mut place = self;
@@ -53,35 +53,35 @@ impl fmt::Display for Place {
     }
 }
 
-/// A value and its place.
+/// A value and its position.
 pub(super) struct Node {
     pub(super) place: Place,
     pub(super) value: Value,
 }
 
-/// What a value is.
+/// The value of a node.
 pub(super) enum Value {
     Null,
     Bool(bool),
-    /// As JSON writes it, with every digit.
+    /// A number in JSON syntax, with all digits.
     Number(String),
     Text(Text),
     List(Vec<Node>),
     Map(Vec<Member>),
 }
 
-/// A string, in which references may begin.
+/// A string that may contain references.
 pub(super) struct Text {
     pub(super) text: String,
-    /// Where each `${` of the text stands in the document; empty if it can't be told.
+    /// Positions of every `${` of the text in the document; empty if they can't be determined.
     pub(super) openings: Vec<Place>,
 }
 
-/// What a reference begins with.
+/// The characters that begin a reference.
 pub(super) const OPENING: &str = "${";
 
 impl Text {
-    /// A string, and how it is written at a place: with quotes and escapes, over several lines.
+    /// Creates a text from its value and its source form, which has quotes and escapes and may span lines.
     pub(super) fn new(text: String, written: &str, place: Place) -> Self {
         let mut openings = Vec::new();
         let count = text.matches(OPENING).count();
@@ -97,7 +97,7 @@ impl Text {
     }
 }
 
-/// A member of a mapping.
+/// One member of a mapping.
 pub(super) struct Member {
     pub(super) name: String,
     pub(super) place: Place,
@@ -105,7 +105,7 @@ pub(super) struct Member {
 }
 
 impl Node {
-    /// What it is, for people.
+    /// Name of the value's type, for messages.
     pub(super) const fn kind(&self) -> &'static str {
         match self.value {
             Value::Null => "nothing",
@@ -117,7 +117,7 @@ impl Node {
         }
     }
 
-    /// Its JSON; a name that stands twice stands there twice.
+    /// The JSON of the node. Duplicate names are kept.
     pub(super) fn json(&self) -> String {
         match &self.value {
             Value::Null => "null".to_owned(),
@@ -136,12 +136,12 @@ impl Node {
         }
     }
 
-    /// Tells of every name that stands twice in one mapping.
-    pub(super) fn find_twins(&self, path: &Path<'_>, problems: &mut Problems) {
+    /// Reports every name that occurs twice in one mapping.
+    pub(super) fn report_duplicates(&self, path: &Path<'_>, problems: &mut Problems) {
         match &self.value {
             Value::List(elements) => {
                 for (index, element) in elements.iter().enumerate() {
-                    element.find_twins(&path.element(index), problems);
+                    element.report_duplicates(&path.element(index), problems);
                 }
             }
             Value::Map(members) => {
@@ -149,13 +149,13 @@ impl Node {
                 for Member { name, place, value } in members {
                     let path = path.member(name);
                     if let Some(before) = first.get(name.as_str()) {
-                        let reason = format!("it stands here twice: first at {before}");
-                        let hint = "give one of them another name";
+                        let reason = format!("duplicate name, first used at {before}");
+                        let hint = "rename one of them";
                         problems.add(Problem::at(*place, &path, reason).with_hint(hint));
                     } else {
                         first.insert(name, *place);
                     }
-                    value.find_twins(&path, problems);
+                    value.report_duplicates(&path, problems);
                 }
             }
             _ => {}
@@ -163,7 +163,7 @@ impl Node {
     }
 }
 
-/// A JSON object of members that are JSON.
+/// Builds a JSON object from members that are JSON.
 pub(super) fn object<'m>(members: impl IntoIterator<Item = (&'m str, impl AsRef<str>)>) -> String {
     let mut json = String::new();
     let mut object = ObjectWriter::new(&mut json);
@@ -174,14 +174,14 @@ pub(super) fn object<'m>(members: impl IntoIterator<Item = (&'m str, impl AsRef<
     json
 }
 
-/// A comma before all but the first.
+/// Writes a comma before every element except the first.
 pub(super) fn separate(out: &mut String, count: usize) {
     if count > 0 {
         out.push(',');
     }
 }
 
-/// Which member of a document something is: `resources.page.inputs.tags[0]`.
+/// Path of a value in a document: `resources.page.inputs.tags[0]`.
 pub(super) enum Path<'p> {
     Whole,
     Member(&'p Path<'p>, &'p str),
@@ -198,7 +198,7 @@ impl<'p> Path<'p> {
     }
 }
 
-/// Names longer than that are cut.
+/// Maximum length of a name in a path; longer names are truncated.
 const LONGEST_NAME: usize = 60;
 
 impl fmt::Display for Path<'_> {
@@ -221,7 +221,7 @@ pub(super) fn is_plain(name: &str) -> bool {
     (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(is_name_character)
 }
 
-/// What names of resources, settings and outputs are made of.
+/// Whether a character is allowed in names of resources, settings and outputs.
 pub(super) const fn is_name_character(character: char) -> bool {
     matches!(character, 'A'..='Z' | 'a'..='z' | '0'..='9' | '_' | '-')
 }

@@ -1,4 +1,4 @@
-//! The options of a resource.
+//! Reads the `options` of a resource.
 
 use super::fields::{Fields, Named};
 use super::node::{Node, Path, Place, Value};
@@ -9,19 +9,19 @@ use state_core::Address;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// What a document says of how a resource is handled.
+/// The options of a resource.
 #[derive(Default)]
 pub(super) struct Options {
     pub(super) goal: GoalOptions,
-    /// Inputs that are secret.
+    /// Marks of secret inputs.
     pub(super) sensitive_inputs: Vec<String>,
-    /// Outputs that are secret.
+    /// Marks of secret outputs.
     pub(super) sensitive_outputs: Vec<String>,
-    /// The resources that it names.
+    /// The resources that the options refer to.
     pub(super) named: Vec<Naming>,
 }
 
-/// A place where a resource is named.
+/// A position at which a resource is named.
 pub(super) struct Naming {
     pub(super) address: Address,
     pub(super) place: Place,
@@ -59,7 +59,7 @@ impl Options {
             return Self::default();
         };
         if let (Some(_), Some(read)) = (fields.get("import"), fields.get("read")) {
-            let reason = "it can't be imported and read at once: what is read isn't ours";
+            let reason = "`import` and `read` can't be combined: the stack doesn't manage an object that it only reads";
             fields.problem(Problem::at(read.place, &path.member("read"), reason));
         }
         let mut named = Vec::new();
@@ -75,7 +75,7 @@ impl Options {
             ignore_changes: fields.strings("ignore_changes"),
             import: fields.id("import"),
             read: fields.id("read"),
-            // Former names are no references: nobody has them any more.
+            // Former names are no references: no current resource has them.
             aliases: fields.many("aliases", &mut Vec::new()),
             timeout: fields.timeout(),
             ..GoalOptions::default()
@@ -95,7 +95,7 @@ impl Fields<'_, '_> {
         texts.map(|text| text.text.to_owned()).collect()
     }
 
-    /// A list of resources.
+    /// Reads a list of resource names.
     fn many(&mut self, name: &str, named: &mut Vec<Naming>) -> Vec<Address> {
         let list = self.path.member(name);
         let texts = self.texts(name).into_iter().enumerate();
@@ -104,7 +104,7 @@ impl Fields<'_, '_> {
             .collect()
     }
 
-    /// A resource.
+    /// Reads one resource name.
     fn one(&mut self, name: &str, named: &mut Vec<Naming>) -> Option<Address> {
         let text = self.text(name)?;
         self.address(&text, &self.path.member(name), named)
@@ -127,14 +127,14 @@ impl Fields<'_, '_> {
         }
     }
 
-    /// The provider's name for an object.
+    /// Reads the id of an object.
     fn id(&mut self, name: &str) -> Option<String> {
         let text = self.text(name)?;
         if text.text.is_empty() {
             self.problem(Problem::at(
                 text.place,
                 &self.path.member(name),
-                "an id is not empty",
+                "an id can't be empty",
             ));
         }
         Some(text.text.to_owned())
@@ -146,13 +146,14 @@ impl Fields<'_, '_> {
         let duration = parsed.and_then(|duration| Duration::try_from(duration).ok());
         let duration = duration.filter(|duration| !duration.is_zero());
         if duration.is_none() {
-            let problem = Problem::at(text.place, &self.path.member("timeout"), "it isn't a duration");
+            let problem = Problem::at(text.place, &self.path.member("timeout"), "invalid duration");
             self.problem(problem.with_hint("write a number with a unit, such as `30s` or `5m`"));
         }
         duration
     }
 
-    /// Marks lead to inputs that are there: one that leads nowhere would cover all of them.
+    /// Reads marks of secret inputs, and reports marks of inputs that don't exist: such a mark would cover all
+    /// inputs.
     fn sensitive_inputs(&mut self, inputs: &BTreeSet<&str>) -> Vec<String> {
         let path = self.path.member("sensitive_inputs");
         let texts = self.texts("sensitive_inputs");

@@ -1,4 +1,4 @@
-//! The outputs of a program: as they are declared, and as they are made when everything is committed.
+//! The outputs of a program: parsing and evaluation.
 
 use super::evaluation::Scope;
 use super::expression::Expression;
@@ -11,15 +11,16 @@ use state_core::Json;
 use state_core::mutation::StackOutputs;
 use std::collections::BTreeSet;
 
-/// An output of the stack.
+/// One output of the stack.
 pub(super) struct Output {
     pub(super) name: String,
     pub(super) value: Expression,
-    /// It is secret whatever it is made of.
+    /// Whether the output is marked as secret; it is also secret if its value is.
     sensitive: bool,
 }
 
-/// Reads a member of `outputs`. A mapping says more than the value; anything else is the value.
+/// Reads a member of `outputs`. A mapping has the members `value`, `sensitive` and `description`; anything else
+/// is the value itself.
 pub(super) fn output(member: &Member, path: &Path<'_>, problems: &mut Problems) -> Option<Output> {
     const MEMBERS: [&str; 3] = ["value", "sensitive", "description"];
     let Member { name, place, value } = member;
@@ -34,8 +35,8 @@ pub(super) fn output(member: &Member, path: &Path<'_>, problems: &mut Problems) 
     fields.prose("description");
     let sensitive = fields.flag("sensitive");
     let Some(value) = fields.get("value") else {
-        let problem = Problem::at(*place, path, "it has no `value`");
-        fields.problem(problem.with_hint("a mapping as an output is written `{ value: { … } }`"));
+        let problem = Problem::at(*place, path, "`value` is missing");
+        fields.problem(problem.with_hint("write a mapping as an output as `{ value: { … } }`"));
         return None;
     };
     Some(Output {
@@ -45,8 +46,8 @@ pub(super) fn output(member: &Member, path: &Path<'_>, problems: &mut Problems) 
     })
 }
 
-/// The outputs of the stack. One that nobody knows yet stays as it was.
-pub(super) fn made(
+/// Evaluates the outputs of the stack. An output whose value isn't known keeps its previous value.
+pub(super) fn evaluate_all(
     name: &str,
     declared: &[Output],
     scope: &Scope<'_>,
@@ -63,7 +64,7 @@ pub(super) fn made(
             continue;
         };
         if problems.is_empty() {
-            // What was put together of values that are in a state may only be too deep for one.
+            // Values that were valid by themselves may exceed the maximum depth when they are combined.
             match Json::parse(&json) {
                 Ok(json) => drop(made.values.insert(output.name.clone(), json)),
                 Err(error) => problems.add(output.value.problem(error.to_string())),

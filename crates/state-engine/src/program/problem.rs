@@ -1,21 +1,21 @@
-//! What is wrong with a program, and where.
+//! Problems of a program and their positions.
 
 use super::node::{Path, Place};
 use crate::error::EngineError;
 use state_core::nearest;
 use std::fmt;
 
-/// All that is wrong with a program, in the order of the document.
+/// All problems of a program, in document order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProgramError {
-    /// What the document is called.
+    /// Name of the document.
     pub name: String,
-    /// What is wrong; never empty.
+    /// The problems; never empty.
     pub problems: Vec<Problem>,
 }
 
-/// A line for each problem: `site.yaml:12:5: resources.page.inputs.content: what is wrong; what to do`.
+/// One line per problem: `site.yaml:12:5: resources.page.inputs.content: problem; hint`.
 impl fmt::Display for ProgramError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (count, problem) in self.problems.iter().enumerate() {
@@ -34,7 +34,7 @@ impl fmt::Display for ProgramError {
 
 impl std::error::Error for ProgramError {}
 
-/// What a source says that finds it while a run goes on.
+/// The error of a source that finds the problem during a run.
 impl From<ProgramError> for EngineError {
     fn from(error: ProgramError) -> Self {
         let ProgramError { name, problems } = error;
@@ -42,7 +42,7 @@ impl From<ProgramError> for EngineError {
         let Some(problem) = problems.into_iter().next() else {
             return Self::Source {
                 object: name,
-                reason: "the program is wrong".to_owned(),
+                reason: "the program is invalid".to_owned(),
             };
         };
         let mut object = format!("{name}:{}:{}", problem.line, problem.column);
@@ -59,19 +59,19 @@ impl From<ProgramError> for EngineError {
     }
 }
 
-/// One thing that is wrong. It quotes names, never the value of a secret.
+/// One problem of a program. It quotes names, but never the value of a secret.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[non_exhaustive]
 pub struct Problem {
-    /// The line, from 1; 0 for what stands nowhere in the document.
+    /// Line, counted from 1; 0 if the problem has no position in the document.
     pub line: u64,
-    /// The column, from 1, in characters; 0 for what stands nowhere in the document.
+    /// Column in characters, counted from 1; 0 if the problem has no position in the document.
     pub column: u64,
-    /// The member that is concerned, such as `resources.page.inputs.content`; empty for the whole document.
+    /// Path of the member, such as `resources.page.inputs.content`; empty for the whole document.
     pub path: String,
-    /// What is wrong.
+    /// Description of the problem.
     pub reason: String,
-    /// What to do about it.
+    /// How to fix the problem.
     pub hint: Option<String>,
 }
 
@@ -80,7 +80,7 @@ impl Problem {
         Self::of(place, path.to_string(), reason)
     }
 
-    /// The same where the path is known as text.
+    /// Creates a problem with a path in text form.
     pub(super) fn of(place: Place, path: String, reason: impl Into<String>) -> Self {
         Self {
             line: place.line,
@@ -99,21 +99,21 @@ impl Problem {
     }
 }
 
-/// Names for people.
+/// Joins names for a message, and abbreviates long lists.
 pub(super) fn listed(names: &[&str]) -> String {
-    match names.len().checked_sub(MOST_NAMES) {
+    match names.len().checked_sub(MAX_NAMES) {
         None | Some(0) => names.join(", "),
-        Some(more) => format!("{} and {more} more", names[..MOST_NAMES].join(", ")),
+        Some(more) => format!("{} and {more} more", names[..MAX_NAMES].join(", ")),
     }
 }
 
-/// More names aren't listed.
-const MOST_NAMES: usize = 12;
+/// Maximum number of listed names.
+const MAX_NAMES: usize = 12;
 
-/// With that many problems names aren't looked for any more: it would take long, and nobody reads it.
-const MOST_HINTS: usize = 100;
+/// Number of problems after which similar names aren't searched any more, because the search is slow.
+const MAX_HINTS: usize = 100;
 
-/// Without the place.
+/// The problem without its position.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if !self.path.is_empty() {
@@ -127,7 +127,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Problems as they are found.
+/// Collects problems.
 #[derive(Default)]
 pub(super) struct Problems(Vec<Problem>);
 
@@ -136,21 +136,21 @@ impl Problems {
         self.0.push(problem);
     }
 
-    /// With the name that was meant, or else with all that there are.
+    /// Adds a problem with a hint: the most similar name, or all names.
     pub(super) fn add_named<'n>(
         &mut self,
         problem: Problem,
         wanted: &str,
         names: impl IntoIterator<Item = &'n str>,
     ) {
-        if self.0.len() >= MOST_HINTS {
+        if self.0.len() >= MAX_HINTS {
             return self.add(problem);
         }
         let names: Vec<&str> = names.into_iter().collect();
         self.add(match nearest(wanted, names.iter().copied()) {
             Some(near) => problem.with_hint(format!("did you mean `{near}`?")),
             None if names.is_empty() => problem,
-            None => problem.with_hint(format!("there are: {}", listed(&names))),
+            None => problem.with_hint(format!("expected one of: {}", listed(&names))),
         });
     }
 
@@ -158,7 +158,7 @@ impl Problems {
         self.0.is_empty()
     }
 
-    /// What was made, if nothing is wrong with it.
+    /// Returns the value if no problem was found.
     pub(super) fn none_in<T>(self, name: &str, made: T) -> Result<T, ProgramError> {
         let Self(mut problems) = self;
         if problems.is_empty() {

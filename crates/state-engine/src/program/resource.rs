@@ -1,4 +1,4 @@
-//! A resource of a program: what is read of it, and the goal that it is once all that it refers to is known.
+//! A resource of a program: parsing, and the goal once all references are known.
 
 use super::evaluation::Scope;
 use super::expression::Expression;
@@ -14,19 +14,19 @@ use state_core::{Address, Json, Properties};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What a program wants of one resource.
+/// One resource of a program.
 pub(super) struct Resource {
-    /// Where its name stands.
+    /// Position of the name.
     pub(super) place: Place,
     pub(super) kind_place: Place,
-    /// All but its inputs.
+    /// The goal without its inputs.
     pub(super) goal: Goal,
     pub(super) inputs: Vec<(String, Expression)>,
-    /// The other resources that its options name.
+    /// The other resources that the options refer to.
     pub(super) named: Vec<Naming>,
 }
 
-/// Reads `resources`.
+/// Reads the member `resources`.
 pub(super) fn resources(node: &Node, path: &Path<'_>, problems: &mut Problems) -> Vec<Arc<Resource>> {
     let members = members(node, path, problems).unwrap_or_default().iter();
     members
@@ -39,13 +39,13 @@ fn resource(member: &Member, path: &Path<'_>, problems: &mut Problems) -> Option
     let has_name = is_name(member, path, problems);
     let path = path.member(&member.name);
     if member.name == CONFIG {
-        let reason = "no resource is called `config`: references to settings begin so";
-        problems.add(Problem::at(member.place, &path, reason).with_hint("give it another name"));
+        let reason = "a resource can't be named `config`: references to settings use this name";
+        problems.add(Problem::at(member.place, &path, reason).with_hint("rename it"));
     }
     let mut fields = Fields::of(&member.value, &MEMBERS, &path, problems)?;
     if fields.get("kind").is_none() {
-        let problem = Problem::at(member.place, &path, "it has no `kind`");
-        fields.problem(problem.with_hint("say what it is, such as `kind: file`"));
+        let problem = Problem::at(member.place, &path, "`kind` is missing");
+        fields.problem(problem.with_hint("add one, such as `kind: file`"));
     }
     let kind = fields.text("kind");
     let inputs = inputs(fields.get("inputs"), &path.member("inputs"), fields.problems);
@@ -56,7 +56,7 @@ fn resource(member: &Member, path: &Path<'_>, problems: &mut Problems) -> Option
         &path.member("options"),
         fields.problems,
     );
-    // A name that is right is an address.
+    // A valid name is always a valid address.
     let address = Address::new(member.name.as_str()).ok().filter(|_| has_name)?;
     let kind = kind?;
     let mut goal = Goal::new(address, kind.text);
@@ -78,14 +78,14 @@ fn resource(member: &Member, path: &Path<'_>, problems: &mut Problems) -> Option
 fn inputs(node: Option<&Node>, path: &Path<'_>, problems: &mut Problems) -> Vec<(String, Expression)> {
     let members = optional_members(node, path, problems);
     for member in members.iter().filter(|member| member.name.starts_with('/')) {
-        // Marks of secrets tell names from pointers by it.
-        let reason = "the name of an input doesn't begin with `/`";
+        // Marks of secrets distinguish names from JSON pointers by the slash.
+        let reason = "the name of an input can't begin with `/`";
         problems.add(Problem::at(member.place, &path.member(&member.name), reason));
     }
     Expression::members(members, path, problems)
 }
 
-/// Which resources each input refers to.
+/// Maps each input to the resources that it refers to.
 fn property_dependencies(inputs: &[(String, Expression)]) -> BTreeMap<String, Vec<Address>> {
     let mut dependencies = BTreeMap::new();
     for (name, input) in inputs {
@@ -102,12 +102,12 @@ fn property_dependencies(inputs: &[(String, Expression)]) -> BTreeMap<String, Ve
 }
 
 impl Resource {
-    /// Whether its inputs are the same whatever becomes of other resources.
+    /// Whether the inputs depend on no other resource.
     pub(super) fn refers_to_no_other(&self) -> bool {
         self.goal.options.property_dependencies.is_empty()
     }
 
-    /// The goal with its inputs. Of one that isn't known yet the name is noted.
+    /// The goal with evaluated inputs. Inputs whose values aren't known yet are recorded by name.
     pub(super) fn filled(&self, scope: &Scope<'_>, problems: &mut Problems) -> Goal {
         let mut goal = self.goal.clone();
         let mut text = String::new();
@@ -129,7 +129,7 @@ impl Resource {
             }
         }
         object.finish();
-        // A mark that leads to what is left out would cover all that is there.
+        // A mark of an input that is left out would cover all inputs.
         goal.sensitive_inputs
             .retain(|mark| !goal.unknown.contains(&top_level(mark)));
         if problems.is_empty() {
@@ -141,13 +141,13 @@ impl Resource {
         goal
     }
 
-    /// Values that are in a state are right; together they may be too deep for one.
+    /// Reports inputs that exceed the limits of a state, although each value alone is valid.
     fn too_much(&self, reason: &str) -> Problem {
         let path = format!("resources.{}.inputs", self.goal.address);
         Problem::of(
             self.place,
             path,
-            format!("the inputs are too much for a state: {reason}"),
+            format!("the inputs exceed the limits of a state: {reason}"),
         )
     }
 }

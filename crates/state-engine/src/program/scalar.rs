@@ -1,11 +1,11 @@
-//! Plain scalars by YAML 1.2's core schema.
+//! Plain scalars of YAML 1.2's core schema.
 
 use super::node::Value;
 
-/// What a plain scalar is; none for a string.
+/// Resolves a plain scalar; none for a string.
 ///
 /// # Errors
-/// What JSON has no number for.
+/// Returns an error for a number that JSON can't represent.
 pub(super) fn plain(text: &str) -> Result<Option<Value>, &'static str> {
     Ok(Some(match text {
         "" | "~" | "null" | "Null" | "NULL" => Value::Null,
@@ -18,10 +18,10 @@ pub(super) fn plain(text: &str) -> Result<Option<Value>, &'static str> {
     }))
 }
 
-/// A number of the core schema as JSON writes it, digit by digit; none for a text that is none.
+/// Converts a number of the core schema to JSON, digit by digit; none if the text isn't a number.
 ///
 /// # Errors
-/// What JSON has no number for.
+/// Returns an error for a number that JSON can't represent.
 pub(super) fn number(text: &str) -> Result<Option<String>, &'static str> {
     for (prefix, radix) in [("0x", 16), ("0o", 8)] {
         let digits = text.strip_prefix(prefix).unwrap_or_default();
@@ -38,12 +38,12 @@ pub(super) fn number(text: &str) -> Result<Option<String>, &'static str> {
         _ => ("", text),
     };
     if matches!(unsigned, ".inf" | ".Inf" | ".INF") || matches!(text, ".nan" | ".NaN" | ".NAN") {
-        return Err("numbers that aren't finite have no place in a state");
+        return Err("a state can't hold numbers that aren't finite");
     }
     Ok(decimal(unsigned).map(|digits| format!("{sign}{digits}")))
 }
 
-/// `[0-9]+`, `[0-9]*.[0-9]*` with a digit, each perhaps with an exponent.
+/// Parses `[0-9]+` or `[0-9]*.[0-9]*` with at least one digit, and an optional exponent.
 fn decimal(text: &str) -> Option<String> {
     let digits_of = |text: &str| text.bytes().take_while(u8::is_ascii_digit).count();
     let (whole, rest) = text.split_at(digits_of(text));
@@ -68,7 +68,7 @@ fn decimal(text: &str) -> Option<String> {
     let mut number = String::from(if significant.is_empty() { "0" } else { significant });
     match fraction {
         None => {}
-        // JSON wants a digit behind the point.
+        // JSON requires a digit after the point.
         Some("") => number.push_str(".0"),
         Some(fraction) => {
             number.push('.');

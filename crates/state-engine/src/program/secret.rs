@@ -1,10 +1,10 @@
-//! Which parts of a value are secret because those are that it was made of.
+//! Finds the secret parts of a value that contains secrets of other values.
 
 use state_core::json::Json;
 use state_core::sensitive::{SecretStrings, covered_pointers};
 use std::borrow::Cow;
 
-/// The top-level name that a mark is about: the name itself, or the first of a JSON pointer.
+/// The top-level name of a mark: the name itself, or the first token of a JSON pointer.
 pub(super) fn top_level(mark: &str) -> String {
     match mark.strip_prefix('/') {
         Some(pointer) => {
@@ -15,7 +15,7 @@ pub(super) fn top_level(mark: &str) -> String {
     }
 }
 
-/// A name as a step of a JSON pointer.
+/// Escapes a name as a token of a JSON pointer.
 pub(super) fn token(name: &str) -> Cow<'_, str> {
     match name.contains(['~', '/']) {
         true => name.replace('~', "~0").replace('/', "~1").into(),
@@ -23,7 +23,8 @@ pub(super) fn token(name: &str) -> Cow<'_, str> {
     }
 }
 
-/// The pointers to what is secret below one place of an object, counted from there; the empty one says that all of it is.
+/// JSON pointers to the secret parts below one place of an object, relative to that place; an empty pointer
+/// marks the whole value.
 pub(super) fn below(object: &Json, marks: &[String], also: &SecretStrings, place: &str) -> Vec<String> {
     if marks.is_empty() && also.is_empty() {
         return Vec::new();
@@ -38,7 +39,7 @@ pub(super) fn below(object: &Json, marks: &[String], also: &SecretStrings, place
     below.collect()
 }
 
-/// Whether a pointer is another one, or goes on from it.
+/// Whether a pointer equals another one or continues it.
 fn leads_to(pointer: &str, before: &str) -> bool {
     pointer
         .strip_prefix(before)
@@ -52,7 +53,7 @@ mod tests {
     use state_core::{Entry, Json, Properties};
 
     #[test]
-    fn what_is_secret_below_a_place_is_told_from_there() {
+    fn secret_pointers_are_relative_to_the_place() {
         let object = Json::parse(r#"{"a":{"b":"x","b2":"y"},"c":["z"]}"#).unwrap();
         let also = SecretStrings::default();
         let secret = |mark: &str, place: &str| below(&object, &[mark.to_owned()], &also, place);
@@ -65,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn what_repeats_a_secret_is_one_though_nothing_marks_it() {
+    fn unmarked_copy_of_a_secret_is_secret() {
         let mut entry = Entry::leaf("a".parse().unwrap(), "directory");
         entry.inputs = Properties::new(Json::parse(r#"{"path":"/hunter2/x"}"#).unwrap());
         entry.sensitive_inputs = vec!["path".to_owned()];
@@ -76,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_is_about_one_top_level_name() {
+    fn mark_belongs_to_one_top_level_name() {
         assert_eq!(top_level("content"), "content");
         assert_eq!(top_level("/content/a"), "content");
         assert_eq!(top_level("/a~1b~0c/d"), "a/b~c");

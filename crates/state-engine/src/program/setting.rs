@@ -1,4 +1,4 @@
-//! What a program lets its user choose: as it is declared, and as it is given.
+//! Settings of a program: declarations and values.
 
 use super::fields::{Fields, other};
 use super::node::{Member, Node, Path, Place, Value};
@@ -12,38 +12,38 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Setting {
-    /// Its name, as in `--config NAME=VALUE` and `${config.NAME}`.
+    /// Name of the setting, as in `--config NAME=VALUE` and `${config.NAME}`.
     pub name: String,
-    /// What its values are.
+    /// Type of the values.
     pub kind: SettingType,
-    /// What it is for.
+    /// Description of the setting.
     pub description: Option<String>,
-    /// Whether its values are secret.
+    /// Whether the values are secret.
     pub secret: bool,
-    /// Whether it must be given: the document has neither a default nor a sealed value.
+    /// Whether a value must be given, because the document has neither a default nor a sealed value.
     pub required: bool,
 }
 
-/// What the values of a setting are.
+/// The type of a setting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SettingType {
-    /// A text as it is given.
+    /// A string, taken literally.
     #[default]
     String,
-    /// A number.
+    /// A JSON number.
     Number,
-    /// `true` or `false`.
+    /// The boolean `true` or `false`.
     Boolean,
-    /// Anything that YAML or JSON can say: lists and mappings too.
+    /// Any YAML or JSON value, including lists and mappings.
     Any,
 }
 
 impl SettingType {
-    /// All of them.
+    /// All setting types.
     pub const ALL: [Self; 4] = [Self::String, Self::Number, Self::Boolean, Self::Any];
 
-    /// As documents write it.
+    /// Name of the type in documents.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::String => "string",
@@ -62,7 +62,7 @@ impl SettingType {
         }
     }
 
-    /// What a text says, which may be a secret: an error doesn't quote it.
+    /// Parses a value. The text may be a secret, so errors must not quote it.
     fn of_text(self, text: &str) -> Option<Json> {
         match self {
             Self::String => Some(Json::from_string(text)),
@@ -72,7 +72,7 @@ impl SettingType {
                 "false" => Json::parse("false").ok(),
                 _ => None,
             },
-            // A name that stands twice is no JSON.
+            // JSON with duplicate names is invalid.
             Self::Any => json(&document::read(text.as_bytes(), &mut Problems::default())?),
         }
     }
@@ -84,7 +84,7 @@ impl fmt::Display for SettingType {
     }
 }
 
-/// A setting with what the document gives for it.
+/// A setting with its value in the document, if any.
 pub(super) struct Declaration {
     pub(super) setting: Setting,
     place: Place,
@@ -94,11 +94,11 @@ pub(super) struct Declaration {
 enum Given {
     Nothing,
     Default(Json),
-    /// A value that only the stack's key opens, and where it stands.
+    /// An encrypted value that only the stack's key decrypts, and its position.
     Sealed(String, Place),
 }
 
-/// The value of a setting. It may be a secret, so there is no `Debug`.
+/// The value of a setting. It has no `Debug` because it may be secret.
 pub(super) struct SettingValue {
     pub(super) json: Json,
     pub(super) secret: bool,
@@ -107,7 +107,7 @@ pub(super) struct SettingValue {
 /// The values of all settings.
 pub(super) type Settings = BTreeMap<String, SettingValue>;
 
-/// Reads a member of `config`.
+/// Reads one member of `config`.
 pub(super) fn declaration(member: &Member, path: &Path<'_>, problems: &mut Problems) -> Option<Declaration> {
     const MEMBERS: [&str; 5] = ["type", "default", "description", "secret", "sealed"];
     let mut fields = Fields::of(&member.value, &MEMBERS, path, problems)?;
@@ -117,15 +117,15 @@ pub(super) fn declaration(member: &Member, path: &Path<'_>, problems: &mut Probl
     let in_default = path.member("default");
     let given = match (fields.get("default"), sealed) {
         (Some(node), Some(_)) => {
-            let reason = "it has a sealed value already: leave one of them out";
+            let reason = "`default` and `sealed` can't be combined: remove one of them";
             Err(Problem::at(node.place, &in_default, reason))
         }
         (Some(node), None) if secret == Some(true) => {
             let hint = format!(
-                "leave it out, or write what `statectl secret encrypt {}` prints as `sealed`",
+                "remove it, or set `sealed` to the output of `statectl secret encrypt {}`",
                 member.name
             );
-            let reason = "a secret doesn't stand in a document in the open";
+            let reason = "a secret can't have a default in plain text";
             Err(Problem::at(node.place, &in_default, reason).with_hint(hint))
         }
         (Some(node), None) => {
@@ -135,7 +135,7 @@ pub(super) fn declaration(member: &Member, path: &Path<'_>, problems: &mut Probl
         }
         (None, Some(sealed)) => {
             if secret == Some(false) {
-                let reason = "what is sealed is secret: leave out `secret: false`";
+                let reason = "a sealed value is always secret: remove `secret: false`";
                 fields.problem(Problem::at(sealed.place, &path.member("sealed"), reason));
             }
             Ok(Given::Sealed(sealed.text.trim().to_owned(), sealed.place))
@@ -173,12 +173,12 @@ fn kind(fields: &mut Fields<'_, '_>) -> SettingType {
     })
 }
 
-/// A value without references; none if a name stands twice in it.
+/// The JSON of a value without references; none if it has duplicate names.
 fn json(node: &Node) -> Option<Json> {
     Json::parse(&node.json()).ok()
 }
 
-/// The values of the settings: those that are given, else those of the document.
+/// Returns the values of the settings: given values take precedence over the document.
 pub(super) fn values(
     declarations: &[Declaration],
     given: &BTreeMap<String, String>,
@@ -191,7 +191,7 @@ pub(super) fn values(
         if !declarations.iter().any(|declared| declared.setting.name == *name) {
             let names = declarations.iter().map(|declared| declared.setting.name.as_str());
             let nowhere = Place { line: 0, column: 0 };
-            let reason = "it was given, and the program has no such setting";
+            let reason = "the program has no such setting";
             let problem = Problem::at(nowhere, &config.member(name), reason);
             problems.add_named(problem, name, names);
         }
@@ -227,28 +227,32 @@ impl Declaration {
         };
         if let Some(given) = given {
             let given = kind.of_text(given);
-            return given.ok_or_else(|| wrong_type("the value that was given", self.place));
+            return given.ok_or_else(|| wrong_type("the given value", self.place));
         }
         match &self.given {
             Given::Default(json) => Ok(json.clone()),
             Given::Sealed(sealed, place) => {
                 let crypter = crypter.ok_or_else(|| {
                     let hint = format!(
-                        "give it by `--config {name}=VALUE`, or use an identity of the stack's recipients"
+                        "pass `--config {name}=VALUE`, or use an identity that is a recipient of the stack"
                     );
-                    Problem::at(*place, path, "there is no key at hand that opens it").with_hint(hint)
+                    Problem::at(*place, path, "no available key can decrypt it").with_hint(hint)
                 })?;
                 let opened = crypter.decrypt(name, sealed).map_err(|error| {
-                    let hint = format!("seal it again: `statectl secret encrypt {name}`, for this stack");
-                    Problem::at(*place, path, format!("it doesn't open: {error}")).with_hint(hint)
+                    let hint =
+                        format!("encrypt it again for this stack with `statectl secret encrypt {name}`");
+                    Problem::at(*place, path, format!("it can't be decrypted: {error}")).with_hint(hint)
                 })?;
                 let text = String::from_utf8(opened).ok();
                 let value = text.and_then(|text| kind.of_text(&text));
-                value.ok_or_else(|| wrong_type("what is sealed", *place))
+                value.ok_or_else(|| wrong_type("the sealed value", *place))
             }
             Given::Nothing => {
-                let hint = format!("give it by `--config {name}=VALUE`");
-                Err(Problem::at(self.place, path, format!("it has no value (type {kind})")).with_hint(hint))
+                let hint = format!("pass `--config {name}=VALUE`");
+                Err(
+                    Problem::at(self.place, path, format!("a value of type {kind} is required"))
+                        .with_hint(hint),
+                )
             }
         }
     }

@@ -1,54 +1,54 @@
-//! Texts with references in them.
+//! Templates: strings with references.
 
 use super::node::{OPENING, Path, Place, Text, is_name_character};
 use super::problem::{Problem, Problems};
 use std::fmt;
 
-/// The name that references to settings begin with; no resource has it.
+/// The name that begins references to settings. It is reserved, so no resource has it.
 pub(super) const CONFIG: &str = "config";
 
-/// The step that leads to the provider's name for an object.
+/// The output name that stands for the provider's id of an object.
 pub(super) const ID: &str = "id";
 
-/// What a text is.
+/// A parsed string.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Template {
-    /// Nothing but text.
+    /// A literal string.
     Plain(String),
-    /// One reference and nothing else: the value as it is.
+    /// One reference and nothing else, which keeps the type of the value.
     Whole(Reference),
-    /// Pieces that are joined to a text.
+    /// Literal pieces and references that are joined to a string.
     Joined(Vec<Piece>),
 }
 
-/// A piece of a text.
+/// A piece of a template.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Piece {
     Text(String),
     Reference(Reference),
 }
 
-/// Stands for a value of something else.
+/// A reference to the value of a resource or a setting.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Reference {
-    /// Where it stands.
+    /// Position of the reference.
     pub(super) place: Place,
-    /// A resource; none for the settings.
+    /// Name of the resource; none for a setting.
     pub(super) resource: Option<String>,
-    /// An output of the resource, or `id`; a setting.
+    /// Name of the output or `id`, or name of the setting.
     pub(super) name: String,
-    /// The way on from there.
+    /// The steps into the value.
     pub(super) steps: Vec<Step>,
 }
 
-/// A step into a value.
+/// One step into a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Member(String),
     Element(usize),
 }
 
-/// As it is written.
+/// Writes the reference in its source form.
 impl fmt::Display for Reference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = Path::Whole;
@@ -74,9 +74,9 @@ impl fmt::Display for Step {
 }
 
 impl Template {
-    /// Reads a text; what is wrong with its references is told, each at its place.
+    /// Parses a string and reports problems of its references, each at its position.
     pub(super) fn read(text: &Text, place: Place, path: &Path<'_>, problems: &mut Problems) -> Self {
-        let mut stored_items = Vec::new();
+        let mut pieces = Vec::new();
         let mut plain = String::new();
         let mut rest = text.text.as_str();
         let mut openings = text.openings.iter();
@@ -93,10 +93,11 @@ impl Template {
             match Scan(inside).reference(place) {
                 Ok((reference, after)) => {
                     if !plain.is_empty() {
-                        stored_items.push(Piece::Text(std::mem::take(&mut plain)));
+                        pieces.push(Piece::Text(std::mem::take(&mut plain)));
                     }
-                    stored_items.push(Piece::Reference(reference));
-                    // What stands in quotes in the reference may look like an opening.
+                    pieces.push(Piece::Reference(reference));
+                    // A quoted key in the reference may contain the opening characters too, so skip their
+                    // positions.
                     let inner = &inside[..inside.len() - after.len()];
                     openings
                         .by_ref()
@@ -112,27 +113,27 @@ impl Template {
             }
         }
         plain.push_str(rest);
-        match stored_items.as_slice() {
+        match pieces.as_slice() {
             [] => return Self::Plain(plain),
             [Piece::Reference(reference)] if plain.is_empty() => return Self::Whole(reference.clone()),
             _ => {}
         }
         if !plain.is_empty() {
-            stored_items.push(Piece::Text(plain));
+            pieces.push(Piece::Text(plain));
         }
-        Self::Joined(stored_items)
+        Self::Joined(pieces)
     }
 }
 
-/// What is left to read of a reference.
+/// The rest of the text, while a reference is parsed.
 struct Scan<'t>(&'t str);
 
 impl<'t> Scan<'t> {
-    /// The reference behind its opening, and what stands behind it.
+    /// Parses a reference after its opening. Returns the reference and the text after it.
     fn reference(mut self, place: Place) -> Result<(Reference, &'t str), String> {
         let first = self
             .name()
-            .ok_or("a reference begins with the name of a resource, or with `config`")?;
+            .ok_or("a reference must begin with the name of a resource, or with `config`")?;
         let mut steps = Vec::new();
         while let Some(step) = self.step()? {
             steps.push(step);
@@ -140,9 +141,9 @@ impl<'t> Scan<'t> {
         let Some(behind) = self.0.strip_prefix('}') else {
             return Err(match self.0.chars().next() {
                 Some(character) if !character.is_whitespace() => {
-                    format!("`{}` can't stand in a reference", character.escape_debug())
+                    format!("unexpected `{}` in a reference", character.escape_debug())
                 }
-                _ => format!("the reference to `{first}` isn't closed with a `}}`"),
+                _ => format!("the reference to `{first}` has no closing `}}`"),
             });
         };
         let mut steps = steps.into_iter();
@@ -150,9 +151,9 @@ impl<'t> Scan<'t> {
         let Some(Step::Member(name)) = steps.next() else {
             return Err(match resource {
                 Some(name) => {
-                    format!("`{name}` alone is no value: say which output, as in `${{{name}.{ID}}}`")
+                    format!("`{name}` is incomplete: add an output, as in `${{{name}.{ID}}}`")
                 }
-                None => "`config` alone is no value: say which setting, as in `${config.name}`".to_owned(),
+                None => "`config` is incomplete: add a setting, as in `${config.name}`".to_owned(),
             });
         };
         let steps = steps.collect();
@@ -172,11 +173,11 @@ impl<'t> Scan<'t> {
         (!name.is_empty()).then_some(name)
     }
 
-    /// `.name`, `[0]` or `["any key"]`.
+    /// Parses one step: `.name`, `[0]` or `["any key"]`.
     fn step(&mut self) -> Result<Option<Step>, String> {
         if let Some(rest) = self.0.strip_prefix('.') {
             self.0 = rest;
-            let name = self.name().ok_or("a name is missing behind the `.`")?;
+            let name = self.name().ok_or("a name is missing after the `.`")?;
             return Ok(Some(Step::Member(name.to_owned())));
         }
         let Some(rest) = self.0.strip_prefix('[') else {
@@ -186,7 +187,7 @@ impl<'t> Scan<'t> {
             Some(rest) => quoted(rest).map(|(name, rest)| (Step::Member(name), rest)),
             None => element(rest),
         }
-        .ok_or("between `[` and `]` stands a number, or a key in double quotes")?;
+        .ok_or("expected a number or a key in double quotes between `[` and `]`")?;
         self.0 = rest;
         Ok(Some(step))
     }
@@ -199,7 +200,7 @@ fn element(text: &str) -> Option<(Step, &str)> {
     Some((Step::Element(index), rest))
 }
 
-/// The key up to `"]`, and what stands behind; `\` takes the next character as it is.
+/// Parses a key up to `"]`. Returns the key and the text after it; `\` escapes the next character.
 fn quoted(text: &str) -> Option<(String, &str)> {
     let mut key = String::new();
     let mut characters = text.char_indices();

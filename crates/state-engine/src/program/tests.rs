@@ -5,7 +5,7 @@ mod settings;
 
 use super::{Program, ProgramError};
 use crate::provider::{
-    CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider, ReadRequest,
+    CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Object, Provider, ReadRequest, ReadResult,
     UpdateRequest,
 };
 use crate::registry::Registry;
@@ -46,29 +46,29 @@ fn bad_yaml_is_refused_with_line_and_column() {
     all_say([
         ("", &["p:1:1: the document is empty"]),
         ("# nothing\n", &["p:1:1: the document is empty"]),
-        ("resources: [", &["p:2:1: it can't be read: "]),
+        ("resources: [", &["p:2:1: syntax error: "]),
         (
             "resources:\n  a: b: c\n",
-            &["p:2:7: it can't be read: mapping values are not allowed"],
+            &["p:2:7: syntax error: mapping values are not allowed"],
         ),
-        ("resources:\n\ta: 1\n", &["p:2:2: it can't be read: tabs"]),
-        ("resources: 'a\n", &["p:1:12: it can't be read: "]),
+        ("resources:\n\ta: 1\n", &["p:2:2: syntax error: tabs"]),
+        ("resources: 'a\n", &["p:1:12: syntax error: "]),
         (
             "resources: {}\n---\nresources: {}\n",
             &["p:2:1: a second document begins here"],
         ),
         (
             "{\"resources\": {},\n\"name\": \"a\" \"b\"}",
-            &["p:2:13: it can't be read: "],
+            &["p:2:13: syntax error: "],
         ),
         ("- a\n", &["p:1:1: it must be a mapping, not a list"]),
         (
             "resources: {}\nname: \"a\u{1}b\"\n",
-            &["p:2:9: a control character (U+0001) stands here"],
+            &["p:2:9: control character (U+0001) isn't allowed"],
         ),
         (
             "resources: {}\nname: \u{0}\n",
-            &["p:2:7: a control character (U+0000) stands here"],
+            &["p:2:7: control character (U+0000) isn't allowed"],
         ),
     ]);
     let latin = Program::parse("p", b"resources: {}\nname: caf\xe9\n").unwrap_err();
@@ -93,7 +93,7 @@ fn a_reference_without_quotes_inside_braces_is_told_what_it_lacks() {
     ] {
         let said = said(text);
         assert!(
-            said[0].ends_with("inside `{ }` and `[ ]` a text with a reference stands in quotes"),
+            said[0].ends_with("quote a string with a reference inside `{ }` and `[ ]`"),
             "{said:?}"
         );
     }
@@ -104,24 +104,24 @@ fn what_could_grow_or_mean_something_else_is_refused_by_name() {
     all_say([
         (
             "resources: &all {}\n",
-            &["p:1:12: anchors and aliases aren't read"],
+            &["p:1:12: anchors and aliases aren't supported"],
         ),
         (
             "resources:\n  a: &x {kind: f}\n  b: *x\n",
-            &["p:2:6: anchors and aliases aren't read"],
+            &["p:2:6: anchors and aliases aren't supported"],
         ),
-        ("<<: {}\n", &["p:1:1: merge keys aren't read"]),
-        ("resources: !secret {}\n", &["p:1:12: this tag isn't known here"]),
+        ("<<: {}\n", &["p:1:1: merge keys aren't supported"]),
+        ("resources: !secret {}\n", &["p:1:12: unknown tag"]),
+        ("resources: {}\nname: !secret x\n", &["p:2:7: unknown tag"]),
         (
-            "resources: {}\nname: !secret x\n",
-            &["p:2:7: this tag isn't known here"],
+            "resources: {}\nname: !!int x\n",
+            &["p:2:7: this value isn't a valid `!!int`"],
         ),
-        ("resources: {}\nname: !!int x\n", &["p:2:7: this is no `!!int`"]),
         (
             "resources: {}\nname: .nan\n",
-            &["p:2:7: numbers that aren't finite"],
+            &["p:2:7: a state can't hold numbers that aren't finite"],
         ),
-        ("? [a]\n: b\n", &["p:1:3: a key is a scalar"]),
+        ("? [a]\n: b\n", &["p:1:3: a key must be a scalar"]),
     ]);
     let deep = |levels| {
         said(&format!(
@@ -156,15 +156,15 @@ fn names_that_stand_twice_are_told_with_both_places() {
     all_say([
         (
             "resources:\n  a: {kind: f}\n  a: {kind: f}\n",
-            &["p:3:3: resources.a: it stands here twice: first at line 2, column 3"],
+            &["p:3:3: resources.a: duplicate name, first used at line 2, column 3"],
         ),
         (
             "{\"resources\": {\"a\": {\"kind\": \"f\"},\n  \"a\": {\"kind\": \"f\"}}}",
-            &["p:2:3: resources.a: it stands here twice: first at line 1, column 16"],
+            &["p:2:3: resources.a: duplicate name, first used at line 1, column 16"],
         ),
         (
             "resources:\n  a: {kind: f, inputs: {x: [{y: 1, y: 2}]}}\n",
-            &["p:2:36: resources.a.inputs.x[0].y: it stands here twice: first at line 2, column 30"],
+            &["p:2:36: resources.a.inputs.x[0].y: duplicate name, first used at line 2, column 30"],
         ),
     ]);
 }
@@ -195,25 +195,25 @@ outputs:
     all_say([(
         text,
         &[
-            "p:1:1: resource: a program has no such member; did you mean `resources`?",
-            "p:4:3: resources.config: no resource is called `config`",
+            "p:1:1: resource: unknown member of a program; did you mean `resources`?",
+            "p:4:3: resources.config: a resource can't be named `config`",
             "p:6:11: resources.b.kind: it must be a string, not a number",
-            "p:7:5: resources.b.input: there is no such member; did you mean `inputs`?",
+            "p:7:5: resources.b.input: unknown member; did you mean `inputs`?",
             "p:9:16: resources.b.options.protect: it must be `true` or `false`, not a string",
             "p:10:19: resources.b.options.depends_on: it must be a list of strings, not a string",
-            "p:11:16: resources.b.options.timeout: it isn't a duration",
-            "p:13:13: resources.b.options.read: it can't be imported and read at once",
+            "p:11:16: resources.b.options.timeout: invalid duration",
+            "p:13:13: resources.b.options.read: `import` and `read` can't be combined",
             "p:14:26: resources.b.options.sensitive_inputs[0]: there is no input `contnet`; did you mean `content`?",
             "p:16:3: resources[\"c d\"]: a name is 1 to 200 characters",
-            "p:17:3: resources.e: it has no `kind`",
+            "p:17:3: resources.e: `kind` is missing",
             "p:17:15: resources.e.inputs: it must be a mapping, not a list",
-            "p:19:3: outputs.x: it has no `value`",
-            "p:19:7: outputs.x.valeu: there is no such member; did you mean `value`?",
+            "p:19:3: outputs.x: `value` is missing",
+            "p:19:7: outputs.x.valeu: unknown member; did you mean `value`?",
         ],
     )]);
     // A document that was cut short doesn't mean that nothing is wanted.
     all_say([
-        ("name: x\n", &["p:1:1: it has no `resources`"]),
+        ("name: x\n", &["p:1:1: `resources` is missing"]),
         (
             "resources:\n",
             &["p:1:10: resources: it must be a mapping, not nothing"],
@@ -245,19 +245,19 @@ outputs:
         text,
         &[
             "p:7:13: resources.page.inputs.x: there is no resource `pages`; did you mean `page`?",
-            "p:7:25: resources.page.inputs.x: `page` alone is no value: say which output, as in `${page.id}`",
-            "p:7:50: resources.page.inputs.x: `${config.directroy}` leads nowhere: there is no setting `directroy` under \
+            "p:7:25: resources.page.inputs.x: `page` is incomplete: add an output, as in `${page.id}`",
+            "p:7:50: resources.page.inputs.x: `${config.directroy}` can't be resolved: there is no setting `directroy` under \
              `config`; did you mean `directory`?",
-            "p:10:38: resources.page.inputs.y: there is no resource `nobody`; there are: page",
-            "p:11:10: resources.page.inputs.z: the reference to `config` isn't closed with a `}`",
-            "p:12:12: resources.page.inputs.u[0]: `a` alone is no value",
-            "p:12:23: resources.page.inputs.u[1]: between `[` and `]` stands a number, or a key in double quotes",
-            "p:12:36: resources.page.inputs.u[2]: a reference begins with the name of a resource, or with `config`",
+            "p:10:38: resources.page.inputs.y: there is no resource `nobody`; expected one of: page",
+            "p:11:10: resources.page.inputs.z: the reference to `config` has no closing `}`",
+            "p:12:12: resources.page.inputs.u[0]: `a` is incomplete",
+            "p:12:23: resources.page.inputs.u[1]: expected a number or a key in double quotes between `[` and `]`",
+            "p:12:36: resources.page.inputs.u[2]: a reference must begin with the name of a resource, or with `config`",
             "p:12:45: resources.page.inputs.u[3]: there is no resource `a`",
-            "p:13:7: resources.page.inputs[\"${config.directory}\"]: a name is taken as it is",
+            "p:13:7: resources.page.inputs[\"${config.directory}\"]: references are allowed in values only, not in names",
             "p:14:28: resources.page.options.depends_on[0]: there is no resource `page2`; did you mean `page`?",
             "p:14:35: resources.page.options.depends_on[1]: there is no resource `nobody`",
-            "p:14:53: resources.page.options.import: this is taken as it is",
+            "p:14:53: resources.page.options.import: references are allowed in inputs and outputs only",
             "p:16:6: outputs.o: there is no resource `pag`; did you mean `page`?",
         ],
     )]);
@@ -291,7 +291,7 @@ fn places_are_right_whatever_ends_the_lines_and_in_json() {
     let json = "{\"resources\": {\"ab\": {\"kind\": \"f\",\r\n\t\"inputs\": {\"x\": [1, \"\\u00e9 é\\n ${bc.d}\"]}}}}";
     assert_eq!(
         said(json),
-        ["p:2:34: resources.ab.inputs.x[1]: there is no resource `bc`; there are: ab"]
+        ["p:2:34: resources.ab.inputs.x[1]: there is no resource `bc`; expected one of: ab"]
     );
 }
 
@@ -305,17 +305,15 @@ resources:
   d: {kind: f, inputs: {l: [1, \"a ${d.id}\"]}}
   e: {kind: f, options: {replace_with: [a]}}
 ";
-    let hint = "take one of these away";
+    let hint = "remove one of these dependencies";
     assert_eq!(
         said(text),
         [
             format!(
-                "p:2:3: resources.a: resources need each other in a circle: a needs b (line 2, column 29), b needs c \
-                 (line 3, column 39), c needs a (line 4, column 34); {hint}"
+                "p:2:3: resources.a: dependency cycle: a depends on b (line 2, column 29), b depends on c \
+                 (line 3, column 39), c depends on a (line 4, column 34); {hint}"
             ),
-            format!(
-                "p:5:3: resources.d: resources need each other in a circle: d needs d (line 5, column 35); {hint}"
-            ),
+            format!("p:5:3: resources.d: dependency cycle: d depends on d (line 5, column 35); {hint}"),
         ]
     );
 }
@@ -334,8 +332,8 @@ impl Provider for Idle {
         Err(Failure::not_done("never"))
     }
 
-    async fn read(&self, _: ReadRequest) -> Result<Found, Failure> {
-        Ok(Found::CannotTell)
+    async fn read(&self, _: ReadRequest) -> Result<ReadResult, Failure> {
+        Ok(ReadResult::Indeterminate)
     }
 
     async fn update(&self, _: UpdateRequest) -> Result<Object, Failure> {
@@ -356,8 +354,8 @@ fn kinds_that_nobody_is_in_charge_of_are_told_with_the_nearest() {
     let error = program.check(&registry).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "p:2:13: resources.a.kind: nobody is in charge of the kind `flie`; did you mean `file`?\n\
-         p:5:11: resources.c.kind: nobody is in charge of the kind `cloud`; there are: file"
+        "p:2:13: resources.a.kind: unknown kind `flie`; did you mean `file`?\n\
+         p:5:11: resources.c.kind: unknown kind `cloud`; expected one of: file"
     );
     registry.register("flie", Arc::new(Idle));
     registry.register("cloud", Arc::new(Idle));

@@ -1,4 +1,4 @@
-//! YAML as a tree with places, out of the events of its parser.
+//! Reads YAML into a tree with positions, from the events of the parser.
 
 use super::document::{MAX_DEPTH, MAX_NODES, wrong};
 use super::node::{Member, Node, OPENING, Place, Text, Value};
@@ -7,7 +7,7 @@ use super::scalar;
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Span, StrInput, Tag};
 use std::borrow::Cow;
 
-/// Reads the one document of a text.
+/// Reads the single document of a text.
 pub(super) fn read(text: &str) -> Result<Node, Problem> {
     let mut reader = Reader {
         cursor: Cursor {
@@ -26,7 +26,8 @@ pub(super) fn read(text: &str) -> Result<Node, Problem> {
         reader.take(event, span)?;
     }
     reader.root.ok_or_else(|| {
-        wrong(Place::START, "the document is empty").with_hint("a program has at least a member `resources`")
+        wrong(Place::START, "the document is empty")
+            .with_hint("a program needs at least the member `resources`")
     })
 }
 
@@ -34,11 +35,11 @@ fn malformed(text: &str, error: &ScanError) -> Problem {
     let place = place_of(*error.marker());
     let mut characters = text.chars().skip(error.marker().index().saturating_sub(1));
     let hint = match (characters.next(), characters.next()) {
-        // `{ a: ${b.c} }`: the brace opens a mapping, and nobody sees why.
-        (Some('$'), Some('{')) => "inside `{ }` and `[ ]` a text with a reference stands in quotes",
+        // In `{ a: ${b.c} }` the brace opens a mapping, which the parser's message doesn't explain.
+        (Some('$'), Some('{')) => "quote a string with a reference inside `{ }` and `[ ]`",
         _ => "the document must be YAML 1.2 or JSON",
     };
-    wrong(place, format!("it can't be read: {}", error.info())).with_hint(hint)
+    wrong(place, format!("syntax error: {}", error.info())).with_hint(hint)
 }
 
 fn place_of(marker: Marker) -> Place {
@@ -50,14 +51,14 @@ fn place_of(marker: Marker) -> Place {
 
 struct Reader<'t> {
     cursor: Cursor<'t>,
-    /// The containers that aren't closed, the innermost last.
+    /// The open containers, the innermost last.
     open: Vec<Open>,
     root: Option<Node>,
     documents: usize,
     nodes: usize,
 }
 
-/// A container that isn't closed yet.
+/// An open list or mapping.
 struct Open {
     place: Place,
     inside: Inside,
@@ -67,13 +68,13 @@ enum Inside {
     List(Vec<Node>),
     Map {
         members: Vec<Member>,
-        /// A key whose value comes next.
+        /// The key whose value comes next.
         key: Option<(String, Place)>,
     },
 }
 
 impl Open {
-    /// Whether a key comes next.
+    /// Whether the next scalar is a key.
     const fn wants_key(&self) -> bool {
         matches!(&self.inside, Inside::Map { key: None, .. })
     }
@@ -86,9 +87,8 @@ impl<'t> Reader<'t> {
             Event::DocumentStart(_) => {
                 self.documents += 1;
                 if self.documents > 1 {
-                    return Err(
-                        wrong(place, "a second document begins here").with_hint("a program is one document")
-                    );
+                    return Err(wrong(place, "a second document begins here")
+                        .with_hint("a program is a single document"));
                 }
                 Ok(())
             }
@@ -130,10 +130,10 @@ impl<'t> Reader<'t> {
         }) = self.open.last_mut()
         {
             if style == ScalarStyle::Plain && text == "<<" {
-                return Err(wrong(place, "merge keys aren't read").with_hint("write the members out"));
+                return Err(wrong(place, "merge keys aren't supported").with_hint("write out the members"));
             }
             if tag.is_some() {
-                return Err(wrong(place, "a key has no tag"));
+                return Err(wrong(place, "a key can't have a tag"));
             }
             *key = Some((text.into_owned(), place));
             return Ok(());
@@ -167,7 +167,7 @@ impl<'t> Reader<'t> {
                     _ => false,
                 };
                 if !fits {
-                    return Err(wrong(place, format!("this is no `!!{name}`")));
+                    return Err(wrong(place, format!("this value isn't a valid `!!{name}`")));
                 }
                 found
             }
@@ -187,7 +187,7 @@ impl<'t> Reader<'t> {
             return Err(foreign_tag(place));
         }
         if self.open.last().is_some_and(Open::wants_key) {
-            return Err(wrong(place, "a key is a scalar, not a list or a mapping"));
+            return Err(wrong(place, "a key must be a scalar, not a list or a mapping"));
         }
         if self.open.len() == MAX_DEPTH {
             return Err(wrong(
@@ -199,7 +199,7 @@ impl<'t> Reader<'t> {
         self.count(place)
     }
 
-    /// The parser closes only what it opened.
+    /// Closes the innermost container. The parser's events are balanced.
     fn end(&mut self) {
         let Some(Open { place, inside }) = self.open.pop() else {
             return;
@@ -233,15 +233,15 @@ impl<'t> Reader<'t> {
 }
 
 fn anchored(place: Place) -> Problem {
-    let hint = "write the value out, or make it a setting under `config`";
-    wrong(place, "anchors and aliases aren't read").with_hint(hint)
+    let hint = "write out the value, or make it a setting under `config`";
+    wrong(place, "anchors and aliases aren't supported").with_hint(hint)
 }
 
 fn foreign_tag(place: Place) -> Problem {
-    wrong(place, "this tag isn't known here").with_hint("leave it out")
+    wrong(place, "unknown tag").with_hint("remove it")
 }
 
-/// The name of a tag of the core schema; `!` alone makes a string.
+/// The name of a core schema tag. The tag `!` stands for a string.
 fn core_tag(tag: &Tag) -> Option<&str> {
     const NAMES: [&str; 7] = ["str", "int", "float", "bool", "null", "seq", "map"];
     if tag.is_yaml_core_schema() {
@@ -251,12 +251,12 @@ fn core_tag(tag: &Tag) -> Option<&str> {
         .then_some("str")
 }
 
-/// Goes through a text once, from mark to mark.
+/// Converts the parser's character marks to byte offsets, in one pass over the text.
 struct Cursor<'t> {
     text: &'t str,
-    /// In characters, as marks count.
+    /// Current position in characters.
     index: usize,
-    /// In bytes.
+    /// Current position in bytes.
     at: usize,
 }
 
@@ -272,7 +272,7 @@ impl<'t> Cursor<'t> {
         self.at
     }
 
-    /// How something is written.
+    /// The source form of a span.
     fn between(&mut self, span: Span) -> &'t str {
         let begin = self.offset(span.start);
         let end = self.offset(span.end);

@@ -1,4 +1,4 @@
-//! A copy of a state that changes by the same rules, and that nobody sees: what a plan is made on.
+//! A private copy of a state on which a plan is made. It changes by the same rules as the stored state.
 
 use state_core::journal::Record;
 use state_core::mutation::{Edit, EditChange, End, StackOutputs, Step, StepChange};
@@ -10,7 +10,7 @@ use state_core::{
 use state_manager::{Environment, Intent};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A copy of a state, with an update open.
+/// A copy of a state with an open update.
 pub(crate) struct Draft {
     state: Mutex<Arc<State>>,
     entropy: Arc<dyn Entropy>,

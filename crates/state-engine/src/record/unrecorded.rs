@@ -9,7 +9,7 @@ pub(crate) fn unrecorded_dependencies(
     is_recorded: &dyn Fn(&Entry) -> bool,
     entry: &Entry,
 ) -> Vec<SharedEntry> {
-    let needs = Needs { state, is_recorded };
+    let needs = References { state, is_recorded };
     let mut found: BTreeSet<EntryKey> = BTreeSet::new();
     let mut open = needs.of(entry, |address, id| needs.any(address, id));
     while let Some(next) = open.pop() {
@@ -25,13 +25,13 @@ pub(crate) fn unrecorded_dependencies(
     in_order.cloned().collect()
 }
 
-/// What isn't recorded of what an entry needs.
-struct Needs<'a> {
+/// Finds the unrecorded entries that an entry refers to.
+struct References<'a> {
     state: &'a State,
     is_recorded: &'a dyn Fn(&Entry) -> bool,
 }
 
-impl Needs<'_> {
+impl References<'_> {
     fn of(
         &self,
         entry: &Entry,
@@ -60,7 +60,7 @@ impl Needs<'_> {
             .collect()
     }
 
-    /// For an entry that this run brings to what is there now: one generation, if none is recorded.
+    /// For an entry that this run changes: one generation, unless a generation is already recorded.
     fn any(&self, address: &Address, id: Option<&str>) -> Vec<SharedEntry> {
         let all = self.generations(address, id);
         match all.iter().any(|entry| (self.is_recorded)(entry)) {
@@ -69,8 +69,9 @@ impl Needs<'_> {
         }
     }
 
-    /// For an entry that is brought forward as it is: its object may need any generation that it stands after, and must
-    /// not come to stand before that one. Else nobody could tell any more that it needs it.
+    /// For an entry that is re-recorded unchanged: all unrecorded generations that precede the entry. Its object
+    /// may use any of them. If one of them were recorded after the entry, the list order would no longer show
+    /// that the entry depends on it.
     fn all_before(&self, key: &EntryKey, address: &Address, id: Option<&str>) -> Vec<SharedEntry> {
         let all = self.generations(address, id).into_iter();
         all.filter(|entry| !(self.is_recorded)(entry) && self.state.comes_before(&entry.key(), key))

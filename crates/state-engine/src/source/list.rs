@@ -1,4 +1,4 @@
-//! A program that is a list of resources.
+//! A source that is a fixed list of resources.
 
 use super::{Next, Source, SourceOutputs};
 use crate::error::{EngineError, Result};
@@ -9,23 +9,23 @@ use state_core::Address;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-/// Fills in what only those know that were committed before: inputs made of others' outputs.
+/// Computes inputs from the outputs of committed dependencies.
 type Resolve = Box<dyn Fn(Goal, &Ledger) -> Result<Goal> + Send + Sync>;
 
-/// One resource of a list.
-pub struct Declared {
+/// One resource of a list, with a function that resolves its inputs.
+pub struct DeclaredResource {
     goal: Goal,
     resolve: Option<Resolve>,
 }
 
-impl Declared {
-    /// A resource all of which is known.
+impl DeclaredResource {
+    /// A resource whose inputs are all known.
     pub const fn known(goal: Goal) -> Self {
         Self { goal, resolve: None }
     }
 
-    /// A resource whose inputs are resolved when all that it needs ([`Goal::needs`]) is committed: once for the plan and
-    /// once for the run. What it needs must not change by that.
+    /// A resource whose inputs are resolved when all dependencies ([`Goal::needs`]) are committed: once for the
+    /// plan and once for the run. Resolving must not change the dependencies.
     pub fn resolved(
         goal: Goal,
         resolve: impl Fn(Goal, &Ledger) -> Result<Goal> + Send + Sync + 'static,
@@ -37,53 +37,53 @@ impl Declared {
     }
 }
 
-impl fmt::Debug for Declared {
+impl fmt::Debug for DeclaredResource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Declared").field(&self.goal.address).finish()
     }
 }
 
-/// Makes the stack's outputs out of what was committed.
+/// Computes the stack outputs from the committed resources.
 type Outputs = Box<dyn Fn(&Ledger) -> Result<SourceOutputs> + Send + Sync>;
 
-/// A list of resources in any order. Each is registered as soon as all that it needs is committed; of several that are
-/// ready the first in the list comes first.
+/// A list of resources in any order. Each resource is registered as soon as its dependencies are committed; of
+/// several ready resources the first in the list is registered first.
 ///
-/// A resource is looked at again only when what it waits for has landed, so a run costs what its dependencies are, however
-/// long the list is.
+/// A waiting resource is examined again only when the dependency that it waits for has ended. So the cost of a
+/// run depends on the number of dependencies and not on the square of the list's length.
 #[derive(Default)]
 pub struct ListSource {
-    declared: Vec<Declared>,
-    /// Places of those that were not yielded yet.
+    declared: Vec<DeclaredResource>,
+    /// List positions of the resources that were not yielded yet.
     left: BTreeSet<usize>,
-    /// Places of those that may be ready.
+    /// List positions of the resources that may be ready.
     ready: BTreeSet<usize>,
-    /// Places of those that wait, by the first thing that they wait for.
+    /// List positions of waiting resources, by the first uncommitted dependency.
     waiting: BTreeMap<Address, Vec<usize>>,
-    /// How many landings were heard of.
-    heard: usize,
+    /// Number of ended resources of the ledger that were processed.
+    seen: usize,
     outputs: Option<Outputs>,
 }
 
 impl ListSource {
-    /// A list of resources.
+    /// Creates a source from a list of resources.
     ///
     /// # Errors
-    /// `Twice` for an address that stands there twice; `Source` for one that needs what isn't in the list, and for
-    /// resources that need each other in a circle, which is named.
-    pub fn new(declared: Vec<Declared>) -> Result<Self> {
+    /// `AlreadyRegistered` for an address that occurs twice; `Source` for a dependency that isn't in the list,
+    /// and for a dependency cycle, which is named.
+    pub fn new(declared: Vec<DeclaredResource>) -> Result<Self> {
         let mut known: BTreeMap<&Address, &Goal> = BTreeMap::new();
-        for Declared { goal, .. } in &declared {
+        for DeclaredResource { goal, .. } in &declared {
             if known.insert(&goal.address, goal).is_some() {
                 let address = goal.address.clone();
-                return Err(EngineError::Twice { address });
+                return Err(EngineError::AlreadyRegistered { address });
             }
         }
         for goal in known.values() {
-            if let Some(nobody) = goal.needs().into_iter().find(|need| !known.contains_key(need)) {
+            if let Some(unknown) = goal.needs().into_iter().find(|need| !known.contains_key(need)) {
                 return Err(EngineError::Source {
                     object: goal.address.to_string(),
-                    reason: format!("it needs {nobody}, which the program doesn't have"),
+                    reason: format!("depends on {unknown}, which the program doesn't contain"),
                 });
             }
         }
@@ -93,7 +93,7 @@ impl ListSource {
             names.push(first.clone());
             return Err(EngineError::Source {
                 object: first,
-                reason: format!("resources need each other in a circle: {}", names.join(" -> ")),
+                reason: format!("dependency cycle: {}", names.join(" -> ")),
             });
         }
         let mut source = Self {
@@ -104,22 +104,22 @@ impl ListSource {
         Ok(source)
     }
 
-    /// The resources that were not yielded yet.
+    /// Returns the resources that were not yielded yet.
     pub fn addresses(&self) -> impl Iterator<Item = &Address> {
         let left = self.left.iter().filter_map(|place| self.declared.get(*place));
         left.map(|declared| &declared.goal.address)
     }
 
-    /// Those that waited for what has landed since may be ready.
-    fn hear(&mut self, ledger: &Ledger) {
-        for landed in ledger.landed(self.heard) {
-            self.heard += 1;
+    /// Marks resources as possibly ready whose awaited dependency has ended.
+    fn mark_ready(&mut self, ledger: &Ledger) {
+        for ended in ledger.ended(self.seen) {
+            self.seen += 1;
             self.ready
-                .extend(self.waiting.remove(landed).into_iter().flatten());
+                .extend(self.waiting.remove(ended).into_iter().flatten());
         }
     }
 
-    /// The same with outputs of the stack.
+    /// Adds a function that computes the stack outputs.
     #[must_use]
     pub fn with_outputs(
         self,
@@ -143,7 +143,7 @@ impl fmt::Debug for ListSource {
 #[async_trait]
 impl Source for ListSource {
     async fn next(&mut self, ledger: &Ledger) -> Result<Next> {
-        self.hear(ledger);
+        self.mark_ready(ledger);
         while let Some(place) = self.ready.pop_first() {
             let Some(declared) = self.declared.get(place) else {
                 continue;
@@ -151,13 +151,11 @@ impl Source for ListSource {
             let blocked = match ledger.missing(&declared.goal) {
                 None => None,
                 Some((needs, Some(ResourceStatus::NotTargeted))) => {
-                    Some(format!("it needs {needs}, which is no target and isn't there"))
+                    Some(format!("its dependency {needs} isn't a target and doesn't exist"))
                 }
-                Some((needs, Some(ResourceStatus::Failed))) => {
-                    Some(format!("it needs {needs}, which failed"))
-                }
+                Some((needs, Some(ResourceStatus::Failed))) => Some(format!("its dependency {needs} failed")),
                 Some((needs, Some(ResourceStatus::Skipped))) => {
-                    Some(format!("it needs {needs}, which is skipped too"))
+                    Some(format!("its dependency {needs} was skipped"))
                 }
                 Some((needs, _)) => {
                     self.waiting.entry(needs.clone()).or_default().push(place);
@@ -190,14 +188,14 @@ impl Source for ListSource {
         self.left = (0..self.declared.len()).collect();
         self.ready.clone_from(&self.left);
         self.waiting.clear();
-        self.heard = 0;
+        self.seen = 0;
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Declared, Goal, ListSource, Next, Source};
-    use crate::ledger::{Committed, Ledger, ResourceStatus};
+    use super::{DeclaredResource, Goal, ListSource, Next, Source};
+    use crate::ledger::{CommittedResource, Ledger, ResourceStatus};
     use crate::planner::goal_entry;
     use state_core::mutation::StackOutputs;
 
@@ -209,10 +207,10 @@ mod tests {
     }
 
     fn list(goals: Vec<Goal>) -> ListSource {
-        ListSource::new(goals.into_iter().map(Declared::known).collect()).unwrap()
+        ListSource::new(goals.into_iter().map(DeclaredResource::known).collect()).unwrap()
     }
 
-    /// The names of what is ready now; then it waits.
+    /// Names of the resources that are ready now.
     async fn ready(source: &mut ListSource, ledger: &mut Ledger) -> Vec<String> {
         let mut names = Vec::new();
         while let Next::Ready(registration) = source.next(ledger).await.unwrap() {
@@ -224,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn of_several_that_are_ready_the_first_in_the_list_comes_first() {
+    async fn first_ready_resource_of_the_list_is_yielded_first() {
         let mut source = list(vec![
             goal(4, &[0, 3]),
             goal(3, &[1]),
@@ -236,9 +234,9 @@ mod tests {
         assert_eq!(ready(&mut source, &mut ledger).await, ["r1", "r0"]);
         ledger.set("r0".parse().unwrap(), ResourceStatus::Failed);
         let Next::Blocked { address, reason } = source.next(&ledger).await.unwrap() else {
-            panic!("what needs r0 comes first");
+            panic!("the resource that depends on r0 must be first");
         };
-        assert_eq!((address.as_str(), &*reason), ("r4", "it needs r0, which failed"));
+        assert_eq!((address.as_str(), &*reason), ("r4", "its dependency r0 failed"));
         assert!(matches!(
             source.next(&ledger).await.unwrap(),
             Next::Blocked { .. }
@@ -252,9 +250,9 @@ mod tests {
         assert!(matches!(source.next(&ledger).await.unwrap(), Next::End));
     }
 
-    /// Gone through anew for each resource, a list as long as this would take minutes.
+    /// With a scan of the whole list for each resource, a list of this length would take minutes.
     #[tokio::test]
-    async fn a_long_list_that_stands_the_wrong_way_round_is_gone_through_once() {
+    async fn long_reversed_list_is_processed_in_linear_time() {
         const MANY: usize = 100_000;
         let next = |name: usize| {
             if name + 1 < MANY {
@@ -269,7 +267,10 @@ mod tests {
             assert_eq!(ready(&mut source, &mut ledger).await, [format!("r{name}")]);
             let entry = goal_entry(&goal(name, &[]), None, None);
             let address = entry.address.clone();
-            ledger.set(address, ResourceStatus::Committed(Committed::new(entry.into())));
+            ledger.set(
+                address,
+                ResourceStatus::Committed(CommittedResource::new(entry.into())),
+            );
         }
         assert!(matches!(source.next(&ledger).await.unwrap(), Next::End));
     }

@@ -12,7 +12,7 @@ use state_core::head::SealingPolicy;
 use state_core::{Address, EntryKey, LogLevel, MemoryBackend, Properties, SharedEntry, StackName};
 use state_engine::builtin::registry;
 use state_engine::{Basis, Engine, state_core};
-use state_engine::{Declared, Event, Goal, Interrupt, ListSource, Operation, Report, Run, StepOp};
+use state_engine::{DeclaredResource, Event, Goal, Interrupt, ListSource, Operation, Report, Run, StepOp};
 use state_manager::{Actor, Environment, Stack, Stacks};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -100,7 +100,7 @@ impl Bench {
         let told = Arc::clone(&self.told);
         run.observer = Arc::new(move |event: &Event| {
             let text = match event {
-                Event::Said(line) => format!("{}: {}", line.level, line.message),
+                Event::Log(line) => format!("{}: {}", line.level, line.message),
                 event => format!("{event:?}"),
             };
             told.lock().unwrap().push(text);
@@ -177,7 +177,7 @@ impl Bench {
 }
 
 fn update(goals: &[Goal]) -> Operation {
-    let declared = goals.iter().cloned().map(Declared::known).collect();
+    let declared = goals.iter().cloned().map(DeclaredResource::known).collect();
     Operation::Update(Box::new(ListSource::new(declared).unwrap()))
 }
 

@@ -146,7 +146,7 @@ async fn class_21277_a_protected_entry_under_a_twin_at_a_destroy() {
     assert!(stage.keys().contains(&"a".to_owned()) && stage.keys().contains(&"p".to_owned()));
     assert_eq!(
         report.failures[0].reasons,
-        ["it is protected: unprotect it first"]
+        ["it is protected; unprotect it first"]
     );
     mend(&stage, "a", |entry| entry.protect = false).await;
     settles(&stage, &[spec("p"), spec("a").managed_by("p")]).await;
@@ -158,7 +158,7 @@ async fn class_21347_a_dependent_of_what_a_destroy_targets() {
     let program = [spec("a"), spec("b").uses(&["a"])];
     let stage = deployed(&program).await;
     let refused = stage.run(Operation::Destroy, targeting(&stage, &["a"])).await;
-    assert_eq!(refused.failures[0].reasons, ["b still needs it"]);
+    assert_eq!(refused.failures[0].reasons, ["b still depends on it"]);
     assert_eq!(stage.keys(), ["a", "b"]);
     let mut run = targeting(&stage, &["a"]);
     run.options.target_dependents = true;

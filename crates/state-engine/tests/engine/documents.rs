@@ -184,7 +184,7 @@ async fn a_sealed_setting_is_opened_by_the_key_of_the_stack_under_its_own_name()
         .unwrap_err()
         .to_string();
     assert!(
-        error.starts_with("p.yaml:2:21: config.pepper: it doesn't open: "),
+        error.starts_with("p.yaml:2:21: config.pepper: it can't be decrypted: "),
         "{error}"
     );
     assert!(!error.contains("from the sea"), "{error}");
@@ -208,7 +208,7 @@ resources:
     assert_eq!(
         report.source_error.as_deref(),
         Some(
-            "p.yaml:7:12: resources.b.inputs.y: `a` has no output `contnet`; did you mean `content`? there are: content, mode, id"
+            "p.yaml:7:12: resources.b.inputs.y: `a` has no output `contnet`; did you mean `content`? available: content, mode, id"
         )
     );
     let deeper = text.replace("contnet", "mode.nothing[0]");
@@ -216,15 +216,15 @@ resources:
     assert_eq!(
         report.source_error.as_deref(),
         Some(
-            "p.yaml:7:12: resources.b.inputs.y: `${a.mode.nothing[0]}` leads nowhere: `.nothing` isn't there, in a value of \
-             type string"
+            "p.yaml:7:12: resources.b.inputs.y: `${a.mode.nothing[0]}` can't be resolved: a value of type string has no \
+             `.nothing`"
         )
     );
     let outputs = "resources:\n  a: { kind: echo }\noutputs:\n  x: ${a.y}\n  z: ${a.id}\n";
     let report = stage.run(update(outputs).await, run(&stage, &echo)).await;
     assert_eq!(
         report.source_error.as_deref(),
-        Some("p.yaml:4:6: outputs.x: `a` has no output `y`; there are: id")
+        Some("p.yaml:4:6: outputs.x: `a` has no output `y`; available: id")
     );
     assert!(!report.succeeded());
 }

@@ -22,7 +22,7 @@ async fn a_provider_that_hangs_is_left_after_its_time_with_its_intent_on_record(
     let failure = &report.failures[0];
     assert_eq!(
         failure.reasons,
-        ["its provider didn't end `create` within 60s".to_owned()]
+        ["its provider didn't finish `create` within 60s".to_owned()]
     );
     assert_eq!(failure.pending, Some(report.pending[0].id));
     assert_eq!(report.pending[0].op, Op::Create);
@@ -70,7 +70,9 @@ async fn a_provider_that_gives_an_id_twice_is_told_and_nothing_is_lost() {
     let failure = &report.failures[0];
     assert_eq!(
         failure.reasons,
-        ["its provider gave it the id of a, i-1: who made what has to be looked at"]
+        [
+            "its provider returned the id i-1, which belongs to a: check which of the two resources the object is"
+        ]
     );
     assert_eq!(failure.pending, Some(report.pending[0].id), "it stays on record");
     assert_eq!(stage.keys(), ["a"]);
@@ -264,7 +266,7 @@ async fn what_nobody_can_tell_stays_pending_until_somebody_decides() {
     run.decisions.by_id.insert(id, exists);
     let settled = stage.run(Operation::Refresh, run).await;
     assert!(settled.succeeded() && settled.pending.is_empty());
-    assert_eq!(*told.lock().unwrap(), ["it was made"]);
+    assert_eq!(*told.lock().unwrap(), ["the object was created"]);
     assert_eq!(stage.entry("a").unwrap().id.as_deref(), Some("i-1"));
 }
 

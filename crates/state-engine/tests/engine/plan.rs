@@ -7,8 +7,8 @@ use async_trait::async_trait;
 use state_core::testkit::fault::Operation as Call;
 use state_core::{ErrorKind, LogLevel};
 use state_engine::provider::{
-    CallContext, CheckRequest, Checked, ConfigureRequest, CreateRequest, DeleteRequest, Diff, DiffRequest,
-    Found, Object, ReadRequest, UpdateRequest,
+    CallContext, CheckRequest, CheckedInputs, ConfigureRequest, CreateRequest, DeleteRequest, Diff,
+    DiffRequest, Object, ReadRequest, ReadResult, UpdateRequest,
 };
 use state_engine::{
     Basis, EngineError, Failure, Ledger, ListSource, Next, Operation, Provider, Registry, Run, Source,
@@ -50,7 +50,7 @@ impl Counting {
             .unwrap()
             .entry(format!("{what} {about}"))
             .or_default() += 1;
-        context.log.say(LogLevel::Info, format!("asked to {what}"));
+        context.log.emit(LogLevel::Info, format!("asked to {what}"));
     }
 
     /// What was called since the last time.
@@ -74,9 +74,9 @@ impl Provider for Counting {
         Ok(())
     }
 
-    async fn check(&self, request: CheckRequest) -> Result<Checked, Failure> {
+    async fn check(&self, request: CheckRequest) -> Result<CheckedInputs, Failure> {
         self.count("check", request.address.as_str(), &request.context);
-        Ok(Checked::new(request.inputs))
+        Ok(CheckedInputs::new(request.inputs))
     }
 
     async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {
@@ -88,7 +88,7 @@ impl Provider for Counting {
         self.world.create(request).await
     }
 
-    async fn read(&self, request: ReadRequest) -> Result<Found, Failure> {
+    async fn read(&self, request: ReadRequest) -> Result<ReadResult, Failure> {
         self.count("read", request.key.address.as_str(), &request.context);
         self.world.read(request).await
     }

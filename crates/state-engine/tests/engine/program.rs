@@ -3,7 +3,7 @@
 use crate::world::KINDS;
 use state_core::json::ObjectWriter;
 use state_core::{Address, Json, Properties};
-use state_engine::{Declared, Goal, Ledger, ListSource, Operation};
+use state_engine::{DeclaredResource, Goal, Ledger, ListSource, Operation};
 use std::collections::BTreeSet;
 use std::fmt;
 
@@ -246,12 +246,12 @@ impl Spec {
         (inputs, unknown)
     }
 
-    pub(crate) fn declared(&self) -> Declared {
+    pub(crate) fn declared(&self) -> DeclaredResource {
         let spec = self.clone();
-        Declared::resolved(self.goal(), move |mut goal, ledger: &Ledger| {
+        DeclaredResource::resolved(self.goal(), move |mut goal, ledger: &Ledger| {
             let id = |name: &str| {
                 let of = ledger.committed(&address(name))?;
-                of.knows("id").then(|| of.id().map(str::to_owned)).flatten()
+                of.is_known("id").then(|| of.id().map(str::to_owned)).flatten()
             };
             (goal.inputs, goal.unknown) = spec.inputs(id);
             Ok(goal)

@@ -61,7 +61,7 @@ async fn a_source_that_sends_too_early_gets_no_registration() {
     assert!(report.succeeded(), "{report:?}");
     assert_eq!(
         *refused.lock().unwrap(),
-        ["b isn't ready: a is not committed yet"]
+        ["b isn't ready: its dependency a isn't committed yet"]
     );
     assert_eq!(stage.keys(), ["a", "b"]);
 }
@@ -168,15 +168,12 @@ fn a_program_that_goes_in_a_circle_or_names_nobody_is_refused_by_name() {
         spec("b").uses(&["a"]),
         spec("c").uses(&["b"]),
     ];
-    assert_eq!(
-        wrong(&circle),
-        "a: resources need each other in a circle: a -> c -> b -> a"
-    );
+    assert_eq!(wrong(&circle), "a: dependency cycle: a -> c -> b -> a");
     assert_eq!(
         wrong(&[spec("a").uses(&["x"])]),
-        "a: it needs x, which the program doesn't have"
+        "a: depends on x, which the program doesn't contain"
     );
     let twice = wrong(&[spec("a"), spec("a")]);
-    assert!(twice.starts_with("a was registered twice"), "{twice}");
+    assert!(twice.starts_with("a is declared twice"), "{twice}");
     drop(source(&[spec("a"), spec("b").uses(&["a"])]));
 }

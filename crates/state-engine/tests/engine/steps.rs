@@ -160,7 +160,7 @@ async fn what_is_to_refer_to_what_needs_it_is_refused_until_a_run_may_touch_both
     assert_eq!(
         reasons,
         &[
-            "it is to refer to what needs it, as that is recorded: d, which this run may not touch; make that a target too"
+            "dependency cycle with recorded resources that depend on it and aren't targets: d; add them to the targets"
         ]
     );
     assert!(
@@ -189,7 +189,7 @@ async fn nothing_is_deleted_first_for_what_could_not_be_recorded_then() {
     stage.world.forget_calls();
     let report = stage.run(update(&[spec("d"), recreated]), run).await;
     assert!(
-        report.failures[0].reasons[0].contains("make that a target too"),
+        report.failures[0].reasons[0].contains("to the targets"),
         "{report:?}"
     );
     assert_eq!(stage.world.calls(), Vec::<String>::new());
@@ -208,7 +208,7 @@ async fn nothing_is_deleted_first_for_what_could_not_be_recorded_then() {
     let second = [spec("y"), spec("x").uses(&["y"]), recreated];
     let report = stage.run(update(&second), run).await;
     assert!(
-        report.failures[0].reasons[0].contains("make that a target too"),
+        report.failures[0].reasons[0].contains("to the targets"),
         "{report:?}"
     );
     assert_eq!(stage.world.calls(), ["update x"]);
@@ -226,10 +226,7 @@ async fn an_unknown_kind_is_told_with_those_that_there_are() {
         .register("other", std::sync::Arc::new(stage.world.clone()));
     let report = stage.run(update(&[spec("a")]), run).await;
     let reasons = &report.failures[0].reasons;
-    assert_eq!(
-        reasons,
-        &["no provider is in charge of kind `thing`; there are: other"]
-    );
+    assert_eq!(reasons, &["no provider for kind `thing`; available kinds: other"]);
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@
 use async_trait::async_trait;
 use state_core::{Address, Json, MutationId, Properties};
 use state_engine::provider::{
-    CreateRequest, DeleteRequest, Diff, DiffRequest, Found, Object, ReadRequest, UpdateRequest,
+    CreateRequest, DeleteRequest, Diff, DiffRequest, Object, ReadRequest, ReadResult, UpdateRequest,
 };
 use state_engine::{Failure, Provider, Registry};
 use std::collections::{BTreeMap, BTreeSet};
@@ -288,7 +288,7 @@ impl Provider for World {
         .await
     }
 
-    async fn read(&self, request: ReadRequest) -> Result<Found, Failure> {
+    async fn read(&self, request: ReadRequest) -> Result<ReadResult, Failure> {
         let address = request.key.address.clone();
         let (mood, before, _) = {
             let mut inner = self.inner();
@@ -311,8 +311,8 @@ impl Provider for World {
             }
         };
         Ok(match found {
-            Some((id, thing)) => Found::Object(inner.object(id, thing)),
-            None => Found::Gone,
+            Some((id, thing)) => ReadResult::Object(inner.object(id, thing)),
+            None => ReadResult::Missing,
         })
     }
 

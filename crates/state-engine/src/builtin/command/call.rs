@@ -1,7 +1,7 @@
 //! One call of a command: what it is given, and what its end means.
 
-use super::outcome::{Outcome, Said};
-use super::process::{Ended, Hidden, Process};
+use super::outcome::{CommandResult, Outcome};
+use super::process::{Process, ProcessExit, Redactor};
 use crate::builtin::members::{flag, members, text, texts, value};
 use crate::log::Logger;
 use crate::provider::CallContext;
@@ -10,13 +10,13 @@ use state_core::{LogLevel, MutationId, Properties};
 use std::path::{Path, PathBuf};
 
 /// It isn't there (`EX_NOINPUT`).
-const NOT_THERE: i32 = 66;
+const MISSING: i32 = 66;
 
 /// Nothing was done; try again (`EX_TEMPFAIL`).
 const NOTHING_DONE: i32 = 75;
 
 /// JSON of so many bytes may stand in a variable. Linux takes 128 KiB.
-const MOST_IN_A_VARIABLE: usize = 100_000;
+const MAX_VARIABLE_BYTES: usize = 100_000;
 
 /// What a command is about.
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub(super) struct Call<'a> {
     pub(super) inputs: &'a Properties,
     dir: PathBuf,
     variables: Vec<(String, String)>,
-    hidden: Hidden,
+    hidden: Redactor,
     log: &'a Logger,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Call<'a> {
         let log = &context.log;
         let dir = text(inputs, "dir").map_or_else(|| folder.to_owned(), |dir| folder.join(dir));
         let own = environment(inputs);
-        let mut hidden = Hidden::default();
+        let mut hidden = Redactor::default();
         own.iter().for_each(|(_, value)| hidden.add(value));
         hidden.add(&text(inputs, "stdin").unwrap_or_default());
         let secrets = secret_outputs(inputs, &subject.outputs);
@@ -53,11 +53,11 @@ impl<'a> Call<'a> {
         let mut variables = own;
         let mut give = |name: &str, json: &Properties| {
             let json = json.json().as_str();
-            if json.len() <= MOST_IN_A_VARIABLE {
+            if json.len() <= MAX_VARIABLE_BYTES {
                 variables.push((name.to_owned(), json.to_owned()));
             } else {
-                let what = format!("{name} is left out: it has more than {MOST_IN_A_VARIABLE} bytes");
-                log.say(LogLevel::Warning, what);
+                let what = format!("{name} is left out: it has more than {MAX_VARIABLE_BYTES} bytes");
+                log.emit(LogLevel::Warning, what);
             }
         };
         give("STATE_INPUTS", inputs);
@@ -99,18 +99,22 @@ impl<'a> Call<'a> {
         };
         match process.run().await {
             Err(reason) => Outcome::NotDone(format!("`{name}` can't be started: {reason}")),
-            Ok(Ended { code, how, printed }) => match code {
-                Some(0) => Outcome::Done(Said {
+            Ok(ProcessExit {
+                code,
+                description,
+                printed,
+            }) => match code {
+                Some(0) => Outcome::Done(CommandResult {
                     printed,
                     command: name,
                 }),
-                Some(NOT_THERE) => Outcome::NotThere(format!(
-                    "`{name}` says that it isn't there (exit code {NOT_THERE})"
-                )),
+                Some(MISSING) => {
+                    Outcome::Missing(format!("`{name}` says that it isn't there (exit code {MISSING})"))
+                }
                 Some(NOTHING_DONE) => Outcome::NotDone(format!(
                     "`{name}` says that nothing was done (exit code {NOTHING_DONE})"
                 )),
-                _ => Outcome::Failed(format!("`{name}` failed: {how}")),
+                _ => Outcome::Failed(format!("`{name}` failed: {description}")),
             },
         }
     }

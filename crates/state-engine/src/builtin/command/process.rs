@@ -13,16 +13,16 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, Command};
 
 /// So much of the standard output is kept.
-const MOST_PRINTED: usize = 1 << 20;
+const MAX_STDOUT: usize = 1 << 20;
 
 /// So much of the standard error is kept.
-const MOST_LOGGED: usize = 64 << 10;
+const MAX_STDERR: usize = 64 << 10;
 
 /// So much is read at once.
 const PIECE: usize = 16 << 10;
 
 /// Not for others: identities and passphrases are among them.
-const OURS: [&str; 2] = ["STATECTL_", "STATE_"];
+const INTERNAL_PREFIXES: [&str; 2] = ["STATECTL_", "STATE_"];
 
 /// What is started.
 pub(super) struct Process<'a> {
@@ -30,17 +30,17 @@ pub(super) struct Process<'a> {
     pub(super) dir: &'a Path,
     pub(super) variables: &'a [(String, String)],
     pub(super) stdin: Option<String>,
-    pub(super) hidden: &'a Hidden,
+    pub(super) hidden: &'a Redactor,
     pub(super) log: &'a Logger,
 }
 
 /// How it ended.
-pub(super) struct Ended {
+pub(super) struct ProcessExit {
     /// None: a signal ended it.
     pub(super) code: Option<i32>,
     /// For people.
-    pub(super) how: String,
-    pub(super) printed: Printed,
+    pub(super) description: String,
+    pub(super) printed: Stdout,
 }
 
 impl Process<'_> {
@@ -48,11 +48,11 @@ impl Process<'_> {
     ///
     /// # Errors
     /// Why it couldn't be started.
-    pub(super) async fn run(self) -> Result<Ended, String> {
+    pub(super) async fn run(self) -> Result<ProcessExit, String> {
         let (program, arguments) = self.argv.split_first().ok_or("it is empty")?;
         let mut command = Command::new(program);
         command.args(arguments).current_dir(self.dir);
-        for name in ours(std::env::vars_os()) {
+        for name in internal_variables(std::env::vars_os()) {
             command.env_remove(name);
         }
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
@@ -64,58 +64,58 @@ impl Process<'_> {
         command.process_group(0).kill_on_drop(true);
         let mut child = command
             .spawn()
-            .map_err(|error| unstarted(program, self.dir, &error))?;
+            .map_err(|error| spawn_error(program, self.dir, &error))?;
         let mut group = Group::of(child.id());
         let (Some(mut out), Some(mut err)) = (child.stdout.take(), child.stderr.take()) else {
             return Err("its output can't be read".to_owned());
         };
         let feed = feed(child.stdin.take(), self.stdin);
-        let mut printed = Printed::default();
-        let mut said = Lines {
+        let mut printed = Stdout::default();
+        let mut log_lines = LogLines {
             log: self.log,
             hidden: self.hidden,
             open: Vec::new(),
             kept: 0,
         };
         let status = {
-            let mut talk = pin!(async {
+            let mut io = pin!(async {
                 tokio::join!(
                     feed,
-                    take_in(&mut out, &mut printed),
-                    take_in(&mut err, &mut said)
+                    read_to_end(&mut out, &mut printed),
+                    read_to_end(&mut err, &mut log_lines)
                 )
             });
             let mut end = pin!(child.wait());
-            let mut is_silent = false;
+            let mut io_is_done = false;
             loop {
                 tokio::select! {
                     status = &mut end => break status,
-                    _ = &mut talk, if !is_silent => is_silent = true,
+                    _ = &mut io, if !io_is_done => io_is_done = true,
                 }
             }
         };
         // What it printed before its end is in the pipes; those that it started may hold them open for ever.
-        take_rest(&out, &mut printed);
-        take_rest(&err, &mut said);
-        said.end();
-        group.spare();
-        Ok(Ended {
+        read_available(&out, &mut printed);
+        read_available(&err, &mut log_lines);
+        log_lines.end();
+        group.disarm();
+        Ok(ProcessExit {
             code: status.as_ref().ok().and_then(ExitStatus::code),
-            how: status.map_or_else(|error| error.to_string(), |status| status.to_string()),
+            description: status.map_or_else(|error| error.to_string(), |status| status.to_string()),
             printed,
         })
     }
 }
 
-fn ours(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec<OsString> {
+fn internal_variables(variables: impl Iterator<Item = (OsString, OsString)>) -> Vec<OsString> {
     let is_ours = |name: &OsString| {
         let name = name.to_string_lossy();
-        OURS.iter().any(|prefix| name.starts_with(prefix))
+        INTERNAL_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
     };
     variables.map(|(name, _)| name).filter(is_ours).collect()
 }
 
-fn unstarted(program: &str, dir: &Path, error: &std::io::Error) -> String {
+fn spawn_error(program: &str, dir: &Path, error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound if !dir.is_dir() => format!("there is no folder {}", dir.display()),
         std::io::ErrorKind::NotFound => format!("there is no program {program}"),
@@ -133,7 +133,7 @@ impl Group {
         Self(leader.and_then(Pid::from_raw))
     }
 
-    fn spare(&mut self) {
+    fn disarm(&mut self) {
         self.0 = None;
     }
 }
@@ -156,11 +156,11 @@ async fn feed(pipe: Option<ChildStdin>, text: Option<String>) {
     }
 }
 
-trait Takes {
+trait ByteSink {
     fn take(&mut self, piece: &[u8]);
 }
 
-async fn take_in(pipe: &mut (impl AsyncRead + Unpin), into: &mut impl Takes) {
+async fn read_to_end(pipe: &mut (impl AsyncRead + Unpin), into: &mut impl ByteSink) {
     let mut piece = vec![0; PIECE];
     while let Ok(length) = pipe.read(&mut piece).await {
         match piece.get(..length) {
@@ -171,9 +171,9 @@ async fn take_in(pipe: &mut (impl AsyncRead + Unpin), into: &mut impl Takes) {
 }
 
 /// What is in the pipe now, and no more than that.
-fn take_rest(pipe: &impl AsFd, into: &mut impl Takes) {
+fn read_available(pipe: &impl AsFd, into: &mut impl ByteSink) {
     let mut piece = vec![0; PIECE];
-    for _ in 0..MOST_PRINTED / PIECE {
+    for _ in 0..MAX_STDOUT / PIECE {
         match rustix::io::read(pipe, &mut piece[..]) {
             Err(rustix::io::Errno::INTR) => {}
             Ok(0) | Err(_) => return,
@@ -184,45 +184,45 @@ fn take_rest(pipe: &impl AsFd, into: &mut impl Takes) {
 
 /// The standard output.
 #[derive(Default)]
-pub(super) struct Printed {
+pub(super) struct Stdout {
     pub(super) bytes: Vec<u8>,
     /// It printed more than is kept.
     pub(super) is_cut: bool,
 }
 
-impl Takes for Printed {
+impl ByteSink for Stdout {
     fn take(&mut self, piece: &[u8]) {
-        let room = MOST_PRINTED.saturating_sub(self.bytes.len());
+        let room = MAX_STDOUT.saturating_sub(self.bytes.len());
         self.is_cut |= piece.len() > room;
         self.bytes.extend(piece.iter().take(room));
     }
 }
 
 /// The standard error, line by line into the log.
-struct Lines<'a> {
+struct LogLines<'a> {
     log: &'a Logger,
-    hidden: &'a Hidden,
+    hidden: &'a Redactor,
     /// The line that isn't whole yet.
     open: Vec<u8>,
     kept: usize,
 }
 
-impl Lines<'_> {
+impl LogLines<'_> {
     fn line_ends(&mut self) {
         let line = std::mem::take(&mut self.open);
-        let is_full = self.kept > MOST_LOGGED;
+        let is_full = self.kept > MAX_STDERR;
         self.kept = self.kept.saturating_add(line.len());
         if is_full || line.is_empty() {
             return;
         }
-        if self.kept > MOST_LOGGED {
+        if self.kept > MAX_STDERR {
             // Not cut: half a secret would not be known for one.
             let reason = "it said more on its standard error than is kept";
-            self.log.say(LogLevel::Warning, reason);
+            self.log.emit(LogLevel::Warning, reason);
             return;
         }
         let line = self.hidden.hide(&String::from_utf8_lossy(&line));
-        self.log.say(LogLevel::Info, shown(&line));
+        self.log.emit(LogLevel::Info, shown(&line));
     }
 
     fn end(&mut self) {
@@ -232,13 +232,13 @@ impl Lines<'_> {
     }
 }
 
-impl Takes for Lines<'_> {
+impl ByteSink for LogLines<'_> {
     fn take(&mut self, piece: &[u8]) {
         for &byte in piece {
             match byte {
                 b'\n' => self.line_ends(),
                 // What goes beyond isn't kept anyway.
-                _ if self.open.len() <= MOST_LOGGED => self.open.push(byte),
+                _ if self.open.len() <= MAX_STDERR => self.open.push(byte),
                 _ => {}
             }
         }
@@ -253,11 +253,11 @@ fn shown(line: &str) -> String {
 
 /// Texts that aren't for the log.
 #[derive(Default)]
-pub(super) struct Hidden {
+pub(super) struct Redactor {
     texts: Vec<String>,
 }
 
-impl Hidden {
+impl Redactor {
     /// Hides the lines of a text, as they are and as they stand in JSON. Short ones are too common to be told from others.
     pub(super) fn add(&mut self, text: &str) {
         let is_long = |line: &&str| line.chars().count() >= MIN_SECRET_CHARS;

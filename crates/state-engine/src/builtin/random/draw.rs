@@ -91,9 +91,9 @@ mod tests {
 
     /// Gives these bytes, one after the other.
     #[derive(Debug)]
-    struct Given(Mutex<Vec<u8>>);
+    struct FixedEntropy(Mutex<Vec<u8>>);
 
-    impl Entropy for Given {
+    impl Entropy for FixedEntropy {
         fn fill(&self, bytes: &mut [u8]) {
             let mut given = self.0.lock().unwrap();
             bytes.copy_from_slice(&given.drain(..bytes.len()).collect::<Vec<u8>>());
@@ -104,7 +104,7 @@ mod tests {
     fn a_number_that_would_favour_some_is_drawn_again() {
         // Of 2^32 numbers the last is one too many for thirds.
         let given = [[0xff; 4], [5, 0, 0, 0]].concat();
-        let entropy = Given(Mutex::new(given));
+        let entropy = FixedEntropy(Mutex::new(given));
         assert_eq!(Draw::new(&entropy).below(3), 2);
         assert!(entropy.0.lock().unwrap().is_empty());
     }

@@ -136,7 +136,7 @@ fn anything_is_read_as_yaml_or_json() {
     for wrong in ["[", "{a: 1, a: 2}", "a: b: c", "*x", ""] {
         assert_eq!(
             lines(configured(text, &[("a", wrong)], None)),
-            ["p:1:10: config.a: the value that was given can't be read as YAML or JSON"]
+            ["p:1:10: config.a: the given value can't be read as YAML or JSON"]
         );
     }
 }
@@ -148,16 +148,16 @@ fn all_that_is_missing_unknown_or_of_another_type_is_told_at_once_and_no_value_i
     assert_eq!(
         said,
         [
-            "p: config.dri: it was given, and the program has no such setting; did you mean `dir`?",
-            "p: config.sealed: it was given, and the program has no such setting; there are: dir, count, on, any, token, \
+            "p: config.dri: the program has no such setting; did you mean `dir`?",
+            "p: config.sealed: the program has no such setting; expected one of: dir, count, on, any, token, \
              salt, port",
-            "p:3:3: config.count: the value that was given isn't of type number",
-            "p:4:3: config.on: the value that was given isn't of type boolean",
-            "p:6:3: config.token: it has no value (type string); give it by `--config token=VALUE`",
-            "p:7:19: config.salt: there is no key at hand that opens it; give it by `--config salt=VALUE`, or use an \
-             identity of the stack's recipients",
-            "p:8:47: config.port: there is no key at hand that opens it; give it by `--config port=VALUE`, or use an \
-             identity of the stack's recipients",
+            "p:3:3: config.count: the given value isn't of type number",
+            "p:4:3: config.on: the given value isn't of type boolean",
+            "p:6:3: config.token: a value of type string is required; pass `--config token=VALUE`",
+            "p:7:19: config.salt: no available key can decrypt it; pass `--config salt=VALUE`, or use an \
+             identity that is a recipient of the stack",
+            "p:8:47: config.port: no available key can decrypt it; pass `--config port=VALUE`, or use an \
+             identity that is a recipient of the stack",
         ]
     );
 }
@@ -168,9 +168,9 @@ fn a_sealed_value_opens_under_its_own_name_only() {
     assert_eq!(
         lines(configured(text, &[], Some(&Backwards))),
         [
-            "p:2:15: config.a: it doesn't open: the value: it belongs to another context; seal it again: `statectl secret \
-             encrypt a`, for this stack",
-            "p:3:29: config.c: what is sealed isn't of type number",
+            "p:2:15: config.a: it can't be decrypted: the value: it belongs to another context; encrypt it again for \
+             this stack with `statectl secret encrypt a`",
+            "p:3:29: config.c: the sealed value isn't of type number",
         ]
     );
 }
@@ -194,13 +194,13 @@ resources: {}
         "p:2:13: config.a.type: there is no type `strin`; did you mean `string`?",
         "p:2:29: config.a.default: it must be of type string, not a number",
         "p:3:16: config.b.default: it must be of type string, not a number",
-        "p:4:30: config.c.default: a secret doesn't stand in a document in the open; leave it out, or write what \
-         `statectl secret encrypt c` prints as `sealed`",
+        "p:4:30: config.c.default: a secret can't have a default in plain text; remove it, or set `sealed` to \
+         the output of `statectl secret encrypt c`",
         "p:5:30: config.d.default: it must be of type number, not a string",
-        "p:6:27: config.f.default: it has a sealed value already",
-        "p:7:15: config.g.sealed: what is sealed is secret",
+        "p:6:27: config.f.default: `default` and `sealed` can't be combined",
+        "p:7:15: config.g.sealed: a sealed value is always secret",
         "p:8:6: config.h: it must be a mapping, not a string",
-        "p:9:34: config.i.default.x: it stands here twice",
+        "p:9:34: config.i.default.x: duplicate name",
     ];
     for (at, begins) in begins.iter().enumerate() {
         assert!(
@@ -229,10 +229,10 @@ outputs:
     assert_eq!(
         said,
         [
-            "p:7:10: resources.a.inputs.y: `${config.many.a[1]}` leads nowhere: `[1]` isn't there, in a value of type array",
-            "p:8:43: resources.a.inputs.z: `${config.many.a}` is of type array, which can't be joined to a text; only \
-             strings, numbers and booleans can; alone in its string it is taken as it is",
-            "p:10:6: outputs.o: `${config.many.b}` leads nowhere: `.b` isn't there, in a value of type object",
+            "p:7:10: resources.a.inputs.y: `${config.many.a[1]}` can't be resolved: a value of type array has no `[1]`",
+            "p:8:43: resources.a.inputs.z: `${config.many.a}` is of type array and can't be embedded in a string; only \
+             strings, numbers and booleans can; make the reference the whole value instead",
+            "p:10:6: outputs.o: `${config.many.b}` can't be resolved: a value of type object has no `.b`",
         ]
     );
 }

@@ -241,9 +241,9 @@ async fn every_input_that_is_wrong_is_named_at_once_and_no_value_is() {
     let inputs = r#"{"contnet":"canary-1","mode":644,"path":["canary-2"],"source":"/"}"#;
     let said = refusals(&bench.up(&[goal("page", "file", inputs)]).await);
     for part in [
-        "`contnet` is no input of `file`: did you mean `content`?",
-        "`mode` must be a string of three or four octal digits, not a number: put it in quotes",
-        "`path` must be a string, not such a list",
+        "`file` has no input `contnet`: did you mean `content`?",
+        "`mode` must be a string of three or four octal digits, not a number: quote it",
+        "`path` must be a string, not this list",
         "`source` is no path: it is the root of the filesystem",
     ] {
         assert!(said.contains(part), "{part}\n{said}");
@@ -342,7 +342,7 @@ async fn a_copy_that_takes_too_long_stops_and_leaves_nothing_behind() {
     run.options.timeout = Some(Duration::from_millis(100));
     let report = bench.run(update(&goals), run).await;
     let reasons = report.failures[0].reasons.join("; ");
-    assert!(reasons.contains("didn't end `create`"), "{reasons}");
+    assert!(reasons.contains("didn't finish `create`"), "{reasons}");
     assert_eq!(report.pending.len(), 1, "{report:?}");
     // It stops between two pieces.
     let mut waited = Duration::ZERO;

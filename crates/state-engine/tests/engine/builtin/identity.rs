@@ -12,7 +12,7 @@ async fn two_resources_with_one_path_are_told_before_the_second_is_made() {
     let bench = Bench::new().await;
     let both = [file("page", "a.txt"), file("copy", "./b/../a.txt")];
     let expected = format!(
-        "its object would be {}, which is that of page: two can't have one; if it was called page until now, say so with `aliases`",
+        "its object would be {}, which belongs to page: two resources can't have one object; if this resource was renamed from page, list page in `aliases`",
         bench.id("a.txt")
     );
     let preview = bench.preview(&both).await;
@@ -82,7 +82,7 @@ async fn nothing_is_deleted_for_a_new_object_that_another_one_is_already() {
     bench.done(&[file("page", "a.txt"), file("copy", "b.txt")]).await;
     let wanted = [moved("page", "b.txt"), file("copy", "b.txt")];
     let report = bench.up(&wanted).await;
-    assert!(refusals(&report).contains("which is that of copy"), "{report:?}");
+    assert!(refusals(&report).contains("which belongs to copy"), "{report:?}");
     assert_eq!(bench.names(), ["a.txt", "b.txt"], "page is where it was");
 }
 

@@ -3,7 +3,7 @@
 use async_trait::async_trait;
 use state_core::Properties;
 use state_engine::provider::{
-    CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Found, Object, Provider, ReadRequest,
+    CreateRequest, DeleteRequest, Diff, DiffRequest, Failure, Object, Provider, ReadRequest, ReadResult,
     UpdateRequest,
 };
 use std::collections::BTreeMap;
@@ -48,10 +48,10 @@ impl Provider for Echo {
         Ok(Object::new(format!("e-{address}"), request.inputs))
     }
 
-    async fn read(&self, request: ReadRequest) -> Result<Found, Failure> {
+    async fn read(&self, request: ReadRequest) -> Result<ReadResult, Failure> {
         Ok(match request.id {
-            Some(id) => Found::Object(Object::new(id, request.inputs)),
-            None => Found::Gone,
+            Some(id) => ReadResult::Object(Object::new(id, request.inputs)),
+            None => ReadResult::Missing,
         })
     }
 

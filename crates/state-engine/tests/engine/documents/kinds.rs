@@ -38,14 +38,14 @@ outputs:
 fn what_no_kind_takes_or_gives_is_told_at_its_place_and_all_of_it_at_once() {
     let expected = [
         "p.yaml:6:23: resources.password.inputs.length: `length` must be a whole number from 8 to 1024, not a string",
-        "p.yaml:6:38: resources.password.inputs.digts: `digts` is no input of `random:password`; did you mean `digits`?",
+        "p.yaml:6:38: resources.password.inputs.digts: `random:password` has no input `digts`; did you mean `digits`?",
         "p.yaml:7:43: resources.id.inputs.bytes: `bytes` must be a whole number from 1 to 1024, not a string",
         "p.yaml:8:3: resources.page.inputs: `path` is missing: a string",
-        "p.yaml:11:13: resources.page.inputs.mode: `mode` must be a string of three or four octal digits, not a number: put it in quotes, for YAML reads 0644 as a decimal number",
-        "p.yaml:12:16: resources.page.inputs.content: `${password.reslt}` leads nowhere: a `random:password` has no output `reslt`; did you mean `result`?",
-        "p.yaml:15:31: resources.script.inputs.create[1]: `${page.contents}` leads nowhere: a `file` has no output `contents`; there are: digest, mode, path, size, id",
-        "p.yaml:16:18: resources.other.kind: nobody is in charge of the kind `fiel`; did you mean `file`?",
-        "p.yaml:19:11: outputs.length: `${password.length}` leads nowhere: a `random:password` has no output `length`; there are: result, id",
+        "p.yaml:11:13: resources.page.inputs.mode: `mode` must be a string of three or four octal digits, not a number: quote it, because YAML reads 0644 as a decimal number",
+        "p.yaml:12:16: resources.page.inputs.content: `${password.reslt}` can't be resolved: a `random:password` has no output `reslt`; did you mean `result`?",
+        "p.yaml:15:31: resources.script.inputs.create[1]: `${page.contents}` can't be resolved: a `file` has no output `contents`; expected one of: digest, mode, path, size, id",
+        "p.yaml:16:18: resources.other.kind: unknown kind `fiel`; did you mean `file`?",
+        "p.yaml:19:11: outputs.length: `${password.length}` can't be resolved: a `random:password` has no output `length`; expected one of: result, id",
     ];
     assert_eq!(problems(WRONG), expected);
 }

@@ -3,19 +3,19 @@
 use super::members::{Members, members, text, value};
 use super::place::{Place, absolute};
 use crate::kind::is_rights;
-use crate::provider::{Diff, DiffRequest, Failure, Found, ReadRequest};
+use crate::provider::{Diff, DiffRequest, Failure, ReadRequest, ReadResult};
 use rustix::fs::{Mode, RawMode, Stat};
 use state_core::{Json, LogLevel, Properties};
 use std::path::Path;
 
 /// A path and rights.
-pub(super) struct Wanted {
+pub(super) struct DesiredPath {
     /// The absolute path, or why there is none.
     path: Result<String, String>,
     pub(super) mode: u64,
 }
 
-impl Wanted {
+impl DesiredPath {
     /// What the inputs say, and the rights unless they do. Those of an import or of a read need say nothing.
     pub(super) fn of(folder: &Path, inputs: &Properties, mode: u64) -> Self {
         let path = text(inputs, "path").ok_or_else(|| "there is none".to_owned());
@@ -28,7 +28,7 @@ impl Wanted {
 
     pub(super) fn path(&self) -> Result<&str, Failure> {
         let path = self.path.as_deref();
-        path.map_err(|reason| Failure::not_done(no_path("path", reason)))
+        path.map_err(|reason| Failure::not_done(invalid_path("path", reason)))
     }
 
     fn is_at(&self, path: Option<&str>) -> bool {
@@ -74,15 +74,15 @@ pub(super) fn outputs_of(place: &Place, mode: u64) -> Members {
 }
 
 /// What is wrong with an input that is a path.
-pub(super) fn no_path(name: &str, reason: &str) -> String {
+pub(super) fn invalid_path(name: &str, reason: &str) -> String {
     format!("`{name}` is no path: {reason}")
 }
 
 /// The create made nothing: what is there is of another make.
-pub(super) fn somebody_elses(path: &str, request: &ReadRequest) -> Found {
+pub(super) fn foreign_object(path: &str, request: &ReadRequest) -> ReadResult {
     let what = format!("{path}: what is there isn't what was to be made, so it is somebody else's");
-    request.context.log.say(LogLevel::Warning, what);
-    Found::Gone
+    request.context.log.emit(LogLevel::Warning, what);
+    ReadResult::Missing
 }
 
 /// The rights that the digits say.

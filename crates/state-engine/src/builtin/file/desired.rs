@@ -1,11 +1,11 @@
 //! What a program wants of a file.
 
-use super::refused;
+use super::os_error;
 use crate::builtin::blocking::Cancellation;
+use crate::builtin::desired::{DesiredPath, invalid_path};
 use crate::builtin::members::text;
 use crate::builtin::place::{Place, absolute};
 use crate::builtin::staged::{Staged, copy};
-use crate::builtin::wanted::{Wanted, no_path};
 use crate::kind::InputType;
 use crate::provider::Failure;
 use state_core::Properties;
@@ -16,8 +16,8 @@ use std::io;
 use std::path::Path;
 
 /// What a program wants of a file.
-pub(super) struct WantedFile {
-    pub(super) at: Wanted,
+pub(super) struct DesiredFile {
+    pub(super) at: DesiredPath,
     content: Content,
 }
 
@@ -27,12 +27,12 @@ enum Content {
     CopyOf(String),
 }
 
-impl WantedFile {
+impl DesiredFile {
     /// What the inputs say. Those of an import or of a read need say nothing.
     pub(super) fn of(folder: &Path, inputs: &Properties) -> Self {
         let source = text(inputs, "source").and_then(|source| absolute(folder, &source).ok());
         Self {
-            at: Wanted::of(folder, inputs, 0o644),
+            at: DesiredPath::of(folder, inputs, 0o644),
             content: match source {
                 Some(source) => Content::CopyOf(source),
                 None => Content::Text(text(inputs, "content").unwrap_or_default()),
@@ -46,7 +46,7 @@ impl WantedFile {
         for name in ["path", "source"] {
             let Some(path) = text(inputs, name) else { continue };
             match absolute(folder, &path) {
-                Err(reason) => problems.push(no_path(name, &reason)),
+                Err(reason) => problems.push(invalid_path(name, &reason)),
                 Ok(_) if path.ends_with('/') => {
                     problems.push(format!("`{name}` is the path of a folder: it ends with a slash"));
                 }
@@ -98,7 +98,7 @@ impl WantedFile {
 fn open(source: &str) -> Result<File, Failure> {
     let metadata = std::fs::metadata(source).map_err(|error| unread(source, &error))?;
     if !metadata.is_file() {
-        return Err(refused(source, rustix::io::Errno::INVAL));
+        return Err(os_error(source, rustix::io::Errno::INVAL));
     }
     File::open(source).map_err(|error| unread(source, &error))
 }

@@ -1,4 +1,4 @@
-//! What is noted and told of steps that ended.
+//! Reports of ended steps: the run's report, the log and the observer.
 
 use super::{Deployment, StepError};
 use crate::call::CallError;
@@ -8,7 +8,7 @@ use crate::step::Step;
 use state_core::{Address, EntryKey, LogLevel};
 
 impl Deployment {
-    /// Notes a step whose result is durable.
+    /// Reports a step whose result is durable.
     pub(super) fn committed(&self, step: Step) {
         let mut shared = self.shared();
         if step.new.is_some() {
@@ -20,14 +20,14 @@ impl Deployment {
         shared.report.steps.push(step.clone());
         drop(shared);
         if step.is_change() {
-            let log = self.caller.logger.about(&step.key.address);
-            log.say(LogLevel::Info, format!("{} of {} is recorded", step.op, step.key));
+            let log = self.caller.logger.for_address(&step.key.address);
+            log.emit(LogLevel::Info, format!("{} of {} is recorded", step.op, step.key));
         }
-        self.tell(&Event::Committed(step));
+        self.notify(&Event::Committed(step));
     }
 
-    /// Notes a step that isn't committed.
-    pub(super) fn note(&self, error: StepError) {
+    /// Reports a step that isn't committed.
+    pub(super) fn record_failure(&self, error: StepError) {
         let StepError {
             key,
             step,
@@ -35,9 +35,9 @@ impl Deployment {
             pending,
             fatal,
         } = error;
-        let log = self.caller.logger.about(&key.address);
+        let log = self.caller.logger.for_address(&key.address);
         for reason in &reasons {
-            log.say(LogLevel::Error, reason.clone());
+            log.emit(LogLevel::Error, reason.clone());
         }
         let event = match &step {
             Some(step) => Event::Failed {
@@ -50,7 +50,7 @@ impl Deployment {
                 reason: reasons.join("; "),
             },
         };
-        self.tell(&event);
+        self.notify(&event);
         let mut shared = self.shared();
         shared.report.failures.push(StepFailure {
             key,
@@ -63,21 +63,21 @@ impl Deployment {
         }
     }
 
-    /// Notes a resource that was wanted and couldn't be tried.
+    /// Reports a skipped resource.
     pub(super) fn skip(&self, address: Address, reason: String) {
-        self.tell(&Event::Skipped {
+        self.notify(&Event::Skipped {
             address: address.clone(),
             reason: reason.clone(),
         });
         self.shared().report.skipped.push((address, reason));
     }
 
-    /// Why a call failed that touched nothing.
-    pub(super) fn uncalled(&self, key: &EntryKey, error: CallError) -> StepError {
+    /// Converts the failure of a read-only call.
+    pub(super) fn call_failure(&self, key: &EntryKey, error: CallError) -> StepError {
         match error {
             CallError::Failed(failure) => StepError::early(key, failure.reasons().to_vec()),
-            CallError::Left => StepError::early(key, vec!["the run was asked to stop".to_owned()]),
-            CallError::Lost(error) => StepError::recording(key, None, None, error),
+            CallError::Abandoned => StepError::early(key, vec!["the run was asked to stop".to_owned()]),
+            CallError::LockLost(error) => StepError::recording(key, None, None, error),
         }
     }
 }
