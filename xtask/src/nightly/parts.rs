@@ -64,7 +64,7 @@ pub(super) const PARTS: &[Part] = &[
         work: Work::Rounds(Rounds {
             tests: Tests {
                 cargo: &["-p", "state-engine", "--test", "engine"],
-                filters: &["any_lifecycle_keeps_the_record_true_and_converges"],
+                filters: &["any_lifecycle_keeps_the_state_accurate_and_converges"],
             },
             rounds: 40,
             unit: "lifecycles",

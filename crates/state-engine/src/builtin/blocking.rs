@@ -1,19 +1,19 @@
-//! Work on files, on a thread that may block, which ends when nobody waits for it any more.
+//! Blocking file system work on a separate thread, cancelled when its future is dropped.
 //!
-//! A thread can't be stopped from outside. So the work looks at its [`Cancellation`] before each change that shows in the
-//! world, and between the pieces of what is long. Once its caller left, at most the one system call that was under way
-//! takes effect; by then the lock may be somebody else's.
+//! A thread can't be stopped from outside. So the work checks its [`Cancellation`] before each visible change
+//! and between the parts of a long operation. After the future is dropped, at most the one system call in
+//! progress takes effect. This limit matters because another session may hold the lock by then.
 
 use crate::provider::Failure;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Says whether the caller of some work has left. Clones say the same.
+/// A flag that is set when the caller of the work is gone. Clones share the flag.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Cancellation(Arc<AtomicBool>);
 
 impl Cancellation {
-    /// The caller has left.
+    /// Sets the flag.
     pub(super) fn cancel(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -22,16 +22,16 @@ impl Cancellation {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// An error once the caller has left. It is for nobody: it only ends the work.
+    /// Fails once the flag is set. Nobody sees this error; it only ends the work.
     pub(super) fn check(&self) -> Result<(), Failure> {
         match self.is_cancelled() {
-            true => Err(Failure::unknown("nobody waits for it any more")),
+            true => Err(Failure::unknown("the call was cancelled")),
             false => Ok(()),
         }
     }
 }
 
-/// Cancels when it is dropped, which is when the future that has it ends or is dropped.
+/// Sets the flag when the future that owns this guard ends or is dropped.
 struct CancelOnDrop(Cancellation);
 
 impl Drop for CancelOnDrop {
@@ -40,7 +40,7 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// Does work. When the future is dropped the work is cancelled, or never begins.
+/// Runs work on a blocking thread. When the future is dropped, the work is cancelled, or doesn't begin.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce(&Cancellation) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
@@ -52,7 +52,7 @@ pub(super) async fn blocking<T: Send + 'static>(
     };
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
-        Err(_) => Err(Failure::unknown("its work ended early")),
+        Err(_) => Err(Failure::unknown("the provider's worker thread panicked")),
     }
 }
 
@@ -65,7 +65,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(30);
 
     #[tokio::test]
-    async fn work_that_is_waited_for_is_not_cancelled() {
+    async fn awaited_work_is_not_cancelled() {
         let done = blocking(|cancellation| Ok(cancellation.is_cancelled())).await;
         assert_eq!(done, Ok(false));
     }
@@ -82,18 +82,18 @@ mod tests {
             ended.send(cancellation.check().is_err()).unwrap();
             Ok(())
         });
-        let left = tokio::spawn(work);
+        let dropped = tokio::spawn(work);
         while begins.try_recv().map(|seen| seen.check()).ok() != Some(Ok(())) {
-            assert!(!left.is_finished(), "its work ends only once it is cancelled");
+            assert!(!dropped.is_finished(), "its work ends only once it is cancelled");
             tokio::task::yield_now().await;
         }
-        left.abort();
-        assert!(left.await.unwrap_err().is_cancelled());
+        dropped.abort();
+        assert!(dropped.await.unwrap_err().is_cancelled());
         assert_eq!(ends.recv_timeout(LONG), Ok(true));
     }
 
     #[test]
-    fn work_whose_turn_comes_after_its_caller_left_never_begins() {
+    fn queued_work_of_a_dropped_future_never_begins() {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .max_blocking_threads(1)
             .build()
@@ -101,7 +101,7 @@ mod tests {
         let (go, goes) = mpsc::channel::<()>();
         let (begun, begins) = mpsc::channel::<()>();
         runtime.block_on(async {
-            // The only thread is busy.
+            // Occupies the only blocking thread.
             let busy = tokio::task::spawn_blocking(move || goes.recv_timeout(LONG));
             let work = tokio::spawn(blocking(move |_| {
                 begun.send(()).ok();

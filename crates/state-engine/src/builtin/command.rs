@@ -1,5 +1,5 @@
-//! Commands: what a person would type to make, look at, change and delete something.
-//! What they are given and what their exit codes mean is told in the documentation of [`builtin`](super).
+//! Commands that create, read, update and delete an object. The documentation of [`builtin`](super) describes
+//! their environment and exit codes.
 
 mod call;
 mod outcome;
@@ -20,10 +20,10 @@ use state_core::{MutationId, Properties};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-/// What runs, and how: a change of it is a change of the object.
+/// Inputs that define what runs. A change of one of them changes the object.
 const WORK: [&str; 5] = ["create", "dir", "environment", "shell", "stdin"];
 
-/// What says which outputs are secret.
+/// Inputs that mark outputs as secret.
 const MARKS: [&str; 2] = ["sensitive", "sensitive_outputs"];
 
 const COMMANDS: [&str; 4] = ["create", "read", "update", "delete"];
@@ -69,7 +69,7 @@ pub(super) const KIND: KindDescription = KindDescription::new(
 )
 .with_more_outputs();
 
-/// Runs commands.
+/// The provider of the kind `command`.
 #[derive(Debug)]
 pub(super) struct Commands {
     pub(super) folder: PathBuf,
@@ -147,8 +147,8 @@ impl Provider for Commands {
         } = &request;
         let id = request.id.clone().unwrap_or_default();
         let changed = Diff::of_inputs(old_inputs, inputs);
-        let is_about_marks = !changed.is_empty() && changed.iter().all(|name| MARKS.contains(&&**name));
-        if is_about_marks && !is_unfinished(old_outputs, "update") {
+        let changes_only_marks = !changed.is_empty() && changed.iter().all(|name| MARKS.contains(&&**name));
+        if changes_only_marks && !is_unfinished(old_outputs, "update") {
             return Ok(command_object(old_outputs, inputs, &id));
         }
         let subject = Subject {
@@ -190,7 +190,7 @@ impl Provider for Commands {
 }
 
 impl Commands {
-    /// What is there, as far as `read` or the record tells.
+    /// Reads the object with the `read` command; without one, returns the recorded object.
     async fn inspect(&self, call: &Call<'_>, subject: &Subject) -> Result<ReadResult, Failure> {
         let inputs = call.inputs;
         if inputs.get("read").is_none() {
@@ -204,10 +204,10 @@ impl Commands {
         match call.run("read").await {
             Outcome::Done(command_object) => {
                 let object = command_object.object(inputs, &own_id.unwrap_or_default(), &subject.outputs);
-                // A look changes nothing, whatever it has to say.
+                // A read changes nothing, so any failure counts as not done.
                 let mut object = object.map_err(|failure| Failure::NotDone(failure.reasons().to_vec()))?;
                 let marker = match (&subject.id, inputs.get("update")) {
-                    // Nobody knows how far its create got, and nothing can mend it.
+                    // The create may have stopped halfway, and without `update` it can't be completed.
                     (None, None) => Some("create".to_owned()),
                     _ => text(&subject.outputs, UNFINISHED),
                 };
@@ -263,7 +263,7 @@ fn diff(request: &DiffRequest) -> Diff {
         };
     }
     diff.changed.extend(diff.replace.iter().cloned());
-    // What it prints then nobody knows before.
+    // The output of a command that will run is unknown.
     let outputs = members(old_outputs).into_keys().filter(|_| runs);
     diff.changed_outputs = Some(outputs.collect());
     diff
@@ -284,7 +284,7 @@ fn malformed_commands(inputs: &Properties) -> Vec<String> {
         match (command.kind(), is_shell) {
             (Kind::String | Kind::Array, _) if is_empty => problems.push(format!("`{name}` is empty")),
             (Kind::String, false) => problems.push(format!(
-                "`{name}` must be a list of a program and its arguments; for a string say `shell: true`"
+                "`{name}` must be a list of a program and its arguments; set `shell: true` to use a string"
             )),
             (Kind::Array, true) => {
                 problems.push(format!("`{name}` must be a string, because `shell` is `true`"));
@@ -299,13 +299,13 @@ fn invalid_names(inputs: &Properties) -> Vec<String> {
     let variables = inputs.get("environment").and_then(|map| map.members());
     let names = variables.into_iter().flatten().map(|(name, _)| name);
     let wrong = names.filter_map(|name| match &*name {
-        "" => Some("`environment` has a variable without a name".to_owned()),
+        "" => Some("`environment` contains a variable with an empty name".to_owned()),
         name if name.contains(['=', '\0']) => Some(format!(
             "`environment` can't have the variable `{}`",
             name.escape_debug()
         )),
         name if name.starts_with("STATE_") => Some(format!(
-            "`environment` can't have the variable `{name}`: such names are the provider's"
+            "`environment` can't have the variable `{name}`: the prefix `STATE_` is reserved"
         )),
         _ => None,
     });

@@ -1,4 +1,4 @@
-//! What a program wants of files and folders alike: where they are, and their rights.
+//! The desired path and permissions of files and directories.
 
 use super::members::{Members, members, text, value};
 use super::place::{Place, absolute};
@@ -8,17 +8,17 @@ use rustix::fs::{Mode, RawMode, Stat};
 use state_core::{Json, LogLevel, Properties};
 use std::path::Path;
 
-/// A path and rights.
+/// A desired path with permissions.
 pub(super) struct DesiredPath {
-    /// The absolute path, or why there is none.
+    /// The absolute path, or the reason why it is invalid.
     path: Result<String, String>,
     pub(super) mode: u64,
 }
 
 impl DesiredPath {
-    /// What the inputs say, and the rights unless they do. Those of an import or of a read need say nothing.
+    /// Reads the inputs, with `mode` as the default permissions. The inputs of an import or a read may be empty.
     pub(super) fn of(folder: &Path, inputs: &Properties, mode: u64) -> Self {
-        let path = text(inputs, "path").ok_or_else(|| "there is none".to_owned());
+        let path = text(inputs, "path").ok_or_else(|| "it is missing".to_owned());
         let asked = text(inputs, "mode").and_then(|mode| parsed_mode(&mode));
         Self {
             path: path.and_then(|path| absolute(folder, &path)),
@@ -35,7 +35,7 @@ impl DesiredPath {
         self.path.as_deref().ok() == path
     }
 
-    /// How they differ from what is on record.
+    /// Compares with the recorded object.
     pub(super) fn diff(&self, request: &DiffRequest) -> Diff {
         let unknown = &request.unknown;
         let recorded = value(&request.old_outputs, "mode");
@@ -47,12 +47,12 @@ impl DesiredPath {
             diff.changed.insert("path".to_owned());
             diff.replace.insert("path".to_owned());
         }
-        // Two can't have one path.
+        // A replacement has another path, so both objects can exist at once.
         diff.delete_before_replace = diff.replace.is_empty();
         diff
     }
 
-    /// The inputs that would make it as it is.
+    /// The inputs that would create the current object.
     pub(super) fn inputs_of(&self, place: &Place, mode: u64, asked: &Properties) -> Members {
         let mut now = members(asked);
         if let Some(input) = now.get_mut("path").filter(|_| !self.is_at(Some(&place.path))) {
@@ -65,7 +65,7 @@ impl DesiredPath {
     }
 }
 
-/// The outputs that both have.
+/// The outputs that files and directories have in common.
 pub(super) fn outputs_of(place: &Place, mode: u64) -> Members {
     Members::from([
         ("mode".to_owned(), Json::from_string(&mode_text(mode))),
@@ -73,35 +73,35 @@ pub(super) fn outputs_of(place: &Place, mode: u64) -> Members {
     ])
 }
 
-/// What is wrong with an input that is a path.
+/// The message about an invalid path input.
 pub(super) fn invalid_path(name: &str, reason: &str) -> String {
-    format!("`{name}` is no path: {reason}")
+    format!("`{name}` is not a valid path: {reason}")
 }
 
-/// The create made nothing: what is there is of another make.
+/// Reports a missing object although the path is in use: the existing object isn't the one to be created.
 pub(super) fn foreign_object(path: &str, request: &ReadRequest) -> ReadResult {
-    let what = format!("{path}: what is there isn't what was to be made, so it is somebody else's");
+    let what = format!("{path}: the existing object wasn't created by this resource, so it is left alone");
     request.context.log.emit(LogLevel::Warning, what);
     ReadResult::Missing
 }
 
-/// The rights that the digits say.
+/// Parses permissions from octal digits.
 fn parsed_mode(text: &str) -> Option<u64> {
     let digits = is_rights(text).then_some(text)?;
     u64::from_str_radix(digits, 8).ok()
 }
 
-/// The digits of the rights.
+/// Formats permissions as octal digits.
 pub(super) fn mode_text(mode: u64) -> String {
     format!("{mode:04o}")
 }
 
-/// The rights of what has this status.
+/// Returns the permissions of a file status.
 pub(super) fn mode_of(stat: &Stat) -> u64 {
     u64::from(stat.st_mode) & 0o7777
 }
 
-/// The rights as the system takes them.
+/// Converts permissions to the system's type.
 pub(super) fn raw_mode(mode: u64) -> Mode {
     // Four octal digits fit, however wide the system's type is.
     Mode::from_raw_mode(RawMode::try_from(mode & 0o7777).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! Folders: made where nothing is, removed when nothing is in them.
+//! The provider of directories: creates them at unused paths, and removes only empty ones.
 
 use super::blocking::{Cancellation, blocking};
 
@@ -18,7 +18,7 @@ use state_core::Properties;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-/// So many names of what is in a folder are told.
+/// Maximum number of entries that a message lists.
 const NAMED: usize = 5;
 
 pub(super) const KIND: KindDescription = KindDescription::new(
@@ -34,13 +34,13 @@ pub(super) const KIND: KindDescription = KindDescription::new(
     ],
 );
 
-/// Makes folders.
+/// The provider of the kind `directory`.
 #[derive(Debug)]
 pub(super) struct Directories {
     pub(super) folder: PathBuf,
 }
 
-/// What a program wants of a folder.
+/// Reads path and permissions from the inputs.
 fn desired(folder: &Path, inputs: &Properties) -> DesiredPath {
     DesiredPath::of(folder, inputs, 0o755)
 }
@@ -100,7 +100,7 @@ fn create(desired: &DesiredPath, cancellation: &Cancellation) -> Result<Object, 
         Err(Errno::EXIST) => return Err(place.already_exists()),
         Err(errno) => return Err(change_error(&place.path, errno)),
     }
-    // From here on it is there, whatever happens.
+    // The directory exists now, so every later failure is partial.
     finish(&place, desired.mode)
 }
 
@@ -113,13 +113,13 @@ fn update(desired: &DesiredPath, cancellation: &Cancellation) -> Result<Object, 
     finish(&place, desired.mode)
 }
 
-/// Gives a folder its rights, whatever the umask says, and makes it durable.
+/// Sets the permissions of a directory, independent of the umask, and makes it durable.
 fn finish(place: &Place, desired: u64) -> Result<Object, Failure> {
     let finished = || -> Result<(), String> {
         let reason = |errno: Errno| format!("{}: {errno}", place.path);
         let refusal = |failure: Failure| failure.to_string();
         let opened = place.open_it(FileType::Directory).map_err(refusal)?;
-        let (fd, _) = opened.ok_or_else(|| format!("{}: it went meanwhile", place.path))?;
+        let (fd, _) = opened.ok_or_else(|| format!("{}: it was removed in the meantime", place.path))?;
         place.cancellation.check().map_err(refusal)?;
         rustix::fs::fchmod(&fd, raw_mode(desired)).map_err(reason)?;
         rustix::fs::fsync(&fd).map_err(reason)?;
@@ -141,24 +141,23 @@ fn delete(path: &str, cancellation: &Cancellation) -> Result<(), Failure> {
     };
     place.remove(FileType::Directory, |errno| match errno {
         Errno::NOTEMPTY | Errno::EXIST => Failure::not_done(format!(
-            "{path}: it isn't empty, so it stays: {} in it",
+            "{path}: not deleted because it isn't empty: it contains {}",
             inside(&place)
         )),
         errno => change_error(path, errno),
     })
 }
 
-/// Some of the names of what is in a folder, for a person.
+/// Lists some entries of a directory for a message.
 fn inside(place: &Place) -> String {
     let mut names = names(place).unwrap_or_default();
     names.sort_unstable();
     let more = names.len().saturating_sub(NAMED);
     names.truncate(NAMED);
     let listed = names.join(", ");
-    match (more, names.len()) {
-        (0, 1) => format!("{listed} is"),
-        (0, _) => format!("{listed} are"),
-        (more, _) => format!("{listed} and {more} more are"),
+    match more {
+        0 => listed,
+        more => format!("{listed} and {more} more"),
     }
 }
 
@@ -178,7 +177,7 @@ fn names(place: &Place) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-/// What has a path now; none if nothing has.
+/// Returns the place and status of a path; none if nothing exists there.
 fn stat_path(path: &str, cancellation: &Cancellation) -> Result<Option<(Place, Stat)>, Failure> {
     let Some(place) = Place::find(path, cancellation)? else {
         return Ok(None);
@@ -203,7 +202,8 @@ fn inspect(
     Ok(ReadResult::Object(object))
 }
 
-/// Whether the create of which nobody saw the end made its folder. Nobody who needs it has begun, so it would be empty.
+/// Determines whether a create with an unknown outcome made its directory. Its dependents have not begun, so
+/// such a directory would be empty.
 fn find_created(
     desired: &DesiredPath,
     request: &ReadRequest,
@@ -219,7 +219,7 @@ fn find_created(
     }
     match names(&place)?.is_empty() {
         true => inspect(path, desired, request, cancellation),
-        // It may be ours with something of somebody else's in it, or not ours at all.
+        // A non-empty directory may be the created one with foreign files in it, or a foreign one.
         false => Ok(ReadResult::Indeterminate),
     }
 }
@@ -236,17 +236,17 @@ mod tests {
     use std::os::unix::fs::PermissionsExt;
 
     #[test]
-    fn work_that_was_left_neither_makes_nor_changes_nor_removes_a_folder() {
+    fn cancelled_directory_work_changes_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let private = desired(folder.path(), &json(r#"{"mode":"0700","path":"a"}"#));
-        let left = Cancellation::default();
-        left.cancel();
-        assert!(create(&private, &left).is_err());
+        let cancelled = Cancellation::default();
+        cancelled.cancel();
+        assert!(create(&private, &cancelled).is_err());
         let path = folder.path().join("a");
         assert!(!path.exists());
         create(&private, &Cancellation::default()).unwrap();
         let other = desired(folder.path(), &json(r#"{"mode":"0755","path":"a"}"#));
-        assert!(update(&other, &left).is_err() && delete(path.to_str().unwrap(), &left).is_err());
+        assert!(update(&other, &cancelled).is_err() && delete(path.to_str().unwrap(), &cancelled).is_err());
         assert_eq!(
             std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777,
             0o700

@@ -1,7 +1,8 @@
-//! Files: made whole, changed whole, watched for drift.
+//! The provider of files: writes files atomically and detects drift.
 //!
-//! A file gets its name only when it is whole and synced. So whatever kills a create or an update, at its name is
-//! nothing, the old content or the new one; what was on its way goes at the next look or the next change.
+//! A file gets its final name only after it is complete and synced. So a crash during a create or update leaves
+//! nothing, the old content or the new content under that name; the next read or change removes the temporary
+//! file.
 
 mod desired;
 
@@ -30,7 +31,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// A file that was changed is told of with its content if that is text of at most so many bytes.
+/// Maximum size of UTF-8 content that a read returns as the input `content`.
 const MAX_TEXT: usize = 1 << 20;
 
 pub(super) const KIND: KindDescription = KindDescription::new(
@@ -57,7 +58,7 @@ pub(super) const KIND: KindDescription = KindDescription::new(
     ],
 );
 
-/// Makes files.
+/// The provider of the kind `file`.
 #[derive(Debug)]
 pub(super) struct Files {
     pub(super) folder: PathBuf,
@@ -116,7 +117,7 @@ impl Provider for Files {
     }
 }
 
-/// What differs. Content is compared by its digest, so it doesn't matter where it came from.
+/// Compares the desired file with the recorded one. Content is compared by digest, so its origin doesn't matter.
 fn diff(desired: &DesiredFile, request: &DiffRequest, cancellation: &Cancellation) -> Diff {
     let DiffRequest {
         old_outputs, unknown, ..
@@ -126,7 +127,7 @@ fn diff(desired: &DesiredFile, request: &DiffRequest, cancellation: &Cancellatio
         .into_iter()
         .find(|name| unknown.contains(*name));
     let is_as_recorded = || {
-        // A source that isn't there yet may be made before its turn comes.
+        // A missing source may be created by an earlier step of the same run.
         let digest = desired.digest(cancellation).ok();
         digest.is_some_and(|digest| text(old_outputs, "digest") == Some(digest.to_string()))
     };
@@ -171,7 +172,7 @@ fn update(desired: &DesiredFile, token: &str, cancellation: &Cancellation) -> Re
     synced(&place, object)
 }
 
-/// Once the file has its name it is there, whatever happens.
+/// The file exists once it is renamed, so a failed sync is a partial failure.
 fn synced(place: &Place, object: Object) -> Result<Object, Failure> {
     match place.sync() {
         Ok(()) => Ok(object),
@@ -187,12 +188,12 @@ fn delete(path: &str, cancellation: &Cancellation) -> Result<(), Failure> {
     place.remove(FileType::RegularFile, |errno| change_error(path, errno))
 }
 
-/// What is there now.
+/// The current file.
 struct FileContent {
     size: u64,
     digest: Digest,
     mode: u64,
-    /// Its text, if there isn't too much of it.
+    /// The content, if it is UTF-8 and not too large.
     text: Option<String>,
 }
 
@@ -217,7 +218,7 @@ impl FileContent {
     }
 }
 
-/// Keeps what is told of, and drops the rest.
+/// Keeps the first bytes of a stream and drops the rest.
 #[derive(Default)]
 struct ContentPrefix {
     bytes: Vec<u8>,
@@ -235,7 +236,7 @@ impl Write for ContentPrefix {
     }
 }
 
-/// The file with an id.
+/// Reads the file with a recorded id.
 fn inspect(
     path: &str,
     desired: &DesiredFile,
@@ -256,9 +257,9 @@ fn inspect(
     Ok(ReadResult::Object(object))
 }
 
-/// Whether the create of which nobody saw the end made its file. It gives a name to whole files only, and to no file
-/// where something is already: so what has other content is a stranger's. Of a copy whose source changed since, nobody
-/// can tell.
+/// Determines whether a create with an unknown outcome made its file. A create renames only complete files and
+/// never replaces an existing one, so a file with other content is foreign. For a copy whose source has changed
+/// since, the answer is unknown.
 fn find_created(
     desired: &DesiredFile,
     request: &ReadRequest,
@@ -287,8 +288,8 @@ fn find_created(
     Ok(foreign_object(path, request))
 }
 
-/// The inputs that would make the file as it is. Content that can't be told stays as it was asked for: its digest shows
-/// that it isn't that any more.
+/// The inputs that would create the current file. Content that isn't readable as text keeps its input; the
+/// digest shows the difference.
 fn inputs_of(place: &Place, desired: &DesiredFile, there: &FileContent, asked: &Properties) -> Properties {
     let mut now = desired.at.inputs_of(place, there.mode, asked);
     if let (Some(text), Some(input)) = (&there.text, now.get_mut("content")) {

@@ -1,4 +1,4 @@
-//! Properties taken apart, put together and judged.
+//! Helpers to read, build and validate properties.
 
 pub(super) use crate::kind::{Members, members, properties_of as properties};
 
@@ -6,18 +6,18 @@ use crate::kind::KindDescription;
 use crate::provider::{CheckRequest, Failure};
 use state_core::{Json, Properties};
 
-/// The string that a property is.
+/// Returns a property if it is a string.
 pub(super) fn text(properties: &Properties, name: &str) -> Option<String> {
     let value = properties.get(name)?;
     value.as_str().map(|text| text.into_owned())
 }
 
-/// The value that a property is.
+/// Returns a property as JSON.
 pub(super) fn value(properties: &Properties, name: &str) -> Option<Json> {
     properties.get(name).map(Json::from_view)
 }
 
-/// The strings of a list.
+/// Returns the strings of a list property.
 pub(super) fn texts(properties: &Properties, name: &str) -> Vec<String> {
     let elements = properties.get(name).and_then(|list| list.elements());
     let texts = elements.into_iter().flatten();
@@ -31,7 +31,8 @@ pub(super) fn flag(properties: &Properties, name: &str) -> bool {
     flag == Some(true)
 }
 
-/// Judges inputs by what their kind takes, and by what only its provider knows: every problem at once, or the inputs with their defaults.
+/// Validates inputs against their kind and by the provider's own rules. Returns all problems, or the inputs with
+/// defaults.
 pub(super) fn checked_inputs(
     kind: &KindDescription,
     request: &CheckRequest,

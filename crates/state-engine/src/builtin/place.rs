@@ -1,5 +1,5 @@
-//! Where a file or a folder is: a name in a folder that is held open. The last part of a path is never followed if it is
-//! a symbolic link; those before it are.
+//! A path as a name in an open directory. The last component of the path is never followed if it is a symbolic
+//! link; earlier components are.
 
 use super::blocking::Cancellation;
 use super::members::{members, properties, text};
@@ -11,13 +11,14 @@ use state_core::{Json, Properties};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Component, Path, PathBuf};
 
-/// The absolute path that a path means, without `.`, `..` and doubled separators. Nothing is looked up.
+/// Resolves a path lexically to an absolute one, without `.`, `..` and doubled separators. The file system isn't
+/// accessed.
 pub(super) fn absolute(folder: &Path, path: &str) -> Result<String, String> {
     if path.is_empty() {
         return Err("it is empty".to_owned());
     }
     if path.contains('\0') {
-        return Err("there is a zero byte in it".to_owned());
+        return Err("it contains a zero byte".to_owned());
     }
     let mut parts = PathBuf::from("/");
     for component in folder.join(path).components() {
@@ -36,7 +37,8 @@ pub(super) fn absolute(folder: &Path, path: &str) -> Result<String, String> {
     text.map_err(|_| "the working directory isn't UTF-8".to_owned())
 }
 
-/// The inputs with absolute paths: what is on record means the same wherever the next run is started.
+/// Makes paths in the inputs absolute, so that recorded inputs don't depend on the working directory of a later
+/// run.
 pub(super) fn with_absolute(folder: &Path, inputs: &Properties, names: &[&str]) -> Properties {
     let mut all = members(inputs);
     for name in names {
@@ -47,11 +49,12 @@ pub(super) fn with_absolute(folder: &Path, inputs: &Properties, names: &[&str]) 
     properties(&all)
 }
 
-/// The path that an object's id is. One path has one id, or the record would not know its file again.
+/// Returns the path of an object's id. Each path must have exactly one id, or the same file could be recorded
+/// twice.
 pub(super) fn of_id(folder: &Path, id: Option<&str>) -> Result<String, Failure> {
     let id = id.unwrap_or_default();
     let path = absolute(folder, id);
-    let path = path.map_err(|reason| Failure::not_done(format!("the id is no path: {reason}")))?;
+    let path = path.map_err(|reason| Failure::not_done(format!("the id is not a valid path: {reason}")))?;
     match path == id {
         true => Ok(path),
         false => Err(Failure::not_done(format!(
@@ -60,19 +63,19 @@ pub(super) fn of_id(folder: &Path, id: Option<&str>) -> Result<String, Failure> 
     }
 }
 
-/// A name in an open folder.
+/// A name in an open directory.
 #[derive(Debug)]
 pub(super) struct Place {
     folder: OwnedFd,
-    /// The absolute path, for messages and as the object's id.
+    /// The absolute path, which is also the object's id.
     pub(super) path: String,
     pub(super) name: String,
     pub(super) cancellation: Cancellation,
 }
 
 impl Place {
-    /// The place of an absolute path; none if the folder that it would be in isn't there. Nothing is changed there any
-    /// more once the caller has left.
+    /// Opens the parent directory of an absolute path; none if it doesn't exist. After a cancellation nothing in
+    /// it is changed any more.
     pub(super) fn find(path: &str, cancellation: &Cancellation) -> Result<Option<Self>, Failure> {
         let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
         let above = if above.is_empty() { "/" } else { above };
@@ -89,24 +92,24 @@ impl Place {
         }
     }
 
-    /// The same where the folder has to be there.
+    /// Opens the parent directory; it must exist.
     pub(super) fn open(path: &str, cancellation: &Cancellation) -> Result<Self, Failure> {
         Self::find(path, cancellation)?.ok_or_else(|| {
             let above = path.rsplit_once('/').map_or("/", |(above, _)| above);
             Failure::not_done(format!(
-                "{path}: there is no folder {above}: declare it as a `directory`, and depend on it"
+                "{path}: directory {above} doesn't exist: declare it as a `directory` resource and depend on it"
             ))
         })
     }
 
-    /// The folder, for one change in it; an error once nobody waits for that.
+    /// Returns the directory for one change; an error after a cancellation.
     pub(super) fn to_change(&self) -> Result<BorrowedFd<'_>, Failure> {
         self.cancellation.check()?;
         Ok(self.folder.as_fd())
     }
 
-    /// Removes what has the name, if it is of the type that is wanted; that nothing has it is fine. The system's refusal is
-    /// told as it is said here.
+    /// Removes the file or directory with this name, if it has the expected type. A missing one is fine.
+    /// `refusal` converts a system error.
     pub(super) fn remove(
         &self,
         desired: FileType,
@@ -126,12 +129,12 @@ impl Place {
         }
     }
 
-    /// Takes back what nobody has seen yet, whoever waits. Best effort.
+    /// Removes a temporary file, even after a cancellation. Best effort.
     pub(super) fn unlink_staged(&self, name: &str) {
         rustix::fs::unlinkat(&self.folder, name, AtFlags::empty()).ok();
     }
 
-    /// What has the name; none if nothing has.
+    /// Returns the status of the name; none if it doesn't exist.
     pub(super) fn inspect(&self) -> Result<Option<Stat>, Failure> {
         match rustix::fs::statat(&self.folder, &*self.name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(stat)),
@@ -140,21 +143,22 @@ impl Place {
         }
     }
 
-    /// Refuses whatever isn't of the type that is wanted.
+    /// Refuses a file of another type than the expected one.
     pub(super) fn check_type(&self, desired: FileType, stat: &Stat) -> Result<(), Failure> {
         let found = FileType::from_raw_mode(stat.st_mode);
         match found == desired {
             true => Ok(()),
             false => Err(Failure::not_done(format!(
-                "{}: {} is there, not {}: it isn't followed and isn't touched; move it away",
+                "{}: expected {}, found {}: it isn't followed or changed; move it away",
                 self.path,
-                type_name(found),
-                type_name(desired)
+                type_name(desired),
+                type_name(found)
             ))),
         }
     }
 
-    /// Opens what has the name, if it is of the type that is wanted; none if nothing has the name. Never waits.
+    /// Opens the file or directory with this name, if it has the expected type; none if it doesn't exist. Never
+    /// blocks.
     pub(super) fn open_it(&self, desired: FileType) -> Result<Option<(OwnedFd, Stat)>, Failure> {
         let Some(stat) = self.inspect()? else {
             return Ok(None);
@@ -171,26 +175,26 @@ impl Place {
         Ok(Some((fd, stat)))
     }
 
-    /// Why nothing can be made here.
+    /// The failure of a create at a path that is in use.
     pub(super) fn already_exists(&self) -> Failure {
         Failure::not_done(format!(
-            "{0}: something is there already: to take it over, say `import: {0}` under `options`",
+            "{0} already exists: to manage it, set `import: {0}` in `options`",
             self.path
         ))
     }
 
-    /// Makes the names in the folder durable.
+    /// Makes changes of names in the directory durable.
     pub(super) fn sync(&self) -> Result<(), String> {
         let synced = rustix::fs::fsync(&self.folder);
-        synced.map_err(|errno| format!("{}: its folder can't be synced: {errno}", self.path))
+        synced.map_err(|errno| format!("{}: its directory can't be synced: {errno}", self.path))
     }
 
-    /// What files begin with that are on their way to this name.
+    /// Name prefix of the temporary files of this name.
     pub(super) fn prefix_of_staged(&self) -> String {
         format!(".statectl-{}-", Digest::of(self.name.as_bytes()).short())
     }
 
-    /// Removes what a process that died left on its way to this name. Best effort: nobody takes it for anything.
+    /// Removes temporary files that a crashed process left for this name. Best effort: other code ignores them.
     pub(super) fn remove_stale_staged(&self) {
         let prefix = self.prefix_of_staged();
         let Ok(entries) = rustix::fs::Dir::read_from(&self.folder) else {
@@ -207,12 +211,12 @@ impl Place {
     }
 }
 
-/// The system refused, and nothing changed.
+/// A system error of a call that changed nothing.
 pub(super) fn os_error(path: &str, errno: Errno) -> Failure {
     Failure::not_done(format!("{path}: {errno}"))
 }
 
-/// A change of a name that failed: an I/O error doesn't say whether it took effect.
+/// The failure to change a name. After an I/O error the effect is unknown.
 pub(super) fn change_error(path: &str, errno: Errno) -> Failure {
     match errno {
         Errno::IO => Failure::unknown(format!("{path}: {errno}")),
@@ -223,8 +227,8 @@ pub(super) fn change_error(path: &str, errno: Errno) -> Failure {
 fn type_name(found: FileType) -> &'static str {
     match found {
         FileType::RegularFile => "a file",
-        FileType::Directory => "a folder",
+        FileType::Directory => "a directory",
         FileType::Symlink => "a symbolic link",
-        _ => "something that is neither a file nor a folder",
+        _ => "a special file",
     }
 }

@@ -1,4 +1,4 @@
-//! Random values: they are in the state and nowhere else.
+//! The provider of random values, which exist only in the state.
 
 mod draw;
 
@@ -59,7 +59,7 @@ pub(super) const ID: KindDescription = KindDescription::new(
     ],
 );
 
-/// What may be in a password, and what says how many of it must be.
+/// The character classes of a password, with the inputs of their minimum counts.
 const CLASSES: [(&str, &str); 4] = [
     ("lower", "min_lower"),
     ("upper", "min_upper"),
@@ -67,7 +67,7 @@ const CLASSES: [(&str, &str); 4] = [
     ("special", "min_special"),
 ];
 
-/// Which value is drawn.
+/// The kind of random value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Value {
     Password,
@@ -82,7 +82,7 @@ impl Value {
         }
     }
 
-    /// The output without which nothing is on record: there is no other place where it could be.
+    /// The output that holds the value. Without it the value is lost, because it exists nowhere else.
     const fn output(self) -> &'static str {
         match self {
             Self::Password => "result",
@@ -102,7 +102,7 @@ impl Value {
     }
 }
 
-/// Draws values.
+/// The provider of the kinds `random:id` and `random:password`.
 #[derive(Debug)]
 pub(super) struct Randoms {
     pub(super) value: Value,
@@ -125,12 +125,12 @@ impl Provider for Randoms {
     }
 
     async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {
-        // An input that a later version adds replaces nothing that is there.
+        // Old inputs get defaults too, so that an input added by a later version replaces no existing value.
         let kind = self.value.kind();
         let old_inputs = kind.with_defaults(&request.old_inputs, &request.unknown);
         let mut diff = Diff::changed(Diff::of_inputs(&old_inputs, &request.inputs));
         diff.changed.extend(request.unknown);
-        // Somebody settled its create by hand: its value is lost.
+        // The create was resolved manually, so the value is lost.
         if !self.value.is_in(&request.old_outputs) {
             diff.changed.insert(self.value.output().to_owned());
         }
@@ -147,12 +147,12 @@ impl Provider for Randoms {
             }
             Value::Id => id(&mut draw, &request.inputs),
         };
-        // Not made of the value: ids aren't secret, and two short values may be the same.
+        // The id is independent of the value: ids aren't secret, and two short values may be equal.
         let id = draw::hex(&draw.bytes(16));
         Ok(self.value.object(id, properties(&outputs)))
     }
 
-    /// What is recorded is all there is. A create of which nobody saw the end left nothing.
+    /// Returns the recorded value. A create with an unknown outcome left nothing.
     async fn read(&self, request: ReadRequest) -> Result<ReadResult, Failure> {
         Ok(match request.id {
             Some(id) if self.value.is_in(&request.outputs) => {
@@ -164,7 +164,7 @@ impl Provider for Randoms {
         })
     }
 
-    /// Nothing changes in place.
+    /// Nothing can change in place, so this returns the recorded value.
     async fn update(&self, request: UpdateRequest) -> Result<Object, Failure> {
         let id = request.id.unwrap_or_default();
         Ok(self.value.object(id, request.old_outputs))
@@ -189,7 +189,7 @@ fn whole(inputs: &Properties, name: &str) -> usize {
     number.map_or(0, |number| usize::try_from(number).unwrap_or_default())
 }
 
-/// The characters that may be in a password, with how many of them must be.
+/// The enabled character classes with their minimum counts.
 fn alphabets(inputs: &Properties) -> Vec<Alphabet> {
     let special = text(inputs, "special_characters").unwrap_or_default();
     let characters: [Vec<char>; 4] = [
@@ -207,12 +207,12 @@ fn alphabets(inputs: &Properties) -> Vec<Alphabet> {
         .collect()
 }
 
-/// What is wrong with the wishes for a password taken together.
+/// Problems of a password's inputs in combination.
 fn password_problems(inputs: &Properties) -> Vec<String> {
     let mut problems = Vec::new();
     for (class, least) in CLASSES {
         if !flag(inputs, class) && whole(inputs, least) > 0 {
-            problems.push(format!("`{least}` asks for what `{class}: false` rules out"));
+            problems.push(format!("`{least}` contradicts `{class}: false`"));
         }
     }
     if CLASSES.iter().all(|(class, _)| !flag(inputs, class)) {
@@ -220,9 +220,7 @@ fn password_problems(inputs: &Properties) -> Vec<String> {
     }
     let least: usize = CLASSES.iter().map(|(_, least)| whole(inputs, least)).sum();
     if least > whole(inputs, "length") {
-        problems.push(format!(
-            "`length` is less than the {least} characters that must be there"
-        ));
+        problems.push(format!("`length` is less than the {least} required characters"));
     }
     let special = text(inputs, "special_characters").unwrap_or_default();
     let mut seen = std::collections::BTreeSet::new();

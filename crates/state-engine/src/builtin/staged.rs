@@ -1,5 +1,5 @@
-//! A file that nobody sees yet: written and synced under a name of its own, then moved to where it belongs. A process
-//! that dies before the move leaves it behind; [`Place::remove_stale_staged`] removes it then. Work that is left takes it back.
+//! Temporary files: written and synced under a name of their own, then renamed to the final name. A file that a
+//! crashed process left is removed by [`Place::remove_stale_staged`]. A cancelled write removes its own file.
 
 use super::blocking::Cancellation;
 use super::desired::raw_mode;
@@ -12,22 +12,22 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::BorrowedFd;
 
-/// So much is copied at once.
+/// Size of the copy buffer.
 const PIECE: usize = 64 << 10;
 
-/// A whole, synced file without its name. It is removed unless it gets one.
+/// A complete, synced file under its temporary name. It is removed on drop unless it was renamed.
 #[derive(Debug)]
 pub(super) struct Staged<'a> {
     place: &'a Place,
     name: String,
     is_moved: bool,
-    /// What is in it.
+    /// Size of the content in bytes.
     pub(super) size: u64,
     pub(super) digest: Digest,
 }
 
 impl<'a> Staged<'a> {
-    /// Writes and syncs it; `token` is no other file's on its way to this place.
+    /// Writes and syncs the file. `token` must be unique among the temporary files of this name.
     pub(super) fn write(
         place: &'a Place,
         token: &str,
@@ -45,36 +45,37 @@ impl<'a> Staged<'a> {
             size: 0,
             digest: Digest::of(b""),
         };
-        // On an error nobody has seen anything of it, and it goes.
+        // On an error the file is dropped and removed, and nothing else has changed.
         let failed = |error: io::Error| Failure::not_done(format!("{}: {error}", place.path));
         let copied = copy(content, &mut file, &place.cancellation);
         (staged.size, staged.digest) = copied.map_err(failed)?;
         place.cancellation.check()?;
-        // Whatever the umask says.
+        // Sets the permissions explicitly, because the umask applied when the file was created.
         rustix::fs::fchmod(&file, raw_mode(mode)).map_err(|errno| os_error(&place.path, errno))?;
         file.sync_all().map_err(failed)?;
         Ok(staged)
     }
 
-    /// Gives it its name if nothing has it. Whether it did. The folder isn't synced yet.
+    /// Renames the file to its final name unless that exists. Returns whether it was renamed. The directory
+    /// isn't synced yet.
     pub(super) fn create(mut self) -> Result<bool, Failure> {
         match move_if_absent(self.place.to_change()?, &self.name, &self.place.name) {
             Ok(is_moved) => {
-                // Where it was linked its other name goes when this is dropped.
+                // If the file was linked, the drop removes its temporary name.
                 self.is_moved = is_moved;
                 Ok(true)
             }
             Err(Errno::EXIST) => Ok(false),
-            // Only who makes the same file clears what is on its way there.
+            // Only another writer of the same path removes its temporary files.
             Err(Errno::NOENT) => Err(Failure::not_done(format!(
-                "{}: something else makes a file there at the same time: has another resource this path?",
+                "{}: another process creates this file at the same time: check that no other resource has this path",
                 self.place.path
             ))),
             Err(errno) => Err(change_error(&self.place.path, errno)),
         }
     }
 
-    /// Takes the name from whatever has it. The folder isn't synced yet.
+    /// Renames the file over an existing one. The directory isn't synced yet.
     pub(super) fn replace(mut self) -> Result<(), Failure> {
         let fd = self.place.to_change()?;
         let moved = rustix::fs::renameat(fd, &*self.name, fd, &*self.place.name);
@@ -92,7 +93,7 @@ impl Drop for Staged<'_> {
     }
 }
 
-/// Copies all there is; its length and its digest. An error once nobody waits for it.
+/// Copies a stream and returns its length and digest. Fails after a cancellation.
 pub(super) fn copy(
     from: &mut dyn Read,
     to: &mut dyn Write,
@@ -115,7 +116,8 @@ pub(super) fn copy(
     }
 }
 
-/// Whether the old name went at once: it is linked where the filesystem can't rename without replacing.
+/// Renames without replacing. Returns whether the old name is gone: where the file system doesn't support such a
+/// rename, the file is linked.
 #[cfg(any(target_os = "linux", target_vendor = "apple"))]
 fn move_if_absent(fd: BorrowedFd<'_>, from: &str, to: &str) -> Result<bool, Errno> {
     use rustix::fs::RenameFlags;

@@ -23,8 +23,8 @@ pub(super) fn environment() -> Environment {
 
 /// A call context, and the lines that are logged in it.
 pub(super) fn context() -> (CallContext, Arc<Mutex<Vec<String>>>) {
-    let said: Arc<Mutex<Vec<String>>> = Arc::default();
-    let sink = Arc::clone(&said);
+    let messages: Arc<Mutex<Vec<String>>> = Arc::default();
+    let sink = Arc::clone(&messages);
     let observer = move |event: &crate::Event| {
         if let crate::Event::Log(line) = event {
             sink.lock().unwrap().push(line.message.clone());
@@ -36,7 +36,7 @@ pub(super) fn context() -> (CallContext, Arc<Mutex<Vec<String>>>) {
         log,
         preview: false,
     };
-    (context, said)
+    (context, messages)
 }
 
 pub(super) fn json(text: &str) -> Properties {
@@ -155,9 +155,9 @@ async fn unknown_inputs_are_neither_missing_nor_defaulted() {
     let checked = file.check(request(r#"{"path":"a"}"#, &["source"])).await.unwrap();
     assert_eq!(checked.inputs, json(r#"{"mode":"0644","path":"/a"}"#));
     let failure = file.check(request("{}", &["pat"])).await.unwrap_err();
-    let said = failure.to_string();
+    let messages = failure.to_string();
     assert!(
-        said.contains("has no input `pat`") && said.contains("`path` is missing"),
-        "{said}"
+        messages.contains("has no input `pat`") && messages.contains("`path` is missing"),
+        "{messages}"
     );
 }

@@ -38,7 +38,7 @@ fn replacing(first: bool) -> Diff {
 }
 
 #[test]
-fn what_is_planned_follows_from_goal_entry_and_diff() {
+fn action_follows_from_goal_entry_and_diff() {
     let goal = Goal::new(address("a"), "thing");
     let usual = old(|_| {});
     let why = || vec!["zone".to_owned()];
@@ -84,7 +84,7 @@ fn what_is_planned_follows_from_goal_entry_and_diff() {
 }
 
 #[test]
-fn what_is_ours_is_never_read_over_and_what_is_not_is_never_deleted() {
+fn managed_is_never_read_only_and_external_never_deleted() {
     let mut read = Goal::new(address("a"), "thing");
     read.options.read = Some("i-1".to_owned());
     assert!(matches!(
@@ -109,7 +109,7 @@ fn what_is_ours_is_never_read_over_and_what_is_not_is_never_deleted() {
 }
 
 #[test]
-fn a_schedule_gives_each_out_once_after_all_that_it_waits_for() {
+fn schedule_yields_each_item_once_after_its_dependencies() {
     let mut schedule = Schedule::new(4, [(0, 2), (1, 2), (2, 3)]);
     assert_eq!(
         (schedule.begin(), schedule.begin(), schedule.begin()),
@@ -142,7 +142,7 @@ fn order(entries: Vec<Entry>, desired: &DesiredResources) -> Vec<(String, Deleti
 }
 
 #[test]
-fn deletions_go_in_reverse_order_and_what_goes_with_another_goes_after_it() {
+fn deletions_are_reversed_and_contained_entries_come_last() {
     let mut inside = entry("inside", &[]);
     inside.deleted_with = Some(address("a")).into();
     let all = vec![entry("a", &[]), entry("b", &["a"]), inside];
@@ -153,7 +153,7 @@ fn deletions_go_in_reverse_order_and_what_goes_with_another_goes_after_it() {
 }
 
 #[test]
-fn what_goes_with_another_is_deleted_by_itself_where_it_needs_what_goes_before_that() {
+fn contained_entry_is_deleted_by_itself_to_avoid_a_cycle() {
     let mut inside = entry("inside", &["b"]);
     inside.deleted_with = Some(address("a")).into();
     let all = vec![entry("a", &[]), entry("b", &["a"]), inside];
@@ -164,7 +164,7 @@ fn what_goes_with_another_is_deleted_by_itself_where_it_needs_what_goes_before_t
 }
 
 #[test]
-fn what_was_replaced_stays_while_something_needs_it_that_was_not_looked_at() {
+fn deposed_entry_stays_while_an_unseen_entry_may_need_it() {
     let mut twin = entry("a", &[]);
     twin.deposed = Some(DeposedKey::new("old").unwrap());
     let all = || vec![entry("a", &[]), twin.clone(), entry("b", &["a"])];
@@ -180,7 +180,7 @@ fn what_was_replaced_stays_while_something_needs_it_that_was_not_looked_at() {
 }
 
 #[test]
-fn an_output_that_repeats_a_secret_beside_something_else_is_one() {
+fn output_that_contains_a_secret_is_secret() {
     let mut entry = Entry::leaf("db".parse().unwrap(), "command");
     entry.inputs = Properties::new(Json::parse(r#"{"environment":{"PW":"hunter2!"},"dir":"/srv"}"#).unwrap());
     entry.sensitive_inputs = vec!["/environment/PW".to_owned()];

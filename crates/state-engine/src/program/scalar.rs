@@ -85,7 +85,7 @@ mod tests {
     use crate::program::node::Value;
 
     #[test]
-    fn numbers_are_those_of_the_core_schema_and_keep_their_digits() {
+    fn numbers_follow_the_core_schema_and_keep_their_digits() {
         for (text, json) in [
             ("0", "0"),
             ("0644", "644"),

@@ -16,7 +16,7 @@ fn parse(text: &str) -> Result<Program, ProgramError> {
 }
 
 /// The lines that are said of a document.
-fn said(text: &str) -> Vec<String> {
+fn messages(text: &str) -> Vec<String> {
     match parse(text) {
         Ok(_) => Vec::new(),
         Err(error) => error.to_string().lines().map(str::to_owned).collect(),
@@ -26,23 +26,23 @@ fn said(text: &str) -> Vec<String> {
 /// Documents, each with the beginnings of all lines that are said of it.
 fn all_say<const N: usize>(cases: [(&str, &[&str]); N]) {
     for (text, expected) in cases {
-        let said = said(text);
-        let fits = said.len() == expected.len()
-            && said
+        let messages = messages(text);
+        let fits = messages.len() == expected.len()
+            && messages
                 .iter()
                 .zip(expected)
-                .all(|(said, begins)| said.starts_with(begins));
+                .all(|(messages, begins)| messages.starts_with(begins));
         assert!(
             fits,
             "{text:?} says\n{}\nnot\n{}",
-            said.join("\n"),
+            messages.join("\n"),
             expected.join("\n")
         );
     }
 }
 
 #[test]
-fn bad_yaml_is_refused_with_line_and_column() {
+fn invalid_yaml_is_refused_with_line_and_column() {
     all_say([
         ("", &["p:1:1: the document is empty"]),
         ("# nothing\n", &["p:1:1: the document is empty"]),
@@ -85,22 +85,22 @@ fn bad_yaml_is_refused_with_line_and_column() {
 }
 
 #[test]
-fn a_reference_without_quotes_inside_braces_is_told_what_it_lacks() {
+fn unquoted_reference_in_flow_syntax_gets_a_quoting_hint() {
     for text in [
         "resources: {a: {kind: ${b.c}}}\n",
         "resources: {}\noutputs: {a: ${b.c}/d}\n",
         "x: [${b.c}]\n",
     ] {
-        let said = said(text);
+        let messages = messages(text);
         assert!(
-            said[0].ends_with("quote a string with a reference inside `{ }` and `[ ]`"),
-            "{said:?}"
+            messages[0].ends_with("quote a string with a reference inside `{ }` and `[ ]`"),
+            "{messages:?}"
         );
     }
 }
 
 #[test]
-fn what_could_grow_or_mean_something_else_is_refused_by_name() {
+fn ambiguous_yaml_features_are_refused_by_name() {
     all_say([
         (
             "resources: &all {}\n",
@@ -124,7 +124,7 @@ fn what_could_grow_or_mean_something_else_is_refused_by_name() {
         ("? [a]\n: b\n", &["p:1:3: a key must be a scalar"]),
     ]);
     let deep = |levels| {
-        said(&format!(
+        messages(&format!(
             "resources: {}{}\n",
             "[".repeat(levels),
             "]".repeat(levels)
@@ -133,26 +133,26 @@ fn what_could_grow_or_mean_something_else_is_refused_by_name() {
     assert_eq!(deep(64), ["p:1:75: it is nested deeper than 64 levels"]);
     assert_eq!(deep(100_000).len(), 1);
     let long = format!("resources: {{}}\n#{}", "x".repeat(16 << 20));
-    assert_eq!(said(&long), ["p:1:1: it is longer than 16 MiB"]);
+    assert_eq!(messages(&long), ["p:1:1: it is longer than 16 MiB"]);
     let many = format!("resources: [{}]\n", "1,".repeat(1_000_001));
     assert!(
-        said(&many)[0].ends_with("it has more than 1000000 values"),
+        messages(&many)[0].ends_with("it has more than 1000000 values"),
         "{:?}",
-        said(&many)
+        messages(&many)
     );
 }
 
 #[test]
-fn tags_of_the_core_schema_are_read() {
+fn core_schema_tags_are_accepted() {
     assert_eq!(
-        said("resources: !!map {}\nname: !!str 5\ndescription: ! 5\n"),
+        messages("resources: !!map {}\nname: !!str 5\ndescription: ! 5\n"),
         [""; 0]
     );
-    assert_eq!(said("%YAML 1.2\n---\nresources: {}\n...\n"), [""; 0]);
+    assert_eq!(messages("%YAML 1.2\n---\nresources: {}\n...\n"), [""; 0]);
 }
 
 #[test]
-fn names_that_stand_twice_are_told_with_both_places() {
+fn duplicate_names_are_reported_with_both_positions() {
     all_say([
         (
             "resources:\n  a: {kind: f}\n  a: {kind: f}\n",
@@ -170,7 +170,7 @@ fn names_that_stand_twice_are_told_with_both_places() {
 }
 
 #[test]
-fn every_member_that_nobody_knows_or_that_has_another_type_is_told() {
+fn unknown_members_and_wrong_types_are_reported() {
     let text = "\
 resource:
   a: {kind: f}
@@ -222,7 +222,7 @@ outputs:
 }
 
 #[test]
-fn references_to_nothing_are_told_where_they_stand() {
+fn unresolved_references_are_reported_with_positions() {
     let text = "\
 config:
   directory: {}
@@ -264,7 +264,7 @@ outputs:
 }
 
 #[test]
-fn places_are_right_whatever_ends_the_lines_and_in_json() {
+fn positions_are_right_for_all_line_endings_and_json() {
     for end in ["\n", "\r\n", "\r"] {
         let lines = [
             "resources:",
@@ -276,27 +276,28 @@ fn places_are_right_whatever_ends_the_lines_and_in_json() {
             "        ü",
             "        ${b.c}",
         ];
-        let said = said(&lines.join(end));
+        let messages = messages(&lines.join(end));
         assert_eq!(
-            said[0],
+            messages[0],
             "p:2:3: resources[\"é\"]: a name is 1 to 200 characters of A-Z, a-z, 0-9, `_` and `-`"
         );
         assert!(
-            said.last()
+            messages
+                .last()
                 .unwrap()
                 .starts_with("p:8:9: resources.a.inputs.x: there is no resource `b`"),
-            "{said:?}"
+            "{messages:?}"
         );
     }
     let json = "{\"resources\": {\"ab\": {\"kind\": \"f\",\r\n\t\"inputs\": {\"x\": [1, \"\\u00e9 é\\n ${bc.d}\"]}}}}";
     assert_eq!(
-        said(json),
+        messages(json),
         ["p:2:34: resources.ab.inputs.x[1]: there is no resource `bc`; expected one of: ab"]
     );
 }
 
 #[test]
-fn circles_are_named_whole_with_the_place_of_every_step() {
+fn cycles_are_reported_with_the_position_of_each_dependency() {
     let text = "\
 resources:
   a: {kind: f, inputs: {x: \"${b.x}\"}}
@@ -307,7 +308,7 @@ resources:
 ";
     let hint = "remove one of these dependencies";
     assert_eq!(
-        said(text),
+        messages(text),
         [
             format!(
                 "p:2:3: resources.a: dependency cycle: a depends on b (line 2, column 29), b depends on c \
@@ -346,7 +347,7 @@ impl Provider for Idle {
 }
 
 #[test]
-fn kinds_that_nobody_is_in_charge_of_are_told_with_the_nearest() {
+fn unknown_kinds_are_reported_with_the_nearest_name() {
     let program = parse("resources:\n  a: {kind: flie}\n  b: {kind: file}\n  c:\n    kind: cloud\n").unwrap();
     let mut registry = Registry::new();
     assert_eq!(program.check(&registry).unwrap_err().problems.len(), 3);

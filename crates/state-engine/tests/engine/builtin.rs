@@ -19,14 +19,14 @@ use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
 /// A folder to work in, and a stack that remembers.
-struct Bench {
+struct ProviderHarness {
     folder: TempDir,
     engine: Engine,
     stack: Stack,
     name: StackName,
     environment: Environment,
     /// All that was told, as text.
-    told: Arc<Mutex<Vec<String>>>,
+    messages: Arc<Mutex<Vec<String>>>,
 }
 
 fn goal(name: &str, kind: &str, inputs: &str) -> Goal {
@@ -54,7 +54,7 @@ fn after(mut goal: Goal, needs: &str) -> Goal {
     goal
 }
 
-impl Bench {
+impl ProviderHarness {
     async fn new() -> Self {
         let environment = Environment::system(Actor::default());
         let stacks = Stacks::new(Arc::new(MemoryBackend::default()), environment.clone());
@@ -69,7 +69,7 @@ impl Bench {
             stack,
             name,
             environment,
-            told: Arc::default(),
+            messages: Arc::default(),
         }
     }
 
@@ -95,15 +95,15 @@ impl Bench {
         names(self.folder.path())
     }
 
-    fn usual(&self) -> Run {
+    fn default_run(&self) -> Run {
         let mut run = Run::new(registry(&self.environment, self.folder.path()));
-        let told = Arc::clone(&self.told);
+        let messages = Arc::clone(&self.messages);
         run.observer = Arc::new(move |event: &Event| {
             let text = match event {
                 Event::Log(line) => format!("{}: {}", line.level, line.message),
                 event => format!("{event:?}"),
             };
-            told.lock().unwrap().push(text);
+            messages.lock().unwrap().push(text);
         });
         run
     }
@@ -113,7 +113,7 @@ impl Bench {
     }
 
     async fn up(&self, goals: &[Goal]) -> Report {
-        self.run(update(goals), self.usual()).await
+        self.run(update(goals), self.default_run()).await
     }
 
     /// It must go well.
@@ -125,21 +125,21 @@ impl Bench {
 
     async fn preview(&self, goals: &[Goal]) -> Report {
         let basis = Basis::tip(&self.stack).await.unwrap();
-        let plan = self.engine.plan(basis, update(goals), self.usual()).await;
+        let plan = self.engine.plan(basis, update(goals), self.default_run()).await;
         plan.unwrap().into_report()
     }
 
     async fn refresh(&self) -> Report {
-        self.run(Operation::Refresh, self.usual()).await
+        self.run(Operation::Refresh, self.default_run()).await
     }
 
     async fn destroy(&self) -> Report {
-        self.run(Operation::Destroy, self.usual()).await
+        self.run(Operation::Destroy, self.default_run()).await
     }
 
     /// A run that is left as soon as this is so.
     async fn leave_when(&self, goals: &[Goal], is_so: impl Fn() -> bool) -> Report {
-        let run = self.usual();
+        let run = self.default_run();
         let interrupt: Interrupt = run.interrupt.clone();
         let leave = async {
             while !is_so() {
@@ -164,13 +164,13 @@ impl Bench {
         outputs.get(output).map(|value| value.text().to_owned())
     }
 
-    fn told(&self) -> Vec<String> {
-        self.told.lock().unwrap().clone()
+    fn messages(&self) -> Vec<String> {
+        self.messages.lock().unwrap().clone()
     }
 
-    fn said(&self, level: LogLevel, what: &str) -> bool {
+    fn has_message(&self, level: LogLevel, what: &str) -> bool {
         let level = format!("{level}: ");
-        self.told()
+        self.messages()
             .iter()
             .any(|line| line.starts_with(&level) && line.contains(what))
     }

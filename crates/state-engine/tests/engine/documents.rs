@@ -5,7 +5,7 @@ mod kinds;
 mod laws;
 mod spliced;
 
-use crate::stage::Stage;
+use crate::harness::Harness;
 use echo::Echo;
 use state_core::mutation::StackOutputs;
 use state_core::{Crypter, Json};
@@ -33,15 +33,15 @@ async fn update(text: &str) -> Operation {
 }
 
 /// A run with a provider that gives back what it is given.
-fn run(stage: &Stage, echo: &Echo) -> Run {
-    let mut registry: Registry = stage.world.registry();
+fn run(harness: &Harness, echo: &Echo) -> Run {
+    let mut registry: Registry = harness.cloud.registry();
     registry.register("echo", Arc::new(echo.clone()));
-    let mut run = stage.usual();
+    let mut run = harness.default_run();
     run.registry = registry;
     run
 }
 
-fn told(report: &Report) -> Vec<String> {
+fn changed_steps(report: &Report) -> Vec<String> {
     let steps = report.steps.iter().filter(|step| step.is_change());
     steps
         .map(|step| format!("{} {}", step.op, step.key.address))
@@ -49,9 +49,9 @@ fn told(report: &Report) -> Vec<String> {
 }
 
 /// The outputs of the stack, open.
-async fn outputs(stage: &Stage) -> StackOutputs {
-    let snapshot = stage.stack.current().await.unwrap();
-    let open = stage.stack.reveal(snapshot).await.unwrap();
+async fn outputs(harness: &Harness) -> StackOutputs {
+    let snapshot = harness.stack.current().await.unwrap();
+    let open = harness.stack.reveal(snapshot).await.unwrap();
     StackOutputs {
         values: open.outputs,
         sensitive: open.sensitive_outputs,
@@ -96,15 +96,19 @@ outputs:
 "#;
 
 #[tokio::test]
-async fn what_is_made_of_a_secret_is_one_at_its_exact_place_and_resolves_on_a_sealed_stack() {
-    let stage = Stage::sealed(1).await;
+async fn value_made_of_a_secret_is_secret_at_its_exact_place() {
+    let harness = Harness::sealed(1).await;
     let echo = Echo::default();
     let secrets = || async {
         let source = source(SECRETS, &[("salt", "pepper")], None).await.unwrap();
         Operation::Update(Box::new(source))
     };
-    let report = stage.run(secrets().await, run(&stage, &echo)).await;
-    assert_eq!(told(&report), ["create source", "create user"], "{report:?}");
+    let report = harness.run(secrets().await, run(&harness, &echo)).await;
+    assert_eq!(
+        changed_steps(&report),
+        ["create source", "create user"],
+        "{report:?}"
+    );
 
     // The provider got what the secrets say.
     let got = echo.inputs("user");
@@ -116,7 +120,7 @@ async fn what_is_made_of_a_secret_is_one_at_its_exact_place_and_resolves_on_a_se
     );
 
     // The record has none of them, and marks them.
-    let entry = stage.entry("user").unwrap();
+    let entry = harness.entry("user").unwrap();
     let stored = format!(
         "{}{}",
         entry.inputs.clone().unwrap().json().as_str(),
@@ -138,7 +142,7 @@ async fn what_is_made_of_a_secret_is_one_at_its_exact_place_and_resolves_on_a_se
         ["/deep/a~1b/c/password", "/header", "/list/1", "/salted", "said"]
     );
 
-    let found = outputs(&stage).await;
+    let found = outputs(&harness).await;
     let expected = [
         ("open", r#""in the open""#),
         ("token", r#""the very token""#),
@@ -156,16 +160,16 @@ async fn what_is_made_of_a_secret_is_one_at_its_exact_place_and_resolves_on_a_se
     );
 
     // A second run reads them out of the sealed record, and has nothing to do.
-    let again = stage.run(secrets().await, run(&stage, &echo)).await;
+    let again = harness.run(secrets().await, run(&harness, &echo)).await;
     assert!(again.succeeded() && !again.has_changes(), "{again:?}");
-    assert_eq!(stage.complaints(), Vec::<String>::new());
+    assert_eq!(harness.complaints(), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn a_sealed_setting_is_opened_by_the_key_of_the_stack_under_its_own_name() {
-    let stage = Stage::sealed(2).await;
-    stage.lock().await.close().await.unwrap();
-    let crypter = stage.stacks.crypter(&stage.name).await.unwrap();
+async fn sealed_setting_needs_the_stack_key_and_its_own_name() {
+    let harness = Harness::sealed(2).await;
+    harness.lock().await.close().await.unwrap();
+    let crypter = harness.stacks.crypter(&harness.name).await.unwrap();
     let sealed = crypter.encrypt("salt", b"pepper from the sea").unwrap();
     let text = |name: &str| {
         format!(
@@ -174,11 +178,11 @@ async fn a_sealed_setting_is_opened_by_the_key_of_the_stack_under_its_own_name()
     };
     let echo = Echo::default();
     let right = source(&text("salt"), &[], Some(&*crypter)).await.unwrap();
-    stage
-        .run(Operation::Update(Box::new(right)), run(&stage, &echo))
+    harness
+        .run(Operation::Update(Box::new(right)), run(&harness, &echo))
         .await;
     assert_eq!(echo.inputs("a").json().as_str(), r#"{"x":"pepper from the sea"}"#);
-    assert_eq!(stage.entry("a").unwrap().sensitive_inputs, ["/x"]);
+    assert_eq!(harness.entry("a").unwrap().sensitive_inputs, ["/x"]);
     let error = source(&text("pepper"), &[], Some(&*crypter))
         .await
         .unwrap_err()
@@ -191,8 +195,8 @@ async fn a_sealed_setting_is_opened_by_the_key_of_the_stack_under_its_own_name()
 }
 
 #[tokio::test]
-async fn an_output_that_lacks_at_run_time_is_told_with_its_place_and_the_names_that_there_are() {
-    let stage = Stage::new(3).await;
+async fn missing_output_is_reported_with_position_and_known_names() {
+    let harness = Harness::new(3).await;
     let echo = Echo::default();
     let text = "\
 resources:
@@ -203,8 +207,8 @@ resources:
       x: fine
       y: a ${a.contnet}
 ";
-    let report = stage.run(update(text).await, run(&stage, &echo)).await;
-    assert_eq!(told(&report), ["create a"]);
+    let report = harness.run(update(text).await, run(&harness, &echo)).await;
+    assert_eq!(changed_steps(&report), ["create a"]);
     assert_eq!(
         report.source_error.as_deref(),
         Some(
@@ -212,7 +216,7 @@ resources:
         )
     );
     let deeper = text.replace("contnet", "mode.nothing[0]");
-    let report = stage.run(update(&deeper).await, run(&stage, &echo)).await;
+    let report = harness.run(update(&deeper).await, run(&harness, &echo)).await;
     assert_eq!(
         report.source_error.as_deref(),
         Some(
@@ -221,7 +225,7 @@ resources:
         )
     );
     let outputs = "resources:\n  a: { kind: echo }\noutputs:\n  x: ${a.y}\n  z: ${a.id}\n";
-    let report = stage.run(update(outputs).await, run(&stage, &echo)).await;
+    let report = harness.run(update(outputs).await, run(&harness, &echo)).await;
     assert_eq!(
         report.source_error.as_deref(),
         Some("p.yaml:4:6: outputs.x: `a` has no output `y`; available: id")
@@ -230,8 +234,8 @@ resources:
 }
 
 #[tokio::test]
-async fn in_a_preview_an_input_that_is_not_known_is_left_out_whole_and_outputs_stay_as_they_are() {
-    let stage = Stage::new(4).await;
+async fn preview_omits_unknown_inputs_and_keeps_old_outputs() {
+    let harness = Harness::new(4).await;
     let echo = Echo::default();
     let text = |x: &str| {
         format!(
@@ -241,49 +245,53 @@ async fn in_a_preview_an_input_that_is_not_known_is_left_out_whole_and_outputs_s
              outputs:\n  x: ${{a.x}}\n  y: 1\n  token: ${{a.token}}\n"
         )
     };
-    let said = stage.preview(update(&text("1")).await, run(&stage, &echo)).await;
-    assert!(said.succeeded(), "{said:?}");
-    assert_eq!(told(&said), ["create a", "create b"]);
-    let b = said.steps[1].new.clone().unwrap();
+    let messages = harness
+        .preview(update(&text("1")).await, run(&harness, &echo))
+        .await;
+    assert!(messages.succeeded(), "{messages:?}");
+    assert_eq!(changed_steps(&messages), ["create a", "create b"]);
+    let b = messages.steps[1].new.clone().unwrap();
     assert_eq!(b.inputs.clone().unwrap().json().as_str(), r#"{"known":1}"#);
     assert_eq!(
         b.sensitive_inputs, [""; 0],
         "a mark that leads nowhere would hide what is known"
     );
-    assert_eq!(said.steps[1].unknown, ["list"]);
-    let (_, after) = said.outputs.unwrap();
+    assert_eq!(messages.steps[1].unknown, ["list"]);
+    let (_, after) = messages.outputs.unwrap();
     assert_eq!(after.values, json(&[("y", "1")]));
     let unknown = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-    assert_eq!(said.unknown_outputs, unknown(&["token", "x"]));
+    assert_eq!(messages.unknown_outputs, unknown(&["token", "x"]));
 
-    stage.run(update(&text("1")).await, run(&stage, &echo)).await;
-    let before = outputs(&stage).await;
+    harness.run(update(&text("1")).await, run(&harness, &echo)).await;
+    let before = outputs(&harness).await;
     assert_eq!(
         before.values,
         json(&[("x", "1"), ("y", "1"), ("token", r#""hidden""#)])
     );
-    let said = stage.preview(update(&text("2")).await, run(&stage, &echo)).await;
-    assert_eq!(told(&said), ["update a", "update b"]);
+    let messages = harness
+        .preview(update(&text("2")).await, run(&harness, &echo))
+        .await;
+    assert_eq!(changed_steps(&messages), ["update a", "update b"]);
     assert!(
-        said.outputs.is_none(),
+        messages.outputs.is_none(),
         "what isn't known stays as it is: {:?}",
-        said.outputs
+        messages.outputs
     );
-    assert_eq!(said.unknown_outputs, unknown(&["x"]));
-    let done = stage.run(update(&text("2")).await, run(&stage, &echo)).await;
-    assert_eq!(told(&done), ["update a", "update b"]);
-    assert_eq!(outputs(&stage).await.values["x"], Json::parse("2").unwrap());
+    assert_eq!(messages.unknown_outputs, unknown(&["x"]));
+    let done = harness.run(update(&text("2")).await, run(&harness, &echo)).await;
+    assert_eq!(changed_steps(&done), ["update a", "update b"]);
+    assert_eq!(outputs(&harness).await.values["x"], Json::parse("2").unwrap());
 
     // Outputs that leave the document leave the stack.
-    stage
-        .run(update("resources: {}\n").await, run(&stage, &echo))
+    harness
+        .run(update("resources: {}\n").await, run(&harness, &echo))
         .await;
-    assert_eq!(outputs(&stage).await, StackOutputs::default());
+    assert_eq!(outputs(&harness).await, StackOutputs::default());
 }
 
 #[tokio::test]
-async fn options_are_those_of_goals() {
-    let stage = Stage::new(5).await;
+async fn document_options_become_goal_options() {
+    let harness = Harness::new(5).await;
     let echo = Echo::default();
     let text = r#"
 resources:
@@ -305,8 +313,8 @@ resources:
       timeout: 1h 30m
   c: { kind: echo, options: { read: e-foreign } }
 "#;
-    stage.run(update(text).await, run(&stage, &echo)).await;
-    let b = stage.entry("b").unwrap();
+    harness.run(update(text).await, run(&harness, &echo)).await;
+    let b = harness.entry("b").unwrap();
     assert_eq!(
         b.inputs.clone().unwrap().json().as_str(),
         r#"{"x":1,"y":644,"z":1.50}"#
@@ -325,11 +333,11 @@ resources:
     ];
     assert_eq!(references, expected);
     assert!(b.protect && b.retain_on_delete);
-    let c = stage.entry("c").unwrap();
+    let c = harness.entry("c").unwrap();
     assert!(c.external && c.id.as_deref() == Some("e-foreign"));
     let changed = text.replace("y: 0644", "y: 755").replace("x: 1 }", "x: 2 }");
-    let said = stage.run(update(&changed).await, run(&stage, &echo)).await;
-    let failed: Vec<&str> = said
+    let messages = harness.run(update(&changed).await, run(&harness, &echo)).await;
+    let failed: Vec<&str> = messages
         .failures
         .iter()
         .map(|failure| failure.key.address.as_str())
@@ -337,6 +345,6 @@ resources:
     assert_eq!(
         failed,
         ["b"],
-        "a change of x replaces it, and it is protected: {said:?}"
+        "a change of x replaces it, and it is protected: {messages:?}"
     );
 }

@@ -1,8 +1,8 @@
 //! Providers and people that don't do what they should: clear errors, and nothing is lost.
 
+use crate::cloud::CallMode;
+use crate::harness::Harness;
 use crate::program::{spec, update};
-use crate::stage::Stage;
-use crate::world::Mood;
 use state_core::testkit::fault::{Fault, Operation as Call};
 use state_core::{ErrorKind, Op};
 use state_engine::settle::{Decision, Settling};
@@ -13,12 +13,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 #[tokio::test]
-async fn a_provider_that_hangs_is_left_after_its_time_with_its_intent_on_record() {
-    let stage = Stage::new(1).await;
-    stage.world.moods(|_, _| (Mood::Hangs, 0, 0));
-    let mut run = stage.usual();
+async fn hanging_provider_times_out_and_stays_pending() {
+    let harness = Harness::new(1).await;
+    harness.cloud.set_modes(|_, _| (CallMode::Hangs, 0, 0));
+    let mut run = harness.default_run();
     run.options.timeout = Some(Duration::from_secs(60));
-    let report = stage.run(update(&[spec("a")]), run).await;
+    let report = harness.run(update(&[spec("a")]), run).await;
     let failure = &report.failures[0];
     assert_eq!(
         failure.reasons,
@@ -26,47 +26,51 @@ async fn a_provider_that_hangs_is_left_after_its_time_with_its_intent_on_record(
     );
     assert_eq!(failure.pending, Some(report.pending[0].id));
     assert_eq!(report.pending[0].op, Op::Create);
-    stage.world.calm();
-    let next = stage.run(update(&[spec("a")]), stage.usual()).await;
+    harness.cloud.calm();
+    let next = harness.run(update(&[spec("a")]), harness.default_run()).await;
     assert!(next.succeeded() && next.pending.is_empty(), "{next:?}");
 }
 
 #[tokio::test]
-async fn a_provider_that_panics_fails_its_step_alone() {
-    let stage = Stage::new(2).await;
-    stage.world.moods(|_, address| {
-        let mood = if address.as_str() == "a" {
-            Mood::PanicAfter
+async fn panicking_provider_fails_only_its_step() {
+    let harness = Harness::new(2).await;
+    harness.cloud.set_modes(|_, address| {
+        let mode = if address.as_str() == "a" {
+            CallMode::PanicAfter
         } else {
-            Mood::Well
+            CallMode::Normal
         };
-        (mood, 0, 0)
+        (mode, 0, 0)
     });
-    let mut run = stage.usual();
+    let mut run = harness.default_run();
     run.options.continue_on_error = true;
-    let report = stage.run(update(&[spec("a"), spec("b")]), run).await;
+    let report = harness.run(update(&[spec("a"), spec("b")]), run).await;
     assert_eq!(report.failures.len(), 1);
     assert_eq!(report.failures[0].reasons, ["its provider panicked in `create`"]);
-    assert_eq!(stage.keys(), ["b"]);
-    assert_eq!(stage.complaints(), Vec::<String>::new());
-    stage.world.calm();
-    stage.world.forget_calls();
-    let next = stage.run(update(&[spec("a"), spec("b")]), stage.usual()).await;
+    assert_eq!(harness.keys(), ["b"]);
+    assert_eq!(harness.complaints(), Vec::<String>::new());
+    harness.cloud.calm();
+    harness.cloud.forget_calls();
+    let next = harness
+        .run(update(&[spec("a"), spec("b")]), harness.default_run())
+        .await;
     assert!(next.succeeded(), "{next:?}");
     assert_eq!(
-        stage.world.calls(),
+        harness.cloud.calls(),
         Vec::<String>::new(),
         "what was made was found again"
     );
-    assert_eq!(stage.keys().len(), 2);
+    assert_eq!(harness.keys().len(), 2);
 }
 
 #[tokio::test]
-async fn a_provider_that_gives_an_id_twice_is_told_and_nothing_is_lost() {
-    let stage = Stage::new(3).await;
-    stage.run(update(&[spec("a")]), stage.usual()).await;
-    stage.world.rewind();
-    let report = stage.run(update(&[spec("a"), spec("b")]), stage.usual()).await;
+async fn duplicate_id_is_reported_and_stays_pending() {
+    let harness = Harness::new(3).await;
+    harness.run(update(&[spec("a")]), harness.default_run()).await;
+    harness.cloud.rewind();
+    let report = harness
+        .run(update(&[spec("a"), spec("b")]), harness.default_run())
+        .await;
     let failure = &report.failures[0];
     assert_eq!(
         failure.reasons,
@@ -75,66 +79,69 @@ async fn a_provider_that_gives_an_id_twice_is_told_and_nothing_is_lost() {
         ]
     );
     assert_eq!(failure.pending, Some(report.pending[0].id), "it stays on record");
-    assert_eq!(stage.keys(), ["a"]);
+    assert_eq!(harness.keys(), ["a"]);
 }
 
 #[tokio::test]
-async fn an_import_of_what_another_entry_has_is_refused_and_leaves_nothing_pending() {
-    let stage = Stage::new(3).await;
-    stage.run(update(&[spec("a")]), stage.usual()).await;
+async fn import_of_a_claimed_object_is_refused_without_pending() {
+    let harness = Harness::new(3).await;
+    harness.run(update(&[spec("a")]), harness.default_run()).await;
     let mut wanted = spec("b");
     wanted.import = Some("i-1".to_owned());
     for preview in [true, false] {
         let program = update(&[spec("a"), wanted.clone()]);
         let report = match preview {
-            true => stage.preview(program, stage.usual()).await,
-            false => stage.run(program, stage.usual()).await,
+            true => harness.preview(program, harness.default_run()).await,
+            false => harness.run(program, harness.default_run()).await,
         };
         let failure = &report.failures[0];
-        assert!(failure.reasons[0].contains("the id of a, i-1"), "{failure:?}");
+        assert!(
+            failure.reasons[0].contains("the id i-1, which belongs to a"),
+            "{failure:?}"
+        );
         assert!(
             failure.pending.is_none() && report.pending.is_empty(),
             "{report:?}"
         );
-        assert_eq!(stage.keys(), ["a"]);
+        assert_eq!(harness.keys(), ["a"]);
     }
 }
 
 #[tokio::test]
-async fn a_partial_failure_is_recorded_with_its_reasons_and_mended_by_the_next_run() {
-    let stage = Stage::new(4).await;
-    stage.world.moods(|_, _| (Mood::Partial, 0, 0));
-    let report = stage.run(update(&[spec("a")]), stage.usual()).await;
+async fn partial_failure_is_recorded_and_repaired_by_the_next_run() {
+    let harness = Harness::new(4).await;
+    harness.cloud.set_modes(|_, _| (CallMode::Partial, 0, 0));
+    let report = harness.run(update(&[spec("a")]), harness.default_run()).await;
     assert_eq!(report.failures[0].reasons, ["it is there, but doesn't answer"]);
-    let there = stage.entry("a").unwrap();
+    let there = harness.entry("a").unwrap();
     assert_eq!(there.id.as_deref(), Some("i-1"));
     assert_eq!(there.init_errors, ["it is there, but doesn't answer"]);
-    stage.world.calm();
-    let next = stage.run(update(&[spec("a")]), stage.usual()).await;
+    harness.cloud.calm();
+    let next = harness.run(update(&[spec("a")]), harness.default_run()).await;
     assert_eq!(next.steps[0].op, StepOp::Update);
-    assert!(stage.entry("a").unwrap().init_errors.is_empty());
+    assert!(harness.entry("a").unwrap().init_errors.is_empty());
 }
 
 #[tokio::test]
-async fn a_failure_stops_new_steps_unless_the_run_continues_on_errors() {
+async fn failure_stops_new_steps_unless_continue_on_error_is_set() {
     let program = [spec("a"), spec("b"), spec("c").uses(&["a"]), spec("d")];
     for continues in [false, true] {
-        let stage = Stage::new(5).await;
-        stage.world.moods(|_, address| {
-            let mood = if address.as_str() == "a" {
-                Mood::NotDone
+        let harness = Harness::new(5).await;
+        harness.cloud.set_modes(|_, address| {
+            let mode = if address.as_str() == "a" {
+                CallMode::NotDone
             } else {
-                Mood::Well
+                CallMode::Normal
             };
-            (mood, 0, 0)
+            (mode, 0, 0)
         });
-        let mut run = stage.usual();
+        let mut run = harness.default_run();
         run.options.parallel = 1;
         run.options.continue_on_error = continues;
-        let report = stage.run(update(&program), run).await;
+        let report = harness.run(update(&program), run).await;
         assert!(!report.succeeded() && report.pending.is_empty());
         let expected: &[&str] = if continues { &["b", "d"] } else { &[] };
-        assert_eq!(stage.keys(), expected);
+        assert_eq!(harness.keys(), expected);
         let skipped: Vec<&str> = report
             .skipped
             .iter()
@@ -145,118 +152,118 @@ async fn a_failure_stops_new_steps_unless_the_run_continues_on_errors() {
 }
 
 #[tokio::test]
-async fn the_first_interrupt_lets_steps_end_and_the_second_leaves_them_on_record() {
+async fn first_interrupt_ends_steps_and_second_leaves_them_pending() {
     for times in [1, 2] {
-        let stage = Stage::new(6).await;
-        let run = stage.usual();
+        let harness = Harness::new(6).await;
+        let run = harness.default_run();
         let interrupt = run.interrupt.clone();
-        stage.world.moods(move |_, address| {
+        harness.cloud.set_modes(move |_, address| {
             if address.as_str() == "a" {
                 for _ in 0..times {
                     interrupt.request();
                 }
             }
-            (Mood::Well, 2, 2)
+            (CallMode::Normal, 2, 2)
         });
         let program = [spec("a"), spec("b").uses(&["a"])];
-        let report = stage.run(update(&program), run).await;
+        let report = harness.run(update(&program), run).await;
         assert!(report.interrupted && !report.succeeded());
         if times == 1 {
-            assert_eq!(stage.keys(), ["a"], "it ended, and nothing new began");
+            assert_eq!(harness.keys(), ["a"], "it ended, and nothing new began");
             assert!(report.pending.is_empty());
         } else {
             assert_eq!(report.pending.len(), 1);
-            assert!(stage.keys().is_empty());
+            assert!(harness.keys().is_empty());
         }
-        stage.world.calm();
-        let next = stage.run(update(&program), stage.usual()).await;
+        harness.cloud.calm();
+        let next = harness.run(update(&program), harness.default_run()).await;
         assert!(next.succeeded() && next.pending.is_empty(), "{next:?}");
-        assert_eq!(stage.keys(), ["a", "b"]);
-        assert_eq!(stage.world.things().len(), 2, "nothing was made twice");
-        assert_eq!(stage.complaints(), Vec::<String>::new());
+        assert_eq!(harness.keys(), ["a", "b"]);
+        assert_eq!(harness.cloud.things().len(), 2, "nothing was made twice");
+        assert_eq!(harness.complaints(), Vec::<String>::new());
     }
 }
 
 #[tokio::test]
-async fn a_lock_that_is_lost_stops_the_run_before_the_world_is_touched() {
-    let stage = Stage::new(7).await;
-    stage.run(update(&[spec("a")]), stage.usual()).await;
-    stage.world.forget_calls();
+async fn lost_lock_stops_the_run_before_any_provider_call() {
+    let harness = Harness::new(7).await;
+    harness.run(update(&[spec("a")]), harness.default_run()).await;
+    harness.cloud.forget_calls();
     // It is asked before the provider is prepared, whoever of the two tries: then nothing is begun.
-    stage.faults.fail(Call::Check, 0, Fault::BeforeEffect);
-    stage.faults.fail(Call::Check, 1, Fault::BeforeEffect);
-    let report = stage
-        .run(update(&[spec("a").size(2), spec("b")]), stage.usual())
+    harness.faults.fail(Call::Check, 0, Fault::BeforeEffect);
+    harness.faults.fail(Call::Check, 1, Fault::BeforeEffect);
+    let report = harness
+        .run(update(&[spec("a").size(2), spec("b")]), harness.default_run())
         .await;
     assert!(report.stopped_by.is_some());
     assert!(report.pending.is_empty(), "{report:?}");
-    assert_eq!(stage.world.calls(), Vec::<String>::new());
-    stage.free().await;
+    assert_eq!(harness.cloud.calls(), Vec::<String>::new());
+    harness.free().await;
     // And before each call.
-    stage.faults.fail(Call::Check, 1, Fault::BeforeEffect);
-    let report = stage
-        .run(update(&[spec("a").size(2), spec("b")]), stage.usual())
+    harness.faults.fail(Call::Check, 1, Fault::BeforeEffect);
+    let report = harness
+        .run(update(&[spec("a").size(2), spec("b")]), harness.default_run())
         .await;
     assert!(report.stopped_by.is_some());
     assert_eq!(report.revision, None);
-    let calls = stage.world.calls();
+    let calls = harness.cloud.calls();
     assert!(calls.len() <= 1, "what was in flight, and nothing new: {calls:?}");
-    stage.free().await;
-    let pending: Vec<String> = stage
+    harness.free().await;
+    let pending: Vec<String> = harness
         .state()
         .pending()
         .map(|one| one.target.to_string())
         .collect();
     assert!(!pending.is_empty(), "the next run knows what to ask");
-    let next = stage
-        .run(update(&[spec("a").size(2), spec("b")]), stage.usual())
+    let next = harness
+        .run(update(&[spec("a").size(2), spec("b")]), harness.default_run())
         .await;
     assert!(next.succeeded() && next.pending.is_empty(), "{next:?}");
     // A stranger takes over while a call is under way.
-    let stacks = stage.stacks.clone();
-    let name = stage.name.clone();
-    stage.world.moods(move |_, _| {
+    let stacks = harness.stacks.clone();
+    let name = harness.name.clone();
+    harness.cloud.set_modes(move |_, _| {
         let (stacks, name) = (stacks.clone(), name.clone());
         tokio::spawn(async move {
             let stack = stacks.get(&name).await.unwrap().unwrap();
             let status = stack.lock_status().await.unwrap();
             stack.force_unlock(status.epoch).await.ok();
         });
-        (Mood::Well, 100, 0)
+        (CallMode::Normal, 100, 0)
     });
-    let report = stage
-        .run(update(&[spec("a").size(3), spec("b")]), stage.usual())
+    let report = harness
+        .run(update(&[spec("a").size(3), spec("b")]), harness.default_run())
         .await;
     let stopped = report.stopped_by.map(|error| error.kind());
     assert_eq!(stopped, Some(ErrorKind::Fenced));
-    assert_eq!(stage.complaints(), Vec::<String>::new());
+    assert_eq!(harness.complaints(), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn what_nobody_can_tell_stays_pending_until_somebody_decides() {
-    let stage = Stage::new(8).await;
-    stage.world.moods(|what, _| {
-        let mood = if what == "create" {
-            Mood::UnknownAfter
+async fn unknown_outcome_stays_pending_until_a_decision() {
+    let harness = Harness::new(8).await;
+    harness.cloud.set_modes(|what, _| {
+        let mode = if what == "create" {
+            CallMode::UnknownAfter
         } else {
-            Mood::Well
+            CallMode::Normal
         };
-        (mood, 0, 0)
+        (mode, 0, 0)
     });
-    let first = stage.run(update(&[spec("a")]), stage.usual()).await;
+    let first = harness.run(update(&[spec("a")]), harness.default_run()).await;
     let id = first.pending[0].id;
-    stage.world.calm();
-    let mut run = stage.usual();
+    harness.cloud.calm();
+    let mut run = harness.default_run();
     run.decisions.otherwise = Decision::Leave;
-    let left = stage.run(update(&[spec("a"), spec("b")]), run).await;
+    let left = harness.run(update(&[spec("a"), spec("b")]), run).await;
     assert_eq!(left.pending.len(), 1);
     assert!(
         left.failures[0].reasons[0].contains("pending operation"),
         "{left:?}"
     );
-    let told = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-    let notes = told.clone();
-    let mut run = stage.usual();
+    let messages = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+    let notes = messages.clone();
+    let mut run = harness.default_run();
     run.observer = std::sync::Arc::new(move |event: &Event| {
         if let Event::Settled { how, .. } = event {
             notes.lock().unwrap().push(how.clone());
@@ -264,149 +271,167 @@ async fn what_nobody_can_tell_stays_pending_until_somebody_decides() {
     });
     let exists = Decision::Exists { id: "i-1".to_owned() };
     run.decisions.by_id.insert(id, exists);
-    let settled = stage.run(Operation::Refresh, run).await;
+    let settled = harness.run(Operation::Refresh, run).await;
     assert!(settled.succeeded() && settled.pending.is_empty());
-    assert_eq!(*told.lock().unwrap(), ["the object was created"]);
-    assert_eq!(stage.entry("a").unwrap().id.as_deref(), Some("i-1"));
+    assert_eq!(*messages.lock().unwrap(), ["the object was created"]);
+    assert_eq!(harness.entry("a").unwrap().id.as_deref(), Some("i-1"));
 }
 
 /// What remains pending of an operation on `a` after somebody said that it is this object.
-async fn said_of_a(stage: &Stage, id: &str) -> Vec<Op> {
-    let mut run = stage.usual();
+async fn pending_after_decision(harness: &Harness, id: &str) -> Vec<Op> {
+    let mut run = harness.default_run();
     run.decisions.otherwise = Decision::Exists { id: id.to_owned() };
-    let report = stage.run(Operation::Refresh, run).await;
+    let report = harness.run(Operation::Refresh, run).await;
     report.pending.iter().map(|operation| operation.op).collect()
 }
 
 #[tokio::test]
-async fn who_says_that_it_is_there_under_a_wrong_id_loses_nothing() {
+async fn wrong_id_in_a_decision_loses_nothing() {
     for (failing, op) in [
         ("create", Op::Create),
         ("update", Op::Update),
         ("delete", Op::Delete),
     ] {
-        let stage = Stage::new(14).await;
-        stage.run(update(&[spec("b")]), stage.usual()).await;
+        let harness = Harness::new(14).await;
+        harness.run(update(&[spec("b")]), harness.default_run()).await;
         if op != Op::Create {
-            stage.run(update(&[spec("a"), spec("b")]), stage.usual()).await;
+            harness
+                .run(update(&[spec("a"), spec("b")]), harness.default_run())
+                .await;
         }
-        stage.world.moods(move |what, _| {
-            let mood = if what == failing {
-                Mood::UnknownBefore
+        harness.cloud.set_modes(move |what, _| {
+            let mode = if what == failing {
+                CallMode::UnknownBefore
             } else {
-                Mood::Well
+                CallMode::Normal
             };
-            (mood, 0, 0)
+            (mode, 0, 0)
         });
         let program = match op {
             Op::Create => vec![spec("a"), spec("b")],
             Op::Update => vec![spec("a").size(2), spec("b")],
             _ => vec![spec("b")],
         };
-        stage.run(update(&program), stage.usual()).await;
-        stage.world.calm();
-        let before = stage.keys();
+        harness.run(update(&program), harness.default_run()).await;
+        harness.cloud.calm();
+        let before = harness.keys();
         // Nothing has the first, another entry has the second.
         for wrong in ["i-77", "i-1"] {
-            assert_eq!(said_of_a(&stage, wrong).await, [op], "{failing} {wrong}");
-            assert_eq!(stage.keys(), before);
+            assert_eq!(
+                pending_after_decision(&harness, wrong).await,
+                [op],
+                "{failing} {wrong}"
+            );
+            assert_eq!(harness.keys(), before);
         }
-        let run = stage.usual();
-        let settled = stage.run(Operation::Refresh, run).await;
+        let run = harness.default_run();
+        let settled = harness.run(Operation::Refresh, run).await;
         assert!(settled.pending.is_empty(), "{failing}: {settled:?}");
-        assert_eq!(stage.complaints(), Vec::<String>::new());
+        assert_eq!(harness.complaints(), Vec::<String>::new());
     }
 }
 
 #[tokio::test]
-async fn what_goes_with_another_still_does_when_that_could_not_be_deleted() {
-    let stage = Stage::new(15).await;
+async fn failed_container_delete_restores_contained_entries() {
+    let harness = Harness::new(15).await;
     let program = [spec("a"), spec("b").inside("a"), spec("c").needs(&["b"])];
-    stage.run(update(&program), stage.usual()).await;
-    let recorded = stage.entry("b").unwrap();
+    harness.run(update(&program), harness.default_run()).await;
+    let recorded = harness.entry("b").unwrap();
     assert!(recorded.deleted_with.is_some(), "{recorded:?}");
-    for mood in [Mood::NotDone, Mood::UnknownBefore, Mood::Partial] {
-        stage.world.moods(move |what, address| {
+    for mode in [CallMode::NotDone, CallMode::UnknownBefore, CallMode::Partial] {
+        harness.cloud.set_modes(move |what, address| {
             let fails = what == "delete" && address.as_str() == "a";
-            (if fails { mood } else { Mood::Well }, 0, 0)
+            (if fails { mode } else { CallMode::Normal }, 0, 0)
         });
-        let failed = stage.run(Operation::Destroy, stage.usual()).await;
+        let failed = harness.run(Operation::Destroy, harness.default_run()).await;
         assert!(!failed.succeeded(), "{failed:?}");
-        let now = stage.entry("b").unwrap();
-        assert!(now.is_unchanged_from(&recorded), "{mood:?}: {now:?}");
-        stage.world.calm();
+        let now = harness.entry("b").unwrap();
+        assert!(now.says_the_same_as(&recorded), "{mode:?}: {now:?}");
+        harness.cloud.calm();
     }
-    let end = stage.run(Operation::Destroy, stage.usual()).await;
-    assert!(end.succeeded() && stage.keys().is_empty(), "{end:?}");
-    assert_eq!(stage.complaints(), Vec::<String>::new());
+    let end = harness.run(Operation::Destroy, harness.default_run()).await;
+    assert!(end.succeeded() && harness.keys().is_empty(), "{end:?}");
+    assert_eq!(harness.complaints(), Vec::<String>::new());
 }
 
 /// Leaves creates of which nobody knows how they ended, and counts from then on how often a provider is asked.
-async fn left(stage: &Stage, names: &[&str]) -> Arc<AtomicUsize> {
-    stage.world.moods(|what, _| {
+async fn with_pending_creates(harness: &Harness, names: &[&str]) -> Arc<AtomicUsize> {
+    harness.cloud.set_modes(|what, _| {
         let is_create = what == "create";
-        (if is_create { Mood::UnknownAfter } else { Mood::Well }, 0, 0)
+        (
+            if is_create {
+                CallMode::UnknownAfter
+            } else {
+                CallMode::Normal
+            },
+            0,
+            0,
+        )
     });
     let program: Vec<_> = names.iter().map(|name| spec(name)).collect();
-    let mut run = stage.usual();
+    let mut run = harness.default_run();
     run.options.continue_on_error = true;
-    let report = stage.run(update(&program), run).await;
+    let report = harness.run(update(&program), run).await;
     assert_eq!(report.pending.len(), names.len());
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&asked);
-    stage.world.moods(move |what, _| {
+    harness.cloud.set_modes(move |what, _| {
         counter.fetch_add(usize::from(what == "read"), Ordering::SeqCst);
-        (Mood::NotDone, 0, 0)
+        (CallMode::NotDone, 0, 0)
     });
     asked
 }
 
 #[tokio::test]
-async fn what_was_settled_before_a_run_is_not_asked_again_and_what_was_said_is_stored_with_it() {
-    let stage = Stage::new(9).await;
-    let asked = left(&stage, &["a"]).await;
-    let session = stage.lock().await;
-    let settling = stage.engine.settle(&session, &stage.usual()).await.unwrap();
+async fn settled_operations_are_not_asked_again_and_logs_are_stored() {
+    let harness = Harness::new(9).await;
+    let asked = with_pending_creates(&harness, &["a"]).await;
+    let session = harness.lock().await;
+    let settling = harness
+        .engine
+        .settle(&session, &harness.default_run())
+        .await
+        .unwrap();
     assert_eq!(asked.load(Ordering::SeqCst), 1);
-    let mut run = stage.usual();
+    let mut run = harness.default_run();
     run.settled = Some(settling);
-    let report = stage.run_under(&session, Operation::Refresh, run).await;
+    let report = harness.run_under(&session, Operation::Refresh, run).await;
     assert_eq!((asked.load(Ordering::SeqCst), report.pending.len()), (1, 1));
     session.close().await.unwrap();
-    let lines = stage.stack.logs(&LogQuery::default()).await.unwrap();
-    let said = lines
+    let lines = harness.stack.logs(&LogQuery::default()).await.unwrap();
+    let messages = lines
         .iter()
         .filter(|line| line.line.message.contains("is still pending"));
-    assert_eq!(said.count(), 1);
-    let mut run = stage.usual();
+    assert_eq!(messages.count(), 1);
+    let mut run = harness.default_run();
     run.settled = Some(Settling::default());
-    stage.run(Operation::Refresh, run).await;
+    harness.run(Operation::Refresh, run).await;
     assert_eq!(asked.load(Ordering::SeqCst), 1);
 }
 
 #[tokio::test]
-async fn nobody_is_asked_about_what_is_pending_once_the_run_is_to_stop() {
-    let stage = Stage::new(10).await;
-    let asked = left(&stage, &["a", "b"]).await;
-    let run = stage.usual();
+async fn settling_stops_when_the_run_is_interrupted() {
+    let harness = Harness::new(10).await;
+    let asked = with_pending_creates(&harness, &["a", "b"]).await;
+    let run = harness.default_run();
     let (interrupt, counter) = (run.interrupt.clone(), Arc::clone(&asked));
-    stage.world.moods(move |_, _| {
+    harness.cloud.set_modes(move |_, _| {
         counter.fetch_add(1, Ordering::SeqCst);
         interrupt.request();
-        (Mood::NotDone, 0, 0)
+        (CallMode::NotDone, 0, 0)
     });
-    let report = stage.run(Operation::Refresh, run).await;
+    let report = harness.run(Operation::Refresh, run).await;
     assert_eq!((asked.load(Ordering::SeqCst), report.pending.len()), (1, 2));
     assert!(report.interrupted);
 }
 
 #[tokio::test]
-async fn a_lock_that_is_lost_while_settling_ends_the_run() {
-    let stage = Stage::new(11).await;
-    let asked = left(&stage, &["a", "b"]).await;
-    let session = stage.lock().await;
-    stage.free().await;
-    let ended = stage.engine.settle(&session, &stage.usual()).await;
+async fn lock_lost_while_settling_ends_the_run() {
+    let harness = Harness::new(11).await;
+    let asked = with_pending_creates(&harness, &["a", "b"]).await;
+    let session = harness.lock().await;
+    harness.free().await;
+    let ended = harness.engine.settle(&session, &harness.default_run()).await;
     let kind = match ended.unwrap_err() {
         EngineError::State(error) => error.kind(),
         other => panic!("{other:?}"),

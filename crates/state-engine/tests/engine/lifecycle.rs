@@ -10,10 +10,10 @@
 mod draw;
 mod start;
 
+use crate::harness::Harness;
 use crate::program::{Spec, update};
-use crate::stage::Stage;
-use draw::{Dice, Plan};
-use state_core::edits::{Operation as Surgical, StateEditor};
+use draw::{Plan, Random};
+use state_core::edits::{Operation as Surgical, Surgery};
 use state_core::testkit::run::scaled;
 use state_core::{EntryKey, UpdateKind};
 use state_engine::{Interrupt, Operation, Report, Run};
@@ -43,24 +43,24 @@ const FAILED_ONCE: [u64; 9] = [
 ];
 
 #[test]
-fn lifecycles_that_failed_once_hold() {
+fn regression_lifecycles_pass() {
     silence();
     for seed in FAILED_ONCE {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let lived = runtime.block_on(live(seed));
+        let lived = runtime.block_on(run_lifecycle(seed));
         assert!(lived.is_ok(), "{seed}: {}", lived.unwrap_err());
     }
 }
 
 #[test]
-fn any_lifecycle_keeps_the_record_true_and_converges() {
+fn any_lifecycle_keeps_the_state_accurate_and_converges() {
     silence();
     let count = number(COUNT).unwrap_or_else(|| u64::from(scaled(5_000)));
     let first = number(SEED).unwrap_or(1);
     let mut points = 0;
     for seed in first..first + count {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let lived = std::panic::catch_unwind(|| runtime.block_on(live(seed)));
+        let lived = std::panic::catch_unwind(|| runtime.block_on(run_lifecycle(seed)));
         match lived {
             Ok(Ok(seen)) => points += seen,
             Ok(Err(complaint)) => {
@@ -77,65 +77,65 @@ fn any_lifecycle_keeps_the_record_true_and_converges() {
 
 /// The panics that are made up say nothing.
 fn silence() {
-    let usual = std::panic::take_hook();
+    let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
         let made_up = info.payload().downcast_ref::<String>();
         if !made_up.is_some_and(|text| text.starts_with("made up")) {
-            usual(info);
+            default_hook(info);
         }
     }));
 }
 
 /// One lifecycle. How many durable points were looked at.
-async fn live(seed: u64) -> Result<usize, String> {
-    let dice = Dice::new(seed);
+async fn run_lifecycle(seed: u64) -> Result<usize, String> {
+    let random = Random::new(seed);
     // Every eighth on a stack that seals every value.
-    let stage = match seed % 8 {
-        0 => Stage::sealed_whole(seed).await,
-        _ => Stage::new(seed).await,
+    let harness = match seed % 8 {
+        0 => Harness::sealed_whole(seed).await,
+        _ => Harness::new(seed).await,
     };
     let mut story = Vec::new();
-    if dice.one_in(2) {
-        start::populate(&stage, &dice, &mut story).await;
+    if random.one_in(2) {
+        start::populate(&harness, &random, &mut story).await;
     }
-    for _ in 0..=dice.below(3) {
-        let plan = Plan::draw(&dice, &stage);
+    for _ in 0..=random.below(3) {
+        let plan = Plan::draw(&random, &harness);
         story.push(format!("{plan:?}"));
-        let how = trouble(&stage, &dice, &plan).await;
+        let how = faulty_run(&harness, &random, &plan).await;
         story.push(how);
-        check(&stage, &story)?;
+        check(&harness, &story)?;
     }
-    converge(&stage, &dice, &mut story).await?;
-    let witness = stage.witness.lock().unwrap();
-    Ok(witness.points)
+    converge(&harness, &random, &mut story).await?;
+    let checker = harness.checker.lock().unwrap();
+    Ok(checker.points)
 }
 
 /// A run in which everything may go wrong.
-async fn trouble(stage: &Stage, dice: &Dice, plan: &Plan) -> String {
-    plan.drift(stage, dice);
-    plan.temper(stage, dice);
-    let mut run = stage.usual();
+async fn faulty_run(harness: &Harness, random: &Random, plan: &Plan) -> String {
+    plan.drift(harness, random);
+    plan.call_plan(harness, random);
+    let mut run = harness.default_run();
     run.options = plan.options.clone();
     let killed = Arc::new(tokio::sync::Notify::new());
-    plan.cut(stage, dice, &killed, &run.interrupt);
+    plan.cut(harness, random, &killed, &run.interrupt);
     let ended = tokio::select! {
         biased;
         () = killed.notified() => "killed".to_owned(),
-        ended = stage.engine.run(&stage.name, plan.operation(), run) => match ended {
-            Ok(report) => told(&report),
+        ended = harness.engine.run(&harness.name, plan.operation(), run) => match ended {
+            Ok(report) => summary(&report),
             Err(error) => format!("{error}"),
         },
     };
-    stage.faults.heal();
-    stage.world.calm();
-    stage.witness_only();
+    harness.faults.heal();
+    harness.cloud.calm();
+    harness.check_only();
     // Whatever still runs of a process that died can do nothing any more.
-    stage.free().await;
+    harness.free().await;
     ended
 }
 
-fn check(stage: &Stage, story: &[String]) -> Result<(), String> {
-    let complaints = stage.complaints();
+fn check(harness: &Harness, story: &[String]) -> Result<(), String> {
+    let complaints = harness.complaints();
     match complaints.is_empty() {
         true => Ok(()),
         false => Err(format!("{complaints:#?}\n{}", story.join("\n"))),
@@ -143,42 +143,42 @@ fn check(stage: &Stage, story: &[String]) -> Result<(), String> {
 }
 
 /// A run without trouble, one that does nothing, and the end.
-async fn converge(stage: &Stage, dice: &Dice, story: &mut Vec<String>) -> Result<(), String> {
+async fn converge(harness: &Harness, random: &Random, story: &mut Vec<String>) -> Result<(), String> {
     // First it settles what was left; what turns out to be there may be protected.
-    let settled = stage.run(Operation::Refresh, quiet(stage, dice)).await;
-    story.push(told(&settled));
-    unprotect(stage).await;
-    let mut specs = draw::program(dice);
+    let settled = harness.run(Operation::Refresh, quiet(harness, random)).await;
+    story.push(summary(&settled));
+    unprotect(harness).await;
+    let mut specs = draw::program(random);
     for spec in &mut specs {
         spec.protect = false;
     }
     story.push(format!("converge to {specs:#?}"));
-    let run = quiet(stage, dice);
-    let report = stage.run(update(&specs), run).await;
-    story.push(told(&report));
-    check(stage, story)?;
+    let run = quiet(harness, random);
+    let report = harness.run(update(&specs), run).await;
+    story.push(summary(&report));
+    check(harness, story)?;
     let wrong = |what: String| Err(format!("{what}\n{}", story.join("\n")));
     if !report.succeeded() || !report.pending.is_empty() {
-        return wrong(format!("it doesn't converge; the list is {:#?}", stage.keys()));
+        return wrong(format!("it doesn't converge; the list is {:#?}", harness.keys()));
     }
-    if let Err(difference) = agrees(stage, &specs).await {
+    if let Err(difference) = compare_with_program(harness, &specs).await {
         return wrong(difference);
     }
-    stage.world.forget_calls();
-    let again = stage.run(update(&specs), stage.usual()).await;
-    if !again.succeeded() || again.has_changes() || !stage.world.calls().is_empty() {
-        return wrong(format!("the next run does something: {}", told(&again)));
+    harness.cloud.forget_calls();
+    let again = harness.run(update(&specs), harness.default_run()).await;
+    if !again.succeeded() || again.has_changes() || !harness.cloud.calls().is_empty() {
+        return wrong(format!("the next run does something: {}", summary(&again)));
     }
-    let end = stage.run(Operation::Destroy, stage.usual()).await;
-    check(stage, story)?;
-    if !end.succeeded() || !stage.keys().is_empty() {
-        return wrong(format!("the end: {:?}\n{}", stage.keys(), told(&end)));
+    let end = harness.run(Operation::Destroy, harness.default_run()).await;
+    check(harness, story)?;
+    if !end.succeeded() || !harness.keys().is_empty() {
+        return wrong(format!("the end: {:?}\n{}", harness.keys(), summary(&end)));
     }
-    let witness = stage.witness.lock().unwrap();
-    let things = stage.world.things();
+    let checker = harness.checker.lock().unwrap();
+    let things = harness.cloud.things();
     let left = things
         .iter()
-        .find(|(id, thing)| !thing.foreign && !witness.is_released(id));
+        .find(|(id, thing)| !thing.foreign && !checker.is_released(id));
     match left {
         Some((id, _)) => wrong(format!("{id} is left")),
         None => Ok(()),
@@ -186,7 +186,7 @@ async fn converge(stage: &Stage, dice: &Dice, story: &mut Vec<String>) -> Result
 }
 
 /// A report, short enough to be read.
-fn told(report: &Report) -> String {
+fn summary(report: &Report) -> String {
     let steps = report.steps.iter();
     let steps: Vec<String> = steps
         .map(|step| format!("{} {} {:?}", step.op, step.key, step.why))
@@ -209,18 +209,18 @@ fn told(report: &Report) -> String {
     )
 }
 
-fn quiet(stage: &Stage, dice: &Dice) -> Run {
-    let mut run = stage.usual();
+fn quiet(harness: &Harness, random: &Random) -> Run {
+    let mut run = harness.default_run();
     // What was deleted behind our back has to be found out.
     run.options.refresh = true;
-    run.options.parallel = 1 + dice.below(4) as usize;
+    run.options.parallel = 1 + random.below(4) as usize;
     run.interrupt = Interrupt::new();
     run
 }
 
 /// An operator allows everything to be replaced and deleted.
-async fn unprotect(stage: &Stage) {
-    let session = stage.lock().await;
+async fn unprotect(harness: &Harness) {
+    let session = harness.lock().await;
     let state = session.state();
     let mut edits = StateEditor::on(&state);
     let all = Surgical::Unprotect {
@@ -236,10 +236,10 @@ async fn unprotect(stage: &Stage) {
 }
 
 /// Whether record, world and program say the same.
-async fn agrees(stage: &Stage, specs: &[Spec]) -> Result<(), String> {
-    let state = stage.state();
-    let open = stage.open().await;
-    let things = stage.world.things();
+async fn compare_with_program(harness: &Harness, specs: &[Spec]) -> Result<(), String> {
+    let state = harness.state();
+    let open = harness.open().await;
+    let things = harness.cloud.things();
     let wanted: BTreeSet<&str> = specs.iter().map(|spec| &*spec.name).collect();
     let mut held = BTreeSet::new();
     for entry in state.entries() {
@@ -250,7 +250,7 @@ async fn agrees(stage: &Stage, specs: &[Spec]) -> Result<(), String> {
     }
     for spec in specs {
         let id = |name: &str| {
-            let key = EntryKey::live(name.parse().unwrap());
+            let key = EntryKey::run_lifecycle(name.parse().unwrap());
             state.entry(&key)?.id.clone()
         };
         let Some(own) = id(&spec.name) else {
@@ -267,16 +267,16 @@ async fn agrees(stage: &Stage, specs: &[Spec]) -> Result<(), String> {
                 inputs.json().as_str()
             ));
         }
-        let key = EntryKey::live(spec.name.parse().unwrap());
+        let key = EntryKey::run_lifecycle(spec.name.parse().unwrap());
         let recorded = open.entries.iter().find(|entry| entry.key() == key);
         if recorded.and_then(|entry| entry.inputs.as_ref()) != Some(&inputs) {
             return Err(format!("{} is recorded with other inputs", spec.name));
         }
     }
-    let witness = stage.witness.lock().unwrap();
+    let checker = harness.checker.lock().unwrap();
     let stray = things
         .iter()
-        .find(|(id, thing)| !held.contains(*id) && !thing.foreign && !witness.is_released(id));
+        .find(|(id, thing)| !held.contains(*id) && !thing.foreign && !checker.is_released(id));
     match stray {
         Some((id, thing)) => Err(format!("{id} of {} is nobody's", thing.address)),
         None => Ok(()),

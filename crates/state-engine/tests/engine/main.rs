@@ -3,19 +3,19 @@
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
 mod builtin;
+mod checker;
 mod classes;
+mod cloud;
 mod cost;
 mod documents;
 mod failing;
+mod harness;
 mod lifecycle;
 mod plan;
 mod preview;
 mod program;
 mod races;
-mod stage;
 mod steps;
-mod witness;
-mod world;
 
 use std::future::Future;
 use std::pin::pin;

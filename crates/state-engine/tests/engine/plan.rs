@@ -1,8 +1,8 @@
 //! Plans: what the run takes from them, what it asks again, and what they are refused for.
 
+use crate::cloud::SimulatedCloud;
+use crate::harness::Harness;
 use crate::program::{Spec, source, spec, update};
-use crate::stage::Stage;
-use crate::world::World;
 use async_trait::async_trait;
 use state_core::testkit::fault::Operation as Call;
 use state_core::{ErrorKind, LogLevel};
@@ -21,23 +21,23 @@ use std::sync::{Arc, Mutex};
 /// The world's provider, with every call counted, as `check a`. Of each question it says one line.
 #[derive(Clone, Debug)]
 struct Counting {
-    world: World,
+    cloud: SimulatedCloud,
     counts: Arc<Mutex<BTreeMap<String, usize>>>,
 }
 
 impl Counting {
-    fn of(stage: &Stage) -> Self {
+    fn of(harness: &Harness) -> Self {
         Self {
-            world: stage.world.clone(),
+            cloud: harness.cloud.clone(),
             counts: Arc::default(),
         }
     }
 
-    fn run(&self, stage: &Stage) -> Run {
-        let mut run = stage.usual();
+    fn run(&self, harness: &Harness) -> Run {
+        let mut run = harness.default_run();
         run.registry = Registry::new();
         let provider: Arc<dyn Provider> = Arc::new(self.clone());
-        for kind in crate::world::KINDS {
+        for kind in crate::cloud::KINDS {
             run.registry.register(kind, Arc::clone(&provider));
         }
         run
@@ -81,24 +81,24 @@ impl Provider for Counting {
 
     async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {
         self.count("diff", request.address.as_str(), &request.context);
-        self.world.diff(request).await
+        self.cloud.diff(request).await
     }
 
     async fn create(&self, request: CreateRequest) -> Result<Object, Failure> {
-        self.world.create(request).await
+        self.cloud.create(request).await
     }
 
     async fn read(&self, request: ReadRequest) -> Result<ReadResult, Failure> {
         self.count("read", request.key.address.as_str(), &request.context);
-        self.world.read(request).await
+        self.cloud.read(request).await
     }
 
     async fn update(&self, request: UpdateRequest) -> Result<Object, Failure> {
-        self.world.update(request).await
+        self.cloud.update(request).await
     }
 
     async fn delete(&self, request: DeleteRequest) -> Result<(), Failure> {
-        self.world.delete(request).await
+        self.cloud.delete(request).await
     }
 }
 
@@ -134,9 +134,9 @@ fn program(size_of_a: u64) -> [Spec; 3] {
 
 #[tokio::test]
 async fn run_reuses_plan_answers_unless_a_dependency_changed() {
-    let stage = Stage::new(1).await;
-    let counting = Counting::of(&stage);
-    stage.run(update(&program(1)), counting.run(&stage)).await;
+    let harness = Harness::new(1).await;
+    let counting = Counting::of(&harness);
+    harness.run(update(&program(1)), counting.run(&harness)).await;
     // The id of `a` was unknown to the plan, so `b` is another question in the run.
     let first = counts(&[("check a", 1), ("check b", 2), ("check c", 1), ("configure ", 1)]);
     assert_eq!(counting.take(), first);
@@ -145,10 +145,10 @@ async fn run_reuses_plan_answers_unless_a_dependency_changed() {
         source: source(&program(1)),
         passes: Arc::clone(&passes),
     };
-    let reads = || [Call::Acquire, Call::ReadJournal].map(|call| stage.faults.calls(call));
+    let reads = || [Call::Acquire, Call::ReadJournal].map(|call| harness.faults.calls(call));
     let before = reads();
-    let report = stage
-        .run(Operation::Update(Box::new(again)), counting.run(&stage))
+    let report = harness
+        .run(Operation::Update(Box::new(again)), counting.run(&harness))
         .await;
     assert!(report.succeeded() && !report.has_changes(), "{report:?}");
     assert_eq!(*passes.lock().unwrap(), 2, "once for the plan, once for the run");
@@ -164,7 +164,7 @@ async fn run_reuses_plan_answers_unless_a_dependency_changed() {
         ("diff c", 1),
     ]);
     assert_eq!(counting.take(), once);
-    stage.run(update(&program(2)), counting.run(&stage)).await;
+    harness.run(update(&program(2)), counting.run(&harness)).await;
     let anew = counts(&[
         ("check a", 1),
         ("check b", 2),
@@ -179,71 +179,79 @@ async fn run_reuses_plan_answers_unless_a_dependency_changed() {
 
 #[tokio::test]
 async fn refresh_records_the_drift_that_its_plan_showed() {
-    let stage = Stage::new(2).await;
-    let counting = Counting::of(&stage);
-    stage.run(update(&[spec("a")]), counting.run(&stage)).await;
+    let harness = Harness::new(2).await;
+    let counting = Counting::of(&harness);
+    harness.run(update(&[spec("a")]), counting.run(&harness)).await;
     counting.take();
-    let id = stage.entry("a").unwrap().id.clone().unwrap();
+    let id = harness.entry("a").unwrap().id.clone().unwrap();
     let resized = |size| spec("a").size(size).inputs(|_| None).0;
-    stage.world.change(&id, resized(7));
-    let session = stage.lock().await;
+    harness.cloud.change(&id, resized(7));
+    let session = harness.lock().await;
     let basis = Basis::locked(&session);
-    let plan = stage
+    let plan = harness
         .engine
-        .plan(basis, Operation::Refresh, counting.run(&stage))
+        .plan(basis, Operation::Refresh, counting.run(&harness))
         .await
         .unwrap();
     assert!(plan.report().has_changes());
-    stage.world.change(&id, resized(8));
-    stage.engine.apply(&session, plan).await.unwrap();
+    harness.cloud.change(&id, resized(8));
+    harness.engine.apply(&session, plan).await.unwrap();
     session.close().await.unwrap();
     assert_eq!(counting.take(), counts(&[("configure ", 1), ("read a", 1)]));
-    assert_eq!(stage.entry("a").unwrap().inputs, Some(resized(7)));
+    assert_eq!(harness.entry("a").unwrap().inputs, Some(resized(7)));
 }
 
 #[tokio::test]
 async fn provider_logs_of_a_plan_are_stored_once_with_its_run() {
-    let stage = Stage::new(3).await;
-    let counting = Counting::of(&stage);
-    stage.run(update(&[spec("a")]), counting.run(&stage)).await;
-    let lines = stage.stack.logs(&LogQuery::default()).await.unwrap();
-    let said = lines.iter().filter(|line| line.line.message == "asked to check");
-    assert_eq!(said.count(), 1);
+    let harness = Harness::new(3).await;
+    let counting = Counting::of(&harness);
+    harness.run(update(&[spec("a")]), counting.run(&harness)).await;
+    let lines = harness.stack.logs(&LogQuery::default()).await.unwrap();
+    let messages = lines.iter().filter(|line| line.line.message == "asked to check");
+    assert_eq!(messages.count(), 1);
 }
 
 #[tokio::test]
 async fn plan_is_refused_once_the_state_has_moved() {
-    let stage = Stage::new(4).await;
-    stage.run(update(&[spec("a")]), stage.usual()).await;
-    let unlocked = stage.plan(update(&program(1)), stage.usual()).await;
-    let session = stage.lock().await;
-    let locked = stage
+    let harness = Harness::new(4).await;
+    harness.run(update(&[spec("a")]), harness.default_run()).await;
+    let unlocked = harness.plan(update(&program(1)), harness.default_run()).await;
+    let session = harness.lock().await;
+    let locked = harness
         .engine
-        .plan(Basis::locked(&session), update(&program(1)), stage.usual())
+        .plan(
+            Basis::locked(&session),
+            update(&program(1)),
+            harness.default_run(),
+        )
         .await
         .unwrap();
-    let done = stage.engine.apply(&session, unlocked).await.unwrap();
+    let done = harness.engine.apply(&session, unlocked).await.unwrap();
     assert!(done.succeeded(), "nothing moved: {done:?}");
-    stage.world.forget_calls();
+    harness.cloud.forget_calls();
     let kind = |error: EngineError| match error {
         EngineError::State(error) => error.kind(),
         other => panic!("{other:?}"),
     };
-    let moved = stage.engine.apply(&session, locked).await.unwrap_err();
+    let moved = harness.engine.apply(&session, locked).await.unwrap_err();
     assert_eq!(kind(moved), ErrorKind::Conflict);
-    let of_this_lock = stage
+    let of_this_lock = harness
         .engine
-        .plan(Basis::locked(&session), update(&program(2)), stage.usual())
+        .plan(
+            Basis::locked(&session),
+            update(&program(2)),
+            harness.default_run(),
+        )
         .await
         .unwrap();
     session.close().await.unwrap();
-    let next = stage.lock().await;
-    let of_another = stage.engine.apply(&next, of_this_lock).await.unwrap_err();
+    let next = harness.lock().await;
+    let of_another = harness.engine.apply(&next, of_this_lock).await.unwrap_err();
     assert_eq!(
         kind(of_another),
         ErrorKind::Conflict,
         "the lock was free meanwhile"
     );
     next.close().await.unwrap();
-    assert_eq!(stage.world.calls(), Vec::<String>::new());
+    assert_eq!(harness.cloud.calls(), Vec::<String>::new());
 }

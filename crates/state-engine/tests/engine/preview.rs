@@ -1,75 +1,78 @@
 //! Previews: nothing is written, the world isn't changed, and what they say happens.
 
+use crate::harness::Harness;
 use crate::program::{Spec, spec, update};
-use crate::stage::Stage;
 use state_core::testkit::fault::Operation as Call;
 use state_engine::{Basis, Operation, Report, Run};
 
-fn told(report: &Report) -> Vec<String> {
+fn changed_steps(report: &Report) -> Vec<String> {
     let steps = report.steps.iter().filter(|step| step.is_change());
     steps
         .map(|step| format!("{} {}", step.op, step.key.address))
         .collect()
 }
 
-fn preview(stage: &Stage) -> Run {
-    let mut run = stage.usual();
+fn preview(harness: &Harness) -> Run {
+    let mut run = harness.default_run();
     run.options.parallel = 1;
     run
 }
 
-async fn says_what_happens(stage: &Stage, operation: impl Fn() -> Operation) {
-    let appends = stage.faults.calls(Call::Append);
-    let before = stage.keys();
-    stage.world.forget_calls();
-    let said = stage.preview(operation(), preview(stage)).await;
-    assert!(said.succeeded() && said.revision.is_none(), "{said:?}");
-    assert_eq!(stage.faults.calls(Call::Append), appends, "nothing is written");
-    assert_eq!(stage.keys(), before);
+async fn assert_preview_predicts_run(harness: &Harness, operation: impl Fn() -> Operation) {
+    let appends = harness.faults.calls(Call::Append);
+    let before = harness.keys();
+    harness.cloud.forget_calls();
+    let messages = harness.preview(operation(), preview(harness)).await;
+    assert!(
+        messages.succeeded() && messages.revision.is_none(),
+        "{messages:?}"
+    );
+    assert_eq!(harness.faults.calls(Call::Append), appends, "nothing is written");
+    assert_eq!(harness.keys(), before);
     assert_eq!(
-        stage.world.calls(),
+        harness.cloud.calls(),
         Vec::<String>::new(),
         "the world isn't changed"
     );
-    let mut run = stage.usual();
+    let mut run = harness.default_run();
     run.options.parallel = 1;
-    let done = stage.run(operation(), run).await;
-    assert_eq!(told(&said), told(&done));
-    assert_eq!(stage.complaints(), Vec::<String>::new());
+    let done = harness.run(operation(), run).await;
+    assert_eq!(changed_steps(&messages), changed_steps(&done));
+    assert_eq!(harness.complaints(), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn a_preview_says_what_an_update_a_refresh_and_a_destroy_do_and_writes_nothing() {
-    let stage = Stage::new(1).await;
+async fn preview_predicts_the_run_and_writes_nothing() {
+    let harness = Harness::new(1).await;
     let first = [
         spec("a"),
         spec("b").uses(&["a"]),
         spec("c").solo().needs(&["b"]),
         spec("d"),
     ];
-    says_what_happens(&stage, || update(&first)).await;
+    assert_preview_predicts_run(&harness, || update(&first)).await;
     let second: [Spec; 3] = [
         spec("a").fixed(2),
         spec("b").uses(&["a"]).size(3),
         spec("c").solo().needs(&["b"]).size(2),
     ];
-    says_what_happens(&stage, || update(&second)).await;
-    let lost = stage.entry("c").unwrap().id.clone().unwrap();
-    stage.world.lose(&lost);
-    says_what_happens(&stage, || Operation::Refresh).await;
-    says_what_happens(&stage, || update(&second)).await;
-    says_what_happens(&stage, || Operation::Destroy).await;
+    assert_preview_predicts_run(&harness, || update(&second)).await;
+    let lost = harness.entry("c").unwrap().id.clone().unwrap();
+    harness.cloud.lose(&lost);
+    assert_preview_predicts_run(&harness, || Operation::Refresh).await;
+    assert_preview_predicts_run(&harness, || update(&second)).await;
+    assert_preview_predicts_run(&harness, || Operation::Destroy).await;
 }
 
 #[tokio::test]
-async fn a_preview_shows_what_changes_and_masks_what_is_secret() {
-    let stage = Stage::new(2).await;
+async fn preview_shows_changes_and_masks_secrets() {
+    let harness = Harness::new(2).await;
     let first = [spec("a").size(1)];
-    stage.run(update(&first), stage.usual()).await;
-    let said = stage
-        .preview(update(&[spec("a").size(2).secret("size")]), preview(&stage))
+    harness.run(update(&first), harness.default_run()).await;
+    let messages = harness
+        .preview(update(&[spec("a").size(2).secret("size")]), preview(&harness))
         .await;
-    let changes = said.steps[0].changes();
+    let changes = messages.steps[0].changes();
     let size = changes
         .iter()
         .find(|change| change.pointer == "/inputs/size")
@@ -81,17 +84,17 @@ async fn a_preview_shows_what_changes_and_masks_what_is_secret() {
 }
 
 #[tokio::test]
-async fn a_preview_under_a_lock_is_one_of_what_is_recorded_there() {
-    let stage = Stage::new(3).await;
-    let session = stage.lock().await;
-    let plan = stage
+async fn preview_under_a_lock_uses_the_locked_state() {
+    let harness = Harness::new(3).await;
+    let session = harness.lock().await;
+    let plan = harness
         .engine
-        .plan(Basis::locked(&session), update(&[spec("a")]), preview(&stage))
+        .plan(Basis::locked(&session), update(&[spec("a")]), preview(&harness))
         .await
         .unwrap();
-    assert_eq!(told(plan.report()), ["create a"]);
-    let done = stage.engine.apply(&session, plan).await.unwrap();
-    assert_eq!(told(&done), ["create a"]);
+    assert_eq!(changed_steps(plan.report()), ["create a"]);
+    let done = harness.engine.apply(&session, plan).await.unwrap();
+    assert_eq!(changed_steps(&done), ["create a"]);
     session.close().await.unwrap();
-    assert_eq!(stage.keys(), ["a"]);
+    assert_eq!(harness.keys(), ["a"]);
 }

@@ -1,6 +1,6 @@
 //! Programs for the made-up world: what is wanted, in a form that can be drawn and compared.
 
-use crate::world::KINDS;
+use crate::cloud::KINDS;
 use state_core::json::ObjectWriter;
 use state_core::{Address, Json, Properties};
 use state_engine::{DeclaredResource, Goal, Ledger, ListSource, Operation};

@@ -3,9 +3,9 @@
 //! In types: see `state_engine::Ledger`, whose documentation has what doesn't compile. Here: what a source that tries
 //! hears, and what is durable when a provider is called.
 
+use crate::cloud::CallMode;
+use crate::harness::Harness;
 use crate::program::{source, spec, update};
-use crate::stage::Stage;
-use crate::world::Mood;
 use async_trait::async_trait;
 use state_core::testkit::fault::{Fault, Operation as Call};
 use state_engine::{EngineError, Event, Goal, Ledger, Next, Operation, Source};
@@ -49,31 +49,33 @@ fn eager() -> Vec<Goal> {
 }
 
 #[tokio::test]
-async fn a_source_that_sends_too_early_gets_no_registration() {
-    let stage = Stage::new(1).await;
-    stage.world.moods(|_, _| (Mood::Well, 3, 3));
+async fn source_that_registers_too_early_is_refused() {
+    let harness = Harness::new(1).await;
+    harness.cloud.set_modes(|_, _| (CallMode::Normal, 3, 3));
     let refused = Arc::default();
     let eager = Eager {
         goals: eager(),
         refused: Arc::clone(&refused),
     };
-    let report = stage.run(Operation::Update(Box::new(eager)), stage.usual()).await;
+    let report = harness
+        .run(Operation::Update(Box::new(eager)), harness.default_run())
+        .await;
     assert!(report.succeeded(), "{report:?}");
     assert_eq!(
         *refused.lock().unwrap(),
         ["b isn't ready: its dependency a isn't committed yet"]
     );
-    assert_eq!(stage.keys(), ["a", "b"]);
+    assert_eq!(harness.keys(), ["a", "b"]);
 }
 
 #[tokio::test]
-async fn a_provider_is_called_only_after_all_that_it_needs_is_durable() {
-    let stage = Stage::new(2).await;
-    let (witness, seen) = (Arc::clone(&stage.witness), Arc::new(Mutex::new(Vec::new())));
+async fn provider_is_called_only_after_dependencies_are_durable() {
+    let harness = Harness::new(2).await;
+    let (checker, seen) = (Arc::clone(&harness.checker), Arc::new(Mutex::new(Vec::new())));
     let notes = Arc::clone(&seen);
-    stage.world.moods(move |what, address| {
-        let witness = witness.lock().unwrap();
-        let durable: Vec<String> = witness
+    harness.cloud.set_modes(move |what, address| {
+        let checker = checker.lock().unwrap();
+        let durable: Vec<String> = checker
             .state
             .entries()
             .map(|entry| entry.address.to_string())
@@ -82,49 +84,49 @@ async fn a_provider_is_called_only_after_all_that_it_needs_is_durable() {
             .lock()
             .unwrap()
             .push(format!("{what} {address} after {}", durable.join(" ")));
-        (Mood::Well, 2, 2)
+        (CallMode::Normal, 2, 2)
     });
     let program = [spec("c").uses(&["a", "b"]), spec("b").uses(&["a"]), spec("a")];
-    stage.run(update(&program), stage.usual()).await;
+    harness.run(update(&program), harness.default_run()).await;
     let expected = ["create a after ", "create b after a", "create c after a b"];
     assert_eq!(*seen.lock().unwrap(), expected);
 }
 
 #[tokio::test]
-async fn a_step_is_reported_only_after_its_result_is_durable() {
+async fn step_is_reported_only_after_its_result_is_durable() {
     for call in 1..4 {
-        let stage = Stage::new(3).await;
+        let harness = Harness::new(3).await;
         // The append that would make the result of the first or second step durable fails.
-        stage.faults.fail(Call::Append, call, Fault::BeforeEffect);
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let notes = Arc::clone(&told);
-        let mut run = stage.usual();
+        harness.faults.fail(Call::Append, call, Fault::BeforeEffect);
+        let messages = Arc::new(Mutex::new(Vec::new()));
+        let notes = Arc::clone(&messages);
+        let mut run = harness.default_run();
         run.observer = Arc::new(move |event: &Event| {
             if let Event::Committed(step) = event {
                 notes.lock().unwrap().push(step.key.to_string());
             }
         });
         let program = [spec("a"), spec("b").uses(&["a"])];
-        let report = stage.engine.run(&stage.name, update(&program), run).await;
-        let durable = stage.keys();
-        let told = told.lock().unwrap().clone();
+        let report = harness.engine.run(&harness.name, update(&program), run).await;
+        let durable = harness.keys();
+        let messages = messages.lock().unwrap().clone();
         assert!(
-            told.iter().all(|name| durable.contains(name)),
-            "{told:?} {durable:?}"
+            messages.iter().all(|name| durable.contains(name)),
+            "{messages:?} {durable:?}"
         );
         assert!(report.is_err() || report.is_ok_and(|report| report.stopped_by.is_some()));
-        assert_eq!(stage.complaints(), Vec::<String>::new());
+        assert_eq!(harness.complaints(), Vec::<String>::new());
     }
 }
 
 #[tokio::test]
-async fn a_refresh_sends_the_next_only_when_the_one_before_is_committed() {
-    let stage = Stage::new(4).await;
+async fn refresh_yields_the_next_only_after_a_commit() {
+    let harness = Harness::new(4).await;
     let names = ["a", "b", "c", "d", "e"];
     let program: Vec<_> = names.iter().map(|name| spec(name)).collect();
-    stage.run(update(&program), stage.usual()).await;
-    for (id, thing) in stage.world.things() {
-        stage.world.change(
+    harness.run(update(&program), harness.default_run()).await;
+    for (id, thing) in harness.cloud.things() {
+        harness.cloud.change(
             &id,
             spec("x")
                 .size(thing.address.as_str().len() as u64 + 6)
@@ -132,9 +134,9 @@ async fn a_refresh_sends_the_next_only_when_the_one_before_is_committed() {
                 .0,
         );
     }
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let notes = Arc::clone(&told);
-    let mut run = stage.usual();
+    let messages = Arc::new(Mutex::new(Vec::new()));
+    let notes = Arc::clone(&messages);
+    let mut run = harness.default_run();
     run.options.parallel = 3;
     run.observer = Arc::new(move |event: &Event| {
         let line = match event {
@@ -144,21 +146,21 @@ async fn a_refresh_sends_the_next_only_when_the_one_before_is_committed() {
         };
         notes.lock().unwrap().push(line);
     });
-    stage
-        .world
-        .moods(|_, address| (Mood::Well, address.as_str().as_bytes()[0] as usize % 4, 0));
-    let report = stage.run(Operation::Refresh, run).await;
+    harness
+        .cloud
+        .set_modes(|_, address| (CallMode::Normal, address.as_str().as_bytes()[0] as usize % 4, 0));
+    let report = harness.run(Operation::Refresh, run).await;
     assert!(report.succeeded() && report.has_changes(), "{report:?}");
     let expected: Vec<String> = names
         .iter()
         .flat_map(|name| [format!("sent {name}"), format!("committed {name}")])
         .collect();
-    assert_eq!(*told.lock().unwrap(), expected);
-    assert_eq!(stage.keys(), names, "each in its place");
+    assert_eq!(*messages.lock().unwrap(), expected);
+    assert_eq!(harness.keys(), names, "each in its place");
 }
 
 #[test]
-fn a_program_that_goes_in_a_circle_or_names_nobody_is_refused_by_name() {
+fn cycle_or_unknown_dependency_is_refused_by_name() {
     let wrong = |specs: &[crate::program::Spec]| {
         let declared = specs.iter().map(crate::program::Spec::declared).collect();
         state_engine::ListSource::new(declared).unwrap_err().to_string()

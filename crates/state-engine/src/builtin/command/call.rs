@@ -1,4 +1,4 @@
-//! One call of a command: what it is given, and what its end means.
+//! One command call: builds its environment and interprets its exit code.
 
 use super::outcome::{CommandResult, Outcome};
 use super::process::{Process, ProcessExit, Redactor};
@@ -9,16 +9,16 @@ use state_core::json::View;
 use state_core::{LogLevel, MutationId, Properties};
 use std::path::{Path, PathBuf};
 
-/// It isn't there (`EX_NOINPUT`).
+/// Exit code for a missing object (`EX_NOINPUT`).
 const MISSING: i32 = 66;
 
-/// Nothing was done; try again (`EX_TEMPFAIL`).
+/// Exit code for "nothing was done, try again" (`EX_TEMPFAIL`).
 const NOTHING_DONE: i32 = 75;
 
-/// JSON of so many bytes may stand in a variable. Linux takes 128 KiB.
+/// Maximum size of JSON in an environment variable. Linux allows 128 KiB.
 const MAX_VARIABLE_BYTES: usize = 100_000;
 
-/// What a command is about.
+/// The object that a command works on.
 #[derive(Default)]
 pub(super) struct Subject {
     pub(super) id: Option<String>,
@@ -26,7 +26,7 @@ pub(super) struct Subject {
     pub(super) mutation: Option<MutationId>,
 }
 
-/// Commands with all that they are given.
+/// The commands of a resource with their environment.
 pub(super) struct Call<'a> {
     pub(super) inputs: &'a Properties,
     dir: PathBuf,
@@ -51,18 +51,20 @@ impl<'a> Call<'a> {
         let secrets = secret_outputs(inputs, &subject.outputs);
         secrets.iter().for_each(|secret| hidden.add(secret));
         let mut variables = own;
-        let mut give = |name: &str, json: &Properties| {
+        let mut add_json = |name: &str, json: &Properties| {
             let json = json.json().as_str();
             if json.len() <= MAX_VARIABLE_BYTES {
                 variables.push((name.to_owned(), json.to_owned()));
             } else {
-                let what = format!("{name} is left out: it has more than {MAX_VARIABLE_BYTES} bytes");
+                let what = format!(
+                    "environment variable {name} is omitted: it has more than {MAX_VARIABLE_BYTES} bytes"
+                );
                 log.emit(LogLevel::Warning, what);
             }
         };
-        give("STATE_INPUTS", inputs);
+        add_json("STATE_INPUTS", inputs);
         if let Some(id) = &subject.id {
-            give("STATE_OUTPUTS", &subject.outputs);
+            add_json("STATE_OUTPUTS", &subject.outputs);
             variables.push(("STATE_ID".to_owned(), id.clone()));
         }
         if let Some(mutation) = &subject.mutation {
@@ -77,7 +79,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Runs one of the commands to its end.
+    /// Runs one of the commands until it exits.
     pub(super) async fn run(&self, name: &'static str) -> Outcome {
         let argv = match flag(self.inputs, "shell") {
             true => {
@@ -108,11 +110,11 @@ impl<'a> Call<'a> {
                     printed,
                     command: name,
                 }),
-                Some(MISSING) => {
-                    Outcome::Missing(format!("`{name}` says that it isn't there (exit code {MISSING})"))
-                }
+                Some(MISSING) => Outcome::Missing(format!(
+                    "`{name}` reports that the object doesn't exist (exit code {MISSING})"
+                )),
                 Some(NOTHING_DONE) => Outcome::NotDone(format!(
-                    "`{name}` says that nothing was done (exit code {NOTHING_DONE})"
+                    "`{name}` reports that nothing was done (exit code {NOTHING_DONE})"
                 )),
                 _ => Outcome::Failed(format!("`{name}` failed: {description}")),
             },

@@ -1,4 +1,4 @@
-//! What a command said, and what that means.
+//! Outcomes of commands, and the objects built from their output.
 
 use super::process::Stdout;
 use crate::builtin::members::{Members, flag, members, properties, text, texts};
@@ -6,31 +6,31 @@ use crate::provider::{Failure, Object};
 use state_core::json::Kind;
 use state_core::{Json, Properties};
 
-/// The output that says what failed and has to be done again.
+/// The output that names the command that must run again.
 pub(super) const UNFINISHED: &str = "unfinished";
 
-/// So many bytes an id may have.
+/// Maximum length of an id in bytes.
 const MAX_ID_BYTES: usize = 1024;
 
-/// How a command ended.
+/// The outcome of a command.
 pub(super) enum Outcome {
     Done(CommandResult),
-    /// It says so, or it was never started.
+    /// Nothing was done: the command reports it, or it was never started.
     NotDone(String),
-    /// What it was about isn't there.
+    /// The object doesn't exist.
     Missing(String),
-    /// It may have done something.
+    /// The command failed and may have changed something.
     Failed(String),
 }
 
-/// What a command that went well printed.
+/// The standard output of a successful command.
 pub(super) struct CommandResult {
     pub(super) printed: Stdout,
     pub(super) command: &'static str,
 }
 
 impl CommandResult {
-    /// The object that was told of; if nothing was, it is as it was.
+    /// Builds the object from the printed output; without output, from the previous outputs.
     pub(super) fn object(
         self,
         inputs: &Properties,
@@ -38,7 +38,7 @@ impl CommandResult {
         before: &Properties,
     ) -> Result<Object, Failure> {
         if self.printed.is_cut {
-            let what = "printed more than a mebibyte: write what is large to a file";
+            let what = "it printed more than 1 MiB: write large output to a file";
             return Err(self.unusable(what, inputs, id, before));
         }
         let printed = String::from_utf8_lossy(&self.printed.bytes);
@@ -63,25 +63,26 @@ impl CommandResult {
         Ok(command_object(&outputs, inputs, own_id.as_deref().unwrap_or(id)))
     }
 
-    /// It has done its work, and what it printed is no use: it has to be done again.
+    /// The failure of a command that succeeded but printed unusable output: it must run again.
     fn unusable(&self, what: &str, inputs: &Properties, id: &str, before: &Properties) -> Failure {
         let object = command_object(&marked_unfinished(before, self.command), inputs, id);
-        Failure::partial(object, format!("`{}` went well, but {what}", self.command))
+        Failure::partial(object, format!("`{}` succeeded, but {what}", self.command))
     }
 }
 
-/// Why an id can't be used. It isn't quoted: it may be secret, and it may move the cursor of who reads it.
+/// The reason why an id is invalid. The id isn't quoted because it may be secret or contain terminal control
+/// sequences.
 fn id_problem(id: &str) -> Option<String> {
     if id.is_empty() {
         return Some("is empty".to_owned());
     }
     if id.chars().any(char::is_control) {
-        return Some("has control characters in it".to_owned());
+        return Some("contains control characters".to_owned());
     }
     (id.len() > MAX_ID_BYTES).then(|| format!("has more than {MAX_ID_BYTES} bytes"))
 }
 
-/// An object with these outputs, of which those are secret that the inputs say.
+/// Builds an object with these outputs, and marks the secret ones as the inputs say.
 pub(super) fn command_object(outputs: &Properties, inputs: &Properties, id: &str) -> Object {
     let mut object = Object::new(id, outputs.clone());
     object.sensitive_outputs = match flag(inputs, "sensitive") {
@@ -94,7 +95,7 @@ pub(super) fn command_object(outputs: &Properties, inputs: &Properties, id: &str
     object
 }
 
-/// The outputs, and what failed and has to be done again.
+/// Adds the marker of the failed command to the outputs.
 pub(super) fn marked_unfinished(outputs: &Properties, what: &str) -> Properties {
     let mut outputs = members(outputs);
     outputs.insert(UNFINISHED.to_owned(), Json::from_string(what));

@@ -1,4 +1,4 @@
-//! A process from its start to its end, with all that it says.
+//! Runs a child process and captures its output.
 
 use crate::log::Logger;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -12,19 +12,19 @@ use std::process::{ExitStatus, Stdio};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, Command};
 
-/// So much of the standard output is kept.
+/// Maximum size of the captured standard output.
 const MAX_STDOUT: usize = 1 << 20;
 
-/// So much of the standard error is kept.
+/// Maximum size of the logged standard error.
 const MAX_STDERR: usize = 64 << 10;
 
-/// So much is read at once.
+/// Size of the read buffer.
 const PIECE: usize = 16 << 10;
 
-/// Not for others: identities and passphrases are among them.
+/// Prefixes of variables that commands must not inherit, because identities and passphrases are among them.
 const INTERNAL_PREFIXES: [&str; 2] = ["STATECTL_", "STATE_"];
 
-/// What is started.
+/// The parameters of a process.
 pub(super) struct Process<'a> {
     pub(super) argv: &'a [String],
     pub(super) dir: &'a Path,
@@ -34,20 +34,20 @@ pub(super) struct Process<'a> {
     pub(super) log: &'a Logger,
 }
 
-/// How it ended.
+/// The result of a process.
 pub(super) struct ProcessExit {
-    /// None: a signal ended it.
+    /// The exit code; none if a signal ended the process.
     pub(super) code: Option<i32>,
-    /// For people.
+    /// Exit status as text for the user.
     pub(super) description: String,
     pub(super) printed: Stdout,
 }
 
 impl Process<'_> {
-    /// Runs it to its end. When this is dropped the process and those that it started are killed.
+    /// Runs the process until it exits. When the future is dropped, the whole process group is killed.
     ///
     /// # Errors
-    /// Why it couldn't be started.
+    /// The reason why the process couldn't be started.
     pub(super) async fn run(self) -> Result<ProcessExit, String> {
         let (program, arguments) = self.argv.split_first().ok_or("it is empty")?;
         let mut command = Command::new(program);
@@ -67,7 +67,7 @@ impl Process<'_> {
             .map_err(|error| spawn_error(program, self.dir, &error))?;
         let mut group = Group::of(child.id());
         let (Some(mut out), Some(mut err)) = (child.stdout.take(), child.stderr.take()) else {
-            return Err("its output can't be read".to_owned());
+            return Err("its output can't be captured".to_owned());
         };
         let feed = feed(child.stdin.take(), self.stdin);
         let mut printed = Stdout::default();
@@ -94,7 +94,8 @@ impl Process<'_> {
                 }
             }
         };
-        // What it printed before its end is in the pipes; those that it started may hold them open for ever.
+        // Output before the exit is already in the pipes. Background processes may hold the pipes open for ever,
+        // so only the available bytes are read.
         read_available(&out, &mut printed);
         read_available(&err, &mut log_lines);
         log_lines.end();
@@ -117,14 +118,14 @@ fn internal_variables(variables: impl Iterator<Item = (OsString, OsString)>) -> 
 
 fn spawn_error(program: &str, dir: &Path, error: &std::io::Error) -> String {
     match error.kind() {
-        std::io::ErrorKind::NotFound if !dir.is_dir() => format!("there is no folder {}", dir.display()),
-        std::io::ErrorKind::NotFound => format!("there is no program {program}"),
-        std::io::ErrorKind::ArgumentListTooLong => format!("{error}: give it on `stdin`"),
+        std::io::ErrorKind::NotFound if !dir.is_dir() => format!("directory {} doesn't exist", dir.display()),
+        std::io::ErrorKind::NotFound => format!("program {program} not found"),
+        std::io::ErrorKind::ArgumentListTooLong => format!("{error}: pass large values in `stdin`"),
         _ => format!("{program}: {error}"),
     }
 }
 
-/// A process group that is killed unless it is spared.
+/// A process group that is killed on drop unless it is disarmed.
 struct Group(Option<Pid>);
 
 impl Group {
@@ -140,14 +141,14 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // Its leader isn't waited for yet, so nobody else has got its number.
+        // The leader wasn't reaped yet, so its process id can't have been reused.
         if let Some(leader) = self.0 {
             kill_process_group(leader, Signal::KILL).ok();
         }
     }
 }
 
-/// Writes all to the process. One that doesn't read is no fault.
+/// Writes the text to the process. A process that doesn't read its input is no error.
 async fn feed(pipe: Option<ChildStdin>, text: Option<String>) {
     if let (Some(mut pipe), Some(text)) = (pipe, text)
         && pipe.write_all(text.as_bytes()).await.is_ok()
@@ -170,7 +171,7 @@ async fn read_to_end(pipe: &mut (impl AsyncRead + Unpin), into: &mut impl ByteSi
     }
 }
 
-/// What is in the pipe now, and no more than that.
+/// Reads the bytes that are in the pipe now, without waiting for more.
 fn read_available(pipe: &impl AsFd, into: &mut impl ByteSink) {
     let mut piece = vec![0; PIECE];
     for _ in 0..MAX_STDOUT / PIECE {
@@ -182,11 +183,11 @@ fn read_available(pipe: &impl AsFd, into: &mut impl ByteSink) {
     }
 }
 
-/// The standard output.
+/// Captures standard output.
 #[derive(Default)]
 pub(super) struct Stdout {
     pub(super) bytes: Vec<u8>,
-    /// It printed more than is kept.
+    /// Whether more was printed than is captured.
     pub(super) is_cut: bool,
 }
 
@@ -198,11 +199,11 @@ impl ByteSink for Stdout {
     }
 }
 
-/// The standard error, line by line into the log.
+/// Logs standard error line by line.
 struct LogLines<'a> {
     log: &'a Logger,
     hidden: &'a Redactor,
-    /// The line that isn't whole yet.
+    /// The incomplete last line.
     open: Vec<u8>,
     kept: usize,
 }
@@ -216,8 +217,8 @@ impl LogLines<'_> {
             return;
         }
         if self.kept > MAX_STDERR {
-            // Not cut: half a secret would not be known for one.
-            let reason = "it said more on its standard error than is kept";
+            // The line is dropped as a whole: a part of a secret would not be recognized as one.
+            let reason = "further lines on its standard error are not logged";
             self.log.emit(LogLevel::Warning, reason);
             return;
         }
@@ -237,7 +238,7 @@ impl ByteSink for LogLines<'_> {
         for &byte in piece {
             match byte {
                 b'\n' => self.line_ends(),
-                // What goes beyond isn't kept anyway.
+                // Bytes beyond the limit are dropped anyway.
                 _ if self.open.len() <= MAX_STDERR => self.open.push(byte),
                 _ => {}
             }
@@ -245,20 +246,20 @@ impl ByteSink for LogLines<'_> {
     }
 }
 
-/// A line without what would move the cursor of who reads it.
+/// Removes control characters, which could move the terminal's cursor.
 fn shown(line: &str) -> String {
     let visible = line.chars().filter(|c| !c.is_control() || *c == '\t');
     visible.collect()
 }
 
-/// Texts that aren't for the log.
+/// Redacts secret texts in log lines.
 #[derive(Default)]
 pub(super) struct Redactor {
     texts: Vec<String>,
 }
 
 impl Redactor {
-    /// Hides the lines of a text, as they are and as they stand in JSON. Short ones are too common to be told from others.
+    /// Adds the lines of a text, in plain form and in JSON form. Short lines are too common to be redacted.
     pub(super) fn add(&mut self, text: &str) {
         let is_long = |line: &&str| line.chars().count() >= MIN_SECRET_CHARS;
         for line in text.lines().filter(is_long) {
@@ -269,7 +270,7 @@ impl Redactor {
             }
             self.texts.push(line.to_owned());
         }
-        // The longest first: one may stand in another.
+        // Replaces the longest text first, because a text may contain another one.
         self.texts.sort_by_key(|text| std::cmp::Reverse(text.len()));
     }
 

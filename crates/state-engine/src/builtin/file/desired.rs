@@ -1,4 +1,4 @@
-//! What a program wants of a file.
+//! The desired state of a file.
 
 use super::os_error;
 use crate::builtin::blocking::Cancellation;
@@ -15,7 +15,7 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// What a program wants of a file.
+/// The desired path, permissions and content of a file.
 pub(super) struct DesiredFile {
     pub(super) at: DesiredPath,
     content: Content,
@@ -23,12 +23,12 @@ pub(super) struct DesiredFile {
 
 enum Content {
     Text(String),
-    /// The absolute path of a file to copy.
+    /// The absolute path of the file to copy.
     CopyOf(String),
 }
 
 impl DesiredFile {
-    /// What the inputs say. Those of an import or of a read need say nothing.
+    /// Reads the inputs. The inputs of an import or a read may be empty.
     pub(super) fn of(folder: &Path, inputs: &Properties) -> Self {
         let source = text(inputs, "source").and_then(|source| absolute(folder, &source).ok());
         Self {
@@ -40,7 +40,7 @@ impl DesiredFile {
         }
     }
 
-    /// What is wrong with the inputs beside their types.
+    /// Problems of the inputs other than wrong types.
     pub(super) fn problems(folder: &Path, inputs: &Properties, unknown: &BTreeSet<String>) -> Vec<String> {
         let mut problems = Vec::new();
         for name in ["path", "source"] {
@@ -48,7 +48,9 @@ impl DesiredFile {
             match absolute(folder, &path) {
                 Err(reason) => problems.push(invalid_path(name, &reason)),
                 Ok(_) if path.ends_with('/') => {
-                    problems.push(format!("`{name}` is the path of a folder: it ends with a slash"));
+                    problems.push(format!(
+                        "`{name}` ends with a slash, so it is the path of a directory"
+                    ));
                 }
                 Ok(_) => {}
             }
@@ -56,16 +58,16 @@ impl DesiredFile {
         let is_given = |name: &&str| inputs.get(name).is_some() || unknown.contains(*name);
         match ["content", "source"].iter().filter(|name| is_given(name)).count() {
             0 => problems.push(format!(
-                "`content` is missing: a {}; or `source`",
+                "`content` is missing: a {}; or set `source`",
                 InputType::Text
             )),
             1 => {}
-            _ => problems.push("`content` and `source` can't both be given".to_owned()),
+            _ => problems.push("`content` and `source` can't both be set".to_owned()),
         }
         problems
     }
 
-    /// The input that the content is from.
+    /// Name of the input that defines the content.
     pub(super) const fn from(&self) -> &'static str {
         match self.content {
             Content::Text(_) => "content",
@@ -73,7 +75,7 @@ impl DesiredFile {
         }
     }
 
-    /// The digest of what the file is meant to hold.
+    /// Digest of the desired content.
     pub(super) fn digest(&self, cancellation: &Cancellation) -> Result<Digest, Failure> {
         match &self.content {
             Content::Text(text) => Ok(Digest::of(text.as_bytes())),
@@ -85,7 +87,7 @@ impl DesiredFile {
         }
     }
 
-    /// Writes the file, without its name.
+    /// Writes the file under a temporary name.
     pub(super) fn stage<'a>(&self, place: &'a Place, token: &str) -> Result<Staged<'a>, Failure> {
         match &self.content {
             Content::Text(text) => Staged::write(place, token, &mut text.as_bytes(), self.at.mode),
@@ -94,7 +96,7 @@ impl DesiredFile {
     }
 }
 
-/// The file that is to be copied. Nothing but a regular file is: others never end, or wait.
+/// Opens the file to copy. Only regular files are accepted, because reading others may block or never end.
 fn open(source: &str) -> Result<File, Failure> {
     let metadata = std::fs::metadata(source).map_err(|error| unread(source, &error))?;
     if !metadata.is_file() {
@@ -104,5 +106,5 @@ fn open(source: &str) -> Result<File, Failure> {
 }
 
 fn unread(source: &str, error: &io::Error) -> Failure {
-    Failure::not_done(format!("`source` can't be read: {source}: {error}"))
+    Failure::not_done(format!("can't read `source` {source}: {error}"))
 }

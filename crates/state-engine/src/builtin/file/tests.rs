@@ -20,7 +20,7 @@ fn desired(folder: &TempDir) -> DesiredFile {
     DesiredFile::of(folder.path(), &json(INPUTS))
 }
 
-fn waited_for() -> Cancellation {
+fn not_cancelled() -> Cancellation {
     Cancellation::default()
 }
 
@@ -32,14 +32,14 @@ fn names(folder: &TempDir) -> Vec<String> {
 }
 
 /// Writes the file and dies before it gets its name.
-fn die_on_the_way(folder: &TempDir, mutation: MutationId) {
-    die_on_the_way_with(folder, &mutation.to_string());
+fn crash_before_rename(folder: &TempDir, mutation: MutationId) {
+    crash_before_rename_with(folder, &mutation.to_string());
     assert_eq!(names(folder).len(), 1, "it leaves something");
 }
 
-fn die_on_the_way_with(folder: &TempDir, token: &str) {
+fn crash_before_rename_with(folder: &TempDir, token: &str) {
     let desired = desired(folder);
-    let place = Place::open(desired.at.path().unwrap(), &waited_for()).unwrap();
+    let place = Place::open(desired.at.path().unwrap(), &not_cancelled()).unwrap();
     std::mem::forget(desired.stage(&place, token).unwrap());
 }
 
@@ -58,7 +58,7 @@ async fn ask_for(
     preview: bool,
     others: &[&Path],
 ) -> (Result<ReadResult, Failure>, Vec<String>) {
-    let (mut context, said) = context();
+    let (mut context, messages) = context();
     context.preview = preview;
     let registry = registry(&environment(), folder.path());
     let request = ReadRequest {
@@ -75,14 +75,14 @@ async fn ask_for(
         context,
     };
     let found = registry.get("file").unwrap().provider.read(request).await;
-    let said = said.lock().unwrap().clone();
-    (found, said)
+    let messages = messages.lock().unwrap().clone();
+    (found, messages)
 }
 
 #[tokio::test]
-async fn a_create_that_died_before_the_rename_was_not_done_and_leaves_nothing() {
+async fn create_that_crashed_before_the_rename_is_not_done() {
     let folder = tempfile::tempdir().unwrap();
-    die_on_the_way(&folder, MutationId::from_bits([1; 16]));
+    crash_before_rename(&folder, MutationId::from_bits([1; 16]));
     let (found, _) = ask(&folder, true, &[]).await;
     assert_eq!(found, Ok(ReadResult::Missing));
     assert_eq!(names(&folder).len(), 1, "a preview changes nothing");
@@ -92,9 +92,9 @@ async fn a_create_that_died_before_the_rename_was_not_done_and_leaves_nothing() 
 }
 
 #[tokio::test]
-async fn a_create_that_died_after_the_rename_was_done() {
+async fn create_that_crashed_after_the_rename_is_done() {
     let folder = tempfile::tempdir().unwrap();
-    create(&desired(&folder), "1", &waited_for()).unwrap();
+    create(&desired(&folder), "1", &not_cancelled()).unwrap();
     let (found, _) = ask(&folder, false, &[]).await;
     let Ok(ReadResult::Object(object)) = found else {
         panic!("{found:?}");
@@ -102,18 +102,21 @@ async fn a_create_that_died_after_the_rename_was_done() {
     assert_eq!(object.id, folder.path().join("a.txt").to_str().unwrap());
     assert_eq!(object.inputs, Some(json(INPUTS)));
     // Another entry has it already.
-    let (found, said) = ask(&folder, false, &[&folder.path().join("a.txt")]).await;
-    assert_eq!((found, said.len()), (Ok(ReadResult::Missing), 1));
+    let (found, messages) = ask(&folder, false, &[&folder.path().join("a.txt")]).await;
+    assert_eq!((found, messages.len()), (Ok(ReadResult::Missing), 1));
 }
 
 #[tokio::test]
-async fn what_has_other_content_is_a_strangers() {
+async fn file_with_other_content_is_foreign() {
     let folder = tempfile::tempdir().unwrap();
-    die_on_the_way(&folder, MutationId::from_bits([1; 16]));
+    crash_before_rename(&folder, MutationId::from_bits([1; 16]));
     std::fs::write(folder.path().join("a.txt"), "somebody's").unwrap();
-    let (found, said) = ask(&folder, false, &[]).await;
+    let (found, messages) = ask(&folder, false, &[]).await;
     assert_eq!(found, Ok(ReadResult::Missing));
-    assert!(said[0].contains("somebody else's"), "{said:?}");
+    assert!(
+        messages[0].contains("wasn't created by this resource"),
+        "{messages:?}"
+    );
     assert_eq!(names(&folder), ["a.txt"]);
     std::fs::remove_file(folder.path().join("a.txt")).unwrap();
     std::fs::create_dir(folder.path().join("a.txt")).unwrap();
@@ -121,11 +124,16 @@ async fn what_has_other_content_is_a_strangers() {
 }
 
 #[tokio::test]
-async fn of_a_copy_whose_source_changed_nobody_can_tell() {
+async fn copy_whose_source_changed_is_indeterminate() {
     let folder = tempfile::tempdir().unwrap();
     let inputs = r#"{"mode":"0600","path":"a.txt","source":"from"}"#;
     std::fs::write(folder.path().join("from"), "old").unwrap();
-    create(&DesiredFile::of(folder.path(), &json(inputs)), "1", &waited_for()).unwrap();
+    create(
+        &DesiredFile::of(folder.path(), &json(inputs)),
+        "1",
+        &not_cancelled(),
+    )
+    .unwrap();
     let (found, _) = ask_for(&folder, inputs, false, &[]).await;
     assert!(matches!(found, Ok(ReadResult::Object(_))), "{found:?}");
     std::fs::write(folder.path().join("from"), "new").unwrap();
@@ -136,31 +144,31 @@ async fn of_a_copy_whose_source_changed_nobody_can_tell() {
 }
 
 #[test]
-fn the_next_change_clears_what_a_dead_one_left() {
+fn next_change_removes_stale_temporary_files() {
     let folder = tempfile::tempdir().unwrap();
-    die_on_the_way(&folder, MutationId::from_bits([1; 16]));
-    create(&desired(&folder), "2", &waited_for()).unwrap();
+    crash_before_rename(&folder, MutationId::from_bits([1; 16]));
+    create(&desired(&folder), "2", &not_cancelled()).unwrap();
     assert_eq!(names(&folder), ["a.txt"]);
-    let place = Place::open(desired(&folder).at.path().unwrap(), &waited_for()).unwrap();
+    let place = Place::open(desired(&folder).at.path().unwrap(), &not_cancelled()).unwrap();
     std::mem::forget(desired(&folder).stage(&place, "3").unwrap());
     assert_eq!(
         std::fs::read(folder.path().join("a.txt")).unwrap(),
         b"ours",
         "the old content stands"
     );
-    update(&desired(&folder), "4", &waited_for()).unwrap();
+    update(&desired(&folder), "4", &not_cancelled()).unwrap();
     assert_eq!(names(&folder), ["a.txt"]);
 }
 
 #[test]
-fn of_two_creates_at_one_path_one_is_refused_and_nothing_is_mixed() {
+fn concurrent_creates_at_one_path_never_mix_content() {
     let folder = tempfile::tempdir().unwrap();
     for round in 0..50 {
         let results: Vec<bool> = std::thread::scope(|scope| {
             let tasks: Vec<_> = (0..4)
                 .map(|number| {
                     let (folder, token) = (&folder, format!("{round}-{number}"));
-                    scope.spawn(move || create(&desired(folder), &token, &waited_for()).is_ok())
+                    scope.spawn(move || create(&desired(folder), &token, &not_cancelled()).is_ok())
                 })
                 .collect();
             tasks.into_iter().map(|task| task.join().unwrap()).collect()
@@ -176,36 +184,36 @@ fn of_two_creates_at_one_path_one_is_refused_and_nothing_is_mixed() {
 }
 
 #[test]
-fn work_that_was_left_changes_nothing_and_takes_back_what_was_on_its_way() {
+fn cancelled_file_work_changes_nothing_and_cleans_up() {
     let folder = tempfile::tempdir().unwrap();
-    let left = Cancellation::default();
-    let place = Place::open(desired(&folder).at.path().unwrap(), &left).unwrap();
+    let cancelled = Cancellation::default();
+    let place = Place::open(desired(&folder).at.path().unwrap(), &cancelled).unwrap();
     let created = desired(&folder).stage(&place, "1").unwrap();
     let replacing = desired(&folder).stage(&place, "2").unwrap();
     std::fs::write(folder.path().join("a.txt"), "as it was").unwrap();
-    left.cancel();
+    cancelled.cancel();
     assert!(replacing.replace().is_err() && created.create().is_err());
     assert_eq!(names(&folder), ["a.txt"], "both staged files went");
-    die_on_the_way_with(&folder, "3");
-    assert!(create(&desired(&folder), "4", &left).is_err());
-    assert!(update(&desired(&folder), "5", &left).is_err());
-    assert!(delete(folder.path().join("a.txt").to_str().unwrap(), &left).is_err());
+    crash_before_rename_with(&folder, "3");
+    assert!(create(&desired(&folder), "4", &cancelled).is_err());
+    assert!(update(&desired(&folder), "5", &cancelled).is_err());
+    assert!(delete(folder.path().join("a.txt").to_str().unwrap(), &cancelled).is_err());
     place.remove_stale_staged();
     assert_eq!(names(&folder).len(), 2, "what is swept may be its successor's");
     assert_eq!(std::fs::read(folder.path().join("a.txt")).unwrap(), b"as it was");
 }
 
 /// Cancels once so many pieces were taken.
-struct LeavesAfter {
+struct CancelAfter {
     pieces: usize,
-    left: Cancellation,
+    cancelled: Cancellation,
 }
 
-impl Write for LeavesAfter {
+impl Write for CancelAfter {
     fn write(&mut self, piece: &[u8]) -> io::Result<usize> {
         self.pieces = self.pieces.saturating_sub(1);
         if self.pieces == 0 {
-            self.left.cancel();
+            self.cancelled.cancel();
         }
         Ok(piece.len())
     }
@@ -216,12 +224,12 @@ impl Write for LeavesAfter {
 }
 
 #[test]
-fn a_copy_that_never_ends_ends_when_nobody_waits_for_it() {
-    let left = Cancellation::default();
-    let mut to = LeavesAfter {
+fn endless_copy_ends_on_cancellation() {
+    let cancelled = Cancellation::default();
+    let mut to = CancelAfter {
         pieces: 3,
-        left: left.clone(),
+        cancelled: cancelled.clone(),
     };
-    let error = copy(&mut io::repeat(0), &mut to, &left).unwrap_err();
-    assert!(error.to_string().contains("nobody waits"), "{error}");
+    let error = copy(&mut io::repeat(0), &mut to, &cancelled).unwrap_err();
+    assert!(error.to_string().contains("cancelled"), "{error}");
 }

@@ -1,16 +1,16 @@
-//! Drawing from random bits without favour: what doesn't divide evenly is drawn again.
+//! Uniform random selection: numbers that would bias the result are drawn again.
 
 use state_core::Entropy;
 use std::fmt::Write;
 
-/// Characters that may be in a password.
+/// One character class of a password.
 pub(super) struct Alphabet {
     pub(super) characters: Vec<char>,
-    /// So many of them must be.
+    /// Minimum number of characters of this class.
     pub(super) least: usize,
 }
 
-/// Draws.
+/// Draws values from an entropy source.
 pub(super) struct Draw<'a> {
     entropy: &'a dyn Entropy,
 }
@@ -26,10 +26,10 @@ impl<'a> Draw<'a> {
         bytes
     }
 
-    /// A number below `limit`, which is at least 1; each is as likely as any other.
+    /// Returns a uniformly distributed number below `limit`, which is at least 1.
     fn below(&mut self, limit: usize) -> usize {
         let limit = u32::try_from(limit).unwrap_or(u32::MAX).max(1);
-        // The numbers from here on would favour the first ones.
+        // Numbers from here on would make the first results more likely.
         let fair = u32::MAX - u32::MAX % limit;
         loop {
             let mut bits = [0; 4];
@@ -41,7 +41,7 @@ impl<'a> Draw<'a> {
         }
     }
 
-    /// So many of each alphabet as must be, the rest of all of them, in an order that is drawn as well.
+    /// Draws a password: the minimum of each class, the rest from all classes, in random order.
     pub(super) fn password(&mut self, length: usize, alphabets: &[Alphabet]) -> String {
         let all: Vec<char> = alphabets
             .iter()
@@ -89,7 +89,7 @@ mod tests {
     use std::collections::BTreeMap;
     use std::sync::Mutex;
 
-    /// Gives these bytes, one after the other.
+    /// An entropy source that returns fixed bytes.
     #[derive(Debug)]
     struct FixedEntropy(Mutex<Vec<u8>>);
 
@@ -101,8 +101,8 @@ mod tests {
     }
 
     #[test]
-    fn a_number_that_would_favour_some_is_drawn_again() {
-        // Of 2^32 numbers the last is one too many for thirds.
+    fn biased_number_is_drawn_again() {
+        // 2^32 isn't divisible by three, so the last number is rejected.
         let given = [[0xff; 4], [5, 0, 0, 0]].concat();
         let entropy = FixedEntropy(Mutex::new(given));
         assert_eq!(Draw::new(&entropy).below(3), 2);
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn each_character_is_as_likely_as_any_other_at_every_place() {
+    fn characters_are_uniformly_distributed() {
         let entropy = SeededEntropy::new(7);
         let mut draw = Draw::new(&entropy);
         let alphabets = [

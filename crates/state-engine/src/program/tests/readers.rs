@@ -164,7 +164,7 @@ proptest! {
     }
 
     #[test]
-    fn no_slip_in_a_document_makes_the_reader_panic(
+    fn no_edit_of_a_document_makes_the_reader_panic(
         slips in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>(), 0..3_u8), 1..6),
     ) {
         let mut bytes = SAMPLE.as_bytes().to_vec();
@@ -184,15 +184,15 @@ proptest! {
 }
 
 #[test]
-fn the_sample_that_is_broken_is_right() {
-    assert_eq!(super::said(SAMPLE), [""; 0]);
+fn unbroken_sample_is_valid() {
+    assert_eq!(super::messages(SAMPLE), [""; 0]);
     let crlf = SAMPLE.replace('\n', "\r\n");
-    assert_eq!(super::said(&crlf), [""; 0]);
+    assert_eq!(super::messages(&crlf), [""; 0]);
     assert_eq!(parse(SAMPLE).unwrap().title(), Some("sample"));
 }
 
 #[test]
-fn escapes_that_only_json_has_are_read() {
+fn json_escapes_are_decoded() {
     let text = r#"{"a": "\ud83d\ude00\/", "b": 1}"#;
     let Value::Map(members) = document::json(text).unwrap().value else {
         panic!("a mapping");

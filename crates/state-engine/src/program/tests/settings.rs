@@ -1,6 +1,6 @@
 //! Settings: what is given, what is missing, what is sealed.
 
-use super::{parse, said};
+use super::{messages, parse};
 use crate::program::{Configured, ProgramError, SettingType};
 use state_core::{Crypter, Error};
 use std::collections::BTreeMap;
@@ -73,7 +73,7 @@ resources: {}
 ";
 
 #[test]
-fn settings_are_declared_with_what_help_has_to_say_of_them() {
+fn declared_settings_carry_their_help_texts() {
     let program = parse(SETTINGS).unwrap();
     let declared = program.declared().map(|setting| {
         let described = setting.description.as_deref().unwrap_or_default();
@@ -101,7 +101,7 @@ fn settings_are_declared_with_what_help_has_to_say_of_them() {
 }
 
 #[test]
-fn what_is_given_counts_before_what_is_sealed_and_before_defaults() {
+fn given_settings_override_sealed_values_and_defaults() {
     let given = [("count", "1.50"), ("token", "x: y"), ("salt", "mine")];
     let configured = configured(SETTINGS, &given, Some(&Backwards)).unwrap();
     let expected = [
@@ -123,7 +123,7 @@ fn what_is_given_counts_before_what_is_sealed_and_before_defaults() {
 }
 
 #[test]
-fn anything_is_read_as_yaml_or_json() {
+fn setting_of_type_any_accepts_yaml_and_json() {
     let text = "config: {a: {type: any}}\nresources: {}\n";
     for (given, json) in [
         ("[1, {b: yes}]", r#"[1,{"b":"yes"}]"#),
@@ -142,11 +142,11 @@ fn anything_is_read_as_yaml_or_json() {
 }
 
 #[test]
-fn all_that_is_missing_unknown_or_of_another_type_is_told_at_once_and_no_value_is_quoted() {
+fn all_setting_errors_are_reported_without_quoting_values() {
     let given = [("count", "many"), ("on", "yes"), ("dri", "x"), ("sealed", "x")];
-    let said = lines(configured(SETTINGS, &given, None));
+    let messages = lines(configured(SETTINGS, &given, None));
     assert_eq!(
-        said,
+        messages,
         [
             "p: config.dri: the program has no such setting; did you mean `dir`?",
             "p: config.sealed: the program has no such setting; expected one of: dir, count, on, any, token, \
@@ -163,7 +163,7 @@ fn all_that_is_missing_unknown_or_of_another_type_is_told_at_once_and_no_value_i
 }
 
 #[test]
-fn a_sealed_value_opens_under_its_own_name_only() {
+fn sealed_value_decrypts_under_its_own_name_only() {
     let text = "config:\n  a: {sealed: 'b:x'}\n  c: {type: number, sealed: 'c:terces'}\nresources: {}\n";
     assert_eq!(
         lines(configured(text, &[], Some(&Backwards))),
@@ -176,7 +176,7 @@ fn a_sealed_value_opens_under_its_own_name_only() {
 }
 
 #[test]
-fn a_setting_that_contradicts_itself_is_refused() {
+fn contradictory_setting_is_refused() {
     let text = "\
 config:
   a: {type: strin, default: 5}
@@ -189,7 +189,7 @@ config:
   i: {type: any, default: {x: 1, x: 2}}
 resources: {}
 ";
-    let said = said(text);
+    let messages = messages(text);
     let begins = [
         "p:2:13: config.a.type: there is no type `strin`; did you mean `string`?",
         "p:2:29: config.a.default: it must be of type string, not a number",
@@ -204,14 +204,14 @@ resources: {}
     ];
     for (at, begins) in begins.iter().enumerate() {
         assert!(
-            said.iter().any(|line| line.starts_with(begins)),
-            "{at}: {said:#?}"
+            messages.iter().any(|line| line.starts_with(begins)),
+            "{at}: {messages:#?}"
         );
     }
 }
 
 #[test]
-fn what_only_values_show_to_be_wrong_is_told_before_anything_is_done() {
+fn value_errors_are_reported_before_the_run() {
     let text = "\
 config: {many: {type: any, default: {a: [1]}}}
 resources:
@@ -225,9 +225,9 @@ outputs:
   o: ${config.many.b}
 ";
     let error = configured(text, &[], None).unwrap().into_source().unwrap_err();
-    let said: Vec<String> = error.to_string().lines().map(str::to_owned).collect();
+    let messages: Vec<String> = error.to_string().lines().map(str::to_owned).collect();
     assert_eq!(
-        said,
+        messages,
         [
             "p:7:10: resources.a.inputs.y: `${config.many.a[1]}` can't be resolved: a value of type array has no `[1]`",
             "p:8:43: resources.a.inputs.z: `${config.many.a}` is of type array and can't be embedded in a string; only \

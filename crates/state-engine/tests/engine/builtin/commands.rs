@@ -1,12 +1,12 @@
 //! Commands: what they are given, what they say, and what becomes of those that fail.
 
-use super::{Bench, goal, ops, refusals, shell, update};
+use super::{ProviderHarness, goal, ops, refusals, shell, update};
 use state_engine::StepOp;
 use state_engine::settle::Decision;
 
 #[tokio::test]
-async fn commands_make_look_at_change_and_delete() {
-    let bench = Bench::new().await;
+async fn commands_create_read_update_and_delete() {
+    let bench = ProviderHarness::new().await;
     let with = |size: &str| {
         shell(&[
             (
@@ -49,8 +49,8 @@ async fn commands_make_look_at_change_and_delete() {
 }
 
 #[tokio::test]
-async fn text_is_the_output_stdout_and_arguments_see_no_shell() {
-    let bench = Bench::new().await;
+async fn plain_text_becomes_stdout_and_arguments_skip_the_shell() {
+    let bench = ProviderHarness::new().await;
     let inputs = r#"{"create":["printf","%s\n\n","$HOME `id` *"]}"#;
     bench.done(&[goal("job", "command", inputs)]).await;
     assert_eq!(bench.output("job", "stdout").await.unwrap(), r#""$HOME `id` *""#);
@@ -67,8 +67,8 @@ async fn text_is_the_output_stdout_and_arguments_see_no_shell() {
 }
 
 #[tokio::test]
-async fn a_trigger_makes_it_anew_and_other_commands_run_nothing() {
-    let bench = Bench::new().await;
+async fn trigger_replaces_and_other_command_changes_run_nothing() {
+    let bench = ProviderHarness::new().await;
     let with = |trigger: &str, delete: &str| {
         shell(&[
             ("create", "echo create >> log"),
@@ -86,8 +86,8 @@ async fn a_trigger_makes_it_anew_and_other_commands_run_nothing() {
 }
 
 #[tokio::test]
-async fn a_create_that_failed_is_recorded_as_unfinished_then_deleted_and_done_again() {
-    let bench = Bench::new().await;
+async fn failed_create_is_unfinished_then_deleted_and_repeated() {
+    let bench = ProviderHarness::new().await;
     let with = |create: &str| {
         shell(&[
             ("create", create),
@@ -108,8 +108,8 @@ async fn a_create_that_failed_is_recorded_as_unfinished_then_deleted_and_done_ag
 }
 
 #[tokio::test]
-async fn a_create_that_failed_is_looked_at_with_read() {
-    let bench = Bench::new().await;
+async fn failed_create_is_checked_with_read() {
+    let bench = ProviderHarness::new().await;
     let with =
         |create: &str, read: &str| shell(&[("create", create), ("read", read), ("update", "echo mended")]);
     let gone = bench.up(&[with("exit 1", "exit 66")]).await;
@@ -118,8 +118,8 @@ async fn a_create_that_failed_is_looked_at_with_read() {
         bench.entry("job").await.is_none(),
         "it isn't there, so nothing was done"
     );
-    let told = bench.up(&[with("exit 1", r#"echo '{"id":"half"}'"#)]).await;
-    refusals(&told);
+    let messages = bench.up(&[with("exit 1", r#"echo '{"id":"half"}'"#)]).await;
+    refusals(&messages);
     assert_eq!(bench.entry("job").await.unwrap().id.as_deref(), Some("half"));
     assert_eq!(
         ops(&bench.done(&[with("exit 1", "exit 0")]).await),
@@ -132,34 +132,34 @@ async fn a_create_that_failed_is_looked_at_with_read() {
 }
 
 #[tokio::test]
-async fn what_was_not_started_or_says_so_was_not_done() {
-    let bench = Bench::new().await;
-    let said = refusals(&bench.up(&[shell(&[("create", "exit 75")])]).await);
+async fn command_not_started_or_exit_75_counts_as_not_done() {
+    let bench = ProviderHarness::new().await;
+    let messages = refusals(&bench.up(&[shell(&[("create", "exit 75")])]).await);
     assert!(
-        said.contains("`create` says that nothing was done (exit code 75)"),
-        "{said}"
+        messages.contains("`create` reports that nothing was done (exit code 75)"),
+        "{messages}"
     );
-    let said = refusals(
+    let messages = refusals(
         &bench
             .up(&[goal("job", "command", r#"{"create":["no-such-program"]}"#)])
             .await,
     );
     assert!(
-        said.contains("`create` can't be started: there is no program no-such-program"),
-        "{said}"
+        messages.contains("`create` can't be started: program no-such-program not found"),
+        "{messages}"
     );
-    let said = refusals(
+    let messages = refusals(
         &bench
             .up(&[shell(&[("create", "true"), ("dir", "nowhere")])])
             .await,
     );
-    assert!(said.contains("there is no folder"), "{said}");
+    assert!(messages.contains("doesn't exist"), "{messages}");
     assert!(bench.entry("job").await.is_none());
 }
 
 #[tokio::test]
-async fn an_update_that_failed_is_run_again() {
-    let bench = Bench::new().await;
+async fn failed_update_is_run_again() {
+    let bench = ProviderHarness::new().await;
     let with = |update: &str| shell(&[("create", "echo 1"), ("update", update), ("stdin", update)]);
     bench.done(&[with("true")]).await;
     refusals(&bench.up(&[with("exit 1")]).await);
@@ -172,8 +172,8 @@ async fn an_update_that_failed_is_run_again() {
 }
 
 #[tokio::test]
-async fn a_delete_that_failed_leaves_it_on_record_unless_it_is_gone() {
-    let bench = Bench::new().await;
+async fn failed_delete_keeps_the_entry_unless_the_object_is_missing() {
+    let bench = ProviderHarness::new().await;
     bench
         .done(&[shell(&[("create", "true"), ("delete", "exit 1")])])
         .await;
@@ -195,8 +195,8 @@ async fn a_delete_that_failed_leaves_it_on_record_unless_it_is_gone() {
 }
 
 #[tokio::test]
-async fn what_is_gone_is_made_anew() {
-    let bench = Bench::new().await;
+async fn missing_object_is_created_again() {
+    let bench = ProviderHarness::new().await;
     let goals = [shell(&[
         ("create", "touch there; echo made"),
         ("read", "test -e there || exit 66"),
@@ -212,8 +212,8 @@ async fn what_is_gone_is_made_anew() {
 }
 
 #[tokio::test]
-async fn marking_an_output_secret_runs_nothing() {
-    let bench = Bench::new().await;
+async fn marking_an_output_secret_runs_no_command() {
+    let bench = ProviderHarness::new().await;
     let with = |marks: &str| {
         goal(
             "job",
@@ -229,56 +229,59 @@ async fn marking_an_output_secret_runs_nothing() {
 }
 
 #[tokio::test]
-async fn commands_of_the_wrong_form_are_named() {
-    let bench = Bench::new().await;
+async fn malformed_commands_are_named() {
+    let bench = ProviderHarness::new().await;
     let inputs =
         r#"{"create":"ls","read":[],"update":["a",1],"environment":{"A=B":"x","STATE_ID":"y"},"trigger":1}"#;
-    let said = refusals(&bench.up(&[goal("job", "command", inputs)]).await);
+    let messages = refusals(&bench.up(&[goal("job", "command", inputs)]).await);
     for part in [
-        "`create` must be a list of a program and its arguments; for a string say `shell: true`",
+        "`create` must be a list of a program and its arguments; set `shell: true` to use a string",
         "`read` is empty",
         "`update` must be a list of strings",
         "`environment` can't have the variable `A=B`",
         "`environment` can't have the variable `STATE_ID`",
         "did you mean `triggers`?",
     ] {
-        assert!(said.contains(part), "{part}\n{said}");
+        assert!(messages.contains(part), "{part}\n{messages}");
     }
-    let said = refusals(
+    let messages = refusals(
         &bench
             .up(&[goal("job", "command", r#"{"shell":true,"create":["ls"]}"#)])
             .await,
     );
     assert!(
-        said.contains("`create` must be a string, because `shell` is `true`"),
-        "{said}"
+        messages.contains("`create` must be a string, because `shell` is `true`"),
+        "{messages}"
     );
 }
 
 #[tokio::test]
-async fn an_id_that_cannot_be_used_leaves_the_object_unfinished_and_is_not_quoted() {
+async fn invalid_id_leaves_the_object_unfinished_and_unquoted() {
     let long = "x".repeat(1025);
     for (id, wrong) in [
         ("", "is empty"),
-        (r"canary\u0000", "has control characters"),
-        (r"canary\u001b[31m", "has control characters"),
+        (r"canary\u0000", "contains control characters"),
+        (r"canary\u001b[31m", "contains control characters"),
         (&*long, "has more than 1024 bytes"),
     ] {
-        let bench = Bench::new().await;
+        let bench = ProviderHarness::new().await;
         bench.put("said", format!(r#"{{"id":"{id}","size":1}}"#));
         let commands = [
             ("create", "cat said"),
             ("delete", r#"echo "$STATE_ID" >> deleted"#),
         ];
         let goals = [shell(&commands)];
-        let said = refusals(&bench.up(&goals).await);
+        let messages = refusals(&bench.up(&goals).await);
         assert!(
-            said.contains(&format!(
-                "`create` went well, but the `id` that it printed {wrong}"
+            messages.contains(&format!(
+                "`create` succeeded, but the `id` that it printed {wrong}"
             )),
-            "{said}"
+            "{messages}"
         );
-        assert!(!said.contains("canary") && !said.contains("xx"), "{said}");
+        assert!(
+            !messages.contains("canary") && !messages.contains("xx"),
+            "{messages}"
+        );
         let entry = bench.entry("job").await.unwrap();
         let outputs = entry.outputs.as_ref().unwrap().json().as_str().to_owned();
         assert_eq!(outputs, r#"{"unfinished":"create"}"#);
@@ -296,8 +299,8 @@ async fn an_id_that_cannot_be_used_leaves_the_object_unfinished_and_is_not_quote
 }
 
 #[tokio::test]
-async fn an_update_or_read_whose_id_cannot_be_used_keeps_the_one_on_record() {
-    let bench = Bench::new().await;
+async fn invalid_id_of_update_or_read_keeps_the_recorded_id() {
+    let bench = ProviderHarness::new().await;
     let with = |size: &str| {
         shell(&[
             ("create", r#"echo '{"id":"i-1"}'"#),
@@ -308,31 +311,31 @@ async fn an_update_or_read_whose_id_cannot_be_used_keeps_the_one_on_record() {
     };
     bench.done(&[with("1")]).await;
     bench.put("said", r#"{"id":"a\nb"}"#);
-    assert!(refusals(&bench.refresh().await).contains("`read` went well, but the `id`"));
+    assert!(refusals(&bench.refresh().await).contains("`read` succeeded, but the `id`"));
     assert_eq!(bench.output("job", "unfinished").await, None);
-    assert!(refusals(&bench.up(&[with("2")]).await).contains("`update` went well, but the `id`"));
+    assert!(refusals(&bench.up(&[with("2")]).await).contains("`update` succeeded, but the `id`"));
     assert_eq!(bench.entry("job").await.unwrap().id.as_deref(), Some("i-1"));
     assert_eq!(bench.output("job", "unfinished").await.unwrap(), r#""update""#);
 }
 
 #[tokio::test]
-async fn an_environment_that_the_system_refuses_was_not_done() {
-    let bench = Bench::new().await;
+async fn environment_refused_by_the_system_counts_as_not_done() {
+    let bench = ProviderHarness::new().await;
     // More than Linux takes in a variable.
     let much = "x".repeat(200_000);
     let inputs = format!(r#"{{"create":["true"],"environment":{{"MUCH":"{much}"}}}}"#);
-    let said = refusals(&bench.up(&[goal("job", "command", &inputs)]).await);
+    let messages = refusals(&bench.up(&[goal("job", "command", &inputs)]).await);
     assert!(
-        said.contains("`create` can't be started") && said.contains("give it on `stdin`"),
-        "{said}"
+        messages.contains("`create` can't be started") && messages.contains("pass large values in `stdin`"),
+        "{messages}"
     );
     assert!(bench.entry("job").await.is_none());
 }
 
 #[tokio::test]
-async fn a_command_that_prints_the_same_id_each_time_is_made_anew_once_it_is_deleted_first() {
+async fn repeated_command_id_requires_delete_before_replace() {
     for read in [None, Some("test -e there || exit 66; echo '{\"id\":\"same\"}'")] {
-        let bench = Bench::new().await;
+        let bench = ProviderHarness::new().await;
         let with = |trigger: &str| {
             let mut inputs = vec![
                 (
@@ -348,7 +351,10 @@ async fn a_command_that_prints_the_same_id_each_time_is_made_anew_once_it_is_del
         bench.done(&[with("1")]).await;
         let report = bench.up(&[with("2")]).await;
         let reasons = report.failures[0].reasons.join("; ");
-        assert!(reasons.contains("gave it the id of job, same"), "{reasons}");
+        assert!(
+            reasons.contains("returned the id same, which belongs to job"),
+            "{reasons}"
+        );
         assert_eq!(report.pending.len(), 1, "{report:?}");
         let mut first = with("2");
         first.options.delete_before_replace = Some(true);
@@ -357,7 +363,7 @@ async fn a_command_that_prints_the_same_id_each_time_is_made_anew_once_it_is_del
             let report = bench.up(&first).await;
             assert_eq!(report.pending.len(), 1, "nobody can tell: {report:?}");
         }
-        let mut run = bench.usual();
+        let mut run = bench.default_run();
         if read.is_none() {
             run.decisions.otherwise = Decision::NotDone;
         }

@@ -1,6 +1,6 @@
 //! Folders: made where nothing is, removed when nothing is in them.
 
-use super::{Bench, goal, ops, refusals, update};
+use super::{ProviderHarness, goal, ops, refusals, update};
 use state_engine::{Goal, StepOp};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -18,8 +18,8 @@ fn mode_of(path: &std::path::Path) -> u32 {
 }
 
 #[tokio::test]
-async fn a_folder_is_made_changed_moved_and_removed() {
-    let bench = Bench::new().await;
+async fn directory_is_created_changed_moved_and_removed() {
+    let bench = ProviderHarness::new().await;
     bench.done(&[folder("a", "0777")]).await;
     assert_eq!(mode_of(&bench.path("a")), 0o777);
     assert!(!bench.done(&[folder("./a", "0777")]).await.has_changes());
@@ -33,16 +33,16 @@ async fn a_folder_is_made_changed_moved_and_removed() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_not_empty_stays_and_says_what_is_in_it() {
-    let bench = Bench::new().await;
+async fn non_empty_directory_is_kept_and_its_entries_are_named() {
+    let bench = ProviderHarness::new().await;
     bench.done(&[folder("a", "0755")]).await;
     for number in 0..7 {
         bench.put(&format!("a/{number}"), "");
     }
-    let said = refusals(&bench.destroy().await);
+    let messages = refusals(&bench.destroy().await);
     assert!(
-        said.contains("it isn't empty, so it stays: 0, 1, 2, 3, 4 and 2 more are in it"),
-        "{said}"
+        messages.contains("not deleted because it isn't empty: it contains 0, 1, 2, 3, 4 and 2 more"),
+        "{messages}"
     );
     assert!(bench.entry("site").await.is_some());
     fs::remove_dir_all(bench.path("a")).unwrap();
@@ -50,13 +50,13 @@ async fn a_folder_that_is_not_empty_stays_and_says_what_is_in_it() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_there_is_refused_unless_it_is_imported() {
-    let bench = Bench::new().await;
+async fn existing_directory_is_refused_unless_imported() {
+    let bench = ProviderHarness::new().await;
     fs::create_dir(bench.path("a")).unwrap();
-    let said = refusals(&bench.up(&[folder("a", "0755")]).await);
-    assert!(said.contains("import: "), "{said}");
-    let said = refusals(&bench.up(&[folder("b/c", "0755")]).await);
-    assert!(said.contains("declare it as a `directory`"), "{said}");
+    let messages = refusals(&bench.up(&[folder("a", "0755")]).await);
+    assert!(messages.contains("import: "), "{messages}");
+    let messages = refusals(&bench.up(&[folder("b/c", "0755")]).await);
+    assert!(messages.contains("declare it as a `directory`"), "{messages}");
     let mut import = folder("a", "0700");
     import.options.import = Some(bench.id("a"));
     bench.done(&[import]).await;
@@ -64,13 +64,13 @@ async fn a_folder_that_is_there_is_refused_unless_it_is_imported() {
 }
 
 #[tokio::test]
-async fn a_folder_that_drifted_or_went_is_mended() {
-    let bench = Bench::new().await;
+async fn drifted_or_missing_directory_is_repaired() {
+    let bench = ProviderHarness::new().await;
     let goals = [folder("a", "0755")];
     bench.done(&goals).await;
     fs::set_permissions(bench.path("a"), Permissions::from_mode(0o700)).unwrap();
     let up = || async {
-        let mut run = bench.usual();
+        let mut run = bench.default_run();
         run.options.refresh = true;
         bench.run(update(&goals), run).await
     };
@@ -81,6 +81,6 @@ async fn a_folder_that_drifted_or_went_is_mended() {
     fs::remove_dir(bench.path("a")).unwrap();
     fs::create_dir(bench.path("b")).unwrap();
     symlink(bench.path("b"), bench.path("a")).unwrap();
-    assert!(refusals(&bench.destroy().await).contains("a symbolic link is there, not a folder"));
+    assert!(refusals(&bench.destroy().await).contains("expected a directory, found a symbolic link"));
     assert_eq!(bench.names(), ["a", "b"]);
 }

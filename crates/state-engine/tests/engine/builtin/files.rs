@@ -1,6 +1,6 @@
 //! Files: made whole, changed whole, watched, and never somebody else's.
 
-use super::{Bench, after, goal, names, ops, refusals, update};
+use super::{ProviderHarness, after, goal, names, ops, refusals, update};
 use state_core::Properties;
 use state_engine::{Goal, StepOp};
 use std::fs::{self, Permissions};
@@ -28,8 +28,8 @@ fn mode_of(path: &std::path::Path) -> u32 {
 }
 
 #[tokio::test]
-async fn a_file_is_made_changed_moved_and_deleted_and_leaves_nothing_else() {
-    let bench = Bench::new().await;
+async fn file_lifecycle_leaves_no_other_files() {
+    let bench = ProviderHarness::new().await;
     let report = bench.done(&[file("a.txt", "one")]).await;
     assert_eq!(ops(&report), [StepOp::Create]);
     assert_eq!(bench.text("a.txt"), "one");
@@ -55,8 +55,8 @@ async fn a_file_is_made_changed_moved_and_deleted_and_leaves_nothing_else() {
 }
 
 #[tokio::test]
-async fn the_rights_are_those_that_were_asked_for_whatever_the_umask() {
-    let bench = Bench::new().await;
+async fn permissions_are_independent_of_the_umask() {
+    let bench = ProviderHarness::new().await;
     bench.done(&[with_mode("a.txt", "0666")]).await;
     assert_eq!(mode_of(&bench.path("a.txt")), 0o666);
     let report = bench.done(&[with_mode("a.txt", "4750")]).await;
@@ -66,20 +66,23 @@ async fn the_rights_are_those_that_were_asked_for_whatever_the_umask() {
 }
 
 #[tokio::test]
-async fn a_create_refuses_what_is_there_and_an_import_takes_it_over() {
-    let bench = Bench::new().await;
+async fn create_refuses_an_existing_file_and_import_adopts_it() {
+    let bench = ProviderHarness::new().await;
     bench.put("a.txt", "somebody's");
-    let said = refusals(&bench.up(&[file("a.txt", "ours")]).await);
-    assert!(said.contains(&format!("import: {}", bench.id("a.txt"))), "{said}");
+    let messages = refusals(&bench.up(&[file("a.txt", "ours")]).await);
+    assert!(
+        messages.contains(&format!("import: {}", bench.id("a.txt"))),
+        "{messages}"
+    );
     assert_eq!(bench.text("a.txt"), "somebody's");
     assert_eq!(bench.names(), ["a.txt"]);
     assert!(bench.entry("page").await.is_none());
     let mut import = file("a.txt", "ours");
     import.options.import = Some("a.txt".to_owned());
-    let said = refusals(&bench.up(std::slice::from_ref(&import)).await);
+    let messages = refusals(&bench.up(std::slice::from_ref(&import)).await);
     assert!(
-        said.contains(&format!("its absolute path: {}", bench.id("a.txt"))),
-        "{said}"
+        messages.contains(&format!("its absolute path: {}", bench.id("a.txt"))),
+        "{messages}"
     );
     import.options.import = Some(bench.id("a.txt"));
     let planned = bench.preview(std::slice::from_ref(&import)).await;
@@ -93,8 +96,8 @@ async fn a_create_refuses_what_is_there_and_an_import_takes_it_over() {
 }
 
 #[tokio::test]
-async fn two_spellings_of_a_path_are_one_file() {
-    let bench = Bench::new().await;
+async fn different_spellings_of_a_path_name_one_file() {
+    let bench = ProviderHarness::new().await;
     bench.done(&[file("x/../y/./../a.txt", "one")]).await;
     assert_eq!(bench.names(), ["a.txt"]);
     assert_eq!(
@@ -114,8 +117,8 @@ async fn two_spellings_of_a_path_are_one_file() {
 }
 
 #[tokio::test]
-async fn what_changed_behind_its_back_is_told_and_mended() {
-    let bench = Bench::new().await;
+async fn external_change_is_detected_and_repaired() {
+    let bench = ProviderHarness::new().await;
     let goals = [with_mode("a.txt", "0640")];
     bench.done(&goals).await;
     bench.put("a.txt", "drifted");
@@ -138,7 +141,7 @@ async fn what_changed_behind_its_back_is_told_and_mended() {
         ("x", 0o640)
     );
     fs::remove_file(bench.path("a.txt")).unwrap();
-    let mut run = bench.usual();
+    let mut run = bench.default_run();
     run.options.refresh = true;
     let report = bench.run(update(&goals), run).await;
     assert!(report.succeeded(), "{report:?}");
@@ -147,8 +150,8 @@ async fn what_changed_behind_its_back_is_told_and_mended() {
 }
 
 #[tokio::test]
-async fn drift_that_cannot_be_told_as_text_is_mended_as_well() {
-    let bench = Bench::new().await;
+async fn drift_to_binary_content_is_repaired() {
+    let bench = ProviderHarness::new().await;
     let goals = [file("a.txt", "one")];
     bench.done(&goals).await;
     for drifted in [vec![0xff, 0xfe], vec![b'x'; (1 << 20) + 1]] {
@@ -160,8 +163,8 @@ async fn drift_that_cannot_be_told_as_text_is_mended_as_well() {
 }
 
 #[tokio::test]
-async fn a_copy_follows_its_source() {
-    let bench = Bench::new().await;
+async fn copied_file_follows_its_source() {
+    let bench = ProviderHarness::new().await;
     bench.put("from", [0xff, 0, 1]);
     let goals = [goal("page", "file", r#"{"path":"to","source":"from"}"#)];
     bench.done(&goals).await;
@@ -171,22 +174,25 @@ async fn a_copy_follows_its_source() {
     assert_eq!(ops(&bench.done(&goals).await), [StepOp::Update]);
     assert_eq!(fs::read(bench.path("to")).unwrap(), [7; 200_000]);
     fs::remove_file(bench.path("from")).unwrap();
-    let said = refusals(&bench.up(&goals).await);
-    assert!(said.contains("`source` can't be read"), "{said}");
+    let messages = refusals(&bench.up(&goals).await);
+    assert!(messages.contains("can't read `source`"), "{messages}");
     assert_eq!(fs::read(bench.path("to")).unwrap(), [7; 200_000]);
 }
 
 #[tokio::test]
-async fn a_symbolic_link_is_never_followed() {
-    let bench = Bench::new().await;
+async fn symbolic_link_is_never_followed() {
+    let bench = ProviderHarness::new().await;
     bench.put("target", "not ours");
     symlink(bench.path("target"), bench.path("a.txt")).unwrap();
-    let said = refusals(&bench.up(&[file("a.txt", "one")]).await);
-    assert!(said.contains("something is there already"), "{said}");
+    let messages = refusals(&bench.up(&[file("a.txt", "one")]).await);
+    assert!(messages.contains("already exists"), "{messages}");
     let mut import = file("a.txt", "one");
     import.options.import = Some(bench.id("a.txt"));
-    let said = refusals(&bench.up(&[import]).await);
-    assert!(said.contains("a symbolic link is there, not a file"), "{said}");
+    let messages = refusals(&bench.up(&[import]).await);
+    assert!(
+        messages.contains("expected a file, found a symbolic link"),
+        "{messages}"
+    );
     fs::remove_file(bench.path("a.txt")).unwrap();
     bench.done(&[file("a.txt", "one")]).await;
     fs::remove_file(bench.path("a.txt")).unwrap();
@@ -196,75 +202,75 @@ async fn a_symbolic_link_is_never_followed() {
         bench.refresh().await,
         bench.destroy().await,
     ] {
-        assert!(
-            refusals(&report).contains("a symbolic link is there"),
-            "{report:?}"
-        );
+        assert!(refusals(&report).contains("found a symbolic link"), "{report:?}");
     }
     assert_eq!(bench.text("target"), "not ours");
     assert!(bench.entry("page").await.is_some());
 }
 
 #[tokio::test]
-async fn what_cannot_be_written_is_not_done_and_nothing_is_pending() {
-    let bench = Bench::new().await;
-    let said = refusals(&bench.up(&[file("no/such/a.txt", "one")]).await);
-    assert!(said.contains("declare it as a `directory`"), "{said}");
+async fn unwritable_file_fails_without_pending() {
+    let bench = ProviderHarness::new().await;
+    let messages = refusals(&bench.up(&[file("no/such/a.txt", "one")]).await);
+    assert!(messages.contains("declare it as a `directory`"), "{messages}");
     bench.put("plain", "");
-    let said = refusals(&bench.up(&[file("plain/a.txt", "one")]).await);
-    assert!(said.contains("there is no folder"), "{said}");
-    let said = refusals(&bench.up(&[file(&"x".repeat(256), "one")]).await);
-    assert!(said.contains("too long"), "{said}");
+    let messages = refusals(&bench.up(&[file("plain/a.txt", "one")]).await);
+    assert!(messages.contains("doesn't exist"), "{messages}");
+    let messages = refusals(&bench.up(&[file(&"x".repeat(256), "one")]).await);
+    assert!(messages.contains("too long"), "{messages}");
     // Nobody makes a file there, root included.
-    let said = refusals(&bench.up(&[file("/proc/self/statectl", "one")]).await);
-    assert!(said.contains("/proc/self/statectl: "), "{said}");
+    let messages = refusals(&bench.up(&[file("/proc/self/statectl", "one")]).await);
+    assert!(messages.contains("/proc/self/statectl: "), "{messages}");
     assert_eq!(bench.names(), ["plain"]);
     assert!(bench.entry("page").await.is_none());
 }
 
 #[tokio::test]
-async fn a_folder_in_its_place_is_not_deleted_and_a_file_that_went_is_fine() {
-    let bench = Bench::new().await;
+async fn delete_refuses_a_directory_and_accepts_a_missing_file() {
+    let bench = ProviderHarness::new().await;
     bench.done(&[file("a.txt", "one")]).await;
     fs::remove_file(bench.path("a.txt")).unwrap();
     fs::create_dir(bench.path("a.txt")).unwrap();
-    let said = refusals(&bench.destroy().await);
-    assert!(said.contains("a folder is there, not a file"), "{said}");
+    let messages = refusals(&bench.destroy().await);
+    assert!(
+        messages.contains("expected a file, found a directory"),
+        "{messages}"
+    );
     fs::remove_dir(bench.path("a.txt")).unwrap();
     assert!(bench.destroy().await.succeeded());
     assert!(bench.entry("page").await.is_none());
 }
 
 #[tokio::test]
-async fn every_input_that_is_wrong_is_named_at_once_and_no_value_is() {
-    let bench = Bench::new().await;
+async fn all_wrong_inputs_are_named_and_no_value_is_quoted() {
+    let bench = ProviderHarness::new().await;
     let inputs = r#"{"contnet":"canary-1","mode":644,"path":["canary-2"],"source":"/"}"#;
-    let said = refusals(&bench.up(&[goal("page", "file", inputs)]).await);
+    let messages = refusals(&bench.up(&[goal("page", "file", inputs)]).await);
     for part in [
         "`file` has no input `contnet`: did you mean `content`?",
         "`mode` must be a string of three or four octal digits, not a number: quote it",
         "`path` must be a string, not this list",
-        "`source` is no path: it is the root of the filesystem",
+        "`source` is not a valid path: it is the root of the filesystem",
     ] {
-        assert!(said.contains(part), "{part}\n{said}");
+        assert!(messages.contains(part), "{part}\n{messages}");
     }
-    assert!(!said.contains("canary"), "{said}");
-    let said = refusals(&bench.up(&[goal("page", "file", "{}")]).await);
+    assert!(!messages.contains("canary"), "{messages}");
+    let messages = refusals(&bench.up(&[goal("page", "file", "{}")]).await);
     assert!(
-        said.contains("`path` is missing") && said.contains("`content` is missing"),
-        "{said}"
+        messages.contains("`path` is missing") && messages.contains("`content` is missing"),
+        "{messages}"
     );
     let both = r#"{"path":"a/","content":"","source":"b"}"#;
-    let said = refusals(&bench.up(&[goal("page", "file", both)]).await);
+    let messages = refusals(&bench.up(&[goal("page", "file", both)]).await);
     assert!(
-        said.contains("can't both be given") && said.contains("ends with a slash"),
-        "{said}"
+        messages.contains("can't both be set") && messages.contains("ends with a slash"),
+        "{messages}"
     );
 }
 
 #[tokio::test]
-async fn an_input_that_is_not_known_yet_is_not_missing() {
-    let bench = Bench::new().await;
+async fn unknown_input_is_not_missing() {
+    let bench = ProviderHarness::new().await;
     let mut waits = after(goal("page", "file", r#"{"path":"a.txt"}"#), "password");
     waits.unknown.insert("content".to_owned());
     let goals = [goal("password", "random:password", "{}"), waits];
@@ -275,10 +281,10 @@ async fn an_input_that_is_not_known_yet_is_not_missing() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_replaced_at_its_path_goes_first() {
-    let bench = Bench::new().await;
+async fn file_replaced_at_its_path_is_deleted_first() {
+    let bench = ProviderHarness::new().await;
     bench.done(&[file("a.txt", "one")]).await;
-    let mut run = bench.usual();
+    let mut run = bench.default_run();
     run.options.replace.insert(super::address("page"));
     let report = bench.run(update(&[file("a.txt", "one")]), run).await;
     assert!(report.succeeded(), "{report:?}");
@@ -287,8 +293,8 @@ async fn a_file_that_is_replaced_at_its_path_goes_first() {
 }
 
 #[tokio::test]
-async fn a_secret_content_is_told_by_nobody_and_its_digest_is_secret_too() {
-    let bench = Bench::new().await;
+async fn secret_content_is_never_shown_and_its_digest_is_secret() {
+    let bench = ProviderHarness::new().await;
     let secret = |content: &str| {
         let mut goal = file("a.txt", content);
         goal.sensitive_inputs.push("content".to_owned());
@@ -300,12 +306,12 @@ async fn a_secret_content_is_told_by_nobody_and_its_digest_is_secret_too() {
     fs::remove_file(bench.path("a.txt")).unwrap();
     fs::create_dir(bench.path("a.txt")).unwrap();
     refusals(&bench.up(&[secret("canary-three")]).await);
-    let told = bench.told().join("\n");
-    assert!(!told.contains("canary"), "{told}");
+    let messages = bench.messages().join("\n");
+    assert!(!messages.contains("canary"), "{messages}");
     let entry = bench.entry("page").await.unwrap();
     assert_eq!(entry.sensitive_outputs, ["digest"]);
     let digest = bench.output("page", "digest").await.unwrap();
-    assert!(!told.contains(digest.trim_matches('"')), "{told}");
+    assert!(!messages.contains(digest.trim_matches('"')), "{messages}");
     let masked = state_core::sensitive::mask_entry(&entry, "***");
     let texts =
         [masked.0, masked.1].map(|side| side.unwrap_or_else(Properties::empty).json().as_str().to_owned());
@@ -316,8 +322,8 @@ async fn a_secret_content_is_told_by_nobody_and_its_digest_is_secret_too() {
 }
 
 #[tokio::test]
-async fn files_stand_in_folders_that_the_program_makes() {
-    let bench = Bench::new().await;
+async fn files_are_created_in_directories_of_the_same_program() {
+    let bench = ProviderHarness::new().await;
     let goals = [
         after(
             goal("page", "file", r#"{"path":"site/a.txt","content":"x"}"#),
@@ -332,13 +338,13 @@ async fn files_stand_in_folders_that_the_program_makes() {
 }
 
 #[tokio::test]
-async fn a_copy_that_takes_too_long_stops_and_leaves_nothing_behind() {
-    let bench = Bench::new().await;
+async fn timed_out_copy_stops_and_leaves_no_file() {
+    let bench = ProviderHarness::new().await;
     // Without content on the disk, and long enough to be caught at it.
     let source = fs::File::create(bench.path("from")).unwrap();
     source.set_len(8 << 30).unwrap();
     let goals = [goal("page", "file", r#"{"path":"to","source":"from"}"#)];
-    let mut run = bench.usual();
+    let mut run = bench.default_run();
     run.options.timeout = Some(Duration::from_millis(100));
     let report = bench.run(update(&goals), run).await;
     let reasons = report.failures[0].reasons.join("; ");

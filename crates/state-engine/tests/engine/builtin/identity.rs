@@ -1,6 +1,6 @@
 //! No two resources have one file: told before anything is made, in previews too.
 
-use super::{Bench, goal, ops, refusals, update};
+use super::{ProviderHarness, goal, ops, refusals, update};
 use state_engine::Goal;
 
 fn file(name: &str, path: &str) -> Goal {
@@ -8,8 +8,8 @@ fn file(name: &str, path: &str) -> Goal {
 }
 
 #[tokio::test]
-async fn two_resources_with_one_path_are_told_before_the_second_is_made() {
-    let bench = Bench::new().await;
+async fn two_resources_with_one_path_are_reported_before_the_create() {
+    let bench = ProviderHarness::new().await;
     let both = [file("page", "a.txt"), file("copy", "./b/../a.txt")];
     let expected = format!(
         "its object would be {}, which belongs to page: two resources can't have one object; if this resource was renamed from page, list page in `aliases`",
@@ -17,7 +17,7 @@ async fn two_resources_with_one_path_are_told_before_the_second_is_made() {
     );
     let preview = bench.preview(&both).await;
     assert_eq!(refusals(&preview), expected);
-    let mut run = bench.usual();
+    let mut run = bench.default_run();
     run.options.parallel = 1;
     let report = bench.run(update(&both), run).await;
     assert_eq!(refusals(&report), expected);
@@ -26,11 +26,11 @@ async fn two_resources_with_one_path_are_told_before_the_second_is_made() {
 }
 
 #[tokio::test]
-async fn a_resource_with_a_new_name_is_told_how_to_keep_its_file() {
-    let bench = Bench::new().await;
+async fn renamed_resource_gets_an_aliases_hint() {
+    let bench = ProviderHarness::new().await;
     bench.done(&[file("page", "a.txt")]).await;
     let report = bench.preview(&[file("index", "a.txt")]).await;
-    assert!(refusals(&report).contains("say so with `aliases`"), "{report:?}");
+    assert!(refusals(&report).contains("in `aliases`"), "{report:?}");
     let mut renamed = file("index", "a.txt");
     renamed.options.aliases = vec!["page".parse().unwrap()];
     let report = bench.done(&[renamed]).await;
@@ -39,16 +39,16 @@ async fn a_resource_with_a_new_name_is_told_how_to_keep_its_file() {
 }
 
 #[tokio::test]
-async fn what_has_the_id_of_the_one_that_it_replaces_must_be_deleted_first() {
-    let bench = Bench::new().await;
+async fn replacement_with_the_same_id_must_delete_first() {
+    let bench = ProviderHarness::new().await;
     bench.done(&[file("page", "a.txt")]).await;
     let mut beside = file("page", "a.txt");
     beside.options.delete_before_replace = Some(false);
-    let mut run = bench.usual();
+    let mut run = bench.default_run();
     run.options.replace = ["page".parse().unwrap()].into();
     let report = bench.run(update(&[beside]), run.clone()).await;
     assert!(
-        refusals(&report).contains("say `delete_before_replace: true`"),
+        refusals(&report).contains("set `delete_before_replace: true`"),
         "{report:?}"
     );
     assert_eq!(bench.text("a.txt"), "x");
@@ -57,17 +57,17 @@ async fn what_has_the_id_of_the_one_that_it_replaces_must_be_deleted_first() {
 }
 
 #[tokio::test]
-async fn a_path_is_free_again_when_its_file_was_not_made() {
-    let bench = Bench::new().await;
+async fn path_is_free_again_after_a_failed_create() {
+    let bench = ProviderHarness::new().await;
     bench.put("a.txt", "a stranger's");
     let both = [file("page", "a.txt"), file("copy", "a.txt")];
-    let mut run = bench.usual();
+    let mut run = bench.default_run();
     run.options.parallel = 1;
     run.options.continue_on_error = true;
     let report = bench.run(update(&both), run).await;
-    let told = refusals(&report);
-    assert_eq!(report.failures.len(), 2, "{told}");
-    assert!(!told.contains("that of page"), "nobody has it: {told}");
+    let messages = refusals(&report);
+    assert_eq!(report.failures.len(), 2, "{messages}");
+    assert!(!messages.contains("belongs to page"), "nobody has it: {messages}");
 }
 
 fn moved(name: &str, path: &str) -> Goal {
@@ -77,8 +77,8 @@ fn moved(name: &str, path: &str) -> Goal {
 }
 
 #[tokio::test]
-async fn nothing_is_deleted_for_a_new_object_that_another_one_is_already() {
-    let bench = Bench::new().await;
+async fn nothing_is_deleted_for_an_object_that_is_already_claimed() {
+    let bench = ProviderHarness::new().await;
     bench.done(&[file("page", "a.txt"), file("copy", "b.txt")]).await;
     let wanted = [moved("page", "b.txt"), file("copy", "b.txt")];
     let report = bench.up(&wanted).await;
@@ -88,8 +88,8 @@ async fn nothing_is_deleted_for_a_new_object_that_another_one_is_already() {
 
 /// What a run that died after the deletion leaves: a tombstone that says where the object was.
 #[tokio::test]
-async fn a_tombstone_has_no_object_that_others_could_not_have() {
-    let bench = Bench::new().await;
+async fn object_of_a_tombstone_can_be_claimed_by_others() {
+    let bench = ProviderHarness::new().await;
     bench.done(&[file("page", "a.txt")]).await;
     let gone = [moved("page", "nowhere/b.txt")];
     let report = bench.up(&gone).await;
@@ -100,11 +100,11 @@ async fn a_tombstone_has_no_object_that_others_could_not_have() {
 }
 
 #[tokio::test]
-async fn what_a_refresh_found_gone_has_no_object_any_more() {
-    let bench = Bench::new().await;
+async fn object_missing_at_refresh_is_free_again() {
+    let bench = ProviderHarness::new().await;
     bench.done(&[file("page", "a.txt")]).await;
     std::fs::remove_file(bench.path("a.txt")).unwrap();
-    let mut run = bench.usual();
+    let mut run = bench.default_run();
     run.options.refresh = true;
     let report = bench.run(update(&[file("index", "a.txt")]), run).await;
     assert!(report.succeeded(), "{report:?}");

@@ -2,7 +2,7 @@
 //! of the password is made of the one that is on record.
 
 use super::file_text;
-use crate::stage::{Stage, environment};
+use crate::harness::{Harness, environment};
 use state_core::mutation::Resolution;
 use state_core::testkit::fault::{Fault, Operation as Call};
 use state_core::{Entry, Op, UpdateKind};
@@ -40,11 +40,11 @@ fn run(folder: &Path) -> Run {
 }
 
 /// It must go well, and the page has the password that is on record.
-async fn done(stage: &Stage, folder: &Path) -> Report {
-    let report = stage.run(update().await, run(folder)).await;
+async fn done(harness: &Harness, folder: &Path) -> Report {
+    let report = harness.run(update().await, run(folder)).await;
     assert!(report.succeeded() && report.pending.is_empty(), "{report:?}");
-    let snapshot = stage.stack.current().await.unwrap();
-    let open = stage.stack.reveal(snapshot).await.unwrap();
+    let snapshot = harness.stack.current().await.unwrap();
+    let open = harness.stack.reveal(snapshot).await.unwrap();
     let password = open.outputs["password"].view().as_str().unwrap().into_owned();
     assert_eq!(password.chars().count(), 24);
     assert_eq!(file_text(folder, "page"), format!("the password is {password}"));
@@ -52,19 +52,19 @@ async fn done(stage: &Stage, folder: &Path) -> Report {
 }
 
 /// A run whose append fails that comes after so many.
-async fn fail(stage: &Stage, engine: &Engine, folder: &Path, after: usize, fault: Fault) {
-    stage.faults.fail(Call::Append, after, fault);
-    let ended = engine.run(&stage.name, update().await, run(folder)).await;
+async fn fail(harness: &Harness, engine: &Engine, folder: &Path, after: usize, fault: Fault) {
+    harness.faults.fail(Call::Append, after, fault);
+    let ended = engine.run(&harness.name, update().await, run(folder)).await;
     let is_stopped = ended.map_or(true, |report| report.stopped_by.is_some());
     assert!(is_stopped, "the append after {after} was to fail");
-    stage.free().await;
+    harness.free().await;
 }
 
 /// A password was made, its intent is on record, and its result isn't.
-async fn unrecorded(stage: &Stage, engine: &Engine) -> TempDir {
+async fn unrecorded(harness: &Harness, engine: &Engine) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
-    fail(stage, engine, folder.path(), RESULT, Fault::BeforeEffect).await;
-    let state = stage.state();
+    fail(harness, engine, folder.path(), RESULT, Fault::BeforeEffect).await;
+    let state = harness.state();
     let pending: Vec<String> = state
         .pending()
         .map(|pending| format!("{} {}", pending.op, pending.target))
@@ -77,45 +77,45 @@ async fn unrecorded(stage: &Stage, engine: &Engine) -> TempDir {
 const RESULT: usize = 2;
 
 #[tokio::test]
-async fn the_next_run_makes_a_new_one_whichever_append_failed() {
+async fn next_run_draws_a_new_password_after_any_failed_append() {
     for fault in [Fault::BeforeEffect, Fault::AfterEffect] {
         for after in 0..5 {
-            let stage = Stage::sealed(1).await;
+            let harness = Harness::sealed(1).await;
             let folder = tempfile::tempdir().unwrap();
-            fail(&stage, &stage.engine, folder.path(), after, fault).await;
-            done(&stage, folder.path()).await;
-            let again = done(&stage, folder.path()).await;
+            fail(&harness, &harness.engine, folder.path(), after, fault).await;
+            done(&harness, folder.path()).await;
+            let again = done(&harness, folder.path()).await;
             assert!(!again.has_changes(), "{after} {fault:?}: {again:?}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_result_that_was_kept_in_a_file_is_the_one_once_it_is_brought_back() {
-    let stage = Stage::sealed(2).await;
+async fn result_saved_to_a_file_is_used_once_restored() {
+    let harness = Harness::sealed(2).await;
     let spool = tempfile::tempdir().unwrap();
-    let spooling = stage.stacks.clone().with_spool(spool.path());
+    let spooling = harness.stacks.clone().with_spool(spool.path());
     let engine = Engine::new(spooling, environment(3));
-    let folder = unrecorded(&stage, &engine).await;
+    let folder = unrecorded(&harness, &engine).await;
     let mut files = std::fs::read_dir(spool.path()).unwrap();
     let spooled = Spooled::read(&files.next().unwrap().unwrap().path()).unwrap();
     assert!(files.next().is_none());
-    let session = stage.lock().await;
+    let session = harness.lock().await;
     let request = UpdateRequest::new(UpdateKind::Edit);
     let back = session.bring_back(request, &spooled).await.unwrap();
     assert!(matches!(back, BroughtBack::Recorded(_)), "{back:?}");
     session.close().await.unwrap();
-    let kept = stage.entry("password").unwrap();
-    done(&stage, folder.path()).await;
-    assert_eq!(stage.entry("password").unwrap().id, kept.id);
+    let kept = harness.entry("password").unwrap();
+    done(&harness, folder.path()).await;
+    assert_eq!(harness.entry("password").unwrap().id, kept.id);
 }
 
 #[tokio::test]
-async fn a_password_that_is_on_record_without_its_value_is_made_anew() {
-    let stage = Stage::sealed(4).await;
-    let folder = unrecorded(&stage, &stage.engine).await;
+async fn password_recorded_without_its_value_is_replaced() {
+    let harness = Harness::sealed(4).await;
+    let folder = unrecorded(&harness, &harness.engine).await;
     // Somebody says that it was done, and knows no more than an id.
-    let session = stage.lock().await;
+    let session = harness.lock().await;
     let state = session.state();
     let pending = state.pending().find(|pending| pending.op == Op::Create).unwrap();
     let mut entry = Entry::clone(pending.entry.as_ref().unwrap());
@@ -124,8 +124,8 @@ async fn a_password_that_is_on_record_without_its_value_is_made_anew() {
     let request = UpdateRequest::new(UpdateKind::Edit);
     session.resolve(request, pending.id, done_by_hand).await.unwrap();
     session.close().await.unwrap();
-    let planned = stage.preview(update().await, run(folder.path())).await;
+    let planned = harness.preview(update().await, run(folder.path())).await;
     assert!(planned.succeeded() && planned.has_changes(), "{planned:?}");
-    done(&stage, folder.path()).await;
-    assert!(!done(&stage, folder.path()).await.has_changes());
+    done(&harness, folder.path()).await;
+    assert!(!done(&harness, folder.path()).await.has_changes());
 }

@@ -1,6 +1,6 @@
 //! The processes of commands: what they say and mustn't say, what stops them, what they leave.
 
-use super::{Bench, goal, ops, refusals, shell, update};
+use super::{ProviderHarness, goal, ops, refusals, shell, update};
 use state_core::LogLevel;
 use state_engine::StepOp;
 use std::process::Command;
@@ -23,16 +23,19 @@ async fn until(is_so: impl Fn() -> bool) {
 }
 
 #[tokio::test]
-async fn standard_error_is_logged_as_it_comes_without_secrets() {
-    let bench = Bench::new().await;
+async fn standard_error_is_logged_without_secrets() {
+    let bench = ProviderHarness::new().await;
     let inputs = r#"{"shell":true,"create":"echo working >&2; echo \"$TOKEN\" >&2; cat >&2; echo \"$STATE_INPUTS\" >&2; printf '\\033[31mred' >&2; cat out.json","read":"echo \"$STATE_OUTPUTS\" >&2","environment":{"TOKEN":"canary-\"environment"},"stdin":"canary-stdin\n","sensitive":true}"#;
     bench.put("out.json", r#"{"key":"canary-output"}"#);
     bench.done(&[goal("job", "command", inputs)]).await;
     assert!(bench.refresh().await.succeeded());
-    assert!(bench.said(LogLevel::Info, "working"));
-    assert!(bench.said(LogLevel::Info, "[31mred"));
-    let told = bench.told();
-    let logged: Vec<&String> = told.iter().filter(|line| line.starts_with("info: ")).collect();
+    assert!(bench.has_message(LogLevel::Info, "working"));
+    assert!(bench.has_message(LogLevel::Info, "[31mred"));
+    let messages = bench.messages();
+    let logged: Vec<&String> = messages
+        .iter()
+        .filter(|line| line.starts_with("info: "))
+        .collect();
     assert!(logged.iter().any(|line| *line == "info: ***"), "{logged:?}");
     assert!(!logged.iter().any(|line| line.contains('\u{1b}')), "{logged:?}");
     for canary in [
@@ -42,16 +45,16 @@ async fn standard_error_is_logged_as_it_comes_without_secrets() {
         "canary-output",
     ] {
         assert!(
-            !told.iter().any(|line| line.contains(canary)),
-            "{canary}: {told:?}"
+            !messages.iter().any(|line| line.contains(canary)),
+            "{canary}: {messages:?}"
         );
     }
     assert_eq!(bench.entry("job").await.unwrap().sensitive_outputs, ["key"]);
 }
 
 #[tokio::test]
-async fn a_process_that_a_command_leaves_running_is_not_waited_for() {
-    let bench = Bench::new().await;
+async fn background_process_of_a_command_is_not_awaited() {
+    let bench = ProviderHarness::new().await;
     let goals = [shell(&[("create", "echo said; sleep 300 & echo $! > pid")])];
     let report = tokio::time::timeout(Duration::from_secs(60), bench.done(&goals))
         .await
@@ -64,12 +67,12 @@ async fn a_process_that_a_command_leaves_running_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn the_first_interrupt_lets_a_command_end_and_the_terminals_does_not_reach_it() {
-    let bench = Bench::new().await;
+async fn first_interrupt_and_terminal_signal_let_a_command_finish() {
+    let bench = ProviderHarness::new().await;
     // The process group is the fifth field; it is the command's own.
     let create = "touch begun; while test ! -e go; do sleep 0.01; done; cut -d' ' -f5 /proc/$$/stat; echo $$";
     let goals = [shell(&[("create", create)])];
-    let run = bench.usual();
+    let run = bench.default_run();
     let interrupt = run.interrupt.clone();
     let stop = async {
         until(|| bench.path("begun").exists()).await;
@@ -84,8 +87,8 @@ async fn the_first_interrupt_lets_a_command_end_and_the_terminals_does_not_reach
 }
 
 #[tokio::test]
-async fn a_command_that_is_left_is_killed_with_all_that_it_started_and_stays_pending() {
-    let bench = Bench::new().await;
+async fn dropped_command_is_killed_with_its_group_and_stays_pending() {
+    let bench = ProviderHarness::new().await;
     let with = |read: &[(&str, &str)]| {
         let mut inputs = vec![("create", "sleep 300 & echo $! > inner; echo $$ > outer; wait")];
         inputs.extend(read);
@@ -105,8 +108,8 @@ async fn a_command_that_is_left_is_killed_with_all_that_it_started_and_stays_pen
 }
 
 #[tokio::test]
-async fn a_create_that_was_left_is_looked_at_by_the_next_run() {
-    let bench = Bench::new().await;
+async fn dropped_create_is_checked_by_the_next_run() {
+    let bench = ProviderHarness::new().await;
     let create = r#"echo "$STATE_MUTATION" > begun; sleep 300"#;
     let read = r#"if test -n "$STATE_ID"; then exit 0; fi; grep -q "$STATE_MUTATION" begun && rm begun && echo '{"id":"found"}'"#;
     let goals = [shell(&[
@@ -126,19 +129,19 @@ async fn a_create_that_was_left_is_looked_at_by_the_next_run() {
 }
 
 #[tokio::test]
-async fn too_much_on_a_pipe_hangs_nothing() {
-    let bench = Bench::new().await;
+async fn excess_pipe_output_does_not_block() {
+    let bench = ProviderHarness::new().await;
     let much = "x".repeat(300_000);
     let inputs = format!(r#"{{"create":["true"],"stdin":"{much}"}}"#);
     bench.done(&[goal("job", "command", &inputs)]).await;
-    assert!(bench.said(LogLevel::Warning, "STATE_INPUTS is left out"));
+    assert!(bench.has_message(LogLevel::Warning, "STATE_INPUTS is omitted"));
     let loud = goal(
         "loud",
         "command",
         r#"{"shell":true,"create":"yes | head -c 3000000","delete":"true"}"#,
     );
-    let said = refusals(&bench.up(std::slice::from_ref(&loud)).await);
-    assert!(said.contains("printed more than a mebibyte"), "{said}");
+    let messages = refusals(&bench.up(std::slice::from_ref(&loud)).await);
+    assert!(messages.contains("printed more than 1 MiB"), "{messages}");
     assert_eq!(bench.output("loud", "unfinished").await.unwrap(), r#""create""#);
     let shouts = goal(
         "loud",
@@ -147,19 +150,22 @@ async fn too_much_on_a_pipe_hangs_nothing() {
     );
     bench.done(&[shouts]).await;
     let lines = bench
-        .told()
+        .messages()
         .iter()
         .filter(|line| line.as_str() == "info: shout")
         .count();
     assert!((10_000..20_000).contains(&lines), "{lines}");
-    assert!(bench.said(LogLevel::Warning, "more on its standard error than is kept"));
+    assert!(bench.has_message(
+        LogLevel::Warning,
+        "further lines on its standard error are not logged"
+    ));
 }
 
 /// Run by the test below, in a process that has secrets of ours in its environment.
 #[tokio::test]
 #[ignore = "run by `our_own_secrets_are_not_passed_on`"]
 async fn prints_its_environment() {
-    let bench = Bench::new().await;
+    let bench = ProviderHarness::new().await;
     bench.done(&[shell(&[("create", "env")])]).await;
     let printed = bench.output("job", "stdout").await.unwrap();
     assert!(
@@ -170,7 +176,7 @@ async fn prints_its_environment() {
 }
 
 #[test]
-fn our_own_secrets_are_not_passed_on() {
+fn internal_secrets_are_not_inherited_by_commands() {
     let name = "builtin::processes::prints_its_environment";
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--ignored"])
@@ -186,8 +192,8 @@ fn our_own_secrets_are_not_passed_on() {
 }
 
 #[tokio::test]
-async fn what_the_program_marks_as_secret_is_neither_logged_nor_told_as_a_reason() {
-    let bench = Bench::new().await;
+async fn marked_secret_is_in_neither_logs_nor_reasons() {
+    let bench = ProviderHarness::new().await;
     let inputs = r#"{"create":["canary-program"]}"#;
     let mut unstarted = goal("other", "command", inputs);
     unstarted.sensitive_inputs.push("/create/0".to_owned());
@@ -199,11 +205,11 @@ async fn what_the_program_marks_as_secret_is_neither_logged_nor_told_as_a_reason
         r#"{"create":["sh","-c","echo $0 >&2","canary-argument"]}"#,
     );
     echo.sensitive_inputs.push("/create/3".to_owned());
-    let mut run = bench.usual();
+    let mut run = bench.default_run();
     run.options.continue_on_error = true;
     let report = bench.run(update(&[unstarted, path, echo]), run).await;
     assert_eq!(report.failures.len(), 2, "{report:?}");
-    let told = format!("{:?}\n{}", report, bench.told().join("\n"));
-    assert!(told.contains("it contains a secret"), "{told}");
-    assert!(!told.contains("canary"), "{told}");
+    let messages = format!("{:?}\n{}", report, bench.messages().join("\n"));
+    assert!(messages.contains("it contains a secret"), "{messages}");
+    assert!(!messages.contains("canary"), "{messages}");
 }

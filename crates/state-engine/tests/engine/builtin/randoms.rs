@@ -1,6 +1,6 @@
 //! Random values: drawn once, kept, secret where they are.
 
-use super::{Bench, goal, ops, refusals};
+use super::{ProviderHarness, goal, ops, refusals};
 use state_engine::{Goal, StepOp};
 
 fn password(inputs: &str) -> Goal {
@@ -8,8 +8,8 @@ fn password(inputs: &str) -> Goal {
 }
 
 #[tokio::test]
-async fn a_password_is_drawn_once_and_is_secret() {
-    let bench = Bench::new().await;
+async fn password_is_drawn_once_and_is_secret() {
+    let bench = ProviderHarness::new().await;
     bench.done(&[password("{}")]).await;
     let first = bench.output("password", "result").await.unwrap();
     assert_eq!(first.trim_matches('"').chars().count(), 24);
@@ -22,16 +22,16 @@ async fn a_password_is_drawn_once_and_is_secret() {
     assert!(ops(&report).contains(&StepOp::CreateReplacement), "{report:?}");
     let second = bench.output("password", "result").await.unwrap();
     assert_ne!(first, second);
-    let told = bench.told().join("\n");
+    let messages = bench.messages().join("\n");
     for result in [first, second] {
-        assert!(!told.contains(result.trim_matches('"')), "{told}");
+        assert!(!messages.contains(result.trim_matches('"')), "{messages}");
     }
     assert!(bench.destroy().await.succeeded());
 }
 
 #[tokio::test]
-async fn a_password_has_what_was_asked_for() {
-    let bench = Bench::new().await;
+async fn password_has_the_requested_characters() {
+    let bench = ProviderHarness::new().await;
     let inputs = r#"{"length":40,"upper":false,"min_digits":30,"min_special":5,"special_characters":"-_"}"#;
     bench.done(&[password(inputs)]).await;
     let result = bench.output("password", "result").await.unwrap();
@@ -42,13 +42,13 @@ async fn a_password_has_what_was_asked_for() {
     assert!(count(|c| c == '-' || c == '_') >= 5, "{result}");
     assert_eq!(count(|c| c.is_ascii_uppercase()), 0, "{result}");
     let nonsense = r#"{"length":8,"lower":false,"min_lower":1,"min_digits":8,"special_characters":"aa"}"#;
-    let said = refusals(&bench.up(&[password(nonsense)]).await);
+    let messages = refusals(&bench.up(&[password(nonsense)]).await);
     for part in [
-        "`min_lower` asks for what",
+        "`min_lower` contradicts",
         "`length` is less than the 9",
         "`special_characters` must",
     ] {
-        assert!(said.contains(part), "{said}");
+        assert!(messages.contains(part), "{messages}");
     }
     let none = r#"{"lower":false,"upper":false,"digits":false,"special":false}"#;
     assert!(refusals(&bench.up(&[password(none)]).await).contains("can't all be false"));
@@ -58,8 +58,8 @@ async fn a_password_has_what_was_asked_for() {
 }
 
 #[tokio::test]
-async fn an_id_is_told_in_two_ways_after_its_prefix() {
-    let bench = Bench::new().await;
+async fn random_id_has_two_encodings_after_its_prefix() {
+    let bench = ProviderHarness::new().await;
     let inputs = r#"{"bytes":3,"prefix":"web-"}"#;
     let goals = [
         goal("a", "random:id", inputs),

@@ -1,6 +1,6 @@
 //! Documents judged by what kinds take and give, before anything is done.
 
-use crate::stage::environment;
+use crate::harness::environment;
 use state_engine::builtin;
 use state_engine::program::Program;
 
@@ -35,7 +35,7 @@ outputs:
 "#;
 
 #[test]
-fn what_no_kind_takes_or_gives_is_told_at_its_place_and_all_of_it_at_once() {
+fn all_unknown_inputs_and_outputs_are_reported_by_position() {
     let expected = [
         "p.yaml:6:23: resources.password.inputs.length: `length` must be a whole number from 8 to 1024, not a string",
         "p.yaml:6:38: resources.password.inputs.digts: `random:password` has no input `digts`; did you mean `digits`?",
@@ -51,7 +51,7 @@ fn what_no_kind_takes_or_gives_is_told_at_its_place_and_all_of_it_at_once() {
 }
 
 #[test]
-fn what_only_the_run_can_tell_is_left_to_it() {
+fn values_known_only_at_run_time_pass_the_check() {
     let fine = r#"
 config: { mode: { type: string, default: "0600" } }
 resources:

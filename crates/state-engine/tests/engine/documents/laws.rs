@@ -2,7 +2,7 @@
 
 use super::echo::Echo;
 use super::{run, source};
-use crate::stage::Stage;
+use crate::harness::Harness;
 use proptest::prelude::*;
 use state_core::Dependency;
 use state_core::testkit::run::scaled;
@@ -100,16 +100,16 @@ fn deployed(text: &str, seed: u64) -> (Vec<String>, Vec<String>) {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let stage = Stage::new(seed).await;
+        let harness = Harness::new(seed).await;
         let echo = Echo::default();
         let source = source(text, &[], None).await.unwrap();
-        let report = stage
-            .run(Operation::Update(Box::new(source)), run(&stage, &echo))
+        let report = harness
+            .run(Operation::Update(Box::new(source)), run(&harness, &echo))
             .await;
         assert!(report.succeeded(), "{report:?}\n{text}");
-        assert_eq!(stage.complaints(), Vec::<String>::new());
-        let entries = stage.keys().into_iter().map(|name| {
-            let entry = stage.entry(&name).unwrap();
+        assert_eq!(harness.complaints(), Vec::<String>::new());
+        let entries = harness.keys().into_iter().map(|name| {
+            let entry = harness.entry(&name).unwrap();
             let inputs = entry.inputs.clone().unwrap();
             let references: Vec<(String, Dependency)> = entry
                 .references()
@@ -127,7 +127,7 @@ proptest! {
     /// In whichever order a document names its resources, each is made after all that it needs; written as JSON it is the
     /// same program.
     #[test]
-    fn every_resource_is_made_after_what_it_needs_and_json_says_the_same_as_yaml(
+    fn resources_follow_dependencies_in_yaml_and_json(
         (drawn, order) in any_program().prop_flat_map(|drawn| {
             let order: Vec<usize> = (0..drawn.len()).collect();
             (Just(drawn), Just(order).prop_shuffle())

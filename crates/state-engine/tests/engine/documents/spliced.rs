@@ -1,7 +1,7 @@
 //! Secrets that a program puts into longer texts: nobody is told them, wherever the whole is told.
 
 use super::source;
-use crate::stage::Stage;
+use crate::harness::Harness;
 use state_engine::builtin::registry;
 use state_engine::{Event, Operation, Report, Run};
 use state_manager::{Actor, Environment, LogQuery};
@@ -13,18 +13,18 @@ const LINES: &str = "first canary line\nsecond canary line\n";
 const PIN: &str = "12345678";
 
 /// Runs commands on a stack that stores all as it is, and hears what is told.
-struct Told {
-    stage: Stage,
+struct SecretHarness {
+    harness: Harness,
     folder: tempfile::TempDir,
-    told: Arc<Mutex<String>>,
+    messages: Arc<Mutex<String>>,
 }
 
-impl Told {
+impl SecretHarness {
     async fn new(seed: u64) -> Self {
         Self {
-            stage: Stage::new(seed).await,
+            harness: Harness::new(seed).await,
             folder: tempfile::tempdir().unwrap(),
-            told: Arc::default(),
+            messages: Arc::default(),
         }
     }
 
@@ -35,17 +35,17 @@ impl Told {
         ));
         run.options.timeout = None;
         run.options.continue_on_error = true;
-        let told = Arc::clone(&self.told);
+        let messages = Arc::clone(&self.messages);
         run.observer = Arc::new(move |event: &Event| {
-            let mut told = told.lock().unwrap();
+            let mut messages = messages.lock().unwrap();
             match event {
-                Event::Log(line) => *told += &line.message,
-                event => *told += &format!("{event:?}"),
+                Event::Log(line) => *messages += &line.message,
+                event => *messages += &format!("{event:?}"),
             }
-            told.push('\n');
+            messages.push('\n');
         });
-        let report = self.stage.run(operation, run).await;
-        *self.told.lock().unwrap() += &format!("{report:?} {:?}\n", report.failures);
+        let report = self.harness.run(operation, run).await;
+        *self.messages.lock().unwrap() += &format!("{report:?} {:?}\n", report.failures);
         report
     }
 
@@ -57,10 +57,10 @@ impl Told {
 
     /// All that was told live, in reports, and in stored logs.
     async fn all(&self) -> String {
-        let lines = self.stage.stack.logs(&LogQuery::default()).await.unwrap();
+        let lines = self.harness.stack.logs(&LogQuery::default()).await.unwrap();
         let stored: Vec<String> = lines.iter().map(|line| line.line.message.clone()).collect();
         assert!(!stored.is_empty());
-        format!("{}{}", self.told.lock().unwrap(), stored.join("\n"))
+        format!("{}{}", self.messages.lock().unwrap(), stored.join("\n"))
     }
 
     async fn assert_silent(&self) {
@@ -79,8 +79,8 @@ resources:
 ";
 
 #[tokio::test]
-async fn a_secret_in_a_command_is_told_by_nobody_from_its_create_to_its_delete() {
-    let told = Told::new(31).await;
+async fn secret_in_a_command_is_never_shown_in_its_lifecycle() {
+    let messages = SecretHarness::new(31).await;
     let job = r#"
   job:
     kind: command
@@ -105,22 +105,22 @@ async fn a_secret_in_a_command_is_told_by_nobody_from_its_create_to_its_delete()
     kind: command
     inputs: { shell: true, create: "echo create bearer 77 >&2" }
 "#;
-    let report = told.up(&format!("{CONFIG}{job}")).await;
+    let report = messages.up(&format!("{CONFIG}{job}")).await;
     assert!(report.succeeded(), "{report:?}");
-    assert!(told.run(Operation::Refresh).await.succeeded());
+    assert!(messages.run(Operation::Refresh).await.succeeded());
     // It fails, and quotes what it may.
-    let report = told.run(Operation::Destroy).await;
+    let report = messages.run(Operation::Destroy).await;
     assert_eq!(report.failures.len(), 1, "{report:?}");
-    told.assert_silent().await;
-    let all = told.all().await;
+    messages.assert_silent().await;
+    let all = messages.all().await;
     for open in ["create bearer 77", "exit status: 7", "***"] {
         assert!(all.contains(open), "{open}: {all}");
     }
 }
 
 #[tokio::test]
-async fn a_secret_in_lists_and_maps_is_not_told_and_marks_what_is_printed() {
-    let told = Told::new(32).await;
+async fn secret_in_lists_and_maps_is_hidden_and_marks_output() {
+    let messages = SecretHarness::new(32).await;
     let jobs = r#"
   job:
     kind: command
@@ -137,16 +137,16 @@ async fn a_secret_in_lists_and_maps_is_not_told_and_marks_what_is_printed() {
     kind: command
     inputs: { create: [sh, -c, 'echo "left $0" >&2; exit 3', "a ${config.token}"] }
 "#;
-    let report = told.up(&format!("{CONFIG}{jobs}")).await;
+    let report = messages.up(&format!("{CONFIG}{jobs}")).await;
     assert_eq!(report.failures.len(), 2, "{report:?}");
-    told.assert_silent().await;
-    let all = told.all().await;
+    messages.assert_silent().await;
+    let all = messages.all().await;
     assert!(all.contains("it contains a secret"), "{all}");
     assert!(all.contains("exit status: 3"), "{all}");
     for job in ["job", "printed"] {
-        let marks = &told.stage.entry(job).unwrap().sensitive_outputs;
+        let marks = &messages.harness.entry(job).unwrap().sensitive_outputs;
         assert_eq!(*marks, ["/stdout"], "{job} prints it");
     }
-    told.run(Operation::Destroy).await;
-    told.assert_silent().await;
+    messages.run(Operation::Destroy).await;
+    messages.assert_silent().await;
 }

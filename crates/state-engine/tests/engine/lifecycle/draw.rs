@@ -1,8 +1,8 @@
 //! What is drawn: programs, operations, moods, drift and crashes.
 
+use crate::cloud::{CallMode, CallPlan};
+use crate::harness::Harness;
 use crate::program::{Spec, spec, update};
-use crate::stage::Stage;
-use crate::world::{Mood, Temper};
 use state_core::testkit::clock::SeededEntropy;
 use state_core::testkit::fault::{Fault, Operation as Call};
 use state_core::{Address, Entropy, Json, Properties};
@@ -15,9 +15,9 @@ const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
 /// Random numbers; clones go on with the same ones.
 #[derive(Clone)]
-pub(crate) struct Dice(Arc<SeededEntropy>);
+pub(crate) struct Random(Arc<SeededEntropy>);
 
-impl Dice {
+impl Random {
     pub(crate) fn new(seed: u64) -> Self {
         Self(Arc::new(SeededEntropy::new(seed)))
     }
@@ -44,35 +44,35 @@ impl Dice {
 }
 
 /// A random program: any order, any links, none of them in a circle.
-pub(crate) fn program(dice: &Dice) -> Vec<Spec> {
+pub(crate) fn program(random: &Random) -> Vec<Spec> {
     let mut names = NAMES;
-    dice.shuffle(&mut names);
+    random.shuffle(&mut names);
     let mut specs: Vec<Spec> = Vec::new();
     for name in names {
-        if dice.one_in(4) {
+        if random.one_in(4) {
             continue;
         }
-        let drawn = resource(dice, name, &specs);
+        let drawn = resource(random, name, &specs);
         specs.push(drawn);
     }
-    dice.shuffle(&mut specs);
+    random.shuffle(&mut specs);
     specs
 }
 
 /// A resource that may name those before it.
-pub(super) fn resource(dice: &Dice, name: &str, before: &[Spec]) -> Spec {
+pub(super) fn resource(random: &Random, name: &str, before: &[Spec]) -> Spec {
     let mut drawn = spec(name);
     let some = |of: u64| -> Vec<String> {
-        let chosen = before.iter().filter(|_| dice.one_in(of));
+        let chosen = before.iter().filter(|_| random.one_in(of));
         chosen.map(|spec| spec.name.clone()).collect()
     };
     let one = |of: u64| -> Option<String> {
-        let chosen = dice.one_in(of) && !before.is_empty();
-        chosen.then(|| before[dice.index(before.len())].name.clone())
+        let chosen = random.one_in(of) && !before.is_empty();
+        chosen.then(|| before[random.index(before.len())].name.clone())
     };
-    drawn.solo = dice.one_in(3);
-    drawn.size = dice.below(3);
-    drawn.fixed = dice.below(2);
+    drawn.solo = random.one_in(3);
+    drawn.size = random.below(3);
+    drawn.fixed = random.below(2);
     drawn.uses = some(4);
     drawn.needs = some(5);
     drawn.depends_on = some(6);
@@ -80,16 +80,16 @@ pub(super) fn resource(dice: &Dice, name: &str, before: &[Spec]) -> Spec {
     drawn.provider = one(6);
     drawn.inside = one(6);
     drawn.replace_with = some(12);
-    drawn.protect = dice.one_in(10);
-    drawn.retain = dice.one_in(10);
-    drawn.delete_first = [None, None, Some(true), Some(false)][dice.index(4)];
-    if dice.one_in(6) {
+    drawn.protect = random.one_in(10);
+    drawn.retain = random.one_in(10);
+    drawn.delete_first = [None, None, Some(true), Some(false)][random.index(4)];
+    if random.one_in(6) {
         let free: Vec<&str> = NAMES
             .into_iter()
             .filter(|other| *other != name && before.iter().all(|spec| spec.name != **other))
             .collect();
         if !free.is_empty() {
-            drawn.aliases = vec![free[dice.index(free.len())].to_owned()];
+            drawn.aliases = vec![free[random.index(free.len())].to_owned()];
         }
     }
     drawn
@@ -136,50 +136,50 @@ impl std::fmt::Debug for Plan {
 }
 
 impl Plan {
-    pub(crate) fn draw(dice: &Dice, stage: &Stage) -> Self {
+    pub(crate) fn draw(random: &Random, harness: &Harness) -> Self {
         let kind = [
             Kind::Update,
             Kind::Update,
             Kind::Update,
             Kind::Refresh,
             Kind::Destroy,
-        ][dice.index(5)];
-        let mut specs = program(dice);
-        adopt(dice, stage, &mut specs);
+        ][random.index(5)];
+        let mut specs = program(random);
+        adopt(random, harness, &mut specs);
         let mut options = RunOptions::default();
         options.timeout = None;
-        options.parallel = 1 + dice.index(4);
-        options.continue_on_error = dice.one_in(3);
-        options.refresh = dice.one_in(4);
-        options.target_dependents = dice.one_in(3);
-        let state = stage.state();
+        options.parallel = 1 + random.index(4);
+        options.continue_on_error = random.one_in(3);
+        options.refresh = random.one_in(4);
+        options.target_dependents = random.one_in(3);
+        let state = harness.state();
         let there: Vec<Address> = state.entries().map(|entry| entry.address.clone()).collect();
         let known: Vec<Address> = match kind {
             Kind::Update => NAMES.iter().map(|name| name.parse().unwrap()).collect(),
             _ => there,
         };
         let some =
-            |of: u64| -> BTreeSet<Address> { known.iter().filter(|_| dice.one_in(of)).cloned().collect() };
-        match dice.below(6) {
+            |of: u64| -> BTreeSet<Address> { known.iter().filter(|_| random.one_in(of)).cloned().collect() };
+        match random.below(6) {
             0 => options.targets = some(3),
             1 => options.exclude = some(3),
             2 => options.replace = some(4),
             _ => {}
         }
-        let at = dice.index(14);
-        let cut = match dice.below(8) {
+        let at = random.index(14);
+        let cut = match random.below(8) {
             0 => Some(Cut::Store(at, Fault::BeforeEffect)),
             1 => Some(Cut::Store(at, Fault::AfterEffect)),
             2 | 3 => Some(Cut::Kill(at)),
-            4 => Some(Cut::Interrupt(at, 1 + dice.below(2))),
+            4 => Some(Cut::Interrupt(at, 1 + random.below(2))),
             _ => None,
         };
         Self {
             kind,
             specs,
             options,
-            wrong: [None, Some(3), Some(8)][dice.index(3)],
-            drift: dice.one_in(4),
+            wrong: [None, Some(3), Some(8)][random.index(3)],
+            drift: random.one_in(4),
             cut,
         }
     }
@@ -193,41 +193,47 @@ impl Plan {
     }
 
     /// Somebody else was at work in the world.
-    pub(crate) fn drift(&self, stage: &Stage, dice: &Dice) {
+    pub(crate) fn drift(&self, harness: &Harness, random: &Random) {
         if !self.drift {
             return;
         }
-        for (id, thing) in stage.world.things() {
+        for (id, thing) in harness.cloud.things() {
             // A foreign object doesn't come back, and a program that reads it would never converge.
             if thing.foreign {
                 continue;
             }
-            match dice.below(6) {
-                0 => stage.world.lose(&id),
-                1 => stage.world.change(&id, resized(&thing.inputs, 9)),
+            match random.below(6) {
+                0 => harness.cloud.lose(&id),
+                1 => harness.cloud.change(&id, resized(&thing.inputs, 9)),
                 _ => {}
             }
         }
     }
 
     /// How calls go.
-    pub(crate) fn temper(&self, stage: &Stage, dice: &Dice) {
-        let (dice, wrong) = (dice.clone(), self.wrong);
-        stage.world.moods(move |_, _| temper(&dice, wrong));
+    pub(crate) fn call_plan(&self, harness: &Harness, random: &Random) {
+        let (random, wrong) = (random.clone(), self.wrong);
+        harness.cloud.set_modes(move |_, _| call_plan(&random, wrong));
     }
 
     /// When it ends before its time.
-    pub(crate) fn cut(&self, stage: &Stage, dice: &Dice, killed: &Arc<Notify>, interrupt: &Interrupt) {
+    pub(crate) fn cut(
+        &self,
+        harness: &Harness,
+        random: &Random,
+        killed: &Arc<Notify>,
+        interrupt: &Interrupt,
+    ) {
         match self.cut {
             None => {}
-            Some(Cut::Store(at, fault)) => stage.faults.fail(Call::Append, at, fault),
+            Some(Cut::Store(at, fault)) => harness.faults.fail(Call::Append, at, fault),
             Some(Cut::Kill(at)) => {
-                let (killed, before) = (Arc::clone(killed), dice.one_in(2));
-                stage.at_append(at, before, move || killed.notify_one());
+                let (killed, before) = (Arc::clone(killed), random.one_in(2));
+                harness.at_append(at, before, move || killed.notify_one());
             }
             Some(Cut::Interrupt(at, times)) => {
                 let interrupt = interrupt.clone();
-                stage.at_append(at, false, move || {
+                harness.at_append(at, false, move || {
                     for _ in 0..times {
                         interrupt.request();
                     }
@@ -237,29 +243,29 @@ impl Plan {
     }
 }
 
-fn temper(dice: &Dice, wrong: Option<u64>) -> Temper {
-    let turns = |of: u64| if dice.one_in(of) { dice.index(6) } else { 0 };
-    let mood = match wrong {
-        Some(of) if dice.one_in(of) => [
-            Mood::NotDone,
-            Mood::Partial,
-            Mood::UnknownBefore,
-            Mood::UnknownAfter,
-            Mood::PanicBefore,
-            Mood::PanicAfter,
-        ][dice.index(6)],
-        _ => Mood::Well,
+fn call_plan(random: &Random, wrong: Option<u64>) -> CallPlan {
+    let turns = |of: u64| if random.one_in(of) { random.index(6) } else { 0 };
+    let mode = match wrong {
+        Some(of) if random.one_in(of) => [
+            CallMode::NotDone,
+            CallMode::Partial,
+            CallMode::UnknownBefore,
+            CallMode::UnknownAfter,
+            CallMode::PanicBefore,
+            CallMode::PanicAfter,
+        ][random.index(6)],
+        _ => CallMode::Normal,
     };
-    (mood, turns(2), turns(2))
+    (mode, turns(2), turns(2))
 }
 
 /// Objects of others are read or taken over by some resources.
-fn adopt(dice: &Dice, stage: &Stage, specs: &mut [Spec]) {
-    for spec in specs.iter_mut().filter(|_| dice.one_in(10)) {
+fn adopt(random: &Random, harness: &Harness, specs: &mut [Spec]) {
+    for spec in specs.iter_mut().filter(|_| random.one_in(10)) {
         let inputs = resized(&spec.inputs(|_| None).0, 5);
         let address: Address = "elsewhere".parse().unwrap();
-        let id = stage.world.put(spec.kind(), &address, &inputs, true);
-        if dice.one_in(2) {
+        let id = harness.cloud.put(spec.kind(), &address, &inputs, true);
+        if random.one_in(2) {
             spec.import = Some(id);
         } else {
             spec.read = Some(id);

@@ -1,41 +1,44 @@
 //! A random valid snapshot to begin with, and the objects that it tells of.
 
-use super::draw::{Dice, resource};
+use super::draw::{Random, resource};
+use crate::harness::Harness;
 use crate::program::Spec;
-use crate::stage::Stage;
 use state_core::entry::Provider;
 use state_core::mutation::EditChange;
 use state_core::{Address, Dependency, DeposedKey, Entry, SharedEntry, Uid};
 use std::collections::BTreeMap;
 
 /// Entries in topological order: twins that await deletion, tombstones, tainted, protected, lost ones.
-pub(super) async fn populate(stage: &Stage, dice: &Dice, story: &mut Vec<String>) {
+pub(super) async fn populate(harness: &Harness, random: &Random, story: &mut Vec<String>) {
     let mut names = ["a", "b", "c", "d", "e", "f"];
-    dice.shuffle(&mut names);
+    random.shuffle(&mut names);
     let mut specs: Vec<Spec> = Vec::new();
     let mut ids: BTreeMap<String, String> = BTreeMap::new();
     let mut changes = Vec::new();
     let mut count = 0_u8;
     for name in names {
-        if dice.one_in(3) {
+        if random.one_in(3) {
             continue;
         }
-        let spec = resource(dice, name, &specs);
-        let twins = if dice.one_in(5) { dice.below(3) } else { 0 };
+        let spec = resource(random, name, &specs);
+        let twins = if random.one_in(5) { random.below(3) } else { 0 };
         let (before, after) = (twins & 1 == 1, twins & 2 == 2);
         let mut add = |deposed: bool, id_of_live: &mut Option<String>| {
             count += 1;
-            let mut entry = entry(stage, &spec, &ids);
+            let mut entry = entry(harness, &spec, &ids);
             entry.uid = Some(Uid::from_bits([count; 16]));
-            let containers = crate::world::ids(&entry.inputs.clone().unwrap_or_default(), "in");
-            if containers.iter().any(|id| !stage.world.things().contains_key(id)) {
+            let containers = crate::cloud::ids(&entry.inputs.clone().unwrap_or_default(), "in");
+            if containers
+                .iter()
+                .any(|id| !harness.cloud.things().contains_key(id))
+            {
                 // What it stands in is gone, and it with it.
-                stage.world.lose(entry.id.as_deref().unwrap_or_default());
+                harness.cloud.lose(entry.id.as_deref().unwrap_or_default());
             }
             if deposed {
                 entry.deposed = Some(DeposedKey::new(format!("old{count}")).unwrap());
             } else {
-                live(stage, dice, &mut entry);
+                vary_live_entry(harness, random, &mut entry);
                 id_of_live.clone_from(&entry.id);
             }
             changes.push(EditChange::Append(SharedEntry::new(entry)));
@@ -51,13 +54,13 @@ pub(super) async fn populate(stage: &Stage, dice: &Dice, story: &mut Vec<String>
         ids.extend(id.map(|id| (name.to_owned(), id)));
         specs.push(spec);
     }
-    tell(&changes, story);
+    describe(&changes, story);
     if !changes.is_empty() {
-        stage.edit(changes).await;
+        harness.edit(changes).await;
     }
 }
 
-fn tell(changes: &[EditChange], story: &mut Vec<String>) {
+fn describe(changes: &[EditChange], story: &mut Vec<String>) {
     for change in changes {
         if let EditChange::Append(entry) = change {
             let refers: Vec<String> = entry
@@ -81,7 +84,7 @@ fn tell(changes: &[EditChange], story: &mut Vec<String>) {
     }
 }
 
-fn entry(stage: &Stage, spec: &Spec, ids: &BTreeMap<String, String>) -> Entry {
+fn entry(harness: &Harness, spec: &Spec, ids: &BTreeMap<String, String>) -> Entry {
     let address: Address = spec.name.parse().unwrap();
     let (inputs, _) = spec.inputs(|name| ids.get(name).cloned());
     let on = |names: &[String]| -> Vec<Dependency> {
@@ -92,7 +95,7 @@ fn entry(stage: &Stage, spec: &Spec, ids: &BTreeMap<String, String>) -> Entry {
     };
     let one = |name: &Option<String>| -> Option<Address> { name.as_ref().map(|name| name.parse().unwrap()) };
     let mut entry = Entry::leaf(address.clone(), spec.kind());
-    entry.id = Some(stage.world.put(spec.kind(), &address, &inputs, false));
+    entry.id = Some(harness.cloud.put(spec.kind(), &address, &inputs, false));
     entry.inputs = Some(inputs);
     entry.depends_on = on(&spec.depends_on);
     for (input, names) in [("uses", &spec.uses), ("needs", &spec.needs)] {
@@ -125,20 +128,20 @@ fn entry(stage: &Stage, spec: &Spec, ids: &BTreeMap<String, String>) -> Entry {
 }
 
 /// What only live entries are.
-fn live(stage: &Stage, dice: &Dice, entry: &mut Entry) {
-    match dice.below(10) {
+fn vary_live_entry(harness: &Harness, random: &Random, entry: &mut Entry) {
+    match random.below(10) {
         0 => entry.tainted = true,
         1 => {
             // Deleted, and not made anew yet.
             if let Some(id) = &entry.id {
-                stage.world.lose(id);
+                harness.cloud.lose(id);
             }
             entry.pending_replacement = true;
         }
         2 => {
             // Deleted behind our back.
             if let Some(id) = &entry.id {
-                stage.world.lose(id);
+                harness.cloud.lose(id);
             }
         }
         3 => entry.init_errors = vec!["it doesn't answer".to_owned()],

@@ -1,7 +1,7 @@
 //! A store, an engine, a world, and a witness who looks at every durable point.
 
-use crate::world::World;
-use crate::{now, witness::Witness};
+use crate::cloud::SimulatedCloud;
+use crate::{checker::DurabilityChecker, now};
 use state_core::head::SealingPolicy;
 use state_core::mutation::EditChange;
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
@@ -12,12 +12,12 @@ use state_engine::{Basis, Engine, Operation, Plan, Report, Run};
 use state_manager::{Actor, Environment, Session, Stack, Stacks, UpdateRequest};
 use std::sync::{Arc, Mutex};
 
-pub(crate) struct Stage {
-    pub(crate) world: World,
+pub(crate) struct Harness {
+    pub(crate) cloud: SimulatedCloud,
     pub(crate) stacks: Stacks,
     pub(crate) engine: Engine,
     pub(crate) faults: FaultPlan,
-    pub(crate) witness: Arc<Mutex<Witness>>,
+    pub(crate) checker: Arc<Mutex<DurabilityChecker>>,
     pub(crate) name: StackName,
     pub(crate) stack: Stack,
 }
@@ -31,7 +31,7 @@ pub(crate) fn environment(seed: u64) -> Environment {
     }
 }
 
-impl Stage {
+impl Harness {
     pub(crate) async fn new(seed: u64) -> Self {
         Self::with(seed, SealingPolicy::Plaintext, None).await
     }
@@ -55,7 +55,7 @@ impl Stage {
     }
 
     async fn with(seed: u64, policy: SealingPolicy, keys: Option<AgeKeys>) -> Self {
-        let world = World::default();
+        let cloud = SimulatedCloud::default();
         let memory = MemoryBackend::default();
         let faulty = FaultyBackend::new(Arc::new(memory.clone()));
         let faults = faulty.plan();
@@ -65,16 +65,16 @@ impl Stage {
         }
         let name: StackName = "shop/production".parse().unwrap();
         let stack = stacks.new_stack_with(&name, policy).await.unwrap();
-        let witness = Witness::new(memory, stack.lineage(), world.clone());
-        let witness = Arc::new(Mutex::new(witness));
-        watch(&faults, &witness, None);
+        let checker = DurabilityChecker::new(memory, stack.lineage(), cloud.clone());
+        let checker = Arc::new(Mutex::new(checker));
+        watch(&faults, &checker, None);
         let engine = Engine::new(stacks.clone(), environment(seed ^ 1));
         Self {
-            world,
+            cloud,
             stacks,
             engine,
             faults,
-            witness,
+            checker,
             name,
             stack,
         }
@@ -87,17 +87,17 @@ impl Stage {
             before,
             act: Box::new(act),
         };
-        watch(&self.faults, &self.witness, Some(trap));
+        watch(&self.faults, &self.checker, Some(trap));
     }
 
     /// Nothing is done any more but looking.
-    pub(crate) fn witness_only(&self) {
-        watch(&self.faults, &self.witness, None);
+    pub(crate) fn check_only(&self) {
+        watch(&self.faults, &self.checker, None);
     }
 
     /// A run without a limit of time: the manual clock lets all of it pass at once.
-    pub(crate) fn usual(&self) -> Run {
-        let mut run = Run::new(self.world.registry());
+    pub(crate) fn default_run(&self) -> Run {
+        let mut run = Run::new(self.cloud.registry());
         run.options.timeout = None;
         run
     }
@@ -170,9 +170,9 @@ impl Stage {
 
     /// What the witness saw.
     pub(crate) fn complaints(&self) -> Vec<String> {
-        let mut witness = self.witness.lock().unwrap();
-        witness.look();
-        witness.complaints.clone()
+        let mut checker = self.checker.lock().unwrap();
+        checker.check_durable_point();
+        checker.complaints.clone()
     }
 }
 
@@ -183,15 +183,15 @@ struct Trap {
     act: Box<dyn FnMut() + Send>,
 }
 
-fn watch(faults: &FaultPlan, witness: &Arc<Mutex<Witness>>, trap: Option<Trap>) {
-    let looks = Arc::clone(witness);
+fn watch(faults: &FaultPlan, checker: &Arc<Mutex<DurabilityChecker>>, trap: Option<Trap>) {
+    let looks = Arc::clone(checker);
     let trap = Mutex::new((0, trap));
     faults.watch(move |call, before| {
         if call != Call::Append {
             return;
         }
         if !before {
-            looks.lock().unwrap().look();
+            looks.lock().unwrap().check_durable_point();
         }
         let mut trap = trap.lock().unwrap();
         let (seen, armed) = &mut *trap;

@@ -1,7 +1,7 @@
 //! Looks at every durable point as a reader would: replays what is stored, verifies it, and compares it with the world.
 
+use crate::cloud::SimulatedCloud;
 use crate::now;
-use crate::world::World;
 use state_core::backend::Backend;
 use state_core::journal::{FrameKind, decode_records};
 use state_core::state::LoadedSnapshots;
@@ -10,10 +10,10 @@ use state_core::verify::verify;
 use state_core::{Lineage, MemoryBackend, Op, SharedEntry, Slot, State, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub(crate) struct Witness {
+pub(crate) struct DurabilityChecker {
     backend: MemoryBackend,
     lineage: Lineage,
-    world: World,
+    cloud: SimulatedCloud,
     next: Slot,
     pub(crate) state: State,
     pub(crate) complaints: Vec<String>,
@@ -22,29 +22,29 @@ pub(crate) struct Witness {
     /// The entry that last had the object.
     holders: BTreeMap<String, SharedEntry>,
     pub(crate) points: usize,
-    judges: bool,
+    checks: bool,
     pub(crate) bytes: usize,
 }
 
-impl Witness {
-    pub(crate) fn new(backend: MemoryBackend, lineage: Lineage, world: World) -> Self {
+impl DurabilityChecker {
+    pub(crate) fn new(backend: MemoryBackend, lineage: Lineage, cloud: SimulatedCloud) -> Self {
         Self {
             backend,
             lineage,
-            world,
+            cloud,
             next: Slot(0),
             state: State::new(lineage),
             complaints: Vec::new(),
             released: BTreeSet::new(),
             holders: BTreeMap::new(),
             points: 0,
-            judges: true,
+            checks: true,
             bytes: 0,
         }
     }
 
     /// Reads what was appended, and judges it.
-    pub(crate) fn look(&mut self) {
+    pub(crate) fn check_durable_point(&mut self) {
         let view = now(self.backend.read_journal(self.lineage, Some(self.next))).unwrap();
         for frame in &view.frames {
             if frame.slot() < self.next {
@@ -63,11 +63,11 @@ impl Witness {
             self.next = frame.slot().next();
         }
         self.points += 1;
-        if !self.judges {
+        if !self.checks {
             return;
         }
-        self.judge();
-        for (rule, wronged) in self.world.broken() {
+        self.check_snapshot();
+        for (rule, wronged) in self.cloud.broken() {
             // Nobody answers for what was let go.
             if !self.released.contains(&wronged) {
                 self.complaints.push(rule);
@@ -77,10 +77,10 @@ impl Witness {
 
     /// From now on it only counts: of a large state a look at every point takes too long.
     pub(crate) fn only_count(&mut self) {
-        self.judges = false;
+        self.checks = false;
     }
 
-    fn judge(&mut self) {
+    fn check_snapshot(&mut self) {
         let snapshot = self
             .state
             .snapshot("shop", Timestamp::new("2026-01-01T00:00:00Z"));
@@ -98,7 +98,7 @@ impl Witness {
                 covered.insert(id, entry);
             }
         }
-        for (id, thing) in self.world.things() {
+        for (id, thing) in self.cloud.things() {
             if let Some(entry) = covered.get(&*id) {
                 self.holders.insert(id, SharedEntry::clone(entry));
                 continue;

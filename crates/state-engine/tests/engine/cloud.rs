@@ -25,8 +25,8 @@ const REPLACING: [&str; 3] = ["fixed", "needs", "in"];
 
 /// How a call goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mood {
-    Well,
+pub(crate) enum CallMode {
+    Normal,
     NotDone,
     Partial,
     UnknownBefore,
@@ -37,9 +37,9 @@ pub(crate) enum Mood {
 }
 
 /// How a call goes, and how often it lets others run before and after its effect.
-pub(crate) type Temper = (Mood, usize, usize);
+pub(crate) type CallPlan = (CallMode, usize, usize);
 
-type Moods = Box<dyn FnMut(&str, &Address) -> Temper + Send>;
+type CallModes = Box<dyn FnMut(&str, &Address) -> CallPlan + Send>;
 
 /// What there is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,24 +60,24 @@ struct Inner {
     calls: Vec<String>,
     /// Rules that were broken, each with the object that was wronged.
     broken: Vec<(String, String)>,
-    moods: Option<Moods>,
+    modes: Option<CallModes>,
     running: usize,
     most_running: usize,
 }
 
 /// Clones share it.
 #[derive(Clone, Default)]
-pub(crate) struct World {
+pub(crate) struct SimulatedCloud {
     inner: Arc<Mutex<Inner>>,
 }
 
-impl fmt::Debug for World {
+impl fmt::Debug for SimulatedCloud {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("World").finish_non_exhaustive()
     }
 }
 
-impl World {
+impl SimulatedCloud {
     fn inner(&self) -> MutexGuard<'_, Inner> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -91,13 +91,13 @@ impl World {
     }
 
     /// From now on calls go like this.
-    pub(crate) fn moods(&self, moods: impl FnMut(&str, &Address) -> Temper + Send + 'static) {
-        self.inner().moods = Some(Box::new(moods));
+    pub(crate) fn set_modes(&self, modes: impl FnMut(&str, &Address) -> CallPlan + Send + 'static) {
+        self.inner().modes = Some(Box::new(modes));
     }
 
     /// From now on all goes well, at once.
     pub(crate) fn calm(&self) {
-        self.inner().moods = None;
+        self.inner().modes = None;
     }
 
     pub(crate) fn things(&self) -> BTreeMap<String, Thing> {
@@ -159,43 +159,43 @@ impl World {
         &self,
         what: &str,
         address: &Address,
-        effect: impl FnOnce(&mut Inner, Mood) -> Result<T, Failure> + Send,
+        effect: impl FnOnce(&mut Inner, CallMode) -> Result<T, Failure> + Send,
     ) -> Result<T, Failure> {
-        let (mood, before, after) = {
+        let (mode, before, after) = {
             let mut inner = self.inner();
             inner.running += 1;
             inner.most_running = inner.most_running.max(inner.running);
-            let moods = inner.moods.as_mut();
-            moods.map_or((Mood::Well, 0, 0), |moods| moods(what, address))
+            let modes = inner.modes.as_mut();
+            modes.map_or((CallMode::Normal, 0, 0), |modes| modes(what, address))
         };
         let _running = Running(self.clone());
         pause(before).await;
-        match mood {
-            Mood::NotDone => {
+        match mode {
+            CallMode::NotDone => {
                 return Err(Failure::not_done(format!(
                     "the world doesn't {what} {address} today"
                 )));
             }
-            Mood::UnknownBefore => return Err(Failure::unknown("the line went dead")),
-            Mood::PanicBefore => panic!("made up: before {what} {address}"),
-            Mood::Hangs => std::future::pending().await,
+            CallMode::UnknownBefore => return Err(Failure::unknown("the line went dead")),
+            CallMode::PanicBefore => panic!("made up: before {what} {address}"),
+            CallMode::Hangs => std::future::pending().await,
             _ => {}
         }
         let done = {
             let mut inner = self.inner();
             inner.calls.push(format!("{what} {address}"));
-            effect(&mut inner, mood)
+            effect(&mut inner, mode)
         };
         pause(after).await;
-        match mood {
-            Mood::UnknownAfter => Err(Failure::unknown("the line went dead")),
-            Mood::PanicAfter => panic!("made up: after {what} {address}"),
+        match mode {
+            CallMode::UnknownAfter => Err(Failure::unknown("the line went dead")),
+            CallMode::PanicAfter => panic!("made up: after {what} {address}"),
             _ => done,
         }
     }
 }
 
-struct Running(World);
+struct Running(SimulatedCloud);
 
 impl Drop for Running {
     fn drop(&mut self) {
@@ -245,7 +245,7 @@ pub(crate) fn ids(inputs: &Properties, name: &str) -> BTreeSet<String> {
 }
 
 #[async_trait]
-impl Provider for World {
+impl Provider for SimulatedCloud {
     async fn diff(&self, request: DiffRequest) -> Result<Diff, Failure> {
         let mut diff = Diff::changed(Diff::of_inputs(&request.old_inputs, &request.inputs));
         diff.changed.extend(request.unknown);
@@ -264,7 +264,7 @@ impl Provider for World {
             ..
         } = request;
         let named = address.clone();
-        self.act("create", &named, move |inner, mood| {
+        self.act("create", &named, move |inner, mode| {
             let mut around = ids(&inputs, "in").into_iter();
             if let Some(nowhere) = around.find(|id| !inner.things.contains_key(id)) {
                 return Err(Failure::not_done(format!("there is no {nowhere} to be in")));
@@ -280,8 +280,8 @@ impl Provider for World {
             };
             let object = inner.object(&id, &thing);
             inner.things.insert(id, thing);
-            match mood {
-                Mood::Partial => Err(Failure::partial(object, "it is there, but doesn't answer")),
+            match mode {
+                CallMode::Partial => Err(Failure::partial(object, "it is there, but doesn't answer")),
                 _ => Ok(object),
             }
         })
@@ -290,17 +290,17 @@ impl Provider for World {
 
     async fn read(&self, request: ReadRequest) -> Result<ReadResult, Failure> {
         let address = request.key.address.clone();
-        let (mood, before, _) = {
+        let (mode, before, _) = {
             let mut inner = self.inner();
-            let moods = inner.moods.as_mut();
-            moods.map_or((Mood::Well, 0, 0), |moods| moods("read", &address))
+            let modes = inner.modes.as_mut();
+            modes.map_or((CallMode::Normal, 0, 0), |modes| modes("read", &address))
         };
         pause(before).await;
-        match mood {
-            Mood::Well | Mood::Partial | Mood::UnknownAfter | Mood::PanicAfter => {}
-            Mood::PanicBefore => panic!("made up: before read {address}"),
-            Mood::Hangs => std::future::pending().await,
-            Mood::NotDone | Mood::UnknownBefore => return Err(Failure::not_done("nobody answers")),
+        match mode {
+            CallMode::Normal | CallMode::Partial | CallMode::UnknownAfter | CallMode::PanicAfter => {}
+            CallMode::PanicBefore => panic!("made up: before read {address}"),
+            CallMode::Hangs => std::future::pending().await,
+            CallMode::NotDone | CallMode::UnknownBefore => return Err(Failure::not_done("nobody answers")),
         }
         let inner = self.inner();
         let found = match &request.id {
@@ -319,17 +319,17 @@ impl Provider for World {
     async fn update(&self, request: UpdateRequest) -> Result<Object, Failure> {
         let id = request.id.unwrap_or_default();
         let inputs = request.inputs;
-        self.act("update", &request.address, move |inner, mood| {
+        self.act("update", &request.address, move |inner, mode| {
             let Some(thing) = inner.things.get_mut(&id) else {
                 return Err(Failure::not_done(format!("there is no {id}")));
             };
-            if mood != Mood::Partial {
+            if mode != CallMode::Partial {
                 thing.inputs = inputs;
             }
             let thing = thing.clone();
             let object = inner.object(&id, &thing);
-            match mood {
-                Mood::Partial => Err(Failure::partial(object, "it is half changed")),
+            match mode {
+                CallMode::Partial => Err(Failure::partial(object, "it is half changed")),
                 _ => Ok(object),
             }
         })
@@ -338,8 +338,8 @@ impl Provider for World {
 
     async fn delete(&self, request: DeleteRequest) -> Result<(), Failure> {
         let id = request.id.unwrap_or_default();
-        self.act("delete", &request.key.address, move |inner, mood| {
-            if let (Mood::Partial, Some(thing)) = (mood, inner.things.get(&id)) {
+        self.act("delete", &request.key.address, move |inner, mode| {
+            if let (CallMode::Partial, Some(thing)) = (mode, inner.things.get(&id)) {
                 let object = inner.object(&id, &thing.clone());
                 return Err(Failure::partial(object, "it doesn't want to go"));
             }
@@ -350,8 +350,8 @@ impl Provider for World {
                 .find(|(_, other)| ids(&other.inputs, "needs").contains(&id));
             if let Some((other, thing)) = needing {
                 let rule = format!("{id} was deleted, but {other} ({}) needs it", thing.address);
-                let wronged = other.clone();
-                inner.broken.push((rule, wronged));
+                let victim = other.clone();
+                inner.broken.push((rule, victim));
             }
             Ok(())
         })
