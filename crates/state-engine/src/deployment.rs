@@ -136,7 +136,7 @@ impl From<Vec<String>> for Indeterminate {
 /// The effect of a step on the real resource.
 #[derive(Clone, Debug)]
 enum Effect {
-    /// Creates an object.
+    /// Creates an object from these inputs.
     Create(Properties),
     /// Updates an object in place.
     Update {
@@ -145,7 +145,7 @@ enum Effect {
         /// Names of the outputs that will change, for previews.
         changes: BTreeSet<String>,
     },
-    /// Deletes an object.
+    /// Deletes the object that is recorded.
     Delete(RecordedObject),
     /// Records an object that was already read.
     Record(Box<Object>),

@@ -12,7 +12,7 @@ pub enum Event {
     Pending(PendingOperation),
     /// A pending operation of an earlier run was settled.
     Settled {
-        /// The settled operation.
+        /// The operation that was settled.
         operation: PendingOperation,
         /// The outcome, as text for the user.
         how: String,
@@ -45,7 +45,7 @@ pub enum Event {
 
 /// Receives the events of a run in order. It is called from the run's task, so it must not block.
 pub trait Observer: Send + Sync {
-    /// Handles one event.
+    /// Handles one event of the run.
     fn event(&self, event: &Event);
 }
 

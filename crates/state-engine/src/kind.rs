@@ -57,7 +57,7 @@ pub struct OutputProperty {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InputType {
-    /// Any string.
+    /// A string without further restrictions.
     Text,
     /// A string of three or four octal digits: the permissions of a file or directory.
     Mode,
@@ -71,7 +71,7 @@ pub enum InputType {
     TextMap,
     /// A program and its arguments as a list of strings, or with `shell: true` one string.
     Command,
-    /// Any JSON value.
+    /// A JSON value of any type.
     Any,
 }
 
@@ -296,8 +296,8 @@ impl KindDescription {
     /// Returns the inputs with defaults filled in for unset inputs.
     #[must_use]
     pub fn with_defaults(&self, inputs: &Properties, unknown: &BTreeSet<String>) -> Properties {
-        let lacks = |name: &str| inputs.get(name).is_none() && !unknown.contains(name);
-        let defaults = self.inputs.iter().filter(|input| lacks(input.name));
+        let is_unset = |name: &str| inputs.get(name).is_none() && !unknown.contains(name);
+        let defaults = self.inputs.iter().filter(|input| is_unset(input.name));
         let defaults =
             defaults.filter_map(|input| Some((input.name.to_owned(), Json::parse(input.default?).ok()?)));
         let mut all = members(inputs);

@@ -23,7 +23,8 @@
 //! ```
 //! ```compile_fail
 //! use state_engine::Ledger;
-// Nor can it make a ledger that claims anything to be committed.
+//! // Nor can it make a ledger that claims anything to be committed.
+//! let ledger = Ledger::default();
 //! ```
 
 use crate::error::{EngineError, Result};
@@ -114,7 +115,7 @@ pub enum ResourceStatus {
     Committed(CommittedResource),
     /// The resource is registered and its step hasn't ended.
     UnderWay,
-    /// The step failed.
+    /// The step of the resource failed.
     Failed,
     /// The resource was skipped because a dependency isn't available.
     Skipped,

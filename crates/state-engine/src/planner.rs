@@ -64,7 +64,7 @@ pub(crate) enum First {
 pub(crate) struct Facts<'a> {
     /// The desired state of the resource.
     pub(crate) goal: &'a Goal,
-    /// The live entry.
+    /// The live entry of the resource, if any.
     pub(crate) old: Option<&'a Entry>,
     /// The provider's diff, set if [`needs_diff`] is true.
     pub(crate) diff: Option<&'a Diff>,

@@ -131,7 +131,7 @@ pub struct CheckRequest {
     pub context: CallContext,
 }
 
-/// Validated inputs.
+/// The result of validating inputs: the inputs with defaults, and the object's future id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CheckedInputs {
@@ -323,7 +323,7 @@ impl Object {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ReadResult {
-    /// The object exists.
+    /// The object exists and looks like this.
     Object(Object),
     /// The object doesn't exist.
     Missing,
@@ -342,7 +342,7 @@ pub enum Failure {
     /// The object exists but doesn't match the request.
     #[error("{}", .reasons.join("; "))]
     Partial {
-        /// The current object.
+        /// The object as it is after the failed call.
         object: Box<Object>,
         /// The reasons, as text for the user.
         reasons: Vec<String>,

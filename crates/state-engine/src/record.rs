@@ -152,7 +152,7 @@ impl Recorder {
         }
     }
 
-    /// Removes a tombstone.
+    /// Removes a tombstone from the list of entries.
     pub(crate) async fn remove_pending_replace(&self, target: EntryKey) -> Result<()> {
         match self {
             Self::Durable { update, .. } => update.remove_pending_replace(target).await,

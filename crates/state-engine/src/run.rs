@@ -17,7 +17,7 @@ pub enum Operation {
     Update(Box<dyn Source>),
     /// Update the state from the real resources.
     Refresh,
-    /// Delete all resources.
+    /// Delete all resources of the stack.
     Destroy,
 }
 
@@ -42,9 +42,9 @@ impl fmt::Debug for Operation {
 pub struct Run {
     /// The providers, by the kinds of resources that they handle.
     pub registry: Registry,
-    /// How the run is done.
+    /// Options of the run.
     pub options: RunOptions,
-    /// What the history records about the run.
+    /// Metadata that the history records about the run.
     pub metadata: UpdateMetadata,
     /// Receives the events of the run. Planning sends none.
     pub observer: Arc<dyn Observer>,
@@ -71,11 +71,11 @@ impl Run {
     }
 }
 
-/// How a run is done.
+/// Options of a run: parallelism, targets, replacements and limits.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct RunOptions {
-    /// How many steps may be in flight at once.
+    /// Maximum number of steps in flight at once.
     pub parallel: usize,
     /// The run touches only these resources; empty: all.
     pub targets: BTreeSet<Address>,
@@ -109,7 +109,7 @@ impl Default for RunOptions {
     }
 }
 
-/// What the history records about a run.
+/// Metadata that the history records about a run.
 #[derive(Clone, Debug, Default)]
 pub struct UpdateMetadata {
     /// The reason for the run.

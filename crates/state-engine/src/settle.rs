@@ -63,7 +63,7 @@ pub struct Settling {
     pub(crate) preparations: Preparations,
 }
 
-/// How a pending operation can be settled.
+/// The decided settlement of a pending operation.
 enum Verdict {
     /// The operation is resolved this way.
     Resolved(Resolution, &'static str),

@@ -11,11 +11,11 @@ use std::fmt;
 pub enum StepOp {
     /// No change: the object matches its goal.
     Same,
-    /// Creates an object.
+    /// Creates an object that doesn't exist yet.
     Create,
     /// Updates an object in place.
     Update,
-    /// Deletes an object.
+    /// Deletes an object that is no longer desired.
     Delete,
     /// Creates the replacement of an object.
     CreateReplacement,

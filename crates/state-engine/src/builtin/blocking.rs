@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(super) struct Cancellation(Arc<AtomicBool>);
 
 impl Cancellation {
-    /// Sets the flag.
+    /// Sets the flag: the caller is gone.
     pub(super) fn cancel(&self) {
         self.0.store(true, Ordering::SeqCst);
     }
@@ -22,7 +22,7 @@ impl Cancellation {
         self.0.load(Ordering::SeqCst)
     }
 
-    /// Fails once the flag is set. Nobody sees this error; it only ends the work.
+    /// Fails once the flag is set. The caller is gone, so the error only ends the work.
     pub(super) fn check(&self) -> Result<(), Failure> {
         match self.is_cancelled() {
             true => Err(Failure::unknown("the call was cancelled")),

@@ -188,7 +188,7 @@ fn delete(path: &str, cancellation: &Cancellation) -> Result<(), Failure> {
     place.remove(FileType::RegularFile, |errno| change_error(path, errno))
 }
 
-/// The current file.
+/// Content and status of the current file.
 struct FileContent {
     size: u64,
     digest: Digest,

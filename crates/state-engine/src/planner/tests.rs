@@ -1,4 +1,4 @@
-//! The planner and the scheduler by themselves.
+//! Unit tests of the planner and the scheduler.
 
 use super::entry::set_object;
 use super::*;

@@ -17,7 +17,7 @@ pub(super) struct Expression {
 /// The form of an [`Expression`].
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Form {
-    /// JSON without references.
+    /// A JSON value without references.
     Plain(String),
     /// A single reference, which keeps the type of the value.
     Reference(Reference),

@@ -127,7 +127,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Collects problems.
+/// Collects the problems of a program.
 #[derive(Default)]
 pub(super) struct Problems(Vec<Problem>);
 

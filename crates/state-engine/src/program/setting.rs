@@ -31,7 +31,7 @@ pub enum SettingType {
     /// A string, taken literally.
     #[default]
     String,
-    /// A JSON number.
+    /// A number in JSON syntax.
     Number,
     /// The boolean `true` or `false`.
     Boolean,
@@ -40,7 +40,7 @@ pub enum SettingType {
 }
 
 impl SettingType {
-    /// All setting types.
+    /// All setting types, in documentation order.
     pub const ALL: [Self; 4] = [Self::String, Self::Number, Self::Boolean, Self::Any];
 
     /// Name of the type in documents.

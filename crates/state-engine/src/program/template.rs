@@ -7,13 +7,13 @@ use std::fmt;
 /// The name that begins references to settings. It is reserved, so no resource has it.
 pub(super) const CONFIG: &str = "config";
 
-/// The output name that stands for the provider's id of an object.
+/// The output name that refers to the provider's id of an object.
 pub(super) const ID: &str = "id";
 
-/// A parsed string.
+/// A string, parsed for references.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Template {
-    /// A literal string.
+    /// A literal string without references.
     Plain(String),
     /// One reference and nothing else, which keeps the type of the value.
     Whole(Reference),

@@ -1,4 +1,4 @@
-//! What is said of documents that are wrong, each problem with its place.
+//! Tests of the messages about invalid documents, each with its position.
 
 mod readers;
 mod settings;
@@ -15,7 +15,7 @@ fn parse(text: &str) -> Result<Program, ProgramError> {
     Program::parse("p", text.as_bytes())
 }
 
-/// The lines that are said of a document.
+/// The lines of the error of a document.
 fn messages(text: &str) -> Vec<String> {
     match parse(text) {
         Ok(_) => Vec::new(),
@@ -23,7 +23,7 @@ fn messages(text: &str) -> Vec<String> {
     }
 }
 
-/// Documents, each with the beginnings of all lines that are said of it.
+/// Checks that each document produces exactly the messages with these beginnings.
 fn all_say<const N: usize>(cases: [(&str, &[&str]); N]) {
     for (text, expected) in cases {
         let messages = messages(text);
@@ -211,7 +211,7 @@ outputs:
             "p:19:7: outputs.x.valeu: unknown member; did you mean `value`?",
         ],
     )]);
-    // A document that was cut short doesn't mean that nothing is wanted.
+    // A truncated document must not mean that no resources are desired.
     all_say([
         ("name: x\n", &["p:1:1: `resources` is missing"]),
         (
@@ -233,11 +233,11 @@ resources:
       x: \"é ${pages.id} ${page} $${this.is.text} ${config.directroy}\"
       y: |
         text
-        and ${config.directory} more ${nobody.at.all[0]}
+        and ${config.directory} more ${absent.at.all[0]}
       z: ${config.directory
       u: ['${a[1]}', \"${a.b[x]}\", \"${.a}\", \"${a.b}c}\"]
       \"${config.directory}\": 1
-    options: {depends_on: [page2, nobody], import: \"${config.directory}\"}
+    options: {depends_on: [page2, absent], import: \"${config.directory}\"}
 outputs:
   o: ${pag.x}
 ";
@@ -248,7 +248,7 @@ outputs:
             "p:7:25: resources.page.inputs.x: `page` is incomplete: add an output, as in `${page.id}`",
             "p:7:50: resources.page.inputs.x: `${config.directroy}` can't be resolved: there is no setting `directroy` under \
              `config`; did you mean `directory`?",
-            "p:10:38: resources.page.inputs.y: there is no resource `nobody`; expected one of: page",
+            "p:10:38: resources.page.inputs.y: there is no resource `absent`; expected one of: page",
             "p:11:10: resources.page.inputs.z: the reference to `config` has no closing `}`",
             "p:12:12: resources.page.inputs.u[0]: `a` is incomplete",
             "p:12:23: resources.page.inputs.u[1]: expected a number or a key in double quotes between `[` and `]`",
@@ -256,7 +256,7 @@ outputs:
             "p:12:45: resources.page.inputs.u[3]: there is no resource `a`",
             "p:13:7: resources.page.inputs[\"${config.directory}\"]: references are allowed in values only, not in names",
             "p:14:28: resources.page.options.depends_on[0]: there is no resource `page2`; did you mean `page`?",
-            "p:14:35: resources.page.options.depends_on[1]: there is no resource `nobody`",
+            "p:14:35: resources.page.options.depends_on[1]: there is no resource `absent`",
             "p:14:53: resources.page.options.import: references are allowed in inputs and outputs only",
             "p:16:6: outputs.o: there is no resource `pag`; did you mean `page`?",
         ],
@@ -319,7 +319,7 @@ resources:
     );
 }
 
-/// Takes part in a registry and is never called.
+/// A provider that is registered and never called.
 #[derive(Debug)]
 struct Idle;
 

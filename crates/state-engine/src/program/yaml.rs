@@ -241,7 +241,7 @@ fn foreign_tag(place: Place) -> Problem {
     wrong(place, "unknown tag").with_hint("remove it")
 }
 
-/// The name of a core schema tag. The tag `!` stands for a string.
+/// The name of a core schema tag. The tag `!` means a string.
 fn core_tag(tag: &Tag) -> Option<&str> {
     const NAMES: [&str; 7] = ["str", "int", "float", "bool", "null", "seq", "map"];
     if tag.is_yaml_core_schema() {

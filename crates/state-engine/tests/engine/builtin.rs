@@ -1,4 +1,4 @@
-//! The built-in providers at work: real files, real folders, real processes.
+//! Tests of the built-in providers with real files, directories and processes.
 
 mod commands;
 mod directories;
@@ -18,14 +18,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tempfile::TempDir;
 
-/// A folder to work in, and a stack that remembers.
+/// A working directory and a stack in memory.
 struct ProviderHarness {
     folder: TempDir,
     engine: Engine,
     stack: Stack,
     name: StackName,
     environment: Environment,
-    /// All that was told, as text.
+    /// All events as text.
     messages: Arc<Mutex<Vec<String>>>,
 }
 
@@ -35,7 +35,7 @@ fn goal(name: &str, kind: &str, inputs: &str) -> Goal {
     goal
 }
 
-/// Commands for a shell, as pairs of an input and its value in JSON.
+/// A command resource for the shell, from pairs of an input and its value.
 fn shell(inputs: &[(&str, &str)]) -> Goal {
     let members = inputs.iter().map(|(name, text)| {
         let text = state_core::Json::from_string(text);
@@ -77,7 +77,7 @@ impl ProviderHarness {
         self.folder.path().join(name)
     }
 
-    /// The path as ids and outputs have it.
+    /// The path in the form of ids and outputs.
     fn id(&self, name: &str) -> String {
         self.path(name).to_str().unwrap().to_owned()
     }
@@ -90,7 +90,7 @@ impl ProviderHarness {
         file_text(self.folder.path(), name)
     }
 
-    /// Names of what is in the folder.
+    /// Names of the entries in the working directory.
     fn names(&self) -> Vec<String> {
         names(self.folder.path())
     }
@@ -116,7 +116,7 @@ impl ProviderHarness {
         self.run(update(goals), self.default_run()).await
     }
 
-    /// It must go well.
+    /// Runs an update that must succeed.
     async fn done(&self, goals: &[Goal]) -> Report {
         let report = self.up(goals).await;
         assert!(report.succeeded(), "{report:?}");
@@ -137,7 +137,7 @@ impl ProviderHarness {
         self.run(Operation::Destroy, self.default_run()).await
     }
 
-    /// A run that is left as soon as this is so.
+    /// A run that is interrupted twice as soon as the condition is true.
     async fn leave_when(&self, goals: &[Goal], is_so: impl Fn() -> bool) -> Report {
         let run = self.default_run();
         let interrupt: Interrupt = run.interrupt.clone();
@@ -157,7 +157,7 @@ impl ProviderHarness {
         self.stack.tip().await.unwrap().state.entry(&key).cloned()
     }
 
-    /// An output that is on record, as JSON.
+    /// A recorded output as JSON.
     async fn output(&self, name: &str, output: &str) -> Option<String> {
         let entry = self.entry(name).await?;
         let outputs = entry.outputs.clone()?;
@@ -194,7 +194,7 @@ fn names(folder: &Path) -> Vec<String> {
     names
 }
 
-/// The steps that changed something.
+/// The operations of the steps that changed something.
 fn ops(report: &Report) -> Vec<StepOp> {
     report
         .steps
@@ -204,7 +204,7 @@ fn ops(report: &Report) -> Vec<StepOp> {
         .collect()
 }
 
-/// Why steps failed, and that nothing is pending for that.
+/// The failure reasons; asserts that nothing is pending.
 fn refusals(report: &Report) -> String {
     assert!(!report.succeeded(), "{report:?}");
     assert!(report.pending.is_empty(), "{report:?}");

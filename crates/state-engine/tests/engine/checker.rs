@@ -1,4 +1,5 @@
-//! Looks at every durable point as a reader would: replays what is stored, verifies it, and compares it with the world.
+//! Checks every durable point as a reader would: replays the stored records, verifies the state, and compares it
+//! with the simulated cloud.
 
 use crate::cloud::SimulatedCloud;
 use crate::now;
@@ -17,9 +18,9 @@ pub(crate) struct DurabilityChecker {
     next: Slot,
     pub(crate) state: State,
     pub(crate) complaints: Vec<String>,
-    /// Objects that a stack may leave, because it said so: by id.
+    /// Ids of objects that the stack may leave behind, because they are retained or external.
     released: BTreeSet<String>,
-    /// The entry that last had the object.
+    /// The entry that last had each object.
     holders: BTreeMap<String, SharedEntry>,
     pub(crate) points: usize,
     checks: bool,
@@ -43,7 +44,7 @@ impl DurabilityChecker {
         }
     }
 
-    /// Reads what was appended, and judges it.
+    /// Reads the appended records and checks the state.
     pub(crate) fn check_durable_point(&mut self) {
         let view = now(self.backend.read_journal(self.lineage, Some(self.next))).unwrap();
         for frame in &view.frames {
@@ -68,14 +69,14 @@ impl DurabilityChecker {
         }
         self.check_snapshot();
         for (rule, wronged) in self.cloud.broken() {
-            // Nobody answers for what was let go.
+            // The stack isn't responsible for released objects.
             if !self.released.contains(&wronged) {
                 self.complaints.push(rule);
             }
         }
     }
 
-    /// From now on it only counts: of a large state a look at every point takes too long.
+    /// Only counts bytes from now on: checking a large state at every point takes too long.
     pub(crate) fn only_count(&mut self) {
         self.checks = false;
     }
@@ -114,15 +115,17 @@ impl DurabilityChecker {
                 self.released.insert(id.clone());
             }
             if !(thing.foreign || is_pending || self.released.contains(&id)) {
-                self.complaints
-                    .push(format!("{id} of {} is forgotten", thing.address));
-                // Once is enough.
+                self.complaints.push(format!(
+                    "{id} of {} is neither recorded nor pending",
+                    thing.address
+                ));
+                // Reports each object once.
                 self.released.insert(id);
             }
         }
     }
 
-    /// Objects that nobody has to account for any more.
+    /// Whether the stack is no longer responsible for an object.
     pub(crate) fn is_released(&self, id: &str) -> bool {
         self.released.contains(id)
     }

@@ -1,5 +1,5 @@
-//! The fifteen classes of lifecycles that Pulumi's own fuzzer leaves out because they break it: each by its issue's
-//! number. Here none is left out: of each a plain case, and the witness sees nothing wrong at any durable point.
+//! The fifteen classes of lifecycles that Pulumi's own fuzzer excludes because they break its engine, named by
+//! issue number. Each has a plain case here, and the checker finds no violation at any durable point.
 
 use crate::cloud::CallMode;
 use crate::harness::Harness;
@@ -8,7 +8,7 @@ use state_core::mutation::EditChange;
 use state_core::{DeposedKey, Entry, EntryKey, SharedEntry};
 use state_engine::{Operation, Report, Run};
 
-/// The stack with a program deployed.
+/// A harness with a deployed program.
 async fn deployed(program: &[Spec]) -> Harness {
     let harness = Harness::new(1).await;
     let report = harness.run(update(program), harness.default_run()).await;
@@ -20,7 +20,7 @@ fn key(name: &str) -> EntryKey {
     EntryKey::live(name.parse().unwrap())
 }
 
-/// A change of a live entry's record by hand.
+/// Edits the record of a live entry.
 async fn edit_entry(harness: &Harness, name: &str, change: impl FnOnce(&mut Entry)) {
     let mut entry = Entry::clone(&harness.entry(name).unwrap());
     change(&mut entry);
@@ -32,7 +32,7 @@ async fn edit_entry(harness: &Harness, name: &str, change: impl FnOnce(&mut Entr
         .await;
 }
 
-/// An object of the entry that was replaced and awaits its deletion, behind all others.
+/// Appends a deposed generation of the entry, which awaits its deletion.
 async fn add_deposed(harness: &Harness, name: &str) {
     let live = harness.entry(name).unwrap();
     let inputs = live.inputs.clone().unwrap_or_default();
@@ -57,7 +57,8 @@ fn refreshing(harness: &Harness) -> Run {
     run
 }
 
-/// All went well, the record is the program's, the next run does nothing, and the end is empty.
+/// Asserts that the run succeeded, the state matches the program, the next run changes nothing, and a destroy
+/// leaves nothing.
 async fn ends_well(harness: &Harness, report: &Report, program: &[Spec]) {
     assert!(report.succeeded(), "{report:?}");
     settles(harness, program).await;
@@ -79,7 +80,7 @@ async fn settles(harness: &Harness, program: &[Spec]) {
     assert_eq!(harness.complaints(), Vec::<String>::new());
 }
 
-/// `deleted-with` names an entry of which a twin awaits deletion.
+/// `deleted-with` names an entry with a deposed generation.
 #[tokio::test]
 async fn class_21433_deleted_with_container_that_has_a_deposed_entry() {
     let program = [spec("a"), spec("b").inside("a")];
@@ -101,7 +102,7 @@ async fn class_21404_tombstone_whose_parent_changes() {
     ends_well(&harness, &report, &program).await;
 }
 
-/// An update of something that depends on what has another name now.
+/// An update of a resource that depends on a renamed one.
 #[tokio::test]
 async fn class_21426_update_that_depends_on_a_renamed_entry() {
     let harness = deployed(&[spec("a"), spec("b").uses(&["a"])]).await;
@@ -112,7 +113,7 @@ async fn class_21426_update_that_depends_on_a_renamed_entry() {
     ends_well(&harness, &report, &program).await;
 }
 
-/// A child and a managed object stand between two generations, of which the first is gone.
+/// A child and a managed object between two generations of their parent, of which the first is missing.
 #[tokio::test]
 async fn class_21386_refresh_with_children_of_a_missing_generation() {
     let program = [spec("p"), spec("a").child_of("p"), spec("b").managed_by("p")];
@@ -124,7 +125,7 @@ async fn class_21386_refresh_with_children_of_a_missing_generation() {
     ends_well(&harness, &report, &program).await;
 }
 
-/// Targets, in a run that refreshes.
+/// A targeted run that refreshes.
 #[tokio::test]
 async fn class_21431_targets_with_a_refresh() {
     let harness = deployed(&[spec("a"), spec("b").uses(&["a"]), spec("c").uses(&["b"])]).await;
@@ -138,7 +139,7 @@ async fn class_21431_targets_with_a_refresh() {
     settles(&harness, &program).await;
 }
 
-/// A protected entry whose provider has a twin, at a destroy.
+/// A destroy with a protected entry whose provider has a deposed generation.
 #[tokio::test]
 async fn class_21277_destroy_of_protected_entry_with_deposed_provider() {
     let harness = deployed(&[spec("p"), spec("a").managed_by("p").protected()]).await;
@@ -154,7 +155,7 @@ async fn class_21277_destroy_of_protected_entry_with_deposed_provider() {
     settles(&harness, &[spec("p"), spec("a").managed_by("p")]).await;
 }
 
-/// Something depends on the target of a destroy.
+/// A destroy of a target with a dependent.
 #[tokio::test]
 async fn class_21347_dependent_of_a_destroy_target() {
     let program = [spec("a"), spec("b").uses(&["a"])];
@@ -168,7 +169,7 @@ async fn class_21347_dependent_of_a_destroy_target() {
     ends_well(&harness, &report, &program).await;
 }
 
-/// What has another name in the program is destroyed under the name that is recorded.
+/// A renamed resource is destroyed under its recorded address.
 #[tokio::test]
 async fn class_21282_renamed_target_of_a_destroy() {
     let harness = deployed(&[spec("a"), spec("b").uses(&["a"])]).await;
@@ -181,7 +182,7 @@ async fn class_21282_renamed_target_of_a_destroy() {
     ends_well(&harness, &report, &renamed).await;
 }
 
-/// A target whose parent has another name now, and isn't a target.
+/// A target whose parent was renamed and isn't a target.
 #[tokio::test]
 async fn class_21364_target_whose_parent_was_renamed() {
     let harness = deployed(&[spec("p"), spec("a").child_of("p")]).await;
@@ -191,7 +192,7 @@ async fn class_21364_target_whose_parent_was_renamed() {
     ends_well(&harness, &report, &program).await;
 }
 
-/// Something depends on what a destroy finds deleted already.
+/// A destroy that finds an object with dependents already missing.
 #[tokio::test]
 async fn class_21384_destroy_with_dependent_of_a_missing_object() {
     let program = [spec("a"), spec("b").uses(&["a"])];
@@ -203,7 +204,7 @@ async fn class_21384_destroy_with_dependent_of_a_missing_object() {
     ends_well(&harness, &report, &program).await;
 }
 
-/// A reference to a provider that has another name now.
+/// A reference to a provider that was renamed.
 #[tokio::test]
 async fn class_21399_reference_to_a_renamed_provider() {
     let harness = deployed(&[spec("p"), spec("a").managed_by("p")]).await;
@@ -216,7 +217,7 @@ async fn class_21399_reference_to_a_renamed_provider() {
     ends_well(&harness, &report, &program).await;
 }
 
-/// A target that is a provider and gets another parent.
+/// A targeted provider that changes its parent.
 #[tokio::test]
 async fn class_21402_targeted_provider_that_changes_its_parent() {
     let harness = deployed(&[
@@ -236,7 +237,7 @@ async fn class_21402_targeted_provider_that_changes_its_parent() {
     ends_well(&harness, &report, &program).await;
 }
 
-/// Children, in a run that refreshes, of a parent that is gone.
+/// A refresh with children of a missing parent.
 #[tokio::test]
 async fn class_21672_children_of_a_missing_parent() {
     let program = [spec("r"), spec("p").child_of("r"), spec("a").child_of("p")];
@@ -258,7 +259,7 @@ async fn class_21675_dependencies_on_a_tombstone() {
         spec("c").uses(&["a", "b"]),
     ])
     .await;
-    // The replacement of `a` ends in the middle: `b` and `a` are deleted, and nothing is made.
+    // The replacement of `a` stops halfway: `b` and `a` are deleted, and nothing is created.
     harness.cloud.set_modes(|what, _| {
         let mode = if what == "create" {
             CallMode::NotDone
@@ -281,7 +282,7 @@ async fn class_21675_dependencies_on_a_tombstone() {
     ends_well(&harness, &report, &program).await;
 }
 
-/// A targeted update that refreshes, with a parent of which a twin awaits deletion.
+/// A targeted update that refreshes, with a parent that has a deposed generation.
 #[tokio::test]
 async fn class_22923_target_whose_parent_has_a_deposed_entry() {
     let program = [spec("p"), spec("a").child_of("p")];

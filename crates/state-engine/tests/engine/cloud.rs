@@ -1,13 +1,13 @@
-//! A world that is made up, and the provider of it: objects by id, moods of the provider, and rules of its own.
+//! A simulated cloud and its provider: objects by id, programmable call modes, and dependency rules.
 //!
-//! | input | a change of it |
+//! | input | effect of a change |
 //! |---|---|
-//! | `size` | in place |
-//! | `uses`: ids | in place |
+//! | `size` | update in place |
+//! | `uses`: ids | update in place |
 //! | `fixed`, `needs`: ids, `in`: an id | replaces the object |
 //!
-//! Objects of kind `solo` are deleted before they are replaced. An object that another `needs` must not be deleted; one
-//! that stands `in` another goes with it, and isn't made in what isn't there.
+//! Objects of kind `solo` are deleted before they are replaced. An object that another one `needs` must not be
+//! deleted. An object `in` another one is deleted with it, and can't be created in a missing one.
 
 use async_trait::async_trait;
 use state_core::{Address, Json, MutationId, Properties};
@@ -23,7 +23,7 @@ pub(crate) const KINDS: [&str; 2] = ["thing", "solo"];
 
 const REPLACING: [&str; 3] = ["fixed", "needs", "in"];
 
-/// How a call goes.
+/// The simulated behavior of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CallMode {
     Normal,
@@ -36,20 +36,20 @@ pub(crate) enum CallMode {
     Hangs,
 }
 
-/// How a call goes, and how often it lets others run before and after its effect.
+/// The mode of a call, and how often it yields to other tasks before and after its effect.
 pub(crate) type CallPlan = (CallMode, usize, usize);
 
 type CallModes = Box<dyn FnMut(&str, &Address) -> CallPlan + Send>;
 
-/// What there is.
+/// An object of the simulated cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Thing {
     pub(crate) kind: String,
     pub(crate) address: Address,
     pub(crate) inputs: Properties,
-    /// It was there before anybody made anything.
+    /// Whether the object existed before the stack.
     pub(crate) foreign: bool,
-    /// The call that made it.
+    /// The create call that made the object.
     pub(crate) made_by: Option<MutationId>,
 }
 
@@ -58,14 +58,14 @@ struct Inner {
     things: BTreeMap<String, Thing>,
     next: u64,
     calls: Vec<String>,
-    /// Rules that were broken, each with the object that was wronged.
+    /// Broken rules, each with the id of the affected object.
     broken: Vec<(String, String)>,
     modes: Option<CallModes>,
     running: usize,
     most_running: usize,
 }
 
-/// Clones share it.
+/// The simulated cloud; clones share its objects.
 #[derive(Clone, Default)]
 pub(crate) struct SimulatedCloud {
     inner: Arc<Mutex<Inner>>,
@@ -90,12 +90,12 @@ impl SimulatedCloud {
         registry
     }
 
-    /// From now on calls go like this.
+    /// Sets the function that chooses the mode of each call.
     pub(crate) fn set_modes(&self, modes: impl FnMut(&str, &Address) -> CallPlan + Send + 'static) {
         self.inner().modes = Some(Box::new(modes));
     }
 
-    /// From now on all goes well, at once.
+    /// Makes all calls succeed immediately.
     pub(crate) fn calm(&self) {
         self.inner().modes = None;
     }
@@ -104,7 +104,7 @@ impl SimulatedCloud {
         self.inner().things.clone()
     }
 
-    /// Makes an object behind everybody's back.
+    /// Creates an object outside of the engine.
     pub(crate) fn put(&self, kind: &str, address: &Address, inputs: &Properties, foreign: bool) -> String {
         let mut inner = self.inner();
         inner.next += 1;
@@ -120,12 +120,12 @@ impl SimulatedCloud {
         id
     }
 
-    /// Deletes an object behind everybody's back, with what is in it.
+    /// Deletes an object and its contained objects outside of the engine.
     pub(crate) fn lose(&self, id: &str) {
         self.inner().remove(id);
     }
 
-    /// From now on it gives the ids again that it gave already.
+    /// Makes the cloud return ids that it has already used.
     pub(crate) fn rewind(&self) {
         self.inner().next = 0;
     }
@@ -136,7 +136,7 @@ impl SimulatedCloud {
         }
     }
 
-    /// Calls that changed the world so far, as `create a`.
+    /// The calls that changed objects so far, as `create a`.
     pub(crate) fn calls(&self) -> Vec<String> {
         self.inner().calls.clone()
     }
@@ -145,7 +145,7 @@ impl SimulatedCloud {
         self.inner().calls.clear();
     }
 
-    /// Rules of the world that were broken since the last time, each with the object that was wronged.
+    /// Rules that were broken since the last call, each with the id of the affected object.
     pub(crate) fn broken(&self) -> Vec<(String, String)> {
         std::mem::take(&mut self.inner().broken)
     }
@@ -154,7 +154,7 @@ impl SimulatedCloud {
         self.inner().most_running
     }
 
-    /// A call with an effect: before it, at it, after it.
+    /// Simulates a call with an effect: the steps before, at and after it.
     async fn act<T>(
         &self,
         what: &str,
@@ -173,7 +173,7 @@ impl SimulatedCloud {
         match mode {
             CallMode::NotDone => {
                 return Err(Failure::not_done(format!(
-                    "the world doesn't {what} {address} today"
+                    "the simulated cloud refuses to {what} {address}"
                 )));
             }
             CallMode::UnknownBefore => return Err(Failure::unknown("the line went dead")),
@@ -232,7 +232,7 @@ impl Inner {
     }
 }
 
-/// The ids in an input.
+/// The ids that an input contains.
 pub(crate) fn ids(inputs: &Properties, name: &str) -> BTreeSet<String> {
     let Some(value) = inputs.get(name) else {
         return BTreeSet::new();
@@ -300,7 +300,7 @@ impl Provider for SimulatedCloud {
             CallMode::Normal | CallMode::Partial | CallMode::UnknownAfter | CallMode::PanicAfter => {}
             CallMode::PanicBefore => panic!("made up: before read {address}"),
             CallMode::Hangs => std::future::pending().await,
-            CallMode::NotDone | CallMode::UnknownBefore => return Err(Failure::not_done("nobody answers")),
+            CallMode::NotDone | CallMode::UnknownBefore => return Err(Failure::not_done("no answer")),
         }
         let inner = self.inner();
         let found = match &request.id {
@@ -349,7 +349,7 @@ impl Provider for SimulatedCloud {
                 .iter()
                 .find(|(_, other)| ids(&other.inputs, "needs").contains(&id));
             if let Some((other, thing)) = needing {
-                let rule = format!("{id} was deleted, but {other} ({}) needs it", thing.address);
+                let rule = format!("{id} was deleted, but {other} ({}) depends on it", thing.address);
                 let victim = other.clone();
                 inner.broken.push((rule, victim));
             }

@@ -1,11 +1,11 @@
-//! What is counted: bytes, and steps at once.
+//! Tests of costs: written bytes, and parallel steps.
 
 use crate::cloud::CallMode;
 use crate::harness::Harness;
 use crate::program::{Spec, spec, update};
 use state_core::codec::encode_stored;
 
-/// Resources of the usual size: about 1 KiB each.
+/// A thousand resources of about 1 KiB each.
 fn thousand() -> Vec<Spec> {
     (0..1000)
         .map(|number| {

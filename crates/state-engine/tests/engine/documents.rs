@@ -1,4 +1,4 @@
-//! Programs that are documents, deployed: order, secrets, previews, and what goes wrong at run time.
+//! Tests of deployed documents: order, secrets, previews, and run-time errors.
 
 mod echo;
 mod kinds;
@@ -14,7 +14,7 @@ use state_engine::{ListSource, Operation, Registry, Report, Run};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A document as a source.
+/// Parses a document into a source.
 async fn source(
     text: &str,
     given: &[(&str, &str)],
@@ -27,12 +27,12 @@ async fn source(
     program.configure(given.collect(), crypter).await?.into_source()
 }
 
-/// An update to a document that needs nothing.
+/// An update operation with a document that has no settings.
 async fn update(text: &str) -> Operation {
     Operation::Update(Box::new(source(text, &[], None).await.unwrap()))
 }
 
-/// A run with a provider that gives back what it is given.
+/// A run with a provider that echoes its inputs.
 fn run(harness: &Harness, echo: &Echo) -> Run {
     let mut registry: Registry = harness.cloud.registry();
     registry.register("echo", Arc::new(echo.clone()));
@@ -48,7 +48,7 @@ fn changed_steps(report: &Report) -> Vec<String> {
         .collect()
 }
 
-/// The outputs of the stack, open.
+/// The decrypted outputs of the stack.
 async fn outputs(harness: &Harness) -> StackOutputs {
     let snapshot = harness.stack.current().await.unwrap();
     let open = harness.stack.reveal(snapshot).await.unwrap();
@@ -110,7 +110,7 @@ async fn value_made_of_a_secret_is_secret_at_its_exact_place() {
         "{report:?}"
     );
 
-    // The provider got what the secrets say.
+    // The provider received the secrets in plain text.
     let got = echo.inputs("user");
     assert_eq!(
         got.json().as_str(),
@@ -119,7 +119,7 @@ async fn value_made_of_a_secret_is_secret_at_its_exact_place() {
             .replace('\n', "")
     );
 
-    // The record has none of them, and marks them.
+    // The record contains no secret, and marks where they were.
     let entry = harness.entry("user").unwrap();
     let stored = format!(
         "{}{}",
@@ -127,10 +127,7 @@ async fn value_made_of_a_secret_is_secret_at_its_exact_place() {
         entry.outputs.clone().unwrap().json().as_str()
     );
     for secret in ["the very token", "the password", "pepper", "by me alone"] {
-        assert!(
-            !stored.contains(secret),
-            "{secret} stands in the record: {stored}"
-        );
+        assert!(!stored.contains(secret), "{secret} is in the record: {stored}");
     }
     for open in ["in the open", "anna", "e-source"] {
         assert!(stored.contains(open), "{open} isn't secret: {stored}");
@@ -159,7 +156,7 @@ async fn value_made_of_a_secret_is_secret_at_its_exact_place() {
         ["token", "/nested/inside/password", "marked", "carried"]
     );
 
-    // A second run reads them out of the sealed record, and has nothing to do.
+    // A second run decrypts the record and changes nothing.
     let again = harness.run(secrets().await, run(&harness, &echo)).await;
     assert!(again.succeeded() && !again.has_changes(), "{again:?}");
     assert_eq!(harness.complaints(), Vec::<String>::new());
@@ -254,7 +251,7 @@ async fn preview_omits_unknown_inputs_and_keeps_old_outputs() {
     assert_eq!(b.inputs.clone().unwrap().json().as_str(), r#"{"known":1}"#);
     assert_eq!(
         b.sensitive_inputs, [""; 0],
-        "a mark that leads nowhere would hide what is known"
+        "a mark of a missing input would hide known values"
     );
     assert_eq!(messages.steps[1].unknown, ["list"]);
     let (_, after) = messages.outputs.unwrap();
@@ -282,7 +279,7 @@ async fn preview_omits_unknown_inputs_and_keeps_old_outputs() {
     assert_eq!(changed_steps(&done), ["update a", "update b"]);
     assert_eq!(outputs(&harness).await.values["x"], Json::parse("2").unwrap());
 
-    // Outputs that leave the document leave the stack.
+    // Outputs that the document no longer contains are removed from the stack.
     harness
         .run(update("resources: {}\n").await, run(&harness, &echo))
         .await;

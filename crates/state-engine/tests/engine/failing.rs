@@ -1,4 +1,4 @@
-//! Providers and people that don't do what they should: clear errors, and nothing is lost.
+//! Tests of failing providers and wrong decisions: errors are clear, and nothing is lost.
 
 use crate::cloud::CallMode;
 use crate::harness::Harness;
@@ -58,7 +58,7 @@ async fn panicking_provider_fails_only_its_step() {
     assert_eq!(
         harness.cloud.calls(),
         Vec::<String>::new(),
-        "what was made was found again"
+        "the created objects were found again"
     );
     assert_eq!(harness.keys().len(), 2);
 }
@@ -78,7 +78,11 @@ async fn duplicate_id_is_reported_and_stays_pending() {
             "its provider returned the id i-1, which belongs to a: check which of the two resources the object is"
         ]
     );
-    assert_eq!(failure.pending, Some(report.pending[0].id), "it stays on record");
+    assert_eq!(
+        failure.pending,
+        Some(report.pending[0].id),
+        "the operation stays pending"
+    );
     assert_eq!(harness.keys(), ["a"]);
 }
 
@@ -169,7 +173,7 @@ async fn first_interrupt_ends_steps_and_second_leaves_them_pending() {
         let report = harness.run(update(&program), run).await;
         assert!(report.interrupted && !report.succeeded());
         if times == 1 {
-            assert_eq!(harness.keys(), ["a"], "it ended, and nothing new began");
+            assert_eq!(harness.keys(), ["a"], "the step ended, and no new step began");
             assert!(report.pending.is_empty());
         } else {
             assert_eq!(report.pending.len(), 1);
@@ -179,7 +183,7 @@ async fn first_interrupt_ends_steps_and_second_leaves_them_pending() {
         let next = harness.run(update(&program), harness.default_run()).await;
         assert!(next.succeeded() && next.pending.is_empty(), "{next:?}");
         assert_eq!(harness.keys(), ["a", "b"]);
-        assert_eq!(harness.cloud.things().len(), 2, "nothing was made twice");
+        assert_eq!(harness.cloud.things().len(), 2, "no object was created twice");
         assert_eq!(harness.complaints(), Vec::<String>::new());
     }
 }
@@ -189,7 +193,7 @@ async fn lost_lock_stops_the_run_before_any_provider_call() {
     let harness = Harness::new(7).await;
     harness.run(update(&[spec("a")]), harness.default_run()).await;
     harness.cloud.forget_calls();
-    // It is asked before the provider is prepared, whoever of the two tries: then nothing is begun.
+    // The lock is checked before the provider is prepared, by whichever step is first, so no step begins.
     harness.faults.fail(Call::Check, 0, Fault::BeforeEffect);
     harness.faults.fail(Call::Check, 1, Fault::BeforeEffect);
     let report = harness
@@ -199,7 +203,7 @@ async fn lost_lock_stops_the_run_before_any_provider_call() {
     assert!(report.pending.is_empty(), "{report:?}");
     assert_eq!(harness.cloud.calls(), Vec::<String>::new());
     harness.free().await;
-    // And before each call.
+    // The lock is also checked before each call.
     harness.faults.fail(Call::Check, 1, Fault::BeforeEffect);
     let report = harness
         .run(update(&[spec("a").size(2), spec("b")]), harness.default_run())
@@ -207,19 +211,22 @@ async fn lost_lock_stops_the_run_before_any_provider_call() {
     assert!(report.stopped_by.is_some());
     assert_eq!(report.revision, None);
     let calls = harness.cloud.calls();
-    assert!(calls.len() <= 1, "what was in flight, and nothing new: {calls:?}");
+    assert!(
+        calls.len() <= 1,
+        "only steps in flight, and no new ones: {calls:?}"
+    );
     harness.free().await;
     let pending: Vec<String> = harness
         .state()
         .pending()
         .map(|one| one.target.to_string())
         .collect();
-    assert!(!pending.is_empty(), "the next run knows what to ask");
+    assert!(!pending.is_empty(), "the next run can settle the operations");
     let next = harness
         .run(update(&[spec("a").size(2), spec("b")]), harness.default_run())
         .await;
     assert!(next.succeeded() && next.pending.is_empty(), "{next:?}");
-    // A stranger takes over while a call is under way.
+    // Another session breaks the lock while a call is in flight.
     let stacks = harness.stacks.clone();
     let name = harness.name.clone();
     harness.cloud.set_modes(move |_, _| {
@@ -277,7 +284,7 @@ async fn unknown_outcome_stays_pending_until_a_decision() {
     assert_eq!(harness.entry("a").unwrap().id.as_deref(), Some("i-1"));
 }
 
-/// What remains pending of an operation on `a` after somebody said that it is this object.
+/// The operations that stay pending after the user declared that `a` has this id.
 async fn pending_after_decision(harness: &Harness, id: &str) -> Vec<Op> {
     let mut run = harness.default_run();
     run.decisions.otherwise = Decision::Exists { id: id.to_owned() };
@@ -315,7 +322,7 @@ async fn wrong_id_in_a_decision_loses_nothing() {
         harness.run(update(&program), harness.default_run()).await;
         harness.cloud.calm();
         let before = harness.keys();
-        // Nothing has the first, another entry has the second.
+        // No object has the first id; another entry has the second.
         for wrong in ["i-77", "i-1"] {
             assert_eq!(
                 pending_after_decision(&harness, wrong).await,
@@ -354,7 +361,7 @@ async fn failed_container_delete_restores_contained_entries() {
     assert_eq!(harness.complaints(), Vec::<String>::new());
 }
 
-/// Leaves creates of which nobody knows how they ended, and counts from then on how often a provider is asked.
+/// Leaves creates with unknown outcomes pending, and counts the later reads of the provider.
 async fn with_pending_creates(harness: &Harness, names: &[&str]) -> Arc<AtomicUsize> {
     harness.cloud.set_modes(|what, _| {
         let is_create = what == "create";

@@ -1,4 +1,4 @@
-//! A store, an engine, a world, and a witness who looks at every durable point.
+//! The test harness: a store, an engine, a simulated cloud, and a checker of every durable point.
 
 use crate::cloud::SimulatedCloud;
 use crate::{checker::DurabilityChecker, now};
@@ -36,12 +36,12 @@ impl Harness {
         Self::with(seed, SealingPolicy::Plaintext, None).await
     }
 
-    /// A stack that seals what is secret.
+    /// A stack that encrypts secret values.
     pub(crate) async fn sealed(seed: u64) -> Self {
         Self::with_keys(seed, SealingPolicy::Sensitive).await
     }
 
-    /// A stack that seals every value.
+    /// A stack that encrypts every value.
     pub(crate) async fn sealed_whole(seed: u64) -> Self {
         Self::with_keys(seed, SealingPolicy::All).await
     }
@@ -80,7 +80,7 @@ impl Harness {
         }
     }
 
-    /// Does something at the append that comes after so many, before or after its effect.
+    /// Runs a callback at the append number `after`, before or after its effect.
     pub(crate) fn at_append(&self, after: usize, before: bool, act: impl FnMut() + Send + 'static) {
         let trap = Trap {
             at: after,
@@ -90,12 +90,12 @@ impl Harness {
         watch(&self.faults, &self.checker, Some(trap));
     }
 
-    /// Nothing is done any more but looking.
+    /// Removes the callback and only checks durable points.
     pub(crate) fn check_only(&self) {
         watch(&self.faults, &self.checker, None);
     }
 
-    /// A run without a limit of time: the manual clock lets all of it pass at once.
+    /// A run without a time limit: the manual clock would let the limit pass at once.
     pub(crate) fn default_run(&self) -> Run {
         let mut run = Run::new(self.cloud.registry());
         run.options.timeout = None;
@@ -106,7 +106,7 @@ impl Harness {
         self.engine.run(&self.name, operation, run).await.unwrap()
     }
 
-    /// A plan against what is recorded, without a lock.
+    /// A plan against the recorded state, without a lock.
     pub(crate) async fn plan(&self, operation: Operation, run: Run) -> Plan {
         let basis = Basis::tip(&self.stack).await.unwrap();
         self.engine.plan(basis, operation, run).await.unwrap()
@@ -116,7 +116,7 @@ impl Harness {
         self.plan(operation, run).await.into_report()
     }
 
-    /// A plan under a lock, applied.
+    /// Plans and applies under a lock.
     pub(crate) async fn run_under(&self, session: &Session, operation: Operation, run: Run) -> Report {
         let plan = self
             .engine
@@ -126,19 +126,19 @@ impl Harness {
         self.engine.apply(session, plan).await.unwrap()
     }
 
-    /// The lock, whoever held it.
+    /// Takes the lock, even from another holder.
     pub(crate) async fn lock(&self) -> Session {
         self.free().await;
         self.stack.lock("test").await.unwrap()
     }
 
-    /// Takes the lock from whoever held it when it died.
+    /// Breaks a lock that a crashed run left.
     pub(crate) async fn free(&self) {
         let status = self.stack.lock_status().await.unwrap();
         let _ = self.stack.force_unlock(status.epoch).await.ok();
     }
 
-    /// Changes the record by hand.
+    /// Edits the recorded state.
     pub(crate) async fn edit(&self, changes: Vec<EditChange>) {
         let session = self.lock().await;
         let request = UpdateRequest::new(UpdateKind::Edit);
@@ -156,19 +156,19 @@ impl Harness {
         self.state().entry(&key).cloned()
     }
 
-    /// What is recorded, open.
+    /// The recorded snapshot with decrypted values.
     pub(crate) async fn open(&self) -> Snapshot {
         let snapshot = self.stack.current().await.unwrap();
         self.stack.reveal(snapshot).await.unwrap()
     }
 
-    /// Keys as the list has them.
+    /// The keys of all entries in list order.
     pub(crate) fn keys(&self) -> Vec<String> {
         let state = self.state();
         state.entries().map(|entry| entry.key().to_string()).collect()
     }
 
-    /// What the witness saw.
+    /// The complaints of the checker.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let mut checker = self.checker.lock().unwrap();
         checker.check_durable_point();
@@ -176,7 +176,7 @@ impl Harness {
     }
 }
 
-/// Something that happens at an append.
+/// A callback at a certain append.
 struct Trap {
     at: usize,
     before: bool,

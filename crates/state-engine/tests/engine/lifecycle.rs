@@ -1,11 +1,14 @@
-//! The lifecycle fuzzer: random snapshots, programs, moods, operations and crashes; and what must hold whatever happens.
+//! The lifecycle fuzzer: random snapshots, programs, call modes, operations and crashes, checked against these
+//! invariants:
 //!
 //! - The snapshot at every durable point verifies, and is in topological order.
-//! - At every durable point each object that was made is recorded, or an operation that may have made it is pending.
-//! - Nothing is deleted that something still needs.
-//! - A run without trouble converges to the program; the next one does nothing; a destroy ends empty.
+//! - At every durable point each created object is recorded, or an operation that may have created it is
+//!   pending.
+//! - No object is deleted that another one still needs.
+//! - A run without faults converges to the program; the next run changes nothing; a destroy leaves nothing.
 //!
-//! No pattern is left out. `STATE_ENGINE_LIFECYCLES` says how many, `STATE_TESTS_SEED` which is the first.
+//! No pattern is excluded. `STATE_ENGINE_LIFECYCLES` sets the number of lifecycles, `STATE_TESTS_SEED` the first
+//! seed.
 
 mod draw;
 mod start;
@@ -30,15 +33,15 @@ fn number(name: &str) -> Option<u64> {
 
 /// Seeds of lifecycles that failed once.
 const FAILED_ONCE: [u64; 9] = [
-    // What an unsettled create needs was deleted: to be replaced, or because nobody wanted it any more.
+    // A dependency of a pending create was deleted, for a replacement or because it was undesired.
     20_010_333, 10_014_232, 20_014_557,
-    // What something needs was deleted, because that was brought forward past it.
+    // A dependency was deleted because it had been re-recorded after its dependent.
     10_011_200,
-    // What turned out to be made couldn't be settled, because its tombstone stood before what it refers to.
+    // A create that turned out to be done couldn't be settled, because its tombstone preceded its dependencies.
     10_019_647,
-    // What something needs was deleted, because it was to refer to that something itself.
+    // A dependency was deleted because its new version was to depend on its own dependent.
     10_079_954, 40_009_220,
-    // What something needs was deleted, because what was settled forgot that it refers to it.
+    // A dependency was deleted because a settled entry had lost the reference to it.
     20_010_001, 20_014_437,
 ];
 
@@ -47,8 +50,8 @@ fn regression_lifecycles_pass() {
     silence();
     for seed in FAILED_ONCE {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let lived = runtime.block_on(run_lifecycle(seed));
-        assert!(lived.is_ok(), "{seed}: {}", lived.unwrap_err());
+        let result = runtime.block_on(run_lifecycle(seed));
+        assert!(result.is_ok(), "{seed}: {}", result.unwrap_err());
     }
 }
 
@@ -60,8 +63,8 @@ fn any_lifecycle_keeps_the_state_accurate_and_converges() {
     let mut points = 0;
     for seed in first..first + count {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
-        let lived = std::panic::catch_unwind(|| runtime.block_on(run_lifecycle(seed)));
-        match lived {
+        let result = std::panic::catch_unwind(|| runtime.block_on(run_lifecycle(seed)));
+        match result {
             Ok(Ok(seen)) => points += seen,
             Ok(Err(complaint)) => {
                 panic!("{complaint}\nreplay with {SEED}={seed} {COUNT}=1");
@@ -72,10 +75,13 @@ fn any_lifecycle_keeps_the_state_accurate_and_converges() {
             }
         }
     }
-    assert!(points as u64 > count * 5, "there was something to see: {points}");
+    assert!(
+        points as u64 > count * 5,
+        "too few durable points were checked: {points}"
+    );
 }
 
-/// The panics that are made up say nothing.
+/// Suppresses the messages of simulated panics.
 fn silence() {
     let default_hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |info| {
@@ -86,31 +92,31 @@ fn silence() {
     }));
 }
 
-/// One lifecycle. How many durable points were looked at.
+/// Runs one lifecycle. Returns the number of checked durable points.
 async fn run_lifecycle(seed: u64) -> Result<usize, String> {
     let random = Random::new(seed);
-    // Every eighth on a stack that seals every value.
+    // Every eighth lifecycle uses a stack that encrypts every value.
     let harness = match seed % 8 {
         0 => Harness::sealed_whole(seed).await,
         _ => Harness::new(seed).await,
     };
-    let mut story = Vec::new();
+    let mut history = Vec::new();
     if random.one_in(2) {
-        start::populate(&harness, &random, &mut story).await;
+        start::populate(&harness, &random, &mut history).await;
     }
     for _ in 0..=random.below(3) {
         let plan = Plan::draw(&random, &harness);
-        story.push(format!("{plan:?}"));
+        history.push(format!("{plan:?}"));
         let how = faulty_run(&harness, &random, &plan).await;
-        story.push(how);
-        check(&harness, &story)?;
+        history.push(how);
+        check(&harness, &history)?;
     }
-    converge(&harness, &random, &mut story).await?;
+    converge(&harness, &random, &mut history).await?;
     let checker = harness.checker.lock().unwrap();
     Ok(checker.points)
 }
 
-/// A run in which everything may go wrong.
+/// Runs an operation with random faults.
 async fn faulty_run(harness: &Harness, random: &Random, plan: &Plan) -> String {
     plan.drift(harness, random);
     plan.call_plan(harness, random);
@@ -129,35 +135,35 @@ async fn faulty_run(harness: &Harness, random: &Random, plan: &Plan) -> String {
     harness.faults.heal();
     harness.cloud.calm();
     harness.check_only();
-    // Whatever still runs of a process that died can do nothing any more.
+    // The tasks of a killed run lose the lock, so they can change nothing any more.
     harness.free().await;
     ended
 }
 
-fn check(harness: &Harness, story: &[String]) -> Result<(), String> {
+fn check(harness: &Harness, history: &[String]) -> Result<(), String> {
     let complaints = harness.complaints();
     match complaints.is_empty() {
         true => Ok(()),
-        false => Err(format!("{complaints:#?}\n{}", story.join("\n"))),
+        false => Err(format!("{complaints:#?}\n{}", history.join("\n"))),
     }
 }
 
-/// A run without trouble, one that does nothing, and the end.
-async fn converge(harness: &Harness, random: &Random, story: &mut Vec<String>) -> Result<(), String> {
-    // First it settles what was left; what turns out to be there may be protected.
+/// Runs without faults until the state matches the program, once more without changes, and a destroy.
+async fn converge(harness: &Harness, random: &Random, history: &mut Vec<String>) -> Result<(), String> {
+    // Settles pending operations first; entries that reappear may be protected.
     let settled = harness.run(Operation::Refresh, quiet(harness, random)).await;
-    story.push(summary(&settled));
+    history.push(summary(&settled));
     unprotect(harness).await;
     let mut specs = draw::program(random);
     for spec in &mut specs {
         spec.protect = false;
     }
-    story.push(format!("converge to {specs:#?}"));
+    history.push(format!("converge to {specs:#?}"));
     let run = quiet(harness, random);
     let report = harness.run(update(&specs), run).await;
-    story.push(summary(&report));
-    check(harness, story)?;
-    let wrong = |what: String| Err(format!("{what}\n{}", story.join("\n")));
+    history.push(summary(&report));
+    check(harness, history)?;
+    let wrong = |what: String| Err(format!("{what}\n{}", history.join("\n")));
     if !report.succeeded() || !report.pending.is_empty() {
         return wrong(format!("it doesn't converge; the list is {:#?}", harness.keys()));
     }
@@ -170,7 +176,7 @@ async fn converge(harness: &Harness, random: &Random, story: &mut Vec<String>) -
         return wrong(format!("the next run does something: {}", summary(&again)));
     }
     let end = harness.run(Operation::Destroy, harness.default_run()).await;
-    check(harness, story)?;
+    check(harness, history)?;
     if !end.succeeded() || !harness.keys().is_empty() {
         return wrong(format!("the end: {:?}\n{}", harness.keys(), summary(&end)));
     }
@@ -185,7 +191,7 @@ async fn converge(harness: &Harness, random: &Random, story: &mut Vec<String>) -
     }
 }
 
-/// A report, short enough to be read.
+/// A short summary of a report.
 fn summary(report: &Report) -> String {
     let steps = report.steps.iter();
     let steps: Vec<String> = steps
@@ -211,14 +217,14 @@ fn summary(report: &Report) -> String {
 
 fn quiet(harness: &Harness, random: &Random) -> Run {
     let mut run = harness.default_run();
-    // What was deleted behind our back has to be found out.
+    // Objects that were deleted outside of the engine must be detected.
     run.options.refresh = true;
     run.options.parallel = 1 + random.below(4) as usize;
     run.interrupt = Interrupt::new();
     run
 }
 
-/// An operator allows everything to be replaced and deleted.
+/// Removes all protection, as an operator would.
 async fn unprotect(harness: &Harness) {
     let session = harness.lock().await;
     let state = session.state();
@@ -235,7 +241,7 @@ async fn unprotect(harness: &Harness) {
     session.close().await.unwrap();
 }
 
-/// Whether record, world and program say the same.
+/// Checks that the state, the simulated cloud and the program agree.
 async fn compare_with_program(harness: &Harness, specs: &[Spec]) -> Result<(), String> {
     let state = harness.state();
     let open = harness.open().await;
@@ -244,20 +250,20 @@ async fn compare_with_program(harness: &Harness, specs: &[Spec]) -> Result<(), S
     let mut held = BTreeSet::new();
     for entry in state.entries() {
         if !entry.is_live() || !wanted.contains(entry.address.as_str()) || entry.pending_replacement {
-            return Err(format!("{} shouldn't be there", entry.key()));
+            return Err(format!("{} shouldn't be recorded", entry.key()));
         }
         held.extend(entry.id.clone());
     }
     for spec in specs {
         let id = |name: &str| {
-            let key = EntryKey::run_lifecycle(name.parse().unwrap());
+            let key = EntryKey::live(name.parse().unwrap());
             state.entry(&key)?.id.clone()
         };
         let Some(own) = id(&spec.name) else {
-            return Err(format!("{} isn't there", spec.name));
+            return Err(format!("{} isn't recorded", spec.name));
         };
         let Some(thing) = things.get(&own) else {
-            return Err(format!("{own} of {} isn't in the world", spec.name));
+            return Err(format!("{own} of {} doesn't exist in the cloud", spec.name));
         };
         let (inputs, _) = spec.inputs(id);
         if thing.inputs != inputs || thing.kind != spec.kind() {
@@ -267,7 +273,7 @@ async fn compare_with_program(harness: &Harness, specs: &[Spec]) -> Result<(), S
                 inputs.json().as_str()
             ));
         }
-        let key = EntryKey::run_lifecycle(spec.name.parse().unwrap());
+        let key = EntryKey::live(spec.name.parse().unwrap());
         let recorded = open.entries.iter().find(|entry| entry.key() == key);
         if recorded.and_then(|entry| entry.inputs.as_ref()) != Some(&inputs) {
             return Err(format!("{} is recorded with other inputs", spec.name));
@@ -278,7 +284,7 @@ async fn compare_with_program(harness: &Harness, specs: &[Spec]) -> Result<(), S
         .iter()
         .find(|(id, thing)| !held.contains(*id) && !thing.foreign && !checker.is_released(id));
     match stray {
-        Some((id, thing)) => Err(format!("{id} of {} is nobody's", thing.address)),
+        Some((id, thing)) => Err(format!("{id} of {} belongs to no entry", thing.address)),
         None => Ok(()),
     }
 }

@@ -1,4 +1,4 @@
-//! What the engine promises, over the memory backend and a world that is made up.
+//! Tests of the engine over the memory backend and a simulated cloud.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
@@ -21,7 +21,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// What a future gives that never waits.
+/// The output of a future that never waits.
 fn now<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

@@ -1,4 +1,4 @@
-//! Plans: what the run takes from them, what it asks again, and what they are refused for.
+//! Tests of plans: which answers a run reuses, which questions it repeats, and when a plan is refused.
 
 use crate::cloud::SimulatedCloud;
 use crate::harness::Harness;
@@ -18,7 +18,7 @@ use state_manager::LogQuery;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// The world's provider, with every call counted, as `check a`. Of each question it says one line.
+/// The simulated cloud's provider with counted calls, as `check a`. It logs one line per question.
 #[derive(Clone, Debug)]
 struct Counting {
     cloud: SimulatedCloud,
@@ -53,7 +53,7 @@ impl Counting {
         context.log.emit(LogLevel::Info, format!("asked to {what}"));
     }
 
-    /// What was called since the last time.
+    /// The calls since the last `take`.
     fn take(&self) -> Vec<(String, usize)> {
         std::mem::take(&mut *self.counts.lock().unwrap())
             .into_iter()
@@ -102,7 +102,7 @@ impl Provider for Counting {
     }
 }
 
-/// A source that counts how often it was begun.
+/// A source that counts its passes.
 struct CountingSource {
     source: ListSource,
     passes: Arc<Mutex<usize>>,
@@ -137,7 +137,7 @@ async fn run_reuses_plan_answers_unless_a_dependency_changed() {
     let harness = Harness::new(1).await;
     let counting = Counting::of(&harness);
     harness.run(update(&program(1)), counting.run(&harness)).await;
-    // The id of `a` was unknown to the plan, so `b` is another question in the run.
+    // The plan doesn't know the id of `a`, so the run asks a different question about `b`.
     let first = counts(&[("check a", 1), ("check b", 2), ("check c", 1), ("configure ", 1)]);
     assert_eq!(counting.take(), first);
     let passes = Arc::default();
@@ -174,7 +174,7 @@ async fn run_reuses_plan_answers_unless_a_dependency_changed() {
         ("diff b", 2),
         ("diff c", 1),
     ]);
-    assert_eq!(counting.take(), anew, "`b` may see what became of `a`");
+    assert_eq!(counting.take(), anew, "`b` may depend on the change of `a`");
 }
 
 #[tokio::test]
@@ -227,7 +227,7 @@ async fn plan_is_refused_once_the_state_has_moved() {
         .await
         .unwrap();
     let done = harness.engine.apply(&session, unlocked).await.unwrap();
-    assert!(done.succeeded(), "nothing moved: {done:?}");
+    assert!(done.succeeded(), "the state didn't change: {done:?}");
     harness.cloud.forget_calls();
     let kind = |error: EngineError| match error {
         EngineError::State(error) => error.kind(),
@@ -250,7 +250,7 @@ async fn plan_is_refused_once_the_state_has_moved() {
     assert_eq!(
         kind(of_another),
         ErrorKind::Conflict,
-        "the lock was free meanwhile"
+        "the lock was released in between"
     );
     next.close().await.unwrap();
     assert_eq!(harness.cloud.calls(), Vec::<String>::new());

@@ -1,4 +1,4 @@
-//! Previews: nothing is written, the world isn't changed, and what they say happens.
+//! Tests of previews: they write nothing, change no object, and predict the run.
 
 use crate::harness::Harness;
 use crate::program::{Spec, spec, update};
@@ -29,11 +29,7 @@ async fn assert_preview_predicts_run(harness: &Harness, operation: impl Fn() -> 
     );
     assert_eq!(harness.faults.calls(Call::Append), appends, "nothing is written");
     assert_eq!(harness.keys(), before);
-    assert_eq!(
-        harness.cloud.calls(),
-        Vec::<String>::new(),
-        "the world isn't changed"
-    );
+    assert_eq!(harness.cloud.calls(), Vec::<String>::new(), "no object changes");
     let mut run = harness.default_run();
     run.options.parallel = 1;
     let done = harness.run(operation(), run).await;

@@ -1,4 +1,4 @@
-//! Programs for the made-up world: what is wanted, in a form that can be drawn and compared.
+//! Programs for the simulated cloud, in a form that can be generated and compared.
 
 use crate::cloud::KINDS;
 use state_core::json::ObjectWriter;
@@ -7,7 +7,7 @@ use state_engine::{DeclaredResource, Goal, Ledger, ListSource, Operation};
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// One resource.
+/// One resource of a test program.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Spec {
     pub(crate) name: String,
@@ -19,7 +19,7 @@ pub(crate) struct Spec {
     pub(crate) depends_on: Vec<String>,
     pub(crate) parent: Option<String>,
     pub(crate) provider: Option<String>,
-    /// It stands in this one and goes with it.
+    /// The container that the object is created in and deleted with.
     pub(crate) inside: Option<String>,
     pub(crate) replace_with: Vec<String>,
     pub(crate) protect: bool,
@@ -29,11 +29,11 @@ pub(crate) struct Spec {
     pub(crate) read: Option<String>,
     pub(crate) aliases: Vec<String>,
     pub(crate) secret: Vec<String>,
-    /// So many bytes more.
+    /// Number of padding bytes in the inputs.
     pub(crate) padding: usize,
 }
 
-/// Only what isn't as usual.
+/// Shows only the fields that differ from the defaults.
 impl fmt::Debug for Spec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -78,7 +78,7 @@ impl fmt::Debug for Spec {
     }
 }
 
-/// A resource of the usual kind.
+/// A resource of the default kind.
 pub(crate) fn spec(name: &str) -> Spec {
     Spec {
         name: name.to_owned(),
@@ -205,7 +205,7 @@ impl Spec {
         goal
     }
 
-    /// The inputs, where `id` tells the ids of others; and those that can't be told.
+    /// The inputs, with ids of other resources from `id`; and the names of inputs whose ids are unknown.
     pub(crate) fn inputs(&self, id: impl Fn(&str) -> Option<String>) -> (Properties, BTreeSet<String>) {
         let mut text = String::new();
         let mut unknown = BTreeSet::new();
@@ -259,12 +259,12 @@ impl Spec {
     }
 }
 
-/// The specs as a source.
+/// A source of the specs.
 pub(crate) fn source(specs: &[Spec]) -> ListSource {
     ListSource::new(specs.iter().map(Spec::declared).collect()).unwrap()
 }
 
-/// An update to the specs.
+/// An update operation with the specs.
 pub(crate) fn update(specs: &[Spec]) -> Operation {
     Operation::Update(Box::new(source(specs)))
 }

@@ -1,7 +1,8 @@
-//! Pulumi's 1725 and 1726: nothing is sent before what it needs is durable, and nothing is reported before it is.
+//! Tests of two ordering rules: a step begins only after its dependencies are durable, and is reported only
+//! after its result is durable. (Pulumi's issues 1725 and 1726.)
 //!
-//! In types: see `state_engine::Ledger`, whose documentation has what doesn't compile. Here: what a source that tries
-//! hears, and what is durable when a provider is called.
+//! The documentation of `state_engine::Ledger` shows which violations don't compile. These tests cover what a
+//! source gets that tries nevertheless, and what is durable when a provider is called.
 
 use crate::cloud::CallMode;
 use crate::harness::Harness;
@@ -11,7 +12,7 @@ use state_core::testkit::fault::{Fault, Operation as Call};
 use state_engine::{EngineError, Event, Goal, Ledger, Next, Operation, Source};
 use std::sync::{Arc, Mutex};
 
-/// Sends everything at once, as the refresh source of 1725 did.
+/// A source that registers everything at once, as Pulumi's refresh source of issue 1725 did.
 struct Eager {
     goals: Vec<Goal>,
     refused: Arc<Mutex<Vec<String>>>,
@@ -96,7 +97,7 @@ async fn provider_is_called_only_after_dependencies_are_durable() {
 async fn step_is_reported_only_after_its_result_is_durable() {
     for call in 1..4 {
         let harness = Harness::new(3).await;
-        // The append that would make the result of the first or second step durable fails.
+        // The append that stores the result of the first or second step fails.
         harness.faults.fail(Call::Append, call, Fault::BeforeEffect);
         let messages = Arc::new(Mutex::new(Vec::new()));
         let notes = Arc::clone(&messages);
@@ -156,7 +157,7 @@ async fn refresh_yields_the_next_only_after_a_commit() {
         .flat_map(|name| [format!("sent {name}"), format!("committed {name}")])
         .collect();
     assert_eq!(*messages.lock().unwrap(), expected);
-    assert_eq!(harness.keys(), names, "each in its place");
+    assert_eq!(harness.keys(), names, "every entry keeps its position");
 }
 
 #[test]

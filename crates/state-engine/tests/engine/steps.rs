@@ -1,4 +1,4 @@
-//! Each kind of step, and the order of steps.
+//! Tests of each kind of step, and of the order of steps.
 
 use crate::harness::Harness;
 use crate::program::{spec, update};
@@ -80,7 +80,11 @@ async fn external_retained_and_contained_objects_are_not_deleted() {
     let end = harness.run(Operation::Destroy, harness.default_run()).await;
     assert!(end.succeeded() && harness.keys().is_empty(), "{end:?}");
     assert_eq!(harness.cloud.calls(), ["delete box"]);
-    assert_eq!(harness.cloud.things().len(), 2, "theirs, and what was to be kept");
+    assert_eq!(
+        harness.cloud.things().len(),
+        2,
+        "the external and the retained object"
+    );
     assert_eq!(harness.complaints(), Vec::<String>::new());
 }
 
@@ -96,18 +100,18 @@ async fn imported_object_is_managed_and_updated_to_the_program() {
         .run(update(std::slice::from_ref(&import)), harness.default_run())
         .await;
     assert!(report.succeeded(), "{report:?}");
-    assert_eq!(harness.cloud.calls(), ["update a"], "taken over, then changed");
+    assert_eq!(harness.cloud.calls(), ["update a"], "imported, then updated");
     assert_eq!(harness.entry("a").unwrap().id, Some(id));
     let again = harness.run(update(&[import]), harness.default_run()).await;
     assert!(!again.has_changes());
-    let mut nobody = spec("b");
-    nobody.import = Some("i-99".to_owned());
-    let report = harness.run(update(&[nobody]), harness.default_run()).await;
+    let mut missing = spec("b");
+    missing.import = Some("i-99".to_owned());
+    let report = harness.run(update(&[missing]), harness.default_run()).await;
     let reasons = &report.failures[0].reasons;
     assert_eq!(reasons, &["there is no object of kind `thing` with the id i-99"]);
 }
 
-/// `d` needs the `e` that was replaced, and was brought forward by a run that may not touch it.
+/// `d` needs the replaced generation of `e`, and was re-recorded by a run that doesn't target it.
 #[tokio::test]
 async fn untouched_entry_stays_after_every_generation_it_may_need() {
     let harness = Harness::new(8).await;
@@ -177,7 +181,7 @@ async fn reversed_dependency_needs_both_entries_as_targets() {
 async fn nothing_is_deleted_for_a_replacement_that_cannot_be_recorded() {
     let mut recreated = spec("f").fixed(2).child_of("d");
     recreated.delete_first = Some(true);
-    // `d` refers to `f`, and could stay without it.
+    // `d` depends on `f`, but could stay without it.
     let mut dependent = spec("d");
     dependent.depends_on = vec!["f".to_owned()];
     let harness = Harness::new(10).await;
@@ -194,7 +198,7 @@ async fn nothing_is_deleted_for_a_replacement_that_cannot_be_recorded() {
     );
     assert_eq!(harness.cloud.calls(), Vec::<String>::new());
 
-    // `y` is brought forward for `x`, and refers to `f`, which no program says any more.
+    // `y` is re-recorded for `x`, and depends on `f`, which no program contains any more.
     let harness = Harness::new(11).await;
     dependent.name = "y".to_owned();
     let first = [spec("f"), dependent, spec("x")];

@@ -183,7 +183,7 @@ fn read_available(pipe: &impl AsFd, into: &mut impl ByteSink) {
     }
 }
 
-/// Captures standard output.
+/// Captures the standard output of a process.
 #[derive(Default)]
 pub(super) struct Stdout {
     pub(super) bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What a process that dies leaves, and what the next one makes of it.
+//! Tests of crashes during file operations, and of the next operation after a crash.
 
 use super::desired::DesiredFile;
 use super::{create, delete, update};
@@ -31,10 +31,10 @@ fn names(folder: &TempDir) -> Vec<String> {
         .collect()
 }
 
-/// Writes the file and dies before it gets its name.
+/// Writes the temporary file and stops before the rename.
 fn crash_before_rename(folder: &TempDir, mutation: MutationId) {
     crash_before_rename_with(folder, &mutation.to_string());
-    assert_eq!(names(folder).len(), 1, "it leaves something");
+    assert_eq!(names(folder).len(), 1, "the crash leaves a temporary file");
 }
 
 fn crash_before_rename_with(folder: &TempDir, token: &str) {
@@ -43,7 +43,7 @@ fn crash_before_rename_with(folder: &TempDir, token: &str) {
     std::mem::forget(desired.stage(&place, token).unwrap());
 }
 
-/// Asks whether a create made its file.
+/// Reads after a create with an unknown outcome.
 async fn ask(
     folder: &TempDir,
     preview: bool,
@@ -101,7 +101,7 @@ async fn create_that_crashed_after_the_rename_is_done() {
     };
     assert_eq!(object.id, folder.path().join("a.txt").to_str().unwrap());
     assert_eq!(object.inputs, Some(json(INPUTS)));
-    // Another entry has it already.
+    // Another entry already has this file.
     let (found, messages) = ask(&folder, false, &[&folder.path().join("a.txt")]).await;
     assert_eq!((found, messages.len()), (Ok(ReadResult::Missing), 1));
 }
@@ -110,7 +110,7 @@ async fn create_that_crashed_after_the_rename_is_done() {
 async fn file_with_other_content_is_foreign() {
     let folder = tempfile::tempdir().unwrap();
     crash_before_rename(&folder, MutationId::from_bits([1; 16]));
-    std::fs::write(folder.path().join("a.txt"), "somebody's").unwrap();
+    std::fs::write(folder.path().join("a.txt"), "foreign").unwrap();
     let (found, messages) = ask(&folder, false, &[]).await;
     assert_eq!(found, Ok(ReadResult::Missing));
     assert!(
@@ -154,7 +154,7 @@ fn next_change_removes_stale_temporary_files() {
     assert_eq!(
         std::fs::read(folder.path().join("a.txt")).unwrap(),
         b"ours",
-        "the old content stands"
+        "the old content is still in place"
     );
     update(&desired(&folder), "4", &not_cancelled()).unwrap();
     assert_eq!(names(&folder), ["a.txt"]);
@@ -193,17 +193,21 @@ fn cancelled_file_work_changes_nothing_and_cleans_up() {
     std::fs::write(folder.path().join("a.txt"), "as it was").unwrap();
     cancelled.cancel();
     assert!(replacing.replace().is_err() && created.create().is_err());
-    assert_eq!(names(&folder), ["a.txt"], "both staged files went");
+    assert_eq!(names(&folder), ["a.txt"], "both temporary files were removed");
     crash_before_rename_with(&folder, "3");
     assert!(create(&desired(&folder), "4", &cancelled).is_err());
     assert!(update(&desired(&folder), "5", &cancelled).is_err());
     assert!(delete(folder.path().join("a.txt").to_str().unwrap(), &cancelled).is_err());
     place.remove_stale_staged();
-    assert_eq!(names(&folder).len(), 2, "what is swept may be its successor's");
+    assert_eq!(
+        names(&folder).len(),
+        2,
+        "cancelled work removes no stale files, because a later writer may own them"
+    );
     assert_eq!(std::fs::read(folder.path().join("a.txt")).unwrap(), b"as it was");
 }
 
-/// Cancels once so many pieces were taken.
+/// A writer that cancels after a number of pieces.
 struct CancelAfter {
     pieces: usize,
     cancelled: Cancellation,

@@ -1,4 +1,4 @@
-//! Both readers give the same tree, and nothing makes one panic.
+//! Property tests: both readers build the same tree, and no input makes a reader panic.
 
 use super::parse;
 use crate::program::node::{Node, Place, Value};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use state_core::json::{Json, write_string};
 use state_core::testkit::run::scaled;
 
-/// A document with a bit of everything, to be broken.
+/// A document that uses every feature, for mutation.
 const SAMPLE: &str = r#"
 # A comment.
 name: sample
@@ -40,7 +40,7 @@ outputs:
   page: { value: { a: "${page.id}" }, sensitive: true }
 "#;
 
-/// The tree as text: places, and every value.
+/// Writes the tree as text: positions and values.
 fn drawn(node: &Node, down: u64) -> String {
     fn draw(node: &Node, down: u64, out: &mut String) {
         let place = |place: Place| format!("{}:{} ", place.line - down, place.column);
@@ -75,7 +75,7 @@ fn drawn(node: &Node, down: u64) -> String {
     out
 }
 
-/// Any JSON.
+/// Generates arbitrary JSON values.
 fn any_json() -> impl Strategy<Value = String> {
     let text = prop_oneof![
         4 => "[a-z${}.\\[\\]\"\\\\/:# \n\té😀-]{0,12}",
@@ -117,7 +117,7 @@ fn any_json() -> impl Strategy<Value = String> {
     })
 }
 
-/// As much of a document as can be done without a world.
+/// Runs every stage of a program that needs no engine.
 fn digest(bytes: &[u8]) {
     let Ok(program) = Program::parse("p", bytes) else {
         return;
@@ -135,7 +135,7 @@ fn digest(bytes: &[u8]) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: scaled(300), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// JSON is YAML: behind a comment the other reader takes it, a line further down.
+    /// JSON is valid YAML: after a comment line, the YAML reader takes it, one line further down.
     #[test]
     fn json_is_the_same_document_for_both_readers(value in any_json(), pretty in any::<bool>()) {
         let mut text = format!("{{\"a\": {value}}}");

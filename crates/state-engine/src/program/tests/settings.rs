@@ -1,4 +1,4 @@
-//! Settings: what is given, what is missing, what is sealed.
+//! Tests of settings: given, missing and sealed values.
 
 use super::{messages, parse};
 use crate::program::{Configured, ProgramError, SettingType};
@@ -8,7 +8,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
-/// What a future gives that never waits.
+/// The output of a future that never waits.
 pub(super) fn now<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
@@ -17,7 +17,7 @@ pub(super) fn now<T>(future: impl Future<Output = T>) -> T {
     }
 }
 
-/// Seals by turning round, and keeps to the context.
+/// A crypter that reverses the text and binds it to its context.
 #[derive(Debug)]
 struct Backwards;
 
@@ -46,7 +46,7 @@ fn configured(
     now(parse(text).unwrap().configure(given.collect(), crypter))
 }
 
-/// Names and JSON of all settings; a star behind those of secrets.
+/// Names and JSON of all settings; secrets have a star at the end.
 fn values(configured: &Configured) -> BTreeMap<String, String> {
     let values = configured.settings.iter().map(|(name, value)| {
         let star = if value.secret { "*" } else { "" };

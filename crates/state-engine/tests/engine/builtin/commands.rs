@@ -1,4 +1,4 @@
-//! Commands: what they are given, what they say, and what becomes of those that fail.
+//! Tests of the command provider: environment, output, and failures.
 
 use super::{ProviderHarness, goal, ops, refusals, shell, update};
 use state_engine::StepOp;
@@ -6,7 +6,7 @@ use state_engine::settle::Decision;
 
 #[tokio::test]
 async fn commands_create_read_update_and_delete() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let with = |size: &str| {
         shell(&[
             (
@@ -22,22 +22,22 @@ async fn commands_create_read_update_and_delete() {
             ("stdin", size),
         ])
     };
-    bench.done(&[with("a")]).await;
-    let entry = bench.entry("job").await.unwrap();
+    harness.done(&[with("a")]).await;
+    let entry = harness.entry("job").await.unwrap();
     assert_eq!(entry.id.as_deref(), Some("i-1"));
     assert_eq!(
         entry.outputs.as_ref().unwrap().json().as_str(),
         r#"{"id":"i-1","size":1}"#
     );
-    assert!(!bench.done(&[with("a")]).await.has_changes());
-    assert_eq!(ops(&bench.done(&[with("b")]).await), [StepOp::Update]);
-    assert_eq!(bench.output("job", "size").await.unwrap(), "2");
-    assert_eq!(bench.entry("job").await.unwrap().id.as_deref(), Some("i-1"));
-    bench.put("there.json", r#"{"size":3}"#);
-    assert!(bench.refresh().await.succeeded());
-    assert_eq!(bench.output("job", "size").await.unwrap(), "3");
-    assert!(bench.destroy().await.succeeded());
-    let log = bench.text("log");
+    assert!(!harness.done(&[with("a")]).await.has_changes());
+    assert_eq!(ops(&harness.done(&[with("b")]).await), [StepOp::Update]);
+    assert_eq!(harness.output("job", "size").await.unwrap(), "2");
+    assert_eq!(harness.entry("job").await.unwrap().id.as_deref(), Some("i-1"));
+    harness.put("there.json", r#"{"size":3}"#);
+    assert!(harness.refresh().await.succeeded());
+    assert_eq!(harness.output("job", "size").await.unwrap(), "3");
+    assert!(harness.destroy().await.succeeded());
+    let log = harness.text("log");
     let lines: Vec<&str> = log.lines().collect();
     assert!(lines[0].starts_with("create ") && lines[0].len() > 30, "{log}");
     let rest = [
@@ -50,25 +50,28 @@ async fn commands_create_read_update_and_delete() {
 
 #[tokio::test]
 async fn plain_text_becomes_stdout_and_arguments_skip_the_shell() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let inputs = r#"{"create":["printf","%s\n\n","$HOME `id` *"]}"#;
-    bench.done(&[goal("job", "command", inputs)]).await;
-    assert_eq!(bench.output("job", "stdout").await.unwrap(), r#""$HOME `id` *""#);
-    let id = bench.entry("job").await.unwrap().id.clone().unwrap();
+    harness.done(&[goal("job", "command", inputs)]).await;
+    assert_eq!(
+        harness.output("job", "stdout").await.unwrap(),
+        r#""$HOME `id` *""#
+    );
+    let id = harness.entry("job").await.unwrap().id.clone().unwrap();
     assert_eq!(id.len(), 36, "{id}");
-    let report = bench
+    let report = harness
         .done(&[goal("job", "command", r#"{"create":["cat"],"stdin":"fed"}"#)])
         .await;
     assert!(
         ops(&report).contains(&StepOp::CreateReplacement),
         "without `update` it is made anew"
     );
-    assert_eq!(bench.output("job", "stdout").await.unwrap(), r#""fed""#);
+    assert_eq!(harness.output("job", "stdout").await.unwrap(), r#""fed""#);
 }
 
 #[tokio::test]
 async fn trigger_replaces_and_other_command_changes_run_nothing() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let with = |trigger: &str, delete: &str| {
         shell(&[
             ("create", "echo create >> log"),
@@ -77,17 +80,17 @@ async fn trigger_replaces_and_other_command_changes_run_nothing() {
             ("triggers", trigger),
         ])
     };
-    bench.done(&[with("1", "echo first >> log")]).await;
-    let report = bench.done(&[with("1", "echo second >> log")]).await;
-    // It is recorded, for the next deletion, and that is all.
+    harness.done(&[with("1", "echo first >> log")]).await;
+    let report = harness.done(&[with("1", "echo second >> log")]).await;
+    // The new command is only recorded, for the next delete.
     assert!(ops(&report).iter().all(|op| *op == StepOp::Same), "{report:?}");
-    bench.done(&[with("2", "echo second >> log")]).await;
-    assert_eq!(bench.text("log"), "create\ncreate\nsecond\n");
+    harness.done(&[with("2", "echo second >> log")]).await;
+    assert_eq!(harness.text("log"), "create\ncreate\nsecond\n");
 }
 
 #[tokio::test]
 async fn failed_create_is_unfinished_then_deleted_and_repeated() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let with = |create: &str| {
         shell(&[
             ("create", create),
@@ -95,52 +98,56 @@ async fn failed_create_is_unfinished_then_deleted_and_repeated() {
             ("delete", "echo delete >> log; rm -f half"),
         ])
     };
-    let report = bench.up(&[with("touch half; exit 3")]).await;
+    let report = harness.up(&[with("touch half; exit 3")]).await;
     assert!(
         refusals(&report).contains("`create` failed: exit status: 3"),
         "{report:?}"
     );
-    assert_eq!(bench.output("job", "unfinished").await.unwrap(), r#""create""#);
-    bench.done(&[with("touch whole")]).await;
-    assert_eq!(bench.text("log"), "delete\n");
-    assert_eq!(bench.names(), ["log", "whole"]);
-    assert_eq!(bench.output("job", "unfinished").await, None);
+    assert_eq!(harness.output("job", "unfinished").await.unwrap(), r#""create""#);
+    harness.done(&[with("touch whole")]).await;
+    assert_eq!(harness.text("log"), "delete\n");
+    assert_eq!(harness.names(), ["log", "whole"]);
+    assert_eq!(harness.output("job", "unfinished").await, None);
 }
 
 #[tokio::test]
 async fn failed_create_is_checked_with_read() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let with =
         |create: &str, read: &str| shell(&[("create", create), ("read", read), ("update", "echo mended")]);
-    let gone = bench.up(&[with("exit 1", "exit 66")]).await;
+    let gone = harness.up(&[with("exit 1", "exit 66")]).await;
     assert!(refusals(&gone).contains("exit status: 1"));
     assert!(
-        bench.entry("job").await.is_none(),
+        harness.entry("job").await.is_none(),
         "it isn't there, so nothing was done"
     );
-    let messages = bench.up(&[with("exit 1", r#"echo '{"id":"half"}'"#)]).await;
+    let messages = harness.up(&[with("exit 1", r#"echo '{"id":"half"}'"#)]).await;
     refusals(&messages);
-    assert_eq!(bench.entry("job").await.unwrap().id.as_deref(), Some("half"));
+    assert_eq!(harness.entry("job").await.unwrap().id.as_deref(), Some("half"));
     assert_eq!(
-        ops(&bench.done(&[with("exit 1", "exit 0")]).await),
+        ops(&harness.done(&[with("exit 1", "exit 0")]).await),
         [StepOp::Update]
     );
-    assert_eq!(bench.output("job", "stdout").await.unwrap(), r#""mended""#);
-    bench.destroy().await;
-    let nobody = bench.up(&[with("exit 1", "exit 75")]).await;
-    assert_eq!(nobody.pending.len(), 1, "nobody can tell: {nobody:?}");
+    assert_eq!(harness.output("job", "stdout").await.unwrap(), r#""mended""#);
+    harness.destroy().await;
+    let indeterminate = harness.up(&[with("exit 1", "exit 75")]).await;
+    assert_eq!(
+        indeterminate.pending.len(),
+        1,
+        "the outcome is unknown: {indeterminate:?}"
+    );
 }
 
 #[tokio::test]
 async fn command_not_started_or_exit_75_counts_as_not_done() {
-    let bench = ProviderHarness::new().await;
-    let messages = refusals(&bench.up(&[shell(&[("create", "exit 75")])]).await);
+    let harness = ProviderHarness::new().await;
+    let messages = refusals(&harness.up(&[shell(&[("create", "exit 75")])]).await);
     assert!(
         messages.contains("`create` reports that nothing was done (exit code 75)"),
         "{messages}"
     );
     let messages = refusals(
-        &bench
+        &harness
             .up(&[goal("job", "command", r#"{"create":["no-such-program"]}"#)])
             .await,
     );
@@ -149,71 +156,71 @@ async fn command_not_started_or_exit_75_counts_as_not_done() {
         "{messages}"
     );
     let messages = refusals(
-        &bench
+        &harness
             .up(&[shell(&[("create", "true"), ("dir", "nowhere")])])
             .await,
     );
     assert!(messages.contains("doesn't exist"), "{messages}");
-    assert!(bench.entry("job").await.is_none());
+    assert!(harness.entry("job").await.is_none());
 }
 
 #[tokio::test]
 async fn failed_update_is_run_again() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let with = |update: &str| shell(&[("create", "echo 1"), ("update", update), ("stdin", update)]);
-    bench.done(&[with("true")]).await;
-    refusals(&bench.up(&[with("exit 1")]).await);
-    assert_eq!(bench.output("job", "stdout").await.unwrap(), r#""1""#);
-    assert_eq!(bench.output("job", "unfinished").await.unwrap(), r#""update""#);
-    refusals(&bench.up(&[with("exit 1")]).await);
-    bench.done(&[with("echo 2")]).await;
-    assert_eq!(bench.output("job", "stdout").await.unwrap(), r#""2""#);
-    assert_eq!(bench.output("job", "unfinished").await, None);
+    harness.done(&[with("true")]).await;
+    refusals(&harness.up(&[with("exit 1")]).await);
+    assert_eq!(harness.output("job", "stdout").await.unwrap(), r#""1""#);
+    assert_eq!(harness.output("job", "unfinished").await.unwrap(), r#""update""#);
+    refusals(&harness.up(&[with("exit 1")]).await);
+    harness.done(&[with("echo 2")]).await;
+    assert_eq!(harness.output("job", "stdout").await.unwrap(), r#""2""#);
+    assert_eq!(harness.output("job", "unfinished").await, None);
 }
 
 #[tokio::test]
 async fn failed_delete_keeps_the_entry_unless_the_object_is_missing() {
-    let bench = ProviderHarness::new().await;
-    bench
+    let harness = ProviderHarness::new().await;
+    harness
         .done(&[shell(&[("create", "true"), ("delete", "exit 1")])])
         .await;
-    assert!(refusals(&bench.destroy().await).contains("`delete` failed"));
-    assert!(bench.entry("job").await.is_some());
-    bench
+    assert!(refusals(&harness.destroy().await).contains("`delete` failed"));
+    assert!(harness.entry("job").await.is_some());
+    harness
         .done(&[shell(&[
             ("create", "true"),
             ("delete", "exit 1"),
             ("read", "exit 66"),
         ])])
         .await;
-    assert!(bench.destroy().await.succeeded());
-    bench
+    assert!(harness.destroy().await.succeeded());
+    harness
         .done(&[shell(&[("create", "true"), ("delete", "exit 66")])])
         .await;
-    assert!(bench.destroy().await.succeeded());
-    assert!(bench.entry("job").await.is_none());
+    assert!(harness.destroy().await.succeeded());
+    assert!(harness.entry("job").await.is_none());
 }
 
 #[tokio::test]
 async fn missing_object_is_created_again() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let goals = [shell(&[
         ("create", "touch there; echo made"),
         ("read", "test -e there || exit 66"),
     ])];
-    bench.done(&goals).await;
+    harness.done(&goals).await;
     assert!(
-        !bench.refresh().await.has_changes(),
+        !harness.refresh().await.has_changes(),
         "a `read` that says nothing leaves the outputs"
     );
-    std::fs::remove_file(bench.path("there")).unwrap();
-    assert!(bench.refresh().await.has_changes());
-    assert_eq!(ops(&bench.done(&goals).await), [StepOp::Create]);
+    std::fs::remove_file(harness.path("there")).unwrap();
+    assert!(harness.refresh().await.has_changes());
+    assert_eq!(ops(&harness.done(&goals).await), [StepOp::Create]);
 }
 
 #[tokio::test]
 async fn marking_an_output_secret_runs_no_command() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let with = |marks: &str| {
         goal(
             "job",
@@ -221,19 +228,19 @@ async fn marking_an_output_secret_runs_no_command() {
             &format!(r#"{{"shell":true,"create":"echo x >> log; echo hello"{marks}}}"#),
         )
     };
-    bench.done(&[with("")]).await;
-    bench.done(&[with(r#","sensitive_outputs":["stdout"]"#)]).await;
-    assert_eq!(bench.text("log"), "x\n");
-    assert_eq!(bench.entry("job").await.unwrap().sensitive_outputs, ["stdout"]);
-    assert_eq!(bench.output("job", "stdout").await.unwrap(), r#""hello""#);
+    harness.done(&[with("")]).await;
+    harness.done(&[with(r#","sensitive_outputs":["stdout"]"#)]).await;
+    assert_eq!(harness.text("log"), "x\n");
+    assert_eq!(harness.entry("job").await.unwrap().sensitive_outputs, ["stdout"]);
+    assert_eq!(harness.output("job", "stdout").await.unwrap(), r#""hello""#);
 }
 
 #[tokio::test]
 async fn malformed_commands_are_named() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let inputs =
         r#"{"create":"ls","read":[],"update":["a",1],"environment":{"A=B":"x","STATE_ID":"y"},"trigger":1}"#;
-    let messages = refusals(&bench.up(&[goal("job", "command", inputs)]).await);
+    let messages = refusals(&harness.up(&[goal("job", "command", inputs)]).await);
     for part in [
         "`create` must be a list of a program and its arguments; set `shell: true` to use a string",
         "`read` is empty",
@@ -245,7 +252,7 @@ async fn malformed_commands_are_named() {
         assert!(messages.contains(part), "{part}\n{messages}");
     }
     let messages = refusals(
-        &bench
+        &harness
             .up(&[goal("job", "command", r#"{"shell":true,"create":["ls"]}"#)])
             .await,
     );
@@ -264,14 +271,14 @@ async fn invalid_id_leaves_the_object_unfinished_and_unquoted() {
         (r"canary\u001b[31m", "contains control characters"),
         (&*long, "has more than 1024 bytes"),
     ] {
-        let bench = ProviderHarness::new().await;
-        bench.put("said", format!(r#"{{"id":"{id}","size":1}}"#));
+        let harness = ProviderHarness::new().await;
+        harness.put("said", format!(r#"{{"id":"{id}","size":1}}"#));
         let commands = [
             ("create", "cat said"),
             ("delete", r#"echo "$STATE_ID" >> deleted"#),
         ];
         let goals = [shell(&commands)];
-        let messages = refusals(&bench.up(&goals).await);
+        let messages = refusals(&harness.up(&goals).await);
         assert!(
             messages.contains(&format!(
                 "`create` succeeded, but the `id` that it printed {wrong}"
@@ -282,17 +289,20 @@ async fn invalid_id_leaves_the_object_unfinished_and_unquoted() {
             !messages.contains("canary") && !messages.contains("xx"),
             "{messages}"
         );
-        let entry = bench.entry("job").await.unwrap();
+        let entry = harness.entry("job").await.unwrap();
         let outputs = entry.outputs.as_ref().unwrap().json().as_str().to_owned();
         assert_eq!(outputs, r#"{"unfinished":"create"}"#);
         let own_id = entry.id.clone().unwrap();
         assert_eq!(own_id.len(), 36, "{own_id}");
-        bench.put("said", format!(r#"{{"id":"{}"}}"#, "y".repeat(1024)));
-        bench.done(&goals).await;
-        assert_eq!(bench.text("deleted"), format!("{own_id}\n"));
-        assert_eq!(bench.entry("job").await.unwrap().id.as_ref().unwrap().len(), 1024);
+        harness.put("said", format!(r#"{{"id":"{}"}}"#, "y".repeat(1024)));
+        harness.done(&goals).await;
+        assert_eq!(harness.text("deleted"), format!("{own_id}\n"));
+        assert_eq!(
+            harness.entry("job").await.unwrap().id.as_ref().unwrap().len(),
+            1024
+        );
         assert!(
-            bench.destroy().await.succeeded(),
+            harness.destroy().await.succeeded(),
             "the longest id that may be can be given"
         );
     }
@@ -300,7 +310,7 @@ async fn invalid_id_leaves_the_object_unfinished_and_unquoted() {
 
 #[tokio::test]
 async fn invalid_id_of_update_or_read_keeps_the_recorded_id() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let with = |size: &str| {
         shell(&[
             ("create", r#"echo '{"id":"i-1"}'"#),
@@ -309,33 +319,33 @@ async fn invalid_id_of_update_or_read_keeps_the_recorded_id() {
             ("stdin", size),
         ])
     };
-    bench.done(&[with("1")]).await;
-    bench.put("said", r#"{"id":"a\nb"}"#);
-    assert!(refusals(&bench.refresh().await).contains("`read` succeeded, but the `id`"));
-    assert_eq!(bench.output("job", "unfinished").await, None);
-    assert!(refusals(&bench.up(&[with("2")]).await).contains("`update` succeeded, but the `id`"));
-    assert_eq!(bench.entry("job").await.unwrap().id.as_deref(), Some("i-1"));
-    assert_eq!(bench.output("job", "unfinished").await.unwrap(), r#""update""#);
+    harness.done(&[with("1")]).await;
+    harness.put("said", r#"{"id":"a\nb"}"#);
+    assert!(refusals(&harness.refresh().await).contains("`read` succeeded, but the `id`"));
+    assert_eq!(harness.output("job", "unfinished").await, None);
+    assert!(refusals(&harness.up(&[with("2")]).await).contains("`update` succeeded, but the `id`"));
+    assert_eq!(harness.entry("job").await.unwrap().id.as_deref(), Some("i-1"));
+    assert_eq!(harness.output("job", "unfinished").await.unwrap(), r#""update""#);
 }
 
 #[tokio::test]
 async fn environment_refused_by_the_system_counts_as_not_done() {
-    let bench = ProviderHarness::new().await;
-    // More than Linux takes in a variable.
+    let harness = ProviderHarness::new().await;
+    // More than Linux allows in an environment variable.
     let much = "x".repeat(200_000);
     let inputs = format!(r#"{{"create":["true"],"environment":{{"MUCH":"{much}"}}}}"#);
-    let messages = refusals(&bench.up(&[goal("job", "command", &inputs)]).await);
+    let messages = refusals(&harness.up(&[goal("job", "command", &inputs)]).await);
     assert!(
         messages.contains("`create` can't be started") && messages.contains("pass large values in `stdin`"),
         "{messages}"
     );
-    assert!(bench.entry("job").await.is_none());
+    assert!(harness.entry("job").await.is_none());
 }
 
 #[tokio::test]
 async fn repeated_command_id_requires_delete_before_replace() {
     for read in [None, Some("test -e there || exit 66; echo '{\"id\":\"same\"}'")] {
-        let bench = ProviderHarness::new().await;
+        let harness = ProviderHarness::new().await;
         let with = |trigger: &str| {
             let mut inputs = vec![
                 (
@@ -348,8 +358,8 @@ async fn repeated_command_id_requires_delete_before_replace() {
             inputs.extend(read.map(|read| ("read", read)));
             shell(&inputs)
         };
-        bench.done(&[with("1")]).await;
-        let report = bench.up(&[with("2")]).await;
+        harness.done(&[with("1")]).await;
+        let report = harness.up(&[with("2")]).await;
         let reasons = report.failures[0].reasons.join("; ");
         assert!(
             reasons.contains("returned the id same, which belongs to job"),
@@ -360,17 +370,17 @@ async fn repeated_command_id_requires_delete_before_replace() {
         first.options.delete_before_replace = Some(true);
         let first = [first];
         if read.is_none() {
-            let report = bench.up(&first).await;
-            assert_eq!(report.pending.len(), 1, "nobody can tell: {report:?}");
+            let report = harness.up(&first).await;
+            assert_eq!(report.pending.len(), 1, "the outcome is unknown: {report:?}");
         }
-        let mut run = bench.default_run();
+        let mut run = harness.default_run();
         if read.is_none() {
             run.decisions.otherwise = Decision::NotDone;
         }
-        let report = bench.run(update(&first), run).await;
+        let report = harness.run(update(&first), run).await;
         assert!(report.succeeded() && report.pending.is_empty(), "{report:?}");
-        assert_eq!(bench.entry("job").await.unwrap().id.as_deref(), Some("same"));
-        assert_eq!(bench.text("log"), "create\ncreate\ndelete same\ncreate\n");
-        assert!(!bench.done(&first).await.has_changes());
+        assert_eq!(harness.entry("job").await.unwrap().id.as_deref(), Some("same"));
+        assert_eq!(harness.text("log"), "create\ncreate\ndelete same\ncreate\n");
+        assert!(!harness.done(&first).await.has_changes());
     }
 }

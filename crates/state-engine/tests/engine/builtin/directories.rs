@@ -1,4 +1,4 @@
-//! Folders: made where nothing is, removed when nothing is in them.
+//! Tests of the directory provider: creates at unused paths, removes only empty directories.
 
 use super::{ProviderHarness, goal, ops, refusals, update};
 use state_engine::{Goal, StepOp};
@@ -19,68 +19,68 @@ fn mode_of(path: &std::path::Path) -> u32 {
 
 #[tokio::test]
 async fn directory_is_created_changed_moved_and_removed() {
-    let bench = ProviderHarness::new().await;
-    bench.done(&[folder("a", "0777")]).await;
-    assert_eq!(mode_of(&bench.path("a")), 0o777);
-    assert!(!bench.done(&[folder("./a", "0777")]).await.has_changes());
-    bench.put("a/kept", "");
-    assert_eq!(ops(&bench.done(&[folder("a", "0750")]).await), [StepOp::Update]);
-    assert_eq!(mode_of(&bench.path("a")), 0o750);
-    fs::remove_file(bench.path("a/kept")).unwrap();
-    bench.done(&[folder("b", "0750")]).await;
-    assert_eq!(bench.names(), ["b"]);
-    assert!(bench.destroy().await.succeeded() && bench.names().is_empty());
+    let harness = ProviderHarness::new().await;
+    harness.done(&[folder("a", "0777")]).await;
+    assert_eq!(mode_of(&harness.path("a")), 0o777);
+    assert!(!harness.done(&[folder("./a", "0777")]).await.has_changes());
+    harness.put("a/kept", "");
+    assert_eq!(ops(&harness.done(&[folder("a", "0750")]).await), [StepOp::Update]);
+    assert_eq!(mode_of(&harness.path("a")), 0o750);
+    fs::remove_file(harness.path("a/kept")).unwrap();
+    harness.done(&[folder("b", "0750")]).await;
+    assert_eq!(harness.names(), ["b"]);
+    assert!(harness.destroy().await.succeeded() && harness.names().is_empty());
 }
 
 #[tokio::test]
 async fn non_empty_directory_is_kept_and_its_entries_are_named() {
-    let bench = ProviderHarness::new().await;
-    bench.done(&[folder("a", "0755")]).await;
+    let harness = ProviderHarness::new().await;
+    harness.done(&[folder("a", "0755")]).await;
     for number in 0..7 {
-        bench.put(&format!("a/{number}"), "");
+        harness.put(&format!("a/{number}"), "");
     }
-    let messages = refusals(&bench.destroy().await);
+    let messages = refusals(&harness.destroy().await);
     assert!(
         messages.contains("not deleted because it isn't empty: it contains 0, 1, 2, 3, 4 and 2 more"),
         "{messages}"
     );
-    assert!(bench.entry("site").await.is_some());
-    fs::remove_dir_all(bench.path("a")).unwrap();
-    assert!(bench.destroy().await.succeeded());
+    assert!(harness.entry("site").await.is_some());
+    fs::remove_dir_all(harness.path("a")).unwrap();
+    assert!(harness.destroy().await.succeeded());
 }
 
 #[tokio::test]
 async fn existing_directory_is_refused_unless_imported() {
-    let bench = ProviderHarness::new().await;
-    fs::create_dir(bench.path("a")).unwrap();
-    let messages = refusals(&bench.up(&[folder("a", "0755")]).await);
+    let harness = ProviderHarness::new().await;
+    fs::create_dir(harness.path("a")).unwrap();
+    let messages = refusals(&harness.up(&[folder("a", "0755")]).await);
     assert!(messages.contains("import: "), "{messages}");
-    let messages = refusals(&bench.up(&[folder("b/c", "0755")]).await);
+    let messages = refusals(&harness.up(&[folder("b/c", "0755")]).await);
     assert!(messages.contains("declare it as a `directory`"), "{messages}");
     let mut import = folder("a", "0700");
-    import.options.import = Some(bench.id("a"));
-    bench.done(&[import]).await;
-    assert_eq!(mode_of(&bench.path("a")), 0o700);
+    import.options.import = Some(harness.id("a"));
+    harness.done(&[import]).await;
+    assert_eq!(mode_of(&harness.path("a")), 0o700);
 }
 
 #[tokio::test]
 async fn drifted_or_missing_directory_is_repaired() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let goals = [folder("a", "0755")];
-    bench.done(&goals).await;
-    fs::set_permissions(bench.path("a"), Permissions::from_mode(0o700)).unwrap();
+    harness.done(&goals).await;
+    fs::set_permissions(harness.path("a"), Permissions::from_mode(0o700)).unwrap();
     let up = || async {
-        let mut run = bench.default_run();
+        let mut run = harness.default_run();
         run.options.refresh = true;
-        bench.run(update(&goals), run).await
+        harness.run(update(&goals), run).await
     };
     assert!(ops(&up().await).contains(&StepOp::Update));
-    assert_eq!(mode_of(&bench.path("a")), 0o755);
-    fs::remove_dir(bench.path("a")).unwrap();
+    assert_eq!(mode_of(&harness.path("a")), 0o755);
+    fs::remove_dir(harness.path("a")).unwrap();
     assert!(ops(&up().await).contains(&StepOp::Create));
-    fs::remove_dir(bench.path("a")).unwrap();
-    fs::create_dir(bench.path("b")).unwrap();
-    symlink(bench.path("b"), bench.path("a")).unwrap();
-    assert!(refusals(&bench.destroy().await).contains("expected a directory, found a symbolic link"));
-    assert_eq!(bench.names(), ["a", "b"]);
+    fs::remove_dir(harness.path("a")).unwrap();
+    fs::create_dir(harness.path("b")).unwrap();
+    symlink(harness.path("b"), harness.path("a")).unwrap();
+    assert!(refusals(&harness.destroy().await).contains("expected a directory, found a symbolic link"));
+    assert_eq!(harness.names(), ["a", "b"]);
 }

@@ -1,4 +1,4 @@
-//! Files: made whole, changed whole, watched, and never somebody else's.
+//! Tests of the file provider: atomic writes, drift, and foreign files.
 
 use super::{ProviderHarness, after, goal, names, ops, refusals, update};
 use state_core::Properties;
@@ -29,103 +29,103 @@ fn mode_of(path: &std::path::Path) -> u32 {
 
 #[tokio::test]
 async fn file_lifecycle_leaves_no_other_files() {
-    let bench = ProviderHarness::new().await;
-    let report = bench.done(&[file("a.txt", "one")]).await;
+    let harness = ProviderHarness::new().await;
+    let report = harness.done(&[file("a.txt", "one")]).await;
     assert_eq!(ops(&report), [StepOp::Create]);
-    assert_eq!(bench.text("a.txt"), "one");
-    let entry = bench.entry("page").await.unwrap();
-    assert_eq!(entry.id.as_deref(), Some(&*bench.id("a.txt")));
-    assert_eq!(bench.output("page", "size").await.unwrap(), "3");
-    assert_eq!(bench.output("page", "mode").await.unwrap(), r#""0644""#);
-    assert!(!bench.done(&[file("a.txt", "one")]).await.has_changes());
-    let before = fs::metadata(bench.path("a.txt")).unwrap().ino();
-    let report = bench.done(&[file("a.txt", "two")]).await;
+    assert_eq!(harness.text("a.txt"), "one");
+    let entry = harness.entry("page").await.unwrap();
+    assert_eq!(entry.id.as_deref(), Some(&*harness.id("a.txt")));
+    assert_eq!(harness.output("page", "size").await.unwrap(), "3");
+    assert_eq!(harness.output("page", "mode").await.unwrap(), r#""0644""#);
+    assert!(!harness.done(&[file("a.txt", "one")]).await.has_changes());
+    let before = fs::metadata(harness.path("a.txt")).unwrap().ino();
+    let report = harness.done(&[file("a.txt", "two")]).await;
     assert_eq!(ops(&report), [StepOp::Update]);
-    assert_eq!(bench.text("a.txt"), "two");
+    assert_eq!(harness.text("a.txt"), "two");
     assert_ne!(
-        fs::metadata(bench.path("a.txt")).unwrap().ino(),
+        fs::metadata(harness.path("a.txt")).unwrap().ino(),
         before,
         "it was written in place"
     );
-    let report = bench.done(&[file("b.txt", "two")]).await;
+    let report = harness.done(&[file("b.txt", "two")]).await;
     assert!(ops(&report).contains(&StepOp::CreateReplacement), "{report:?}");
-    assert_eq!(bench.names(), ["b.txt"]);
-    let report = bench.destroy().await;
-    assert!(report.succeeded() && bench.names().is_empty(), "{report:?}");
+    assert_eq!(harness.names(), ["b.txt"]);
+    let report = harness.destroy().await;
+    assert!(report.succeeded() && harness.names().is_empty(), "{report:?}");
 }
 
 #[tokio::test]
 async fn permissions_are_independent_of_the_umask() {
-    let bench = ProviderHarness::new().await;
-    bench.done(&[with_mode("a.txt", "0666")]).await;
-    assert_eq!(mode_of(&bench.path("a.txt")), 0o666);
-    let report = bench.done(&[with_mode("a.txt", "4750")]).await;
+    let harness = ProviderHarness::new().await;
+    harness.done(&[with_mode("a.txt", "0666")]).await;
+    assert_eq!(mode_of(&harness.path("a.txt")), 0o666);
+    let report = harness.done(&[with_mode("a.txt", "4750")]).await;
     assert_eq!(ops(&report), [StepOp::Update]);
-    assert_eq!(mode_of(&bench.path("a.txt")), 0o4750);
-    assert!(!bench.done(&[with_mode("a.txt", "4750")]).await.has_changes());
+    assert_eq!(mode_of(&harness.path("a.txt")), 0o4750);
+    assert!(!harness.done(&[with_mode("a.txt", "4750")]).await.has_changes());
 }
 
 #[tokio::test]
 async fn create_refuses_an_existing_file_and_import_adopts_it() {
-    let bench = ProviderHarness::new().await;
-    bench.put("a.txt", "somebody's");
-    let messages = refusals(&bench.up(&[file("a.txt", "ours")]).await);
+    let harness = ProviderHarness::new().await;
+    harness.put("a.txt", "foreign");
+    let messages = refusals(&harness.up(&[file("a.txt", "ours")]).await);
     assert!(
-        messages.contains(&format!("import: {}", bench.id("a.txt"))),
+        messages.contains(&format!("import: {}", harness.id("a.txt"))),
         "{messages}"
     );
-    assert_eq!(bench.text("a.txt"), "somebody's");
-    assert_eq!(bench.names(), ["a.txt"]);
-    assert!(bench.entry("page").await.is_none());
+    assert_eq!(harness.text("a.txt"), "foreign");
+    assert_eq!(harness.names(), ["a.txt"]);
+    assert!(harness.entry("page").await.is_none());
     let mut import = file("a.txt", "ours");
     import.options.import = Some("a.txt".to_owned());
-    let messages = refusals(&bench.up(std::slice::from_ref(&import)).await);
+    let messages = refusals(&harness.up(std::slice::from_ref(&import)).await);
     assert!(
-        messages.contains(&format!("its absolute path: {}", bench.id("a.txt"))),
+        messages.contains(&format!("its absolute path: {}", harness.id("a.txt"))),
         "{messages}"
     );
-    import.options.import = Some(bench.id("a.txt"));
-    let planned = bench.preview(std::slice::from_ref(&import)).await;
+    import.options.import = Some(harness.id("a.txt"));
+    let planned = harness.preview(std::slice::from_ref(&import)).await;
     assert_eq!(ops(&planned), [StepOp::Import, StepOp::Update]);
-    bench.done(&[import]).await;
-    assert_eq!(bench.text("a.txt"), "ours");
+    harness.done(&[import]).await;
+    assert_eq!(harness.text("a.txt"), "ours");
     assert_eq!(
-        bench.entry("page").await.unwrap().id.as_deref(),
-        Some(&*bench.id("a.txt"))
+        harness.entry("page").await.unwrap().id.as_deref(),
+        Some(&*harness.id("a.txt"))
     );
 }
 
 #[tokio::test]
 async fn different_spellings_of_a_path_name_one_file() {
-    let bench = ProviderHarness::new().await;
-    bench.done(&[file("x/../y/./../a.txt", "one")]).await;
-    assert_eq!(bench.names(), ["a.txt"]);
+    let harness = ProviderHarness::new().await;
+    harness.done(&[file("x/../y/./../a.txt", "one")]).await;
+    assert_eq!(harness.names(), ["a.txt"]);
     assert_eq!(
-        bench.entry("page").await.unwrap().id.as_deref(),
-        Some(&*bench.id("a.txt"))
+        harness.entry("page").await.unwrap().id.as_deref(),
+        Some(&*harness.id("a.txt"))
     );
-    let inputs = bench.entry("page").await.unwrap().inputs.clone().unwrap();
+    let inputs = harness.entry("page").await.unwrap().inputs.clone().unwrap();
     let recorded = inputs.get("path").unwrap().as_str().unwrap().into_owned();
     assert_eq!(
         recorded,
-        bench.id("a.txt"),
+        harness.id("a.txt"),
         "a run that is started elsewhere has to find it"
     );
-    let report = bench.done(&[file(&bench.id("a.txt"), "one")]).await;
+    let report = harness.done(&[file(&harness.id("a.txt"), "one")]).await;
     assert_eq!(ops(&report), [], "{report:?}");
-    assert_eq!(bench.text("a.txt"), "one");
+    assert_eq!(harness.text("a.txt"), "one");
 }
 
 #[tokio::test]
 async fn external_change_is_detected_and_repaired() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let goals = [with_mode("a.txt", "0640")];
-    bench.done(&goals).await;
-    bench.put("a.txt", "drifted");
-    fs::set_permissions(bench.path("a.txt"), Permissions::from_mode(0o600)).unwrap();
-    let report = bench.refresh().await;
+    harness.done(&goals).await;
+    harness.put("a.txt", "drifted");
+    fs::set_permissions(harness.path("a.txt"), Permissions::from_mode(0o600)).unwrap();
+    let report = harness.refresh().await;
     assert!(report.succeeded() && report.has_changes(), "{report:?}");
-    let planned = bench.preview(&goals).await;
+    let planned = harness.preview(&goals).await;
     let changes = planned.steps[0].changes();
     let change = |pointer: &str| changes.iter().find(|change| change.pointer == pointer).unwrap();
     let content = change("/inputs/content");
@@ -135,117 +135,117 @@ async fn external_change_is_detected_and_repaired() {
         change("/inputs/mode").old.as_ref().unwrap().revealed().as_str(),
         r#""0600""#
     );
-    assert_eq!(ops(&bench.done(&goals).await), [StepOp::Update]);
+    assert_eq!(ops(&harness.done(&goals).await), [StepOp::Update]);
     assert_eq!(
-        (bench.text("a.txt").as_str(), mode_of(&bench.path("a.txt"))),
+        (harness.text("a.txt").as_str(), mode_of(&harness.path("a.txt"))),
         ("x", 0o640)
     );
-    fs::remove_file(bench.path("a.txt")).unwrap();
-    let mut run = bench.default_run();
+    fs::remove_file(harness.path("a.txt")).unwrap();
+    let mut run = harness.default_run();
     run.options.refresh = true;
-    let report = bench.run(update(&goals), run).await;
+    let report = harness.run(update(&goals), run).await;
     assert!(report.succeeded(), "{report:?}");
-    assert_eq!(bench.text("a.txt"), "x");
-    assert!(!bench.refresh().await.has_changes());
+    assert_eq!(harness.text("a.txt"), "x");
+    assert!(!harness.refresh().await.has_changes());
 }
 
 #[tokio::test]
 async fn drift_to_binary_content_is_repaired() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let goals = [file("a.txt", "one")];
-    bench.done(&goals).await;
+    harness.done(&goals).await;
     for drifted in [vec![0xff, 0xfe], vec![b'x'; (1 << 20) + 1]] {
-        bench.put("a.txt", drifted);
-        assert!(bench.refresh().await.has_changes());
-        assert_eq!(ops(&bench.done(&goals).await), [StepOp::Update]);
-        assert_eq!(bench.text("a.txt"), "one");
+        harness.put("a.txt", drifted);
+        assert!(harness.refresh().await.has_changes());
+        assert_eq!(ops(&harness.done(&goals).await), [StepOp::Update]);
+        assert_eq!(harness.text("a.txt"), "one");
     }
 }
 
 #[tokio::test]
 async fn copied_file_follows_its_source() {
-    let bench = ProviderHarness::new().await;
-    bench.put("from", [0xff, 0, 1]);
+    let harness = ProviderHarness::new().await;
+    harness.put("from", [0xff, 0, 1]);
     let goals = [goal("page", "file", r#"{"path":"to","source":"from"}"#)];
-    bench.done(&goals).await;
-    assert_eq!(fs::read(bench.path("to")).unwrap(), [0xff, 0, 1]);
-    assert!(!bench.done(&goals).await.has_changes());
-    bench.put("from", [7; 200_000]);
-    assert_eq!(ops(&bench.done(&goals).await), [StepOp::Update]);
-    assert_eq!(fs::read(bench.path("to")).unwrap(), [7; 200_000]);
-    fs::remove_file(bench.path("from")).unwrap();
-    let messages = refusals(&bench.up(&goals).await);
+    harness.done(&goals).await;
+    assert_eq!(fs::read(harness.path("to")).unwrap(), [0xff, 0, 1]);
+    assert!(!harness.done(&goals).await.has_changes());
+    harness.put("from", [7; 200_000]);
+    assert_eq!(ops(&harness.done(&goals).await), [StepOp::Update]);
+    assert_eq!(fs::read(harness.path("to")).unwrap(), [7; 200_000]);
+    fs::remove_file(harness.path("from")).unwrap();
+    let messages = refusals(&harness.up(&goals).await);
     assert!(messages.contains("can't read `source`"), "{messages}");
-    assert_eq!(fs::read(bench.path("to")).unwrap(), [7; 200_000]);
+    assert_eq!(fs::read(harness.path("to")).unwrap(), [7; 200_000]);
 }
 
 #[tokio::test]
 async fn symbolic_link_is_never_followed() {
-    let bench = ProviderHarness::new().await;
-    bench.put("target", "not ours");
-    symlink(bench.path("target"), bench.path("a.txt")).unwrap();
-    let messages = refusals(&bench.up(&[file("a.txt", "one")]).await);
+    let harness = ProviderHarness::new().await;
+    harness.put("target", "not ours");
+    symlink(harness.path("target"), harness.path("a.txt")).unwrap();
+    let messages = refusals(&harness.up(&[file("a.txt", "one")]).await);
     assert!(messages.contains("already exists"), "{messages}");
     let mut import = file("a.txt", "one");
-    import.options.import = Some(bench.id("a.txt"));
-    let messages = refusals(&bench.up(&[import]).await);
+    import.options.import = Some(harness.id("a.txt"));
+    let messages = refusals(&harness.up(&[import]).await);
     assert!(
         messages.contains("expected a file, found a symbolic link"),
         "{messages}"
     );
-    fs::remove_file(bench.path("a.txt")).unwrap();
-    bench.done(&[file("a.txt", "one")]).await;
-    fs::remove_file(bench.path("a.txt")).unwrap();
-    symlink(bench.path("target"), bench.path("a.txt")).unwrap();
+    fs::remove_file(harness.path("a.txt")).unwrap();
+    harness.done(&[file("a.txt", "one")]).await;
+    fs::remove_file(harness.path("a.txt")).unwrap();
+    symlink(harness.path("target"), harness.path("a.txt")).unwrap();
     for report in [
-        bench.up(&[file("a.txt", "two")]).await,
-        bench.refresh().await,
-        bench.destroy().await,
+        harness.up(&[file("a.txt", "two")]).await,
+        harness.refresh().await,
+        harness.destroy().await,
     ] {
         assert!(refusals(&report).contains("found a symbolic link"), "{report:?}");
     }
-    assert_eq!(bench.text("target"), "not ours");
-    assert!(bench.entry("page").await.is_some());
+    assert_eq!(harness.text("target"), "not ours");
+    assert!(harness.entry("page").await.is_some());
 }
 
 #[tokio::test]
 async fn unwritable_file_fails_without_pending() {
-    let bench = ProviderHarness::new().await;
-    let messages = refusals(&bench.up(&[file("no/such/a.txt", "one")]).await);
+    let harness = ProviderHarness::new().await;
+    let messages = refusals(&harness.up(&[file("no/such/a.txt", "one")]).await);
     assert!(messages.contains("declare it as a `directory`"), "{messages}");
-    bench.put("plain", "");
-    let messages = refusals(&bench.up(&[file("plain/a.txt", "one")]).await);
+    harness.put("plain", "");
+    let messages = refusals(&harness.up(&[file("plain/a.txt", "one")]).await);
     assert!(messages.contains("doesn't exist"), "{messages}");
-    let messages = refusals(&bench.up(&[file(&"x".repeat(256), "one")]).await);
+    let messages = refusals(&harness.up(&[file(&"x".repeat(256), "one")]).await);
     assert!(messages.contains("too long"), "{messages}");
-    // Nobody makes a file there, root included.
-    let messages = refusals(&bench.up(&[file("/proc/self/statectl", "one")]).await);
+    // Not even root can create a file there.
+    let messages = refusals(&harness.up(&[file("/proc/self/statectl", "one")]).await);
     assert!(messages.contains("/proc/self/statectl: "), "{messages}");
-    assert_eq!(bench.names(), ["plain"]);
-    assert!(bench.entry("page").await.is_none());
+    assert_eq!(harness.names(), ["plain"]);
+    assert!(harness.entry("page").await.is_none());
 }
 
 #[tokio::test]
 async fn delete_refuses_a_directory_and_accepts_a_missing_file() {
-    let bench = ProviderHarness::new().await;
-    bench.done(&[file("a.txt", "one")]).await;
-    fs::remove_file(bench.path("a.txt")).unwrap();
-    fs::create_dir(bench.path("a.txt")).unwrap();
-    let messages = refusals(&bench.destroy().await);
+    let harness = ProviderHarness::new().await;
+    harness.done(&[file("a.txt", "one")]).await;
+    fs::remove_file(harness.path("a.txt")).unwrap();
+    fs::create_dir(harness.path("a.txt")).unwrap();
+    let messages = refusals(&harness.destroy().await);
     assert!(
         messages.contains("expected a file, found a directory"),
         "{messages}"
     );
-    fs::remove_dir(bench.path("a.txt")).unwrap();
-    assert!(bench.destroy().await.succeeded());
-    assert!(bench.entry("page").await.is_none());
+    fs::remove_dir(harness.path("a.txt")).unwrap();
+    assert!(harness.destroy().await.succeeded());
+    assert!(harness.entry("page").await.is_none());
 }
 
 #[tokio::test]
 async fn all_wrong_inputs_are_named_and_no_value_is_quoted() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let inputs = r#"{"contnet":"canary-1","mode":644,"path":["canary-2"],"source":"/"}"#;
-    let messages = refusals(&bench.up(&[goal("page", "file", inputs)]).await);
+    let messages = refusals(&harness.up(&[goal("page", "file", inputs)]).await);
     for part in [
         "`file` has no input `contnet`: did you mean `content`?",
         "`mode` must be a string of three or four octal digits, not a number: quote it",
@@ -255,13 +255,13 @@ async fn all_wrong_inputs_are_named_and_no_value_is_quoted() {
         assert!(messages.contains(part), "{part}\n{messages}");
     }
     assert!(!messages.contains("canary"), "{messages}");
-    let messages = refusals(&bench.up(&[goal("page", "file", "{}")]).await);
+    let messages = refusals(&harness.up(&[goal("page", "file", "{}")]).await);
     assert!(
         messages.contains("`path` is missing") && messages.contains("`content` is missing"),
         "{messages}"
     );
     let both = r#"{"path":"a/","content":"","source":"b"}"#;
-    let messages = refusals(&bench.up(&[goal("page", "file", both)]).await);
+    let messages = refusals(&harness.up(&[goal("page", "file", both)]).await);
     assert!(
         messages.contains("can't both be set") && messages.contains("ends with a slash"),
         "{messages}"
@@ -270,47 +270,47 @@ async fn all_wrong_inputs_are_named_and_no_value_is_quoted() {
 
 #[tokio::test]
 async fn unknown_input_is_not_missing() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let mut waits = after(goal("page", "file", r#"{"path":"a.txt"}"#), "password");
     waits.unknown.insert("content".to_owned());
     let goals = [goal("password", "random:password", "{}"), waits];
-    let planned = bench.preview(&goals).await;
+    let planned = harness.preview(&goals).await;
     assert!(planned.succeeded(), "{planned:?}");
     assert_eq!(ops(&planned), [StepOp::Create, StepOp::Create]);
-    assert!(bench.names().is_empty());
+    assert!(harness.names().is_empty());
 }
 
 #[tokio::test]
 async fn file_replaced_at_its_path_is_deleted_first() {
-    let bench = ProviderHarness::new().await;
-    bench.done(&[file("a.txt", "one")]).await;
-    let mut run = bench.default_run();
+    let harness = ProviderHarness::new().await;
+    harness.done(&[file("a.txt", "one")]).await;
+    let mut run = harness.default_run();
     run.options.replace.insert(super::address("page"));
-    let report = bench.run(update(&[file("a.txt", "one")]), run).await;
+    let report = harness.run(update(&[file("a.txt", "one")]), run).await;
     assert!(report.succeeded(), "{report:?}");
     assert!(ops(&report).contains(&StepOp::DeleteReplaced), "{report:?}");
-    assert_eq!(bench.text("a.txt"), "one");
+    assert_eq!(harness.text("a.txt"), "one");
 }
 
 #[tokio::test]
 async fn secret_content_is_never_shown_and_its_digest_is_secret() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let secret = |content: &str| {
         let mut goal = file("a.txt", content);
         goal.sensitive_inputs.push("content".to_owned());
         goal
     };
-    bench.done(&[secret("canary-one")]).await;
-    bench.put("a.txt", "canary-two");
-    bench.refresh().await;
-    fs::remove_file(bench.path("a.txt")).unwrap();
-    fs::create_dir(bench.path("a.txt")).unwrap();
-    refusals(&bench.up(&[secret("canary-three")]).await);
-    let messages = bench.messages().join("\n");
+    harness.done(&[secret("canary-one")]).await;
+    harness.put("a.txt", "canary-two");
+    harness.refresh().await;
+    fs::remove_file(harness.path("a.txt")).unwrap();
+    fs::create_dir(harness.path("a.txt")).unwrap();
+    refusals(&harness.up(&[secret("canary-three")]).await);
+    let messages = harness.messages().join("\n");
     assert!(!messages.contains("canary"), "{messages}");
-    let entry = bench.entry("page").await.unwrap();
+    let entry = harness.entry("page").await.unwrap();
     assert_eq!(entry.sensitive_outputs, ["digest"]);
-    let digest = bench.output("page", "digest").await.unwrap();
+    let digest = harness.output("page", "digest").await.unwrap();
     assert!(!messages.contains(digest.trim_matches('"')), "{messages}");
     let masked = state_core::sensitive::mask_entry(&entry, "***");
     let texts =
@@ -323,7 +323,7 @@ async fn secret_content_is_never_shown_and_its_digest_is_secret() {
 
 #[tokio::test]
 async fn files_are_created_in_directories_of_the_same_program() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let goals = [
         after(
             goal("page", "file", r#"{"path":"site/a.txt","content":"x"}"#),
@@ -331,34 +331,34 @@ async fn files_are_created_in_directories_of_the_same_program() {
         ),
         goal("site", "directory", r#"{"path":"site"}"#),
     ];
-    bench.done(&goals).await;
-    assert_eq!(names(&bench.path("site")), ["a.txt"]);
-    let report = bench.destroy().await;
-    assert!(report.succeeded() && bench.names().is_empty(), "{report:?}");
+    harness.done(&goals).await;
+    assert_eq!(names(&harness.path("site")), ["a.txt"]);
+    let report = harness.destroy().await;
+    assert!(report.succeeded() && harness.names().is_empty(), "{report:?}");
 }
 
 #[tokio::test]
 async fn timed_out_copy_stops_and_leaves_no_file() {
-    let bench = ProviderHarness::new().await;
-    // Without content on the disk, and long enough to be caught at it.
-    let source = fs::File::create(bench.path("from")).unwrap();
+    let harness = ProviderHarness::new().await;
+    // A sparse file, long enough for the copy to be interrupted.
+    let source = fs::File::create(harness.path("from")).unwrap();
     source.set_len(8 << 30).unwrap();
     let goals = [goal("page", "file", r#"{"path":"to","source":"from"}"#)];
-    let mut run = bench.default_run();
+    let mut run = harness.default_run();
     run.options.timeout = Some(Duration::from_millis(100));
-    let report = bench.run(update(&goals), run).await;
+    let report = harness.run(update(&goals), run).await;
     let reasons = report.failures[0].reasons.join("; ");
     assert!(reasons.contains("didn't finish `create`"), "{reasons}");
     assert_eq!(report.pending.len(), 1, "{report:?}");
-    // It stops between two pieces.
+    // The copy stops between two pieces.
     let mut waited = Duration::ZERO;
-    while bench.names() != ["from"] {
-        assert!(waited < Duration::from_secs(2), "{:?}", bench.names());
+    while harness.names() != ["from"] {
+        assert!(waited < Duration::from_secs(2), "{:?}", harness.names());
         tokio::time::sleep(Duration::from_millis(10)).await;
         waited += Duration::from_millis(10);
     }
     source.set_len(1).unwrap();
-    let report = bench.done(&goals).await;
+    let report = harness.done(&goals).await;
     assert!(report.pending.is_empty(), "{report:?}");
-    assert_eq!(bench.names(), ["from", "to"]);
+    assert_eq!(harness.names(), ["from", "to"]);
 }

@@ -1,4 +1,4 @@
-//! No two resources have one file: told before anything is made, in previews too.
+//! Tests that no two resources have one file: conflicts are reported before a create, in previews too.
 
 use super::{ProviderHarness, goal, ops, refusals, update};
 use state_engine::Goal;
@@ -9,65 +9,68 @@ fn file(name: &str, path: &str) -> Goal {
 
 #[tokio::test]
 async fn two_resources_with_one_path_are_reported_before_the_create() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let both = [file("page", "a.txt"), file("copy", "./b/../a.txt")];
     let expected = format!(
         "its object would be {}, which belongs to page: two resources can't have one object; if this resource was renamed from page, list page in `aliases`",
-        bench.id("a.txt")
+        harness.id("a.txt")
     );
-    let preview = bench.preview(&both).await;
+    let preview = harness.preview(&both).await;
     assert_eq!(refusals(&preview), expected);
-    let mut run = bench.default_run();
+    let mut run = harness.default_run();
     run.options.parallel = 1;
-    let report = bench.run(update(&both), run).await;
+    let report = harness.run(update(&both), run).await;
     assert_eq!(refusals(&report), expected);
-    assert_eq!(bench.names(), ["a.txt"]);
-    assert!(bench.entry("page").await.is_some() && bench.entry("copy").await.is_none());
+    assert_eq!(harness.names(), ["a.txt"]);
+    assert!(harness.entry("page").await.is_some() && harness.entry("copy").await.is_none());
 }
 
 #[tokio::test]
 async fn renamed_resource_gets_an_aliases_hint() {
-    let bench = ProviderHarness::new().await;
-    bench.done(&[file("page", "a.txt")]).await;
-    let report = bench.preview(&[file("index", "a.txt")]).await;
+    let harness = ProviderHarness::new().await;
+    harness.done(&[file("page", "a.txt")]).await;
+    let report = harness.preview(&[file("index", "a.txt")]).await;
     assert!(refusals(&report).contains("in `aliases`"), "{report:?}");
     let mut renamed = file("index", "a.txt");
     renamed.options.aliases = vec!["page".parse().unwrap()];
-    let report = bench.done(&[renamed]).await;
+    let report = harness.done(&[renamed]).await;
     assert!(ops(&report).is_empty(), "{report:?}");
-    assert!(bench.entry("index").await.is_some() && bench.entry("page").await.is_none());
+    assert!(harness.entry("index").await.is_some() && harness.entry("page").await.is_none());
 }
 
 #[tokio::test]
 async fn replacement_with_the_same_id_must_delete_first() {
-    let bench = ProviderHarness::new().await;
-    bench.done(&[file("page", "a.txt")]).await;
+    let harness = ProviderHarness::new().await;
+    harness.done(&[file("page", "a.txt")]).await;
     let mut beside = file("page", "a.txt");
     beside.options.delete_before_replace = Some(false);
-    let mut run = bench.default_run();
+    let mut run = harness.default_run();
     run.options.replace = ["page".parse().unwrap()].into();
-    let report = bench.run(update(&[beside]), run.clone()).await;
+    let report = harness.run(update(&[beside]), run.clone()).await;
     assert!(
         refusals(&report).contains("set `delete_before_replace: true`"),
         "{report:?}"
     );
-    assert_eq!(bench.text("a.txt"), "x");
-    let report = bench.run(update(&[file("page", "a.txt")]), run).await;
+    assert_eq!(harness.text("a.txt"), "x");
+    let report = harness.run(update(&[file("page", "a.txt")]), run).await;
     assert!(report.succeeded(), "{report:?}");
 }
 
 #[tokio::test]
 async fn path_is_free_again_after_a_failed_create() {
-    let bench = ProviderHarness::new().await;
-    bench.put("a.txt", "a stranger's");
+    let harness = ProviderHarness::new().await;
+    harness.put("a.txt", "a stranger's");
     let both = [file("page", "a.txt"), file("copy", "a.txt")];
-    let mut run = bench.default_run();
+    let mut run = harness.default_run();
     run.options.parallel = 1;
     run.options.continue_on_error = true;
-    let report = bench.run(update(&both), run).await;
+    let report = harness.run(update(&both), run).await;
     let messages = refusals(&report);
     assert_eq!(report.failures.len(), 2, "{messages}");
-    assert!(!messages.contains("belongs to page"), "nobody has it: {messages}");
+    assert!(
+        !messages.contains("belongs to page"),
+        "no entry has the file: {messages}"
+    );
 }
 
 fn moved(name: &str, path: &str) -> Goal {
@@ -78,35 +81,43 @@ fn moved(name: &str, path: &str) -> Goal {
 
 #[tokio::test]
 async fn nothing_is_deleted_for_an_object_that_is_already_claimed() {
-    let bench = ProviderHarness::new().await;
-    bench.done(&[file("page", "a.txt"), file("copy", "b.txt")]).await;
+    let harness = ProviderHarness::new().await;
+    harness
+        .done(&[file("page", "a.txt"), file("copy", "b.txt")])
+        .await;
     let wanted = [moved("page", "b.txt"), file("copy", "b.txt")];
-    let report = bench.up(&wanted).await;
+    let report = harness.up(&wanted).await;
     assert!(refusals(&report).contains("which belongs to copy"), "{report:?}");
-    assert_eq!(bench.names(), ["a.txt", "b.txt"], "page is where it was");
+    assert_eq!(
+        harness.names(),
+        ["a.txt", "b.txt"],
+        "the file of page is unchanged"
+    );
 }
 
-/// What a run that died after the deletion leaves: a tombstone that says where the object was.
+/// The remains of a run that crashed after the delete: a tombstone with the object's id.
 #[tokio::test]
 async fn object_of_a_tombstone_can_be_claimed_by_others() {
-    let bench = ProviderHarness::new().await;
-    bench.done(&[file("page", "a.txt")]).await;
+    let harness = ProviderHarness::new().await;
+    harness.done(&[file("page", "a.txt")]).await;
     let gone = [moved("page", "nowhere/b.txt")];
-    let report = bench.up(&gone).await;
-    assert!(!report.succeeded() && bench.names().is_empty(), "{report:?}");
-    assert!(bench.entry("page").await.unwrap().pending_replacement);
-    bench.done(&[file("copy", "a.txt"), moved("page", "b.txt")]).await;
-    assert_eq!(bench.names(), ["a.txt", "b.txt"]);
+    let report = harness.up(&gone).await;
+    assert!(!report.succeeded() && harness.names().is_empty(), "{report:?}");
+    assert!(harness.entry("page").await.unwrap().pending_replacement);
+    harness
+        .done(&[file("copy", "a.txt"), moved("page", "b.txt")])
+        .await;
+    assert_eq!(harness.names(), ["a.txt", "b.txt"]);
 }
 
 #[tokio::test]
 async fn object_missing_at_refresh_is_free_again() {
-    let bench = ProviderHarness::new().await;
-    bench.done(&[file("page", "a.txt")]).await;
-    std::fs::remove_file(bench.path("a.txt")).unwrap();
-    let mut run = bench.default_run();
+    let harness = ProviderHarness::new().await;
+    harness.done(&[file("page", "a.txt")]).await;
+    std::fs::remove_file(harness.path("a.txt")).unwrap();
+    let mut run = harness.default_run();
     run.options.refresh = true;
-    let report = bench.run(update(&[file("index", "a.txt")]), run).await;
+    let report = harness.run(update(&[file("index", "a.txt")]), run).await;
     assert!(report.succeeded(), "{report:?}");
-    assert_eq!(bench.names(), ["a.txt"]);
+    assert_eq!(harness.names(), ["a.txt"]);
 }

@@ -1,5 +1,5 @@
-//! A password whose create couldn't be recorded: whatever is done about it, the next run ends well, and all that is made
-//! of the password is made of the one that is on record.
+//! Tests of a password whose create couldn't be recorded: however it is settled, the next run succeeds, and all
+//! dependent resources use the recorded password.
 
 use super::file_text;
 use crate::harness::{Harness, environment};
@@ -39,7 +39,7 @@ fn run(folder: &Path) -> Run {
     run
 }
 
-/// It must go well, and the page has the password that is on record.
+/// Runs an update that must succeed, and checks that the page contains the recorded password.
 async fn done(harness: &Harness, folder: &Path) -> Report {
     let report = harness.run(update().await, run(folder)).await;
     assert!(report.succeeded() && report.pending.is_empty(), "{report:?}");
@@ -51,7 +51,7 @@ async fn done(harness: &Harness, folder: &Path) -> Report {
     report
 }
 
-/// A run whose append fails that comes after so many.
+/// A run whose append number `after` fails.
 async fn fail(harness: &Harness, engine: &Engine, folder: &Path, after: usize, fault: Fault) {
     harness.faults.fail(Call::Append, after, fault);
     let ended = engine.run(&harness.name, update().await, run(folder)).await;
@@ -60,7 +60,7 @@ async fn fail(harness: &Harness, engine: &Engine, folder: &Path, after: usize, f
     harness.free().await;
 }
 
-/// A password was made, its intent is on record, and its result isn't.
+/// A create with a recorded intent and without a recorded result.
 async fn unrecorded(harness: &Harness, engine: &Engine) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     fail(harness, engine, folder.path(), RESULT, Fault::BeforeEffect).await;
@@ -73,7 +73,7 @@ async fn unrecorded(harness: &Harness, engine: &Engine) -> TempDir {
     folder
 }
 
-/// The append that has the password's result: after those of the update's start and of the intent.
+/// The append that holds the password's result, after the update's start and the intent.
 const RESULT: usize = 2;
 
 #[tokio::test]
@@ -114,7 +114,7 @@ async fn result_saved_to_a_file_is_used_once_restored() {
 async fn password_recorded_without_its_value_is_replaced() {
     let harness = Harness::sealed(4).await;
     let folder = unrecorded(&harness, &harness.engine).await;
-    // Somebody says that it was done, and knows no more than an id.
+    // The user declares the operation as done and knows only the id.
     let session = harness.lock().await;
     let state = session.state();
     let pending = state.pending().find(|pending| pending.op == Op::Create).unwrap();

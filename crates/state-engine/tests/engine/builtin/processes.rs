@@ -1,4 +1,4 @@
-//! The processes of commands: what they say and mustn't say, what stops them, what they leave.
+//! Tests of command processes: logging, secrets, cancellation, and background processes.
 
 use super::{ProviderHarness, goal, ops, refusals, shell, update};
 use state_core::LogLevel;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 fn is_running(pid: &str) -> bool {
     let status = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()));
-    // What was killed and that nobody waits for is a zombie.
+    // A killed process that wasn't reaped is a zombie.
     status.is_ok_and(|status| !status.contains(") Z"))
 }
 
@@ -19,19 +19,19 @@ async fn until(is_so: impl Fn() -> bool) {
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("it never was so");
+    panic!("the condition never became true");
 }
 
 #[tokio::test]
 async fn standard_error_is_logged_without_secrets() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let inputs = r#"{"shell":true,"create":"echo working >&2; echo \"$TOKEN\" >&2; cat >&2; echo \"$STATE_INPUTS\" >&2; printf '\\033[31mred' >&2; cat out.json","read":"echo \"$STATE_OUTPUTS\" >&2","environment":{"TOKEN":"canary-\"environment"},"stdin":"canary-stdin\n","sensitive":true}"#;
-    bench.put("out.json", r#"{"key":"canary-output"}"#);
-    bench.done(&[goal("job", "command", inputs)]).await;
-    assert!(bench.refresh().await.succeeded());
-    assert!(bench.has_message(LogLevel::Info, "working"));
-    assert!(bench.has_message(LogLevel::Info, "[31mred"));
-    let messages = bench.messages();
+    harness.put("out.json", r#"{"key":"canary-output"}"#);
+    harness.done(&[goal("job", "command", inputs)]).await;
+    assert!(harness.refresh().await.succeeded());
+    assert!(harness.has_message(LogLevel::Info, "working"));
+    assert!(harness.has_message(LogLevel::Info, "[31mred"));
+    let messages = harness.messages();
     let logged: Vec<&String> = messages
         .iter()
         .filter(|line| line.starts_with("info: "))
@@ -49,67 +49,67 @@ async fn standard_error_is_logged_without_secrets() {
             "{canary}: {messages:?}"
         );
     }
-    assert_eq!(bench.entry("job").await.unwrap().sensitive_outputs, ["key"]);
+    assert_eq!(harness.entry("job").await.unwrap().sensitive_outputs, ["key"]);
 }
 
 #[tokio::test]
 async fn background_process_of_a_command_is_not_awaited() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let goals = [shell(&[("create", "echo said; sleep 300 & echo $! > pid")])];
-    let report = tokio::time::timeout(Duration::from_secs(60), bench.done(&goals))
+    let report = tokio::time::timeout(Duration::from_secs(60), harness.done(&goals))
         .await
         .unwrap();
     assert_eq!(ops(&report), [StepOp::Create]);
-    assert_eq!(bench.output("job", "stdout").await.unwrap(), r#""said""#);
-    let pid = bench.text("pid");
-    assert!(is_running(&pid), "it was meant to stay");
+    assert_eq!(harness.output("job", "stdout").await.unwrap(), r#""said""#);
+    let pid = harness.text("pid");
+    assert!(is_running(&pid), "the background process must keep running");
     Command::new("kill").arg(pid.trim()).status().unwrap();
 }
 
 #[tokio::test]
 async fn first_interrupt_and_terminal_signal_let_a_command_finish() {
-    let bench = ProviderHarness::new().await;
-    // The process group is the fifth field; it is the command's own.
+    let harness = ProviderHarness::new().await;
+    // The process group is the fifth field. The command has its own.
     let create = "touch begun; while test ! -e go; do sleep 0.01; done; cut -d' ' -f5 /proc/$$/stat; echo $$";
     let goals = [shell(&[("create", create)])];
-    let run = bench.default_run();
+    let run = harness.default_run();
     let interrupt = run.interrupt.clone();
     let stop = async {
-        until(|| bench.path("begun").exists()).await;
+        until(|| harness.path("begun").exists()).await;
         interrupt.request();
-        bench.put("go", "");
+        harness.put("go", "");
     };
-    let (report, ()) = tokio::join!(bench.run(update(&goals), run), stop);
+    let (report, ()) = tokio::join!(harness.run(update(&goals), run), stop);
     assert!(report.interrupted && report.pending.is_empty(), "{report:?}");
-    let printed = bench.output("job", "stdout").await.unwrap();
+    let printed = harness.output("job", "stdout").await.unwrap();
     let (group, process) = printed.trim_matches('"').split_once("\\n").unwrap();
     assert_eq!(group, process);
 }
 
 #[tokio::test]
 async fn dropped_command_is_killed_with_its_group_and_stays_pending() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let with = |read: &[(&str, &str)]| {
         let mut inputs = vec![("create", "sleep 300 & echo $! > inner; echo $$ > outer; wait")];
         inputs.extend(read);
         shell(&inputs)
     };
-    let (inner, outer) = (bench.path("inner"), bench.path("outer"));
+    let (inner, outer) = (harness.path("inner"), harness.path("outer"));
     let begun = || std::fs::read_to_string(&outer).is_ok_and(|pid| pid.ends_with('\n'));
-    let report = bench.leave_when(&[with(&[])], begun).await;
+    let report = harness.leave_when(&[with(&[])], begun).await;
     assert_eq!(report.pending.len(), 1, "{report:?}");
     for file in [&inner, &outer] {
         let pid = std::fs::read_to_string(file).unwrap();
         until(|| !is_running(&pid)).await;
     }
-    // Without `read` nobody can tell.
-    let report = bench.up(&[]).await;
+    // Without `read` the outcome is unknown.
+    let report = harness.up(&[]).await;
     assert_eq!(report.pending.len(), 1, "{report:?}");
 }
 
 #[tokio::test]
 async fn dropped_create_is_checked_by_the_next_run() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let create = r#"echo "$STATE_MUTATION" > begun; sleep 300"#;
     let read = r#"if test -n "$STATE_ID"; then exit 0; fi; grep -q "$STATE_MUTATION" begun && rm begun && echo '{"id":"found"}'"#;
     let goals = [shell(&[
@@ -117,57 +117,57 @@ async fn dropped_create_is_checked_by_the_next_run() {
         ("read", read),
         ("update", "echo mended"),
     ])];
-    let begun = bench.path("begun");
+    let begun = harness.path("begun");
     let is_begun = || std::fs::read_to_string(&begun).is_ok_and(|text| text.ends_with('\n'));
-    let report = bench.leave_when(&goals, is_begun).await;
+    let report = harness.leave_when(&goals, is_begun).await;
     assert_eq!(report.pending.len(), 1, "{report:?}");
-    let report = bench.done(&goals).await;
+    let report = harness.done(&goals).await;
     assert!(report.pending.is_empty(), "{report:?}");
-    let entry = bench.entry("job").await.unwrap();
+    let entry = harness.entry("job").await.unwrap();
     assert_eq!(entry.id.as_deref(), Some("found"));
-    assert_eq!(bench.output("job", "stdout").await.unwrap(), r#""mended""#);
+    assert_eq!(harness.output("job", "stdout").await.unwrap(), r#""mended""#);
 }
 
 #[tokio::test]
 async fn excess_pipe_output_does_not_block() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let much = "x".repeat(300_000);
     let inputs = format!(r#"{{"create":["true"],"stdin":"{much}"}}"#);
-    bench.done(&[goal("job", "command", &inputs)]).await;
-    assert!(bench.has_message(LogLevel::Warning, "STATE_INPUTS is omitted"));
+    harness.done(&[goal("job", "command", &inputs)]).await;
+    assert!(harness.has_message(LogLevel::Warning, "STATE_INPUTS is omitted"));
     let loud = goal(
         "loud",
         "command",
         r#"{"shell":true,"create":"yes | head -c 3000000","delete":"true"}"#,
     );
-    let messages = refusals(&bench.up(std::slice::from_ref(&loud)).await);
+    let messages = refusals(&harness.up(std::slice::from_ref(&loud)).await);
     assert!(messages.contains("printed more than 1 MiB"), "{messages}");
-    assert_eq!(bench.output("loud", "unfinished").await.unwrap(), r#""create""#);
+    assert_eq!(harness.output("loud", "unfinished").await.unwrap(), r#""create""#);
     let shouts = goal(
         "loud",
         "command",
         r#"{"shell":true,"create":"yes shout | head -c 3000000 >&2"}"#,
     );
-    bench.done(&[shouts]).await;
-    let lines = bench
+    harness.done(&[shouts]).await;
+    let lines = harness
         .messages()
         .iter()
         .filter(|line| line.as_str() == "info: shout")
         .count();
     assert!((10_000..20_000).contains(&lines), "{lines}");
-    assert!(bench.has_message(
+    assert!(harness.has_message(
         LogLevel::Warning,
         "further lines on its standard error are not logged"
     ));
 }
 
-/// Run by the test below, in a process that has secrets of ours in its environment.
+/// Run by the next test, in a child process with internal secrets in its environment.
 #[tokio::test]
 #[ignore = "run by `our_own_secrets_are_not_passed_on`"]
 async fn prints_its_environment() {
-    let bench = ProviderHarness::new().await;
-    bench.done(&[shell(&[("create", "env")])]).await;
-    let printed = bench.output("job", "stdout").await.unwrap();
+    let harness = ProviderHarness::new().await;
+    harness.done(&[shell(&[("create", "env")])]).await;
+    let printed = harness.output("job", "stdout").await.unwrap();
     assert!(
         printed.contains("OTHERS=canary-others") && printed.contains("STATE_INPUTS="),
         "{printed}"
@@ -193,7 +193,7 @@ fn internal_secrets_are_not_inherited_by_commands() {
 
 #[tokio::test]
 async fn marked_secret_is_in_neither_logs_nor_reasons() {
-    let bench = ProviderHarness::new().await;
+    let harness = ProviderHarness::new().await;
     let inputs = r#"{"create":["canary-program"]}"#;
     let mut unstarted = goal("other", "command", inputs);
     unstarted.sensitive_inputs.push("/create/0".to_owned());
@@ -205,11 +205,11 @@ async fn marked_secret_is_in_neither_logs_nor_reasons() {
         r#"{"create":["sh","-c","echo $0 >&2","canary-argument"]}"#,
     );
     echo.sensitive_inputs.push("/create/3".to_owned());
-    let mut run = bench.default_run();
+    let mut run = harness.default_run();
     run.options.continue_on_error = true;
-    let report = bench.run(update(&[unstarted, path, echo]), run).await;
+    let report = harness.run(update(&[unstarted, path, echo]), run).await;
     assert_eq!(report.failures.len(), 2, "{report:?}");
-    let messages = format!("{:?}\n{}", report, bench.messages().join("\n"));
+    let messages = format!("{:?}\n{}", report, harness.messages().join("\n"));
     assert!(messages.contains("it contains a secret"), "{messages}");
     assert!(!messages.contains("canary"), "{messages}");
 }

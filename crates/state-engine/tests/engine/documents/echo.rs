@@ -1,4 +1,4 @@
-//! A provider whose objects say what was asked for.
+//! A provider whose outputs echo its inputs.
 
 use async_trait::async_trait;
 use state_core::Properties;
@@ -9,7 +9,7 @@ use state_engine::provider::{
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-/// Remembers what it was asked for last, by address, and in which order it made what it made.
+/// Remembers the last inputs by address, and the order of creates.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Echo {
     asked: Arc<Mutex<BTreeMap<String, Properties>>>,

@@ -1,4 +1,4 @@
-//! Documents judged by what kinds take and give, before anything is done.
+//! Tests of documents that are checked against kind descriptions before a run.
 
 use crate::harness::environment;
 use state_engine::builtin;

@@ -1,4 +1,4 @@
-//! What holds for every document.
+//! Property tests of documents.
 
 use super::echo::Echo;
 use super::{run, source};
@@ -9,13 +9,13 @@ use state_core::testkit::run::scaled;
 use state_engine::Operation;
 use std::collections::BTreeSet;
 
-/// How one resource needs another.
+/// The form of a dependency between two resources.
 const WAYS: usize = 5;
 
-/// A resource: its name, and whom it needs in which way, by their numbers.
+/// Resources: the name, and the dependencies by index and by form.
 type Drawn = Vec<(String, Vec<(usize, usize)>)>;
 
-/// Resources of which each needs some of those before it.
+/// Generates resources that depend on earlier ones.
 fn any_program() -> impl Strategy<Value = Drawn> {
     let needs = proptest::collection::vec((any::<prop::sample::Index>(), 0..WAYS), 0..4);
     proptest::collection::vec(("[a-zA-Z0-9_-]{1,4}", needs), 1..12).prop_map(|drawn| {
@@ -28,7 +28,7 @@ fn any_program() -> impl Strategy<Value = Drawn> {
     })
 }
 
-/// Inputs and options of a resource, each value as JSON.
+/// The inputs and options of a resource as JSON members.
 fn members(drawn: &Drawn, at: usize) -> [Vec<(String, String)>; 2] {
     let in_way = |way: usize| -> Vec<&str> {
         let of_way = drawn[at].1.iter().filter(|(_, other)| *other == way);
@@ -57,7 +57,7 @@ fn members(drawn: &Drawn, at: usize) -> [Vec<(String, String)>; 2] {
     [inputs, options]
 }
 
-/// The document with its resources in this order.
+/// The document as YAML, with its resources in this order.
 fn yaml(drawn: &Drawn, order: &[usize]) -> String {
     let mut text = String::from("resources:\n");
     for &at in order {
@@ -65,7 +65,7 @@ fn yaml(drawn: &Drawn, order: &[usize]) -> String {
         for (what, members) in ["inputs", "options"].iter().zip(members(drawn, at)) {
             text.push_str(&format!("    {what}:\n"));
             for (name, value) in members {
-                // References need no quotes.
+                // References in block style need no quotes.
                 let plain = value.strip_prefix('"').and_then(|value| value.strip_suffix('"'));
                 let value = plain.filter(|plain| plain.starts_with("${")).unwrap_or(&value);
                 text.push_str(&format!("      {name}: {value}\n"));
@@ -75,7 +75,7 @@ fn yaml(drawn: &Drawn, order: &[usize]) -> String {
     text
 }
 
-/// The same as JSON.
+/// The document as JSON, with its resources in this order.
 fn json(drawn: &Drawn, order: &[usize]) -> String {
     let object = |members: Vec<(String, String)>| {
         let members: Vec<String> = members
@@ -93,7 +93,7 @@ fn json(drawn: &Drawn, order: &[usize]) -> String {
     object(vec![("resources".to_owned(), object(resources.collect()))])
 }
 
-/// Runs a document; what was made in which order, and what is recorded of it.
+/// Deploys a document. Returns the order of creates and the recorded entries.
 fn deployed(text: &str, seed: u64) -> (Vec<String>, Vec<String>) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
@@ -124,8 +124,8 @@ fn deployed(text: &str, seed: u64) -> (Vec<String>, Vec<String>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: scaled(48), failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// In whichever order a document names its resources, each is made after all that it needs; written as JSON it is the
-    /// same program.
+    /// Each resource is created after its dependencies, whatever the order of the document, and the JSON form is
+    /// the same program.
     #[test]
     fn resources_follow_dependencies_in_yaml_and_json(
         (drawn, order) in any_program().prop_flat_map(|drawn| {
@@ -140,7 +140,7 @@ proptest! {
         let place = |name: &str| made.iter().position(|made| made == name);
         for (name, needs) in &drawn {
             for (to, way) in needs {
-                // Of several parents the document names the first.
+                // Only the first of several parents is used.
                 let parent = needs.iter().find(|(_, way)| *way == 4).map(|(to, _)| *to);
                 if *way != 4 || parent == Some(*to) {
                     prop_assert!(place(&drawn[*to].0) < place(name), "{} before {}: {:?}\n{}", name, drawn[*to].0, made, text);

@@ -1,4 +1,4 @@
-//! Secrets that a program puts into longer texts: nobody is told them, wherever the whole is told.
+//! Tests of secrets that a program embeds in longer strings: no output ever shows them.
 
 use super::source;
 use crate::harness::Harness;
@@ -7,12 +7,12 @@ use state_engine::{Event, Operation, Report, Run};
 use state_manager::{Actor, Environment, LogQuery};
 use std::sync::{Arc, Mutex};
 
-/// Its middle is a word, its ends are what shells split at.
+/// A token with special characters at its ends, where a shell splits words.
 const TOKEN: &str = "s3;k/anary'$x";
 const LINES: &str = "first canary line\nsecond canary line\n";
 const PIN: &str = "12345678";
 
-/// Runs commands on a stack that stores all as it is, and hears what is told.
+/// Runs commands on a plaintext stack and collects all messages.
 struct SecretHarness {
     harness: Harness,
     folder: tempfile::TempDir,
@@ -55,7 +55,7 @@ impl SecretHarness {
         self.run(Operation::Update(Box::new(source))).await
     }
 
-    /// All that was told live, in reports, and in stored logs.
+    /// All events, reports and stored logs as text.
     async fn all(&self) -> String {
         let lines = self.harness.stack.logs(&LogQuery::default()).await.unwrap();
         let stored: Vec<String> = lines.iter().map(|line| line.line.message.clone()).collect();
@@ -108,7 +108,7 @@ async fn secret_in_a_command_is_never_shown_in_its_lifecycle() {
     let report = messages.up(&format!("{CONFIG}{job}")).await;
     assert!(report.succeeded(), "{report:?}");
     assert!(messages.run(Operation::Refresh).await.succeeded());
-    // It fails, and quotes what it may.
+    // The command fails, and the reason quotes only what is not secret.
     let report = messages.run(Operation::Destroy).await;
     assert_eq!(report.failures.len(), 1, "{report:?}");
     messages.assert_silent().await;

@@ -1,4 +1,4 @@
-//! What is drawn: programs, operations, moods, drift and crashes.
+//! Random generation of programs, operations, call modes, drift and crashes.
 
 use crate::cloud::{CallMode, CallPlan};
 use crate::harness::Harness;
@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 const NAMES: [&str; 7] = ["a", "b", "c", "d", "e", "f", "g"];
 
-/// Random numbers; clones go on with the same ones.
+/// A random number source; clones share its sequence.
 #[derive(Clone)]
 pub(crate) struct Random(Arc<SeededEntropy>);
 
@@ -43,7 +43,7 @@ impl Random {
     }
 }
 
-/// A random program: any order, any links, none of them in a circle.
+/// A random program: any order and any references, but no dependency cycle.
 pub(crate) fn program(random: &Random) -> Vec<Spec> {
     let mut names = NAMES;
     random.shuffle(&mut names);
@@ -59,7 +59,7 @@ pub(crate) fn program(random: &Random) -> Vec<Spec> {
     specs
 }
 
-/// A resource that may name those before it.
+/// A random resource that may refer to the resources in `before`.
 pub(super) fn resource(random: &Random, name: &str, before: &[Spec]) -> Spec {
     let mut drawn = spec(name);
     let some = |of: u64| -> Vec<String> {
@@ -95,12 +95,12 @@ pub(super) fn resource(random: &Random, name: &str, before: &[Spec]) -> Spec {
     drawn
 }
 
-/// One run in which everything may go wrong.
+/// A random run with faults.
 pub(crate) struct Plan {
     kind: Kind,
     specs: Vec<Spec>,
     pub(crate) options: RunOptions,
-    /// One in so many calls goes wrong; none: no call.
+    /// One in this many calls fails; none: no call fails.
     wrong: Option<u64>,
     drift: bool,
     cut: Option<Cut>,
@@ -119,7 +119,7 @@ enum Cut {
     Store(usize, Fault),
     /// The process dies at this append.
     Kill(usize),
-    /// Somebody interrupts it at this append, so often.
+    /// The run is interrupted at this append, this many times.
     Interrupt(usize, u64),
 }
 
@@ -192,13 +192,13 @@ impl Plan {
         }
     }
 
-    /// Somebody else was at work in the world.
+    /// Changes and deletes objects outside of the engine.
     pub(crate) fn drift(&self, harness: &Harness, random: &Random) {
         if !self.drift {
             return;
         }
         for (id, thing) in harness.cloud.things() {
-            // A foreign object doesn't come back, and a program that reads it would never converge.
+            // A foreign object isn't recreated, so a program that reads it would never converge.
             if thing.foreign {
                 continue;
             }
@@ -210,13 +210,13 @@ impl Plan {
         }
     }
 
-    /// How calls go.
+    /// Sets random modes for all calls.
     pub(crate) fn call_plan(&self, harness: &Harness, random: &Random) {
         let (random, wrong) = (random.clone(), self.wrong);
         harness.cloud.set_modes(move |_, _| call_plan(&random, wrong));
     }
 
-    /// When it ends before its time.
+    /// Schedules the fault that ends the run early.
     pub(crate) fn cut(
         &self,
         harness: &Harness,
@@ -259,7 +259,7 @@ fn call_plan(random: &Random, wrong: Option<u64>) -> CallPlan {
     (mode, turns(2), turns(2))
 }
 
-/// Objects of others are read or taken over by some resources.
+/// Makes some resources read or import foreign objects.
 fn adopt(random: &Random, harness: &Harness, specs: &mut [Spec]) {
     for spec in specs.iter_mut().filter(|_| random.one_in(10)) {
         let inputs = resized(&spec.inputs(|_| None).0, 5);

@@ -1,4 +1,4 @@
-//! A random valid snapshot to begin with, and the objects that it tells of.
+//! A random valid snapshot as the start of a lifecycle, and the objects that it describes.
 
 use super::draw::{Random, resource};
 use crate::harness::Harness;
@@ -8,8 +8,9 @@ use state_core::mutation::EditChange;
 use state_core::{Address, Dependency, DeposedKey, Entry, SharedEntry, Uid};
 use std::collections::BTreeMap;
 
-/// Entries in topological order: twins that await deletion, tombstones, tainted, protected, lost ones.
-pub(super) async fn populate(harness: &Harness, random: &Random, story: &mut Vec<String>) {
+/// Populates the stack with entries in topological order: deposed, tombstones, tainted, protected and missing
+/// ones.
+pub(super) async fn populate(harness: &Harness, random: &Random, history: &mut Vec<String>) {
     let mut names = ["a", "b", "c", "d", "e", "f"];
     random.shuffle(&mut names);
     let mut specs: Vec<Spec> = Vec::new();
@@ -32,7 +33,7 @@ pub(super) async fn populate(harness: &Harness, random: &Random, story: &mut Vec
                 .iter()
                 .any(|id| !harness.cloud.things().contains_key(id))
             {
-                // What it stands in is gone, and it with it.
+                // Its container is missing, so the object is missing too.
                 harness.cloud.lose(entry.id.as_deref().unwrap_or_default());
             }
             if deposed {
@@ -54,13 +55,13 @@ pub(super) async fn populate(harness: &Harness, random: &Random, story: &mut Vec
         ids.extend(id.map(|id| (name.to_owned(), id)));
         specs.push(spec);
     }
-    describe(&changes, story);
+    describe(&changes, history);
     if !changes.is_empty() {
         harness.edit(changes).await;
     }
 }
 
-fn describe(changes: &[EditChange], story: &mut Vec<String>) {
+fn describe(changes: &[EditChange], history: &mut Vec<String>) {
     for change in changes {
         if let EditChange::Append(entry) = change {
             let refers: Vec<String> = entry
@@ -74,7 +75,7 @@ fn describe(changes: &[EditChange], story: &mut Vec<String>) {
                 ("retain", entry.retain_on_delete),
             ];
             let marks: Vec<&str> = marks.iter().filter(|mark| mark.1).map(|mark| mark.0).collect();
-            story.push(format!(
+            history.push(format!(
                 "begins with {} {:?} {:?} {marks:?} {refers:?}",
                 entry.key(),
                 entry.kind,
@@ -127,19 +128,19 @@ fn entry(harness: &Harness, spec: &Spec, ids: &BTreeMap<String, String>) -> Entr
     entry
 }
 
-/// What only live entries are.
+/// Applies random conditions that only live entries can have.
 fn vary_live_entry(harness: &Harness, random: &Random, entry: &mut Entry) {
     match random.below(10) {
         0 => entry.tainted = true,
         1 => {
-            // Deleted, and not made anew yet.
+            // Deleted, and not recreated yet.
             if let Some(id) = &entry.id {
                 harness.cloud.lose(id);
             }
             entry.pending_replacement = true;
         }
         2 => {
-            // Deleted behind our back.
+            // Deleted outside of the engine.
             if let Some(id) = &entry.id {
                 harness.cloud.lose(id);
             }
