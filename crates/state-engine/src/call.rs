@@ -198,12 +198,15 @@ impl Caller {
         question: Question,
         call: impl FnOnce(Arc<dyn Provider>, Question, CallContext) -> F,
     ) -> CallResult<A> {
+        // An answer may depend on what a dependency made, so a changed dependency invalidates it.
         let is_kept = !self.planning && !target.dependency_changed;
         if let Some((answer, log_lines)) = memory.find(&target.key, &question).filter(|_| is_kept) {
             log_lines.into_iter().for_each(|line| self.logger.forward(line));
             return Ok(answer);
         }
         let provider = self.provider(target).await?;
+        // `check` and `diff` only compare values. A read must not run after the lock is lost, because another
+        // session may be changing the object.
         if what == READ {
             self.check_lock().await?;
         }
@@ -228,6 +231,7 @@ impl Caller {
         inputs: Properties,
     ) -> CallResult<Object> {
         let provider = self.provider(target).await?;
+        // The request carries the id of the durable intent, so a later read can find the object of a lost reply.
         let request = CreateRequest {
             address: target.key.address.clone(),
             kind: target.kind.clone(),
@@ -411,6 +415,7 @@ impl Caller {
             }
         };
         let ended = tokio::select! {
+            // Biased: a second interrupt takes precedence over a result that arrives at the same time.
             biased;
             () = self.interrupt.leaving() => return Err(CallError::Abandoned),
             ended = catch_panic(call) => ended,

@@ -16,7 +16,7 @@ pub use refresh::RefreshSource;
 use crate::call::{CallError, CallTarget, Caller, RecordedObject};
 use crate::event::{Event, Observer};
 use crate::ledger::{CommittedResource, UnknownOutputs};
-use crate::log::shown;
+use crate::log::mask_line;
 use crate::planner::{applied, mark_joined};
 use crate::provider::{Failure, Object};
 use crate::record::{DurableIntent, EndResult, Recorder};
@@ -87,7 +87,7 @@ impl StepError {
     fn failed(step: &Step, why: impl Into<Indeterminate>, pending: Option<MutationId>) -> Self {
         let Indeterminate { reasons, lost } = why.into();
         let secrets = step.secrets();
-        let hide = |reason: String| shown(&reason, &secrets);
+        let hide = |reason: String| mask_line(&reason, &secrets);
         Self {
             key: step.key.clone(),
             step: Some(Box::new(step.clone())),
@@ -237,30 +237,37 @@ impl Deployment {
             secrets: step.secrets(),
             dependency_changed: false,
         };
-        let meant = intent.entry.clone();
+        let intended = intent.entry.clone();
+        // The guard lives until the result is recorded. Without it another step could re-record the old version of
+        // this entry after its intent.
         let _in_flight = self.record_dependencies_of(&intent).await?;
-        let begun = self.recorder.begin(intent).await;
-        let begun = begun.map_err(|error| StepError::recording(&step.key, Some(&step), None, error))?;
+        let intent_record = self.recorder.begin(intent).await;
+        let intent_record =
+            intent_record.map_err(|error| StepError::recording(&step.key, Some(&step), None, error))?;
         self.notify(&Event::Begun(step.clone()));
-        let (result, unknown) = self.apply_effect(&begun, &target, effect).await;
-        let pending = begun.id();
+        let (result, unknown) = self.apply_effect(&intent_record, &target, effect).await;
+        let pending = intent_record.id();
         let ProviderReply {
             outcome,
             object,
             reasons,
         } = match self.reply(&target, result) {
             Ok(reply) => reply,
-            Err(unsure) => {
+            Err(indeterminate) => {
                 // The effect is unknown. The intent must stay recorded, or the next run would not ask for the
                 // outcome.
-                drop(begun);
-                return Err(StepError::failed(&step, unsure, Some(pending)));
+                drop(intent_record);
+                return Err(StepError::failed(&step, indeterminate, Some(pending)));
             }
         };
+        // A failed call changed nothing, so the recorded entry stays as it is.
         let is_there = outcome == Outcome::Succeeded || object.is_some();
-        let entry = meant.filter(|_| outcome != Outcome::Failed && is_there);
+        let entry = intended.filter(|_| outcome != Outcome::Failed && is_there);
         let entry = entry.map(|entry| self.entry_with_object(entry, object.as_ref(), &step));
-        let ended = self.recorder.end(begun, outcome, entry, reasons.clone()).await;
+        let ended = self
+            .recorder
+            .end(intent_record, outcome, entry, reasons.clone())
+            .await;
         let ended =
             ended.map_err(|error| StepError::recording(&step.key, Some(&step), Some(pending), error))?;
         let committed = match ended {
@@ -271,6 +278,7 @@ impl Deployment {
             EndResult::Committed(committed) => committed,
         };
         if outcome != Outcome::Succeeded {
+            // A partial result takes its position in the order of this run like any other result.
             if committed.is_some() {
                 self.shared().recorded.insert(target.key);
             }
@@ -329,7 +337,7 @@ impl Deployment {
     /// Applies the effect to the real resource. A plan only computes which outputs would be unknown.
     async fn apply_effect(
         &self,
-        begun: &DurableIntent,
+        intent_record: &DurableIntent,
         target: &CallTarget,
         effect: Effect,
     ) -> (Result<Option<Object>, CallError>, UnknownOutputs) {
@@ -340,12 +348,24 @@ impl Deployment {
             Effect::Create(_) if self.is_plan() => (Ok(None), UnknownOutputs::Everything),
             Effect::Update { changes, .. } if self.is_plan() => (Ok(None), UnknownOutputs::Outputs(changes)),
             Effect::Delete(_) if self.is_plan() => (Ok(None), known),
-            Effect::Create(inputs) => (self.caller.create(begun, target, inputs).await.map(Some), known),
-            Effect::Update { old, inputs, .. } => (
-                self.caller.update(begun, target, old, inputs).await.map(Some),
+            Effect::Create(inputs) => (
+                self.caller.create(intent_record, target, inputs).await.map(Some),
                 known,
             ),
-            Effect::Delete(old) => (self.caller.delete(begun, target, old).await.map(|()| None), known),
+            Effect::Update { old, inputs, .. } => (
+                self.caller
+                    .update(intent_record, target, old, inputs)
+                    .await
+                    .map(Some),
+                known,
+            ),
+            Effect::Delete(old) => (
+                self.caller
+                    .delete(intent_record, target, old)
+                    .await
+                    .map(|()| None),
+                known,
+            ),
         }
     }
 

@@ -75,6 +75,8 @@ impl Engine {
     pub async fn run(&self, name: &StackName, operation: Operation, run: Run) -> Result<Report> {
         let session = self.snapshots.lock(name, "engine").await?;
         let report = self.run_locked(&session, operation, run).await;
+        // The lock is released even if the run failed. An error of the release must not hide the error that
+        // stopped the run.
         let closed = session.close().await;
         let report = report?;
         match (&report.stopped_by, closed) {
@@ -167,6 +169,7 @@ impl Engine {
     /// `Conflict` when the stack changed after the plan was made; otherwise the reason why the update didn't
     /// begin. Failures after the begin are in the report.
     pub async fn apply(&self, session: &Session, plan: Plan) -> Result<Report> {
+        // Steps that were planned against another state could overwrite or delete changes of another run.
         plan.basis.check(session)?;
         let Plan {
             mut operation,
@@ -182,6 +185,7 @@ impl Engine {
             forced: false,
         };
         let update = session.start_update(request).await?;
+        // Settling logs before an update exists, so its lines are stored with this update.
         for line in run.settled.iter().flat_map(|settled| &settled.lines) {
             update.log(line);
         }

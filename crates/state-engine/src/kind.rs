@@ -96,7 +96,7 @@ impl InputType {
         match self {
             Self::Any => true,
             Self::Text => is_text(value),
-            Self::Mode => value.as_str().is_some_and(|text| is_rights(&text)),
+            Self::Mode => value.as_str().is_some_and(|text| is_octal_mode(&text)),
             Self::Whole(least, most) => value
                 .as_u64()
                 .is_some_and(|number| (least..=most).contains(&number)),
@@ -329,7 +329,7 @@ pub(crate) fn properties_of(members: &Members) -> Properties {
 }
 
 /// Whether the text is three or four octal digits.
-pub(crate) fn is_rights(text: &str) -> bool {
+pub(crate) fn is_octal_mode(text: &str) -> bool {
     let is_octal = text.bytes().all(|digit| (b'0'..=b'7').contains(&digit));
     is_octal && (3..=4).contains(&text.len())
 }

@@ -50,7 +50,7 @@ impl Logger {
     /// Logs a line. A provider's line that contains a secret is replaced as a whole; parts of a marked secret in
     /// it become `***`.
     pub fn emit(&self, level: LogLevel, message: impl Into<String>) {
-        let message = shown(&message.into(), &self.secrets);
+        let message = mask_line(&message.into(), &self.secrets);
         let mut line = LogLine::new(self.sink.clock.now(), level, message);
         line.source = self.source.to_string();
         line.address.clone_from(&self.address);
@@ -76,7 +76,7 @@ impl Logger {
 
 /// Masks a line: it is replaced as a whole if it contains a secret, and parts of secrets in it become `***`.
 /// Parts matter because a marked command contains a token at an unknown place.
-pub(crate) fn shown(message: &str, secrets: &SecretStrings) -> String {
+pub(crate) fn mask_line(message: &str, secrets: &SecretStrings) -> String {
     match secrets.stand_in(message) {
         true => "(hidden because it contains a secret)".to_owned(),
         false => secrets.masked_in(message, "***").into_owned(),

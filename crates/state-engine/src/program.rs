@@ -236,7 +236,7 @@ impl Configured {
         };
         let mut problems = Problems::default();
         let declare = |resource: Arc<Resource>| {
-            let goal = resource.filled(&scope, &mut problems);
+            let goal = resource.evaluated_goal(&scope, &mut problems);
             if resource.refers_to_no_other() {
                 return DeclaredResource::known(goal);
             }
@@ -247,7 +247,7 @@ impl Configured {
                     ledger: Some(ledger),
                 };
                 let mut problems = Problems::default();
-                let goal = resource.filled(&scope, &mut problems);
+                let goal = resource.evaluated_goal(&scope, &mut problems);
                 Ok(problems.none_in(&name, goal)?)
             })
         };
@@ -256,7 +256,7 @@ impl Configured {
             output.value.evaluate(&scope, &mut problems);
         }
         problems.none_in(&name, ())?;
-        let source = ListSource::new(declared).map_err(|error| unforeseen(&name, &error))?;
+        let source = ListSource::new(declared).map_err(|error| unexpected_error(&name, &error))?;
         Ok(source.with_outputs(move |ledger| {
             let scope = Scope {
                 settings: &settings,
@@ -268,7 +268,7 @@ impl Configured {
 }
 
 /// Converts an error that [`checks::links`] should have reported with its position.
-fn unforeseen(name: &str, error: &crate::EngineError) -> ProgramError {
+fn unexpected_error(name: &str, error: &crate::EngineError) -> ProgramError {
     ProgramError {
         name: name.to_owned(),
         problems: vec![document::wrong(node::Place::START, error.to_string())],

@@ -352,7 +352,7 @@ async fn inspect(
 async fn with_recorded_dependencies(session: &Session, intended: Entry) -> Result<Entry> {
     let state = session.state();
     let key = intended.key();
-    // An entry without a position is appended, so it follows every dependency.
+    // Without a tombstone the entry is appended to the list, so all its dependencies precede it.
     let precedes = |other: &SharedEntry| state.stands_before(&other.key(), &key);
     if state.entry(&key).is_none() {
         return Ok(intended);
@@ -384,7 +384,7 @@ async fn record_again(session: &Session, update: &Update, needed: &[SharedEntry]
     Ok(())
 }
 
-/// Returns the entry without references for which no generation satisfies `is_such`.
+/// Returns the entry without references to addresses that have no generation for which `is_such` is true.
 fn without_missing_references(
     intended: &Entry,
     state: &State,

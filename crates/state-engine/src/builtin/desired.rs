@@ -2,7 +2,7 @@
 
 use super::members::{Members, members, text, value};
 use super::place::{Place, absolute};
-use crate::kind::is_rights;
+use crate::kind::is_octal_mode;
 use crate::provider::{Diff, DiffRequest, Failure, ReadRequest, ReadResult};
 use rustix::fs::{Mode, RawMode, Stat};
 use state_core::{Json, LogLevel, Properties};
@@ -87,7 +87,7 @@ pub(super) fn foreign_object(path: &str, request: &ReadRequest) -> ReadResult {
 
 /// Parses permissions from octal digits.
 fn parsed_mode(text: &str) -> Option<u64> {
-    let digits = is_rights(text).then_some(text)?;
+    let digits = is_octal_mode(text).then_some(text)?;
     u64::from_str_radix(digits, 8).ok()
 }
 

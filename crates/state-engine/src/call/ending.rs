@@ -2,7 +2,7 @@
 //! and panics are caught.
 
 use super::{CallError, CallResult, CallTarget};
-use crate::log::shown;
+use crate::log::mask_line;
 use crate::provider::{Failure, Object};
 use state_core::sensitive::SecretStrings;
 use std::future::{Future, poll_fn};
@@ -28,7 +28,7 @@ pub(super) fn complete_failure(mut failure: Failure) -> Failure {
 /// Masks secrets in the reasons of a failure.
 pub(super) fn mask_failure(mut failure: Failure, secrets: &SecretStrings) -> Failure {
     for reason in failure.reasons_mut() {
-        *reason = shown(reason, secrets);
+        *reason = mask_line(reason, secrets);
     }
     failure
 }

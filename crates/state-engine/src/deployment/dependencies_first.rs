@@ -34,8 +34,10 @@ impl Deployment {
     ) -> Result<InFlight<'_>, StepError> {
         let own = entry.key();
         loop {
-            let mut landing = pin!(self.step_ended.notified());
-            landing.as_mut().enable();
+            // Subscribe before the check. A step that ends between the check and the wait would otherwise go
+            // unnoticed, and this step would wait for ever.
+            let mut step_ended = pin!(self.step_ended.notified());
+            step_ended.as_mut().enable();
             // Without this lock two steps could record the same dependency twice, or begin to change a
             // dependency after it was found to be idle.
             let dependency_recording = self.dependency_recording.lock().await;
@@ -46,8 +48,9 @@ impl Deployment {
             };
             let is_in_flight = |needed: &SharedEntry| self.shared().in_flight.contains(&needed.key());
             if missing.iter().any(is_in_flight) {
+                // The lock must be free while waiting, because other steps need it to make progress.
                 drop(dependency_recording);
-                landing.await;
+                step_ended.await;
                 continue;
             }
             if !replaces && missing.iter().any(|needed| needed.key() == own) {

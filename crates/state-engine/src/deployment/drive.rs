@@ -75,6 +75,7 @@ impl Deployment {
                 }
             }
             if in_flight.tasks.is_empty() {
+                // Exclusive steps begin only after all steps in flight have ended.
                 match in_flight.exclusive.pop_front().filter(|_| self.can_continue()) {
                     Some(planned) => in_flight.start(
                         self,
@@ -108,6 +109,7 @@ impl Deployment {
         ledger.set(goal.address.clone(), ResourceStatus::UnderWay);
         let planned = self.plan_step(goal, ledger);
         match planned.rename {
+            // A rename rewrites references in other entries, so no step may be in flight.
             Some(_) => in_flight.exclusive.push_back(planned),
             None => in_flight.start(self, planned),
         }

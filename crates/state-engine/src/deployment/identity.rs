@@ -82,6 +82,7 @@ impl Deployment {
             .identities
             .other(&state, &name, &target.key)
             .or_else(replaced);
+        // Claim under the same lock as the check, or two parallel steps could claim one object.
         if other.is_none() {
             shared.identities.claim(name, &target.key);
         }

@@ -69,6 +69,7 @@ impl Deployment {
             recorded,
             ..DesiredResources::default()
         };
+        // Deletions come last: only now it is known which resources failed and therefore keep their dependencies.
         self.delete_undesired(desired).await;
         match source.outputs(&ledger).await {
             Ok(Some(SourceOutputs { outputs, unknown })) if self.can_continue() => {
@@ -175,6 +176,8 @@ impl Deployment {
             let Some(ended) = tasks.join_next_with_id().await else {
                 return;
             };
+            // A panicked task has an id too, and its item must fail in the schedule, or its dependents would be
+            // deleted.
             let id = match &ended {
                 Ok((id, _)) => *id,
                 Err(error) => error.id(),

@@ -26,7 +26,7 @@ pub struct RefreshSource {
     /// The entries in list order, with decrypted values.
     entries: Vec<SharedEntry>,
     /// Number of entries whose read was started.
-    begun: usize,
+    started: usize,
     reading: VecDeque<Reading>,
     previous: Option<EntryKey>,
 }
@@ -38,6 +38,7 @@ struct Reading {
 
 impl Drop for Reading {
     fn drop(&mut self) {
+        // A dropped source must not keep reading: its lock may belong to another session by then.
         self.task.abort();
     }
 }
@@ -47,7 +48,7 @@ impl RefreshSource {
         Self {
             deployment,
             entries,
-            begun: 0,
+            started: 0,
             reading: VecDeque::new(),
             previous: None,
         }
@@ -55,9 +56,9 @@ impl RefreshSource {
 
     fn read_ahead(&mut self) {
         while self.reading.len() < self.deployment.parallel()
-            && let Some(entry) = self.entries.get(self.begun)
+            && let Some(entry) = self.entries.get(self.started)
         {
-            self.begun += 1;
+            self.started += 1;
             let deployment = Arc::clone(&self.deployment);
             let (entry, known) = (SharedEntry::clone(entry), SharedEntry::clone(entry));
             let task = tokio::spawn(async move {
@@ -81,6 +82,8 @@ impl fmt::Debug for RefreshSource {
 impl Source for RefreshSource {
     async fn next(&mut self, ledger: &Ledger) -> Result<Next> {
         let previous = self.previous.as_ref();
+        // Recording a missing object changes other entries. The next result must be compared with the changed
+        // entries, so it waits for the previous commit.
         if previous.is_some_and(|previous| !ledger.is_refreshed(previous)) {
             return Ok(Next::Wait);
         }
@@ -97,7 +100,7 @@ impl Source for RefreshSource {
 
     fn restart(&mut self) {
         self.reading.clear();
-        (self.begun, self.previous) = (0, None);
+        (self.started, self.previous) = (0, None);
     }
 }
 

@@ -23,14 +23,14 @@ struct DeletedFirst {
 }
 
 impl Deployment {
-    /// Deletes an object and all entries that must be deleted before it; entries whose objects are deleted with
+    /// Deletes an object and all entries that must be deleted before it. Entries whose objects are deleted with
     /// it get their tombstones last. If the object has only a tombstone, an earlier run may have ended halfway,
-    /// so the rest is deleted. All known obstacles to the replacement, given by `meant` and its `id`, are
-    /// checked before anything is deleted.
+    /// so the rest is deleted. `intended` is the entry of the new object and `id` its id, if known; everything that
+    /// could keep the new object from being created is checked before the first delete.
     pub(super) async fn delete_first(
         &self,
         root: &SharedEntry,
-        meant: &Entry,
+        intended: &Entry,
         id: Option<&str>,
     ) -> Result<(), StepError> {
         let DeletedFirst { before, with } = self.deleted_first(root).await?;
@@ -42,8 +42,8 @@ impl Deployment {
         // A live entry leaves a tombstone, which keeps its references; only deposed entries vanish.
         let deposed = before.iter().filter(|removed| !removed.is_live());
         self.refuse_recorded_dependents(&root.key(), &deposed.map(|removed| removed.key()).collect())?;
-        drop(self.record_dependencies_first(meant, false).await?);
-        if let (Some(kind), Some(id)) = (&meant.kind, id) {
+        drop(self.record_dependencies_first(intended, false).await?);
+        if let (Some(kind), Some(id)) = (&intended.kind, id) {
             self.reserve(&root.key(), kind, id, &going)?;
         }
         let gone = self.delete_in_order(root, before, with).await;
@@ -160,17 +160,17 @@ impl Deployment {
         }
     }
 
-    /// Finds the entries that depend on the object and can't stay without it: entries that would be replaced if
-    /// the outputs of deleted objects were unknown, and entries that a deleted one manages, contains or replaces
-    /// along.
+    /// Finds the entries that depend on the object and can't stay without it. An entry can't stay if it would be
+    /// replaced when the outputs of the deleted entries are unknown, or if a deleted entry is its provider, its
+    /// container, or in its `replace_with`.
     async fn deleted_first(&self, root: &SharedEntry) -> Result<DeletedFirst, StepError> {
         let mut going: BTreeSet<Address> = BTreeSet::from([root.address.clone()]);
         let mut deleted_first = DeletedFirst::default();
         let state = self.recorder.state();
-        // With several generations it is unknown which one contains an object.
+        // With several generations it is unknown which of them contains the object of another entry.
         let has_one_generation = state.generations(&root.address).count() == 1;
-        let takes_along = has_one_generation && !root.external && !root.retain_on_delete;
-        // Entries that precede the object refer to another generation, if to any.
+        let deletes_contained = has_one_generation && !root.external && !root.retain_on_delete;
+        // An entry that precedes the object in the list can't refer to it, only to an earlier generation.
         let behind = state.entries().skip_while(|entry| entry.key() != root.key());
         for entry in behind {
             // External objects stay, and tombstones have no object any more.
@@ -183,14 +183,14 @@ impl Deployment {
                 continue;
             }
             let entry = self.open(entry)?;
-            let goes_with = entry.is_live() && entry.deleted_with.as_ref() == Some(&root.address);
+            let is_contained = entry.is_live() && entry.deleted_with.as_ref() == Some(&root.address);
             // An entry that refers to an entry deleted earlier must itself be deleted earlier, not together with
             // the object.
             let refers_to_those = entry.references().any(|reference| {
                 let mut before = deleted_first.before.iter();
                 before.any(|removed| removed.address == *reference.to.address())
             });
-            if goes_with && takes_along && !refers_to_those {
+            if is_contained && deletes_contained && !refers_to_those {
                 going.insert(entry.address.clone());
                 deleted_first.with.push(entry);
             } else if !entry.is_live() || self.would_be_replaced(&entry, &going).await? {

@@ -80,6 +80,8 @@ impl Deployment {
                 forced: self.options.replace.contains(&key.address),
             };
             let action = decide(&facts);
+            // A step that deletes several entries computes their set from the state, so no other step may change
+            // the state meanwhile.
             if !planned.exclusive && needs_exclusive(&action, old.as_deref()) {
                 return Ok(StepOutcome::NeedsExclusive(Box::new(planned)));
             }
@@ -89,6 +91,8 @@ impl Deployment {
                 (Action::Update, Some(old)) => self.update(&planned, old, diff.unwrap_or_default()).await?,
                 (Action::Read { id }, old) => self.read(&planned, old, id).await?,
                 (Action::Import { id, replaces }, now) => {
+                    // The imported object may differ from the goal, so the loop compares it and updates or
+                    // replaces it.
                     old = Some(self.import(&planned, now, id, replaces).await?);
                     continue;
                 }

@@ -93,7 +93,7 @@ pub(crate) fn planned_deletions(
             }
         }
     }
-    let with = go_with(&list, &survivors, &index, &mut before);
+    let with = attach_to_containers(&list, &survivors, &index, &mut before);
     for (item, containers) in with {
         list[item].method = DeletionMethod::After;
         let key = list[item].key();
@@ -121,11 +121,11 @@ fn kept(
                 || matches!(deletion_method(entry), DeletionMethod::Refuse(_))
                 || kept.contains(&entry.key())
         };
-        let unseen = entries
+        let unexamined = entries
             .iter()
             .filter(stays)
-            .filter(|entry| is_unseen(entry, desired));
-        let references = unseen.flat_map(|entry| entry.references());
+            .filter(|entry| is_unexamined(entry, desired));
+        let references = unexamined.flat_map(|entry| entry.references());
         let needed: BTreeSet<Address> = references
             .map(|reference| reference.to.address().clone())
             .collect();
@@ -143,7 +143,7 @@ fn kept(
 }
 
 /// Whether this run didn't examine the entry, so that the generations which it needs are unknown.
-fn is_unseen(entry: &Entry, desired: &DesiredResources) -> bool {
+fn is_unexamined(entry: &Entry, desired: &DesiredResources) -> bool {
     !entry.is_live() || !desired.recorded.contains(&entry.address)
 }
 
@@ -162,7 +162,7 @@ fn still_needed(
                 let fits = |other: &&&SharedEntry| id.is_none() || other.id.as_deref() == id;
                 let there = preceding.get(address).map_or(&[][..], Vec::as_slice);
                 let all: Vec<&SharedEntry> = there.iter().filter(fits).copied().collect();
-                if is_unseen(entry, desired) || all.iter().all(|other| goes(other)) {
+                if is_unexamined(entry, desired) || all.iter().all(|other| goes(other)) {
                     let going = all.iter().filter(|other| goes(other));
                     needed.extend(going.map(|other| (other.key(), entry.key())));
                 }
@@ -197,7 +197,7 @@ fn deletion_method(entry: &Entry) -> DeletionMethod {
 /// Finds the entries that are deleted with their containers, together with these containers. An entry qualifies
 /// only if every generation of the container is deleted, because the generation that contains the object is
 /// unknown, and only if the order stays free of cycles; otherwise its object is deleted by itself.
-fn go_with(
+fn attach_to_containers(
     list: &[PlannedDeletion],
     survivors: &[&SharedEntry],
     index: &Index<'_>,

@@ -70,8 +70,8 @@ pub(crate) fn as_found(old: &Entry, object: &Object) -> Entry {
     entry
 }
 
-/// Marks the outputs that contain a secret which the program embedded in an input. That secret isn't recorded by
-/// itself, so sealing can't find it.
+/// Marks the outputs that contain a secret which the program embedded in an input. That secret isn't recorded as
+/// a value of its own, so no other code can recognize it.
 pub(crate) fn mark_joined(entry: &mut Entry, joined: &SecretStrings) {
     if let Some(outputs) = entry.outputs.as_ref().filter(|_| !joined.is_empty()) {
         let marks = repeating(outputs.view(), |text| joined.occur_in(text));

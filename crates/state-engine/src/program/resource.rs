@@ -108,7 +108,7 @@ impl Resource {
     }
 
     /// The goal with evaluated inputs. Inputs whose values aren't known yet are recorded by name.
-    pub(super) fn filled(&self, scope: &Scope<'_>, problems: &mut Problems) -> Goal {
+    pub(super) fn evaluated_goal(&self, scope: &Scope<'_>, problems: &mut Problems) -> Goal {
         let mut goal = self.goal.clone();
         let mut text = String::new();
         let mut object = ObjectWriter::new(&mut text);
@@ -135,14 +135,14 @@ impl Resource {
         if problems.is_empty() {
             match Json::parse(&text).map(Properties::new) {
                 Ok(inputs) => goal.inputs = inputs.unwrap_or_default(),
-                Err(error) => problems.add(self.too_much(&error.to_string())),
+                Err(error) => problems.add(self.limit_exceeded(&error.to_string())),
             }
         }
         goal
     }
 
     /// Reports inputs that exceed the limits of a state, although each value alone is valid.
-    fn too_much(&self, reason: &str) -> Problem {
+    fn limit_exceeded(&self, reason: &str) -> Problem {
         let path = format!("resources.{}.inputs", self.goal.address);
         Problem::of(
             self.place,

@@ -33,6 +33,7 @@ impl Draft {
     }
 
     pub(super) fn begin(&self, intent: Intent) -> Result<MutationId> {
+        // The same function as in a stored update, so a plan fails on the same violations as the run.
         let (begin, _) = intent.begin(&self.state(), &*self.entropy, None)?;
         let id = begin.id;
         self.apply(&Record::Begin(begin))?;
