@@ -91,7 +91,7 @@ impl Deployment {
         planned: &PlannedStep,
     ) -> Result<CommittedResource, StepError> {
         if let Some(reason) = self.id_conflict(&planned.call_target(&step.key, step.secrets()), &object) {
-            // The intent isn't recorded yet, so no operation stays pending.
+            // The intent isn't recorded yet, so the failure leaves no pending operation.
             return Err(StepError::failed(&step, vec![reason], None));
         }
         self.perform_goal(step, intent, Effect::Record(Box::new(object)), &planned.goal)

@@ -12,9 +12,9 @@ type Name = (String, String);
 /// Index of objects and the entries that have them.
 #[derive(Debug, Default)]
 pub(super) struct Identities {
-    /// Holders by the last lookup. The recorded state takes precedence when it differs.
+    /// The entry that had each object at its last lookup. The recorded state takes precedence when it differs.
     known: BTreeMap<Name, EntryKey>,
-    /// Holders whose steps aren't recorded yet.
+    /// The entry that will have each object once its step is recorded.
     claims: BTreeMap<Name, EntryKey>,
 }
 
@@ -94,7 +94,8 @@ impl Deployment {
         })
     }
 
-    /// Claims the object that an entry will have. Fails if an entry has it that isn't removed before.
+    /// Claims the object that an entry will have. Fails if another entry has the object, unless that entry is in
+    /// `going` and so is removed first.
     pub(super) fn reserve(
         &self,
         key: &EntryKey,
@@ -137,7 +138,7 @@ impl Deployment {
     }
 }
 
-/// Whether the object belongs to the entry that the pending create replaces, and which will be deleted.
+/// Whether the entry has a pending replacement and the object is the old one, which the replacement will delete.
 fn is_replaced(state: &State, key: &EntryKey, name: &Name) -> bool {
     let mut pending = state.pending();
     let replaces = pending.any(|operation| operation.target == *key && operation.deposes.is_some());

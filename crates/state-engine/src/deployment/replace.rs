@@ -15,7 +15,7 @@ use std::collections::BTreeSet;
 
 /// The entries that must be deleted before an object can be replaced.
 #[derive(Debug, Default)]
-struct DeletedFirst {
+struct DeleteFirstSet {
     /// In list order. The last entry is deleted first.
     before: Vec<SharedEntry>,
     /// Entries whose objects are deleted together with the object.
@@ -33,7 +33,7 @@ impl Deployment {
         intended: &Entry,
         id: Option<&str>,
     ) -> Result<(), StepError> {
-        let DeletedFirst { before, with } = self.deleted_first(root).await?;
+        let DeleteFirstSet { before, with } = self.deleted_first(root).await?;
         for removed in before.iter().chain(&with) {
             self.refuse_undeletable(removed, root)?;
         }
@@ -163,9 +163,9 @@ impl Deployment {
     /// Finds the entries that depend on the object and can't stay without it. An entry can't stay if it would be
     /// replaced when the outputs of the deleted entries are unknown, or if a deleted entry is its provider, its
     /// container, or in its `replace_with`.
-    async fn deleted_first(&self, root: &SharedEntry) -> Result<DeletedFirst, StepError> {
+    async fn deleted_first(&self, root: &SharedEntry) -> Result<DeleteFirstSet, StepError> {
         let mut going: BTreeSet<Address> = BTreeSet::from([root.address.clone()]);
-        let mut deleted_first = DeletedFirst::default();
+        let mut deleted_first = DeleteFirstSet::default();
         let state = self.recorder.state();
         // With several generations it is unknown which of them contains the object of another entry.
         let has_one_generation = state.generations(&root.address).count() == 1;
