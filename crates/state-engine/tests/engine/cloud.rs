@@ -281,7 +281,7 @@ impl Provider for SimulatedCloud {
             let object = inner.object(&id, &thing);
             inner.things.insert(id, thing);
             match mode {
-                CallMode::Partial => Err(Failure::partial(object, "it is there, but doesn't answer")),
+                CallMode::Partial => Err(Failure::partial(object, "the object exists, but doesn't answer")),
                 _ => Ok(object),
             }
         })
@@ -329,7 +329,7 @@ impl Provider for SimulatedCloud {
             let thing = thing.clone();
             let object = inner.object(&id, &thing);
             match mode {
-                CallMode::Partial => Err(Failure::partial(object, "it is half changed")),
+                CallMode::Partial => Err(Failure::partial(object, "the object is partly updated")),
                 _ => Ok(object),
             }
         })
@@ -341,7 +341,7 @@ impl Provider for SimulatedCloud {
         self.act("delete", &request.key.address, move |inner, mode| {
             if let (CallMode::Partial, Some(thing)) = (mode, inner.things.get(&id)) {
                 let object = inner.object(&id, &thing.clone());
-                return Err(Failure::partial(object, "it doesn't want to go"));
+                return Err(Failure::partial(object, "the object can't be deleted"));
             }
             inner.remove(&id);
             let needing = inner

@@ -271,7 +271,7 @@ async fn preview_omits_unknown_inputs_and_keeps_old_outputs() {
     assert_eq!(changed_steps(&messages), ["update a", "update b"]);
     assert!(
         messages.outputs.is_none(),
-        "what isn't known stays as it is: {:?}",
+        "unknown outputs keep their values: {:?}",
         messages.outputs
     );
     assert_eq!(messages.unknown_outputs, unknown(&["x"]));

@@ -15,6 +15,7 @@ mod plan;
 mod preview;
 mod program;
 mod races;
+mod settling;
 mod steps;
 
 use std::future::Future;

@@ -64,7 +64,7 @@ async fn plain_text_becomes_stdout_and_arguments_skip_the_shell() {
         .await;
     assert!(
         ops(&report).contains(&StepOp::CreateReplacement),
-        "without `update` it is made anew"
+        "without `update` the object is replaced"
     );
     assert_eq!(harness.output("job", "stdout").await.unwrap(), r#""fed""#);
 }
@@ -119,7 +119,7 @@ async fn failed_create_is_checked_with_read() {
     assert!(refusals(&gone).contains("exit status: 1"));
     assert!(
         harness.entry("job").await.is_none(),
-        "it isn't there, so nothing was done"
+        "the object doesn't exist, so nothing was done"
     );
     let messages = harness.up(&[with("exit 1", r#"echo '{"id":"half"}'"#)]).await;
     refusals(&messages);
@@ -211,7 +211,7 @@ async fn missing_object_is_created_again() {
     harness.done(&goals).await;
     assert!(
         !harness.refresh().await.has_changes(),
-        "a `read` that says nothing leaves the outputs"
+        "a `read` without output keeps the outputs"
     );
     std::fs::remove_file(harness.path("there")).unwrap();
     assert!(harness.refresh().await.has_changes());
@@ -303,7 +303,7 @@ async fn invalid_id_leaves_the_object_unfinished_and_unquoted() {
         );
         assert!(
             harness.destroy().await.succeeded(),
-            "the longest id that may be can be given"
+            "an id of the maximum length is accepted"
         );
     }
 }

@@ -45,7 +45,7 @@ async fn file_lifecycle_leaves_no_other_files() {
     assert_ne!(
         fs::metadata(harness.path("a.txt")).unwrap().ino(),
         before,
-        "it was written in place"
+        "the file was written in place"
     );
     let report = harness.done(&[file("b.txt", "two")]).await;
     assert!(ops(&report).contains(&StepOp::CreateReplacement), "{report:?}");
@@ -109,7 +109,7 @@ async fn different_spellings_of_a_path_name_one_file() {
     assert_eq!(
         recorded,
         harness.id("a.txt"),
-        "a run that is started elsewhere has to find it"
+        "a run from another directory must find the file"
     );
     let report = harness.done(&[file(&harness.id("a.txt"), "one")]).await;
     assert_eq!(ops(&report), [], "{report:?}");
