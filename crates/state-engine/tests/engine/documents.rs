@@ -242,22 +242,22 @@ async fn preview_omits_unknown_inputs_and_keeps_old_outputs() {
              outputs:\n  x: ${{a.x}}\n  y: 1\n  token: ${{a.token}}\n"
         )
     };
-    let messages = harness
+    let report = harness
         .preview(update(&text("1")).await, run(&harness, &echo))
         .await;
-    assert!(messages.succeeded(), "{messages:?}");
-    assert_eq!(changed_steps(&messages), ["create a", "create b"]);
-    let b = messages.steps[1].new.clone().unwrap();
+    assert!(report.succeeded(), "{report:?}");
+    assert_eq!(changed_steps(&report), ["create a", "create b"]);
+    let b = report.steps[1].new.clone().unwrap();
     assert_eq!(b.inputs.clone().unwrap().json().as_str(), r#"{"known":1}"#);
     assert_eq!(
         b.sensitive_inputs, [""; 0],
         "a mark of a missing input would hide known values"
     );
-    assert_eq!(messages.steps[1].unknown, ["list"]);
-    let (_, after) = messages.outputs.unwrap();
+    assert_eq!(report.steps[1].unknown, ["list"]);
+    let (_, after) = report.outputs.unwrap();
     assert_eq!(after.values, json(&[("y", "1")]));
     let unknown = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect();
-    assert_eq!(messages.unknown_outputs, unknown(&["token", "x"]));
+    assert_eq!(report.unknown_outputs, unknown(&["token", "x"]));
 
     harness.run(update(&text("1")).await, run(&harness, &echo)).await;
     let before = outputs(&harness).await;
@@ -265,16 +265,16 @@ async fn preview_omits_unknown_inputs_and_keeps_old_outputs() {
         before.values,
         json(&[("x", "1"), ("y", "1"), ("token", r#""hidden""#)])
     );
-    let messages = harness
+    let report = harness
         .preview(update(&text("2")).await, run(&harness, &echo))
         .await;
-    assert_eq!(changed_steps(&messages), ["update a", "update b"]);
+    assert_eq!(changed_steps(&report), ["update a", "update b"]);
     assert!(
-        messages.outputs.is_none(),
+        report.outputs.is_none(),
         "unknown outputs keep their values: {:?}",
-        messages.outputs
+        report.outputs
     );
-    assert_eq!(messages.unknown_outputs, unknown(&["x"]));
+    assert_eq!(report.unknown_outputs, unknown(&["x"]));
     let done = harness.run(update(&text("2")).await, run(&harness, &echo)).await;
     assert_eq!(changed_steps(&done), ["update a", "update b"]);
     assert_eq!(outputs(&harness).await.values["x"], Json::parse("2").unwrap());
@@ -333,8 +333,8 @@ resources:
     let c = harness.entry("c").unwrap();
     assert!(c.external && c.id.as_deref() == Some("e-foreign"));
     let changed = text.replace("y: 0644", "y: 755").replace("x: 1 }", "x: 2 }");
-    let messages = harness.run(update(&changed).await, run(&harness, &echo)).await;
-    let failed: Vec<&str> = messages
+    let report = harness.run(update(&changed).await, run(&harness, &echo)).await;
+    let failed: Vec<&str> = report
         .failures
         .iter()
         .map(|failure| failure.key.address.as_str())
@@ -342,6 +342,6 @@ resources:
     assert_eq!(
         failed,
         ["b"],
-        "a change of x replaces it, and it is protected: {messages:?}"
+        "the change of x requires a replacement, which the protection refuses: {report:?}"
     );
 }

@@ -22,18 +22,15 @@ async fn assert_preview_predicts_run(harness: &Harness, operation: impl Fn() -> 
     let appends = harness.faults.calls(Call::Append);
     let before = harness.keys();
     harness.cloud.forget_calls();
-    let messages = harness.preview(operation(), preview(harness)).await;
-    assert!(
-        messages.succeeded() && messages.revision.is_none(),
-        "{messages:?}"
-    );
+    let report = harness.preview(operation(), preview(harness)).await;
+    assert!(report.succeeded() && report.revision.is_none(), "{report:?}");
     assert_eq!(harness.faults.calls(Call::Append), appends, "nothing is written");
     assert_eq!(harness.keys(), before);
     assert_eq!(harness.cloud.calls(), Vec::<String>::new(), "no object changes");
     let mut run = harness.default_run();
     run.options.parallel = 1;
     let done = harness.run(operation(), run).await;
-    assert_eq!(changed_steps(&messages), changed_steps(&done));
+    assert_eq!(changed_steps(&report), changed_steps(&done));
     assert_eq!(harness.complaints(), Vec::<String>::new());
 }
 
@@ -65,10 +62,10 @@ async fn preview_shows_changes_and_masks_secrets() {
     let harness = Harness::new(2).await;
     let first = [spec("a").size(1)];
     harness.run(update(&first), harness.default_run()).await;
-    let messages = harness
+    let report = harness
         .preview(update(&[spec("a").size(2).secret("size")]), preview(&harness))
         .await;
-    let changes = messages.steps[0].changes();
+    let changes = report.steps[0].changes();
     let size = changes
         .iter()
         .find(|change| change.pointer == "/inputs/size")

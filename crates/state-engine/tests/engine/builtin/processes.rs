@@ -163,7 +163,7 @@ async fn excess_pipe_output_does_not_block() {
 
 /// Run by the next test, in a child process with internal secrets in its environment.
 #[tokio::test]
-#[ignore = "run by `our_own_secrets_are_not_passed_on`"]
+#[ignore = "run by `internal_secrets_are_not_inherited_by_commands`"]
 async fn prints_its_environment() {
     let harness = ProviderHarness::new().await;
     harness.done(&[shell(&[("create", "env")])]).await;
