@@ -77,7 +77,7 @@ impl Logger {
 /// Masks a line: it is replaced as a whole if it contains a secret, and parts of secrets in it become `***`.
 /// Parts matter because a marked command contains a token at an unknown place.
 pub(crate) fn mask_line(message: &str, secrets: &SecretStrings) -> String {
-    match secrets.stand_in(message) {
+    match secrets.occur_in(message) {
         true => "(hidden because it contains a secret)".to_owned(),
         false => secrets.masked_in(message, "***").into_owned(),
     }

@@ -353,7 +353,7 @@ async fn with_recorded_dependencies(session: &Session, intended: Entry) -> Resul
     let state = session.state();
     let key = intended.key();
     // Without a tombstone the entry is appended to the list, so all its dependencies precede it.
-    let precedes = |other: &SharedEntry| state.stands_before(&other.key(), &key);
+    let precedes = |other: &SharedEntry| state.comes_before(&other.key(), &key);
     if state.entry(&key).is_none() {
         return Ok(intended);
     }

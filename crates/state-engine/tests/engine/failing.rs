@@ -260,7 +260,7 @@ async fn failed_container_delete_restores_contained_entries() {
         let failed = harness.run(Operation::Destroy, harness.default_run()).await;
         assert!(!failed.succeeded(), "{failed:?}");
         let now = harness.entry("b").unwrap();
-        assert!(now.says_the_same_as(&recorded), "{mode:?}: {now:?}");
+        assert!(now.is_unchanged_from(&recorded), "{mode:?}: {now:?}");
         harness.cloud.calm();
     }
     let end = harness.run(Operation::Destroy, harness.default_run()).await;

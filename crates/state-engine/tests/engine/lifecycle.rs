@@ -16,7 +16,7 @@ mod start;
 use crate::harness::Harness;
 use crate::program::{Spec, update};
 use draw::{Plan, Random};
-use state_core::edits::{Operation as Surgical, Surgery};
+use state_core::edits::{Operation as Surgical, StateEditor};
 use state_core::testkit::run::scaled;
 use state_core::{EntryKey, UpdateKind};
 use state_engine::{Interrupt, Operation, Report, Run};
