@@ -86,8 +86,8 @@ impl ProgressView {
                 let text = format_args!("{begun}: outcome unknown");
                 page.labelled(Style::Warn, "pending:", text);
             }
-            Event::Log(line) if is_worth_telling(line) => said(&mut page, line),
-            // What was settled comes with the report.
+            Event::Log(line) if is_shown(line) => print_log(&mut page, line),
+            // The final report lists resolved operations.
             _ => {}
         }
         page.finish()
@@ -223,9 +223,9 @@ resources:
         }
         let lines: Vec<&str> = printed.lines().collect();
         assert_eq!(lines[0], "+  a (random:id)  2 s");
-        assert!(lines[1].starts_with("failed: create of bad: "), "{describe}");
+        assert!(lines[1].starts_with("failed: create of bad: "), "{printed}");
         assert_eq!(lines[2], "skipped: late: its dependency bad failed");
-        assert_eq!(lines.len(), 3, "{describe}");
+        assert_eq!(lines.len(), 3, "{printed}");
         assert_eq!(
             (most, progress_view.in_flight.len()),
             (1, 0),
@@ -242,7 +242,7 @@ resources:
                 source: source.to_owned(),
                 ..LogLine::new(Timestamp::new("2026-01-01T00:00:00Z"), level, message)
             };
-            progress_view.hear(&Event::Log(line.about("page".parse().unwrap())))
+            progress_view.handle(&Event::Log(line.about("page".parse().unwrap())))
         };
         assert_eq!(
             handle("command", LogLevel::Info, "one\ntwo"),
