@@ -274,8 +274,13 @@ impl Outcome {
 
     /// Whether both plans do the same, so that a confirmation of one is also a confirmation of the other.
     pub(super) fn has_same_plan(&self, other: &Self) -> bool {
+        // Resources that don't depend on each other are planned at once and listed in the order in which their plans
+        // ended, which differs from run to run.
         let plan = |outcome: &Self| {
-            serde_json::to_string(&(&outcome.steps, &outcome.renamed, &outcome.outputs)).ok()
+            let steps = outcome.steps.iter().map(serde_json::to_string);
+            let mut steps = steps.collect::<Result<Vec<String>, _>>().ok()?;
+            steps.sort_unstable();
+            serde_json::to_string(&(steps, &outcome.renamed, &outcome.outputs)).ok()
         };
         plan(self).is_some_and(|text| plan(other) == Some(text))
     }
