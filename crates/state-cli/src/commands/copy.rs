@@ -10,7 +10,7 @@ use crate::store;
 use serde::Serialize;
 use state_core::StackName;
 use state_core::backend::Opening;
-use state_manager::Copied;
+use state_manager::CopyReport;
 
 /// Copy a stack, or all of a store, to another store: the whole history, byte for byte, sealed or not.
 ///
@@ -31,7 +31,7 @@ pub(crate) struct Args {
 struct Done {
     from: String,
     to: String,
-    stacks: Vec<Copied>,
+    stacks: Vec<CopyReport>,
 }
 
 /// Copies.
@@ -73,7 +73,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     })
 }
 
-fn describe(copied: &Copied) -> String {
+fn describe(copied: &CopyReport) -> String {
     let word = if copied.was_there {
         "was there already"
     } else {

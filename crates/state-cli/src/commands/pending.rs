@@ -197,7 +197,7 @@ async fn trust(context: &Context) -> CommandResult {
         }
         let message = "the state is right as it is";
         let request = UpdateRequest::new(UpdateKind::Edit).with_message(message);
-        let revision = session.vouch(request).await.map_err(CliError::from);
+        let revision = session.mark_reliable(request).await.map_err(CliError::from);
         let revision =
             revision.map_err(|error| error.with_hint("`statectl pending list` lists what is pending"))?;
         Ok((revision, changed))

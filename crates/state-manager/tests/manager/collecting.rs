@@ -1,5 +1,5 @@
-//! Collection: what retention asks for stays as it was, the rest says that it was collected, and bytes go a grace
-//! later.
+//! Collection: kept revisions don't change, dropped ones are reported as collected, and their bytes are deleted after the
+//! grace period.
 
 mod declined;
 mod interrupted;
@@ -18,7 +18,7 @@ use std::time::Duration;
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A stack on a clock that a test moves.
+/// A stack on a clock that the test controls.
 struct Driver {
     backend: MemoryBackend,
     clock: Arc<ManualClock>,
@@ -40,7 +40,7 @@ impl Driver {
         }
     }
 
-    /// A revision a day, each by a writer of its own.
+    /// A stack with one revision for each day, each made by its own session.
     async fn of_days(days: usize) -> (Self, Vec<RevisionId>) {
         let desk = Self::new().await;
         let mut made = Vec::new();
@@ -56,7 +56,10 @@ impl Driver {
         let session = self.stack.lock("gc").await.unwrap();
         let done = session.collect(retention).await.unwrap();
         session.close().await.unwrap();
-        assert_eq!(planned.dropped, done.dropped, "what was planned is what was done");
+        assert_eq!(
+            planned.dropped, done.dropped,
+            "the plan must match the collection"
+        );
         assert_eq!(planned.deleted, done.deleted);
         done
     }
@@ -65,7 +68,7 @@ impl Driver {
         assert!(self.stack.verify(true).await.unwrap().report.is_valid());
     }
 
-    /// How many pieces there are, the journal's before a slot included.
+    /// Number of stored items, including all journal items.
     async fn stored_items(&self) -> usize {
         self.backend
             .stored_items(self.stack.lineage(), Slot(u64::MAX))
@@ -112,7 +115,7 @@ fn is_collected<T: std::fmt::Debug>(result: &state_core::Result<T>) -> bool {
 }
 
 #[tokio::test]
-async fn what_is_young_or_among_the_last_stays_and_the_rest_was_collected() {
+async fn young_and_last_revisions_stay_and_others_are_collected() {
     for (days, last, dropped) in [
         (4, 2, 7),
         (3, 4, 6),
@@ -145,7 +148,7 @@ async fn what_is_young_or_among_the_last_stays_and_the_rest_was_collected() {
 }
 
 #[tokio::test]
-async fn every_way_to_a_collected_revision_says_so() {
+async fn every_query_reports_a_collected_revision() {
     let (desk, made) = Driver::of_days(5).await;
     desk.collect(&keep(0, 1, Duration::ZERO)).await;
     let stack = &desk.stack;
@@ -161,7 +164,7 @@ async fn every_way_to_a_collected_revision_says_so() {
     let blame = stack.blame(&address("e0"), None).await.unwrap();
     assert!(
         !blame.lines.is_empty(),
-        "what is older than the history is from its beginning"
+        "older properties must be attributed to the beginning of history"
     );
     assert_eq!(stack.history().await.unwrap().len(), 1);
     assert_eq!(stack.history_page(None, 10).await.unwrap().len(), 1);
@@ -176,7 +179,7 @@ async fn every_way_to_a_collected_revision_says_so() {
 }
 
 #[tokio::test]
-async fn bytes_go_only_after_the_grace_and_then_no_more_than_was_dropped() {
+async fn dropped_items_are_deleted_only_after_the_grace_period() {
     let (desk, made) = Driver::of_days(6).await;
     let all = desk.stored_items().await;
     let retention = keep(0, 2, DAY);
@@ -185,7 +188,7 @@ async fn bytes_go_only_after_the_grace_and_then_no_more_than_was_dropped() {
     let waiting = first.waiting.unwrap();
     assert_eq!(waiting.until.as_str(), "2026-01-08T00:00:00Z");
     assert!(waiting.amount.files > 0 && waiting.amount.bytes > 0);
-    assert!(desk.stored_items().await > all, "nothing is gone yet");
+    assert!(desk.stored_items().await > all, "nothing may be deleted yet");
 
     desk.clock.advance(23 * HOUR);
     let second = desk.collect(&retention).await;
@@ -197,19 +200,19 @@ async fn bytes_go_only_after_the_grace_and_then_no_more_than_was_dropped() {
     let third = desk.collect(&retention).await;
     assert_eq!(third.deleted, waiting.amount);
     assert_eq!(third.waiting, None);
-    // A fence of the session that collected is new.
+    // The session of the collection added one fence.
     let gone = usize::try_from(third.deleted.files).unwrap();
     assert_eq!(desk.stored_items().await, before + 1 - gone);
     assert!(
         desk.collect(&retention).await.is_idle(),
-        "a third time there is nothing to do"
+        "a repeated collection must have nothing to do"
     );
     assert_eq!(desk.stack.list().await.unwrap(), made[4..]);
     desk.is_sound().await;
 }
 
 #[tokio::test]
-async fn a_run_an_hour_does_not_put_the_deletion_off() {
+async fn hourly_collections_do_not_postpone_the_deletion() {
     let (desk, _) = Driver::of_days(4).await;
     let retention = keep(0, 1, DAY);
     let mut deleted = 0;
@@ -223,7 +226,7 @@ async fn a_run_an_hour_does_not_put_the_deletion_off() {
 }
 
 #[tokio::test]
-async fn a_dry_run_changes_nothing() {
+async fn planning_a_collection_changes_nothing() {
     let (desk, made) = Driver::of_days(5).await;
     let head = desk.backend.read_head(desk.stack.lineage()).await.unwrap();
     let stored_items = desk.stored_items().await;
@@ -240,7 +243,7 @@ async fn a_dry_run_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_stretch_of_the_journal_without_a_border_is_held_back() {
+async fn revisions_without_a_cut_point_are_held_back() {
     let desk = Driver::new().await;
     let session = desk.stack.lock("deploy").await.unwrap();
     for round in 0..5 {
@@ -259,7 +262,7 @@ async fn a_stretch_of_the_journal_without_a_border_is_held_back() {
 }
 
 #[tokio::test]
-async fn a_revision_that_was_deleted_by_hand_loses_its_bytes() {
+async fn objects_of_a_deleted_revision_are_collected() {
     let desk = Driver::new().await;
     deploy(&desk.stack, &["a"]).await;
     let session = desk.stack.lock("x").await.unwrap();
@@ -281,7 +284,7 @@ async fn a_revision_that_was_deleted_by_hand_loses_its_bytes() {
         (list(ObjectKind::Snapshot).await, list(ObjectKind::Update).await),
         (1, 2)
     );
-    // Nobody writes its document anew.
+    // The next session must not write its document again.
     deploy(&desk.stack, &["d"]).await;
     assert!(desk.collect(&keep(100, 100, DAY)).await.is_idle());
     assert_eq!(
@@ -293,7 +296,7 @@ async fn a_revision_that_was_deleted_by_hand_loses_its_bytes() {
 }
 
 #[tokio::test]
-async fn the_current_revision_stays_readable_while_an_update_is_open() {
+async fn current_revision_survives_collection_in_open_update() {
     let desk = Driver::new().await;
     deploy(&desk.stack, &["old"]).await;
     let current = deploy(&desk.stack, &["a"]).await;
@@ -315,7 +318,7 @@ async fn the_current_revision_stays_readable_while_an_update_is_open() {
 }
 
 #[tokio::test]
-async fn logs_go_with_their_revisions() {
+async fn logs_are_collected_with_their_revisions() {
     let desk = Driver::new().await;
     for round in 0..3 {
         let session = desk.stack.lock("deploy").await.unwrap();
@@ -325,16 +328,16 @@ async fn logs_go_with_their_revisions() {
         update.finish(UpdateResult::Succeeded).await.unwrap();
         session.close().await.unwrap();
     }
-    let said = async || {
+    let count_lines = async || {
         desk.stack
             .logs(&state_manager::LogQuery::default())
             .await
             .unwrap()
             .len()
     };
-    assert_eq!(said().await, 3);
+    assert_eq!(count_lines().await, 3);
     desk.collect(&keep(0, 1, DAY)).await;
-    assert_eq!(said().await, 1);
+    assert_eq!(count_lines().await, 1);
     desk.clock.advance(DAY);
     desk.collect(&keep(0, 1, DAY)).await;
     let logs = desk
@@ -342,11 +345,11 @@ async fn logs_go_with_their_revisions() {
         .list(desk.stack.lineage(), ObjectKind::Log)
         .await
         .unwrap();
-    assert_eq!((said().await, logs.len()), (1, 1));
+    assert_eq!((count_lines().await, logs.len()), (1, 1));
 }
 
 #[tokio::test]
-async fn imports_of_other_handles_are_not_taken_for_leftovers() {
+async fn concurrent_imports_survive_collections() {
     let desk = Driver::new().await;
     let session = desk.stack.lock("x").await.unwrap();
     let imports = async {
@@ -374,7 +377,7 @@ async fn imports_of_other_handles_are_not_taken_for_leftovers() {
 }
 
 #[tokio::test]
-async fn a_rename_and_a_client_lock_survive_a_collection() {
+async fn rename_works_after_a_collection() {
     let (desk, made) = Driver::of_days(3).await;
     desk.collect(&keep(0, 1, Duration::ZERO)).await;
     let stacks = on(Arc::new(desk.backend.clone()), &desk.clock);
@@ -394,12 +397,12 @@ fn heavy(name: &str, bytes: usize) -> Entry {
     }
 }
 
-/// The names of all that is stored, but for the journal from the floor on.
+/// The names of all stored items, except for journal items from the floor on.
 async fn stored(backend: &dyn Backend, stack: &Stack) -> Vec<StoredItemName> {
     let floor = backend.read_head(stack.lineage()).await.unwrap().floor;
     let store = backend.collectable().unwrap();
     let stored_items = store.stored_items(stack.lineage(), floor).await.unwrap();
-    let mut names: Vec<_> = stored_items.into_iter().map(|piece| piece.name).collect();
+    let mut names: Vec<_> = stored_items.into_iter().map(|item| item.name).collect();
     names.sort();
     names
 }

@@ -1,4 +1,4 @@
-//! What became of a mutation whose append nobody could settle: whoever has the stack next finds out, and it stays true.
+//! Lookup of mutations whose append had an unknown outcome: the next owner determines the outcome, and it stays the same.
 
 use super::*;
 use state_backend_object_store::object_store::memory::InMemory;
@@ -9,19 +9,19 @@ use state_core::backend::Opening;
 use state_core::{ErrorKind, MutationId};
 use state_manager::Error;
 
-/// Longer than anybody asks.
+/// Number of requests that fail, more than any caller retries.
 const GONE: usize = 300;
 
 struct Cut {
-    /// What stands between the first writer and the store.
+    /// The connection between the first writer and the store.
     line: FaultyStore,
     session: Session,
     update: Update,
-    /// The same stack by another way.
+    /// The same stack through a second connection.
     direct: Stack,
 }
 
-/// A session, and another way to its store.
+/// A session, and a second connection to its store.
 async fn cut() -> Cut {
     let shared: Arc<InMemory> = Arc::default();
     let (line, direct) = (FaultyStore::new(shared.clone()), FaultyStore::new(shared));
@@ -49,7 +49,7 @@ async fn cut() -> Cut {
 }
 
 impl Cut {
-    /// The next append meets this, and after it the store is gone.
+    /// Makes the next append meet this fault, and all requests after it fail.
     fn fail(&self, fault: StoreFault) {
         self.line.fail(0, fault);
         for after in 1..GONE {
@@ -74,7 +74,7 @@ fn unknown(error: &Error) -> MutationId {
     }
 }
 
-/// What lands, what doesn't, and what would land after somebody else took over: there is the fence then.
+/// Faults, and whether the append takes effect. A late append meets the fence of the next owner.
 const FATES: [(StoreFault, bool); 5] = [
     (StoreFault::After, true),
     (StoreFault::SilentAfter, true),
@@ -84,7 +84,7 @@ const FATES: [(StoreFault, bool); 5] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn an_end_that_nobody_could_settle_is_looked_up_after_a_takeover() {
+async fn unknown_end_is_looked_up_after_a_takeover() {
     for (fault, landed) in FATES {
         let cut = cut().await;
         let step = cut.update.begin(Intent::create(entry("a", &[]))).await.unwrap();
@@ -106,7 +106,7 @@ async fn an_end_that_nobody_could_settle_is_looked_up_after_a_takeover() {
         };
         assert_eq!(answer(&next), truth, "{fault:?}");
 
-        // What was under way lands now, or meets the fence. The first writer writes nothing more.
+        // A request in flight takes effect now or meets the fence. The first writer writes nothing more.
         cut.line.heal();
         cut.line.deliver().await;
         assert_eq!(cut.session.check().await.unwrap_err().kind(), ErrorKind::Closed);
@@ -118,7 +118,7 @@ async fn an_end_that_nobody_could_settle_is_looked_up_after_a_takeover() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_beginning_that_nobody_could_settle_is_pending_or_never_was() {
+async fn unknown_begin_is_pending_or_absent_after_a_takeover() {
     for (fault, landed) in FATES {
         let cut = cut().await;
         cut.fail(fault);
@@ -133,7 +133,7 @@ async fn a_beginning_that_nobody_could_settle_is_pending_or_never_was() {
         cut.line.deliver().await;
         let is_pending = next.state().pending().any(|operation| operation.id == id);
         assert_eq!(is_pending, landed, "{fault:?}");
-        assert_eq!(next.lookup(id), None, "{fault:?}: it had no end");
+        assert_eq!(next.lookup(id), None, "{fault:?}: the mutation had no end");
         next.close().await.unwrap();
         let tip = cut.direct.tip().await.unwrap();
         assert_eq!(

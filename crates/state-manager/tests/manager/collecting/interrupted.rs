@@ -1,4 +1,4 @@
-//! A collection that ends anywhere: what retention asks for stays, and the next run finds the rest.
+//! Interrupted collections: kept revisions don't change, and the next run deletes the rest.
 
 use super::*;
 use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
@@ -36,7 +36,7 @@ impl Scene {
         }
     }
 
-    /// The same on a copy of the store.
+    /// The same stack on a copy of the store.
     #[cfg(feature = "fs")]
     async fn on_copy(&self, backend: Arc<dyn Backend>) -> Self {
         let stacks = on(Arc::clone(&backend), &self.clock);
@@ -49,7 +49,7 @@ impl Scene {
     }
 }
 
-/// Collects with one fault; whether it was reached.
+/// Collects with one fault. Returns whether the fault was reached.
 async fn with_fault(
     fresh: &impl AsyncFn() -> Scene,
     operation: Operation,
@@ -136,12 +136,12 @@ async fn interrupted_anywhere(fresh: impl AsyncFn() -> Scene, faults: &[Fault]) 
     }
     assert_eq!(
         deletions as u64, done.deleted.files,
-        "it was interrupted at each piece"
+        "the collection must be interrupted at each item"
     );
 }
 
 #[tokio::test]
-async fn a_collection_that_ends_anywhere_is_finished_by_the_next() {
+async fn interrupted_collection_is_finished_by_the_next() {
     let fresh = async || Scene::play(Arc::new(MemoryBackend::default())).await;
     let faults = [Fault::BeforeEffect, Fault::AfterEffect, Fault::Twice];
     interrupted_anywhere(fresh, &faults).await;
@@ -149,7 +149,7 @@ async fn a_collection_that_ends_anywhere_is_finished_by_the_next() {
 
 #[cfg(feature = "fs")]
 #[tokio::test]
-async fn a_collection_of_files_that_ends_anywhere_is_finished_by_the_next() {
+async fn interrupted_collection_of_files_is_finished_by_the_next() {
     use state_manager::state_backend_fs::FsBackend;
     use std::sync::atomic::{AtomicUsize, Ordering};
 

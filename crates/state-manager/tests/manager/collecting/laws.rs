@@ -1,4 +1,4 @@
-//! Whatever happened to a stack, and whatever retention asks for: what is kept is what it was.
+//! Property test: after any actions and any collections, kept revisions have the content they had when they were made.
 
 use super::*;
 use proptest::collection::vec;
@@ -7,18 +7,18 @@ use state_core::Clock;
 use state_core::testkit::run::scaled;
 use std::collections::BTreeMap;
 
-/// Something that somebody does to a stack.
+/// An action on a stack.
 #[derive(Clone, Debug)]
 enum Act {
     Deploy(u8),
-    /// So much that a checkpoint is due.
+    /// Deploys a resource so large that a checkpoint is due.
     DeployHeavy(u8),
     Import(u8),
     Write(u8),
-    /// Bring back, or delete, the revision of this index.
+    /// Rolls back to the revision with this index, or deletes it.
     Rollback(usize),
     Delete(usize),
-    /// The next ones are done by another writer.
+    /// Lets another session do the following actions.
     Reopen,
     Wait(u8),
     Collect {
@@ -43,12 +43,12 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
     vec(act, 1..40)
 }
 
-/// What a test knows of a stack.
+/// The expected state of a stack.
 struct Known {
     desk: Driver,
-    /// What each revision held when it was made; none for one that was deleted.
+    /// Content of each revision when it was made; none for a deleted one.
     held: BTreeMap<RevisionId, Option<Snapshot>>,
-    /// When each was made.
+    /// Time at which each revision was made.
     times: BTreeMap<RevisionId, Duration>,
     collected: Vec<RevisionId>,
     session: Option<Session>,
@@ -151,19 +151,19 @@ impl Known {
             let held = self.held.remove(revision);
             assert!(
                 held.is_some_and(|held| held.is_some()),
-                "it was there: {revision}"
+                "a dropped revision must have existed: {revision}"
             );
             assert_ne!(Some(revision), current.as_ref());
             assert!(
                 now - self.times[revision] >= DAY * u32::from(days),
-                "it is young: {revision}"
+                "a dropped revision must be old enough: {revision}"
             );
             self.collected.push(revision.clone());
         }
         let left = self.held.values().flatten().count();
         assert_eq!(report.kept, left);
         assert!(report.dropped.is_empty() || left >= usize::from(last));
-        // Deleted ones below the floor are gone as well.
+        // Deleted revisions below the floor are collected as well.
         let begins = self.desk.stack.collected_before().await.unwrap();
         self.held.retain(|revision, held| {
             held.is_some() || begins.is_none_or(|begins| revision.serial() >= begins)
@@ -196,7 +196,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(scaled(48)))]
 
     #[test]
-    fn what_is_kept_is_what_it_was_and_the_rest_was_collected(acts in acts()) {
+    fn kept_revisions_are_unchanged_and_others_collected(acts in acts()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let mut known = Known {
@@ -214,7 +214,7 @@ proptest! {
             }
             known.close().await;
             known.check().await;
-            // And nothing is left over that nobody can ask for.
+            // Nothing may remain that no reader can request.
             let session = known.session().await;
             session.collect(&keep(0, 1, Duration::ZERO)).await.unwrap();
             let again = session.collect(&keep(0, 1, Duration::ZERO)).await.unwrap();
