@@ -57,7 +57,7 @@ pub struct Intent {
 }
 
 impl Intent {
-    /// Creates this resource.
+    /// Creates this resource with its provider.
     pub fn create(entry: Entry) -> Self {
         Self::with_entry(Op::Create, entry)
     }

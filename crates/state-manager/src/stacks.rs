@@ -130,7 +130,7 @@ impl Stacks {
         self
     }
 
-    /// The store's URL.
+    /// The URL of the store, without secrets.
     pub fn url(&self) -> String {
         self.context.backend.url()
     }

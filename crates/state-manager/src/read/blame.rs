@@ -27,7 +27,7 @@ use std::fmt;
 /// The properties of a resource, each with the revision that last changed it.
 #[derive(Clone, Debug)]
 pub struct Blame {
-    /// The resource.
+    /// The resource whose properties are listed.
     pub entry: SharedEntry,
     /// The resource's address first (the pointer `/address`), then its other properties.
     pub lines: Vec<BlameLine>,

@@ -93,7 +93,7 @@ pub enum UnresolvedRevision {
     Ambiguous {
         /// The specification that was resolved.
         spec: RevisionSpec,
-        /// The matching revisions.
+        /// The revisions that match the specification.
         candidates: Vec<RevisionId>,
     },
 }

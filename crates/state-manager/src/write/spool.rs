@@ -164,8 +164,8 @@ pub(crate) async fn keep(locked: &LockedStack, end: End, error: Error) -> Error 
     let written = snapshots::blocking(move || spooled.write(&folder)).await;
     let stack = locked.stack.name().short();
     let kept = match written {
-        Ok(Ok(path)) => format!("was saved to {}", path.display()),
-        Ok(Err(unkept)) => format!("could not be saved ({unkept})"),
+        Ok(Ok(path)) => format!("is kept in {}", path.display()),
+        Ok(Err(unkept)) => format!("could not be kept ({unkept})"),
         Err(_) => return error,
     };
     Error::Indeterminate {

@@ -125,7 +125,7 @@ pub(crate) async fn edit(locked: &LockedStack, changes: Vec<EditChange>) -> Resu
     record(locked, Record::Edit(Edit { id, changes })).await
 }
 
-/// Queues one record.
+/// Queues one record and waits until it is durable.
 pub(crate) async fn record(locked: &LockedStack, record: Record) -> Result<()> {
     locked.submit(vec![record.into()], true).await.map(drop)
 }

@@ -370,7 +370,7 @@ async fn source_of_an_unsettled_move_is_removed_only_by_force() {
     assert_eq!(
         names(&pair.there).await,
         ["z", "a", "b", "c"],
-        "the removed stack must still tell the outcome of the move"
+        "the removed stack must still know the outcome of the move"
     );
 }
 
