@@ -130,9 +130,9 @@ impl StackContext {
 
     /// Another stack of the same store, without this stack's client lock and opened keys.
     pub(crate) async fn sibling(&self, lineage: Lineage) -> Result<(Self, Head)> {
-        // A client lock belongs to one stack. With its id set here, the sibling's gate would report it as lost.
         let head = self.backend().read_head(lineage).await?;
         let mut sibling = self.store.stack(head.name.clone(), lineage);
+        // A client lock belongs to one stack. With its id set here, the sibling's gate would report it as lost.
         sibling.client_lock = None;
         Ok((sibling, head))
     }

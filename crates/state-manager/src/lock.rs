@@ -37,11 +37,11 @@ pub(crate) async fn lock_within(
     let until = clock.elapsed().saturating_add(limit);
     let mut pause = FIRST_PAUSE;
     loop {
+        // Only `Locked` can pass by waiting. Other errors would only be hidden until the time limit.
         let refused = match lock(stack, operation, None).await {
             Err(refused @ Error::Locked { .. }) => refused,
             other => return other,
         };
-        // Only `Locked` can pass by waiting. Other errors would only be hidden until the time limit.
         let left = until.saturating_sub(clock.elapsed());
         if left.is_zero() {
             return Err(refused);

@@ -183,9 +183,9 @@ impl Plan {
             let stored_items = store.stored_items(stack.lineage(), earlier.base.start).await?;
             let stored_items = survey.unused_after(stored_items, &HistoryCut::again(earlier));
             if !stored_items.is_empty() && !has_passed(&earlier.since, retention.grace, now)? {
+                // Readers that began before the drop may still read these items: nothing is dropped or deleted until then.
                 plan.wait(&stored_items, after(&earlier.since, retention.grace)?);
                 return Ok(plan);
-                // Readers that began before the drop may still read these items: nothing is dropped or deleted until then.
             }
             plan.report.deleted = Amount::of(&stored_items);
             plan.earlier = stored_items;

@@ -92,13 +92,13 @@ fn require_possible(stack: &StackContext, policy: SealingPolicy, request: &Rekey
 
 async fn forget_all_but_the_current(stack: &StackContext, operation: &str) -> Result<()> {
     let locked = lock::lock(stack, operation, None).await?;
+    // Zero grace: the caller asked to delete these revisions because the old key must open nothing any more.
     let retention = Retention {
         keep_for: Duration::ZERO,
         keep_last: 1,
         grace: Duration::ZERO,
     };
     let collected = collect(&locked, &retention).await;
-    // Zero grace: the caller asked to delete these revisions because the old key must open nothing any more.
     locked.close_after(collected).await.map(drop)
 }
 
@@ -128,8 +128,8 @@ async fn rotate(
     policy: SealingPolicy,
     request: Rekey,
 ) -> Result<(Base, Vec<String>)> {
-    let tail = locked.end_queue().await?;
     // The queue is ended first: a frame tagged with the old key must not follow the head swap.
+    let tail = locked.end_queue().await?;
     let (stack, writer) = (&locked.stack, &*locked.writer);
     let old = locked.seal.shared_key();
     let head = stack.head().await?;

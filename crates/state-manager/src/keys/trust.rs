@@ -261,8 +261,8 @@ impl<'a> StackPosition<'a> {
     /// The pin for this position, based on the previous pin.
     fn seen(&self, before: Option<&StackPin>, key: Option<&dyn StackKey>) -> StackPin {
         StackPin {
-            key: key.map(|key| key.id()).or(before.and_then(|before| before.key)),
             // A reader that can't open the key must not remove the key from the pin.
+            key: key.map(|key| key.id()).or(before.and_then(|before| before.key)),
             outputs: before.and_then(|before| before.outputs.clone()),
             epoch: self.epoch,
             serial: self.serial,
@@ -286,8 +286,8 @@ impl<'a> StackPosition<'a> {
 
     /// A description of a journal that differs from the one seen before the pinned position.
     fn fork(&self, before: &StackPin) -> Option<String> {
-        let (was, is) = (before.chain?, self.chain_at(before.next)?);
         // No digest for that slot: a collection or a checkpoint removed those frames, so a fork can't be seen here.
+        let (was, is) = (before.chain?, self.chain_at(before.next)?);
         (was != is).then(|| {
             let next = before.next;
             format!(

@@ -91,9 +91,9 @@ pub(crate) async fn store(
     id: KeyId,
     wrapped: &WrappedKey,
 ) -> Result<Vec<u64>> {
+    // New numbers only: the files that the head names must stay readable until the head is swapped.
     let last = files(stack).await?.into_iter().map(|(number, _)| number).max();
     let first = last.map_or(0, |last| last + 1);
-    // New numbers only: the files that the head names must stay readable until the head is swapped.
     let mut stored = Vec::new();
     for (number, file) in (first..).zip(&wrapped.files) {
         let name = ObjectName::Key { number, id };

@@ -73,8 +73,8 @@ impl Revisions {
                 return Ok(Some(live));
             }
             match read_document(&self.stack, &self.head, &id).await {
-                Err(Error::NotFound { .. }) if self.was_collected(&id).await? => {}
                 // Its document may be missing because a collection ran since the ids were listed.
+                Err(Error::NotFound { .. }) if self.was_collected(&id).await? => {}
                 document => return document.map(Some),
             }
         }

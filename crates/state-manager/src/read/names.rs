@@ -64,8 +64,8 @@ pub(crate) async fn bound_head(store: &StoreContext, name: &StackName) -> Result
 
 /// Forgets what this client remembers of the stack with this name, and trusts its present state.
 pub(crate) async fn trust(store: &StoreContext, name: &StackName) -> Result<view::View> {
-    remember(store, name, None).await;
     // The name is forgotten first: otherwise `require` would refuse a stack that was replaced.
+    remember(store, name, None).await;
     let stack = require(store, name).await?;
     if let Some(known) = store.known_stacks() {
         known.remember(stack.lineage(), None).await;

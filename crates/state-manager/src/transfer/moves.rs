@@ -55,8 +55,8 @@ pub(crate) async fn move_to(
     let left = match left {
         Ok(revision) => revision,
         Err(error) => {
+            // After an indeterminate error the commit may be durable. The entries then keep waiting until the source can be read.
             if certainly_not_committed(&error) {
-                // After an indeterminate error the commit may be durable. The entries then keep waiting until the source can be read.
                 // If this fails too, the next lock of the destination withdraws the entries.
                 drop(withdraw(destination, id).await);
             }

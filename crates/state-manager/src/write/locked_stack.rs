@@ -151,12 +151,12 @@ impl LockedStack {
 
     /// Writes all queued jobs, closes the journal with a watermark and releases the lock.
     pub(crate) async fn close(self) -> Result<()> {
-        // The lock is released last, whatever failed before: the head may only be swapped while it is held.
         let logged = self.logs.store(&*self.writer).await;
         let marked = match self.end_queue().await {
             Ok(tail) => self.set_watermark(tail).await,
             Err(error) => Err(error),
         };
+        // The lock is released last, whatever failed before: the head may only be swapped while it is held.
         let released = self.writer.release().await;
         marked.and(released).and(logged)
     }
@@ -175,12 +175,12 @@ impl LockedStack {
             return Ok(());
         };
         let point = StackPosition {
-            // The pin is written before the head: after a crash between the two it names an end that is durable already.
             epoch: self.writer.epoch(),
             serial: self.state().serial(),
             tail,
             journal: None,
         };
+        // The pin is written before the head: after a crash between the two it names an end that is durable already.
         trust::remember_position(&self.stack, &point, self.seal.key()).await;
         let watermark = Watermark {
             slot: Slot(last),

@@ -113,8 +113,8 @@ async fn open(stack: &StackContext, acquired: Acquired) -> Result<LockedStack> {
     };
     // Before the queue starts: the first job must not run while the stack's name is undecided.
     naming::finish_rename(&locked, &head).await?;
-    let _detached = tokio::spawn(queue.run(state));
     // The task ends by itself when the queue is closed or its last handle is dropped.
+    let _detached = tokio::spawn(queue.run(state));
     if interrupted {
         // Recorded under the new epoch, so that the history shows the crashed update as interrupted.
         locked.end_update(UpdateResult::Interrupted).await?;
@@ -130,11 +130,11 @@ async fn check(stack: &StackContext, acquired: &Acquired) -> Result<OpeningCheck
     let replayed = replay::from_base(stack, &head.base, frames).await?;
     let point = StackPosition {
         epoch: head.epoch,
-        // Only after authentication: a forged journal must not move the pin.
         serial: replayed.state.serial(),
         tail,
         journal: Some((&head.base, frames)),
     };
+    // Only after authentication: a forged journal must not move the pin.
     trust::require_no_regression(stack, &point, seal.key()).await?;
     let publication = Publication::of(head);
     let outputs = match &publication {
@@ -158,8 +158,8 @@ async fn check(stack: &StackContext, acquired: &Acquired) -> Result<OpeningCheck
 async fn seal_for_writing(stack: &StackContext, acquired: &Acquired) -> Result<SessionSealer> {
     let (head, writer) = (&acquired.head, &*acquired.writer);
     if head.key_id.is_none() {
-        trust::require_key(stack, head, None).await?;
         // Without a key there are no tags to check. The pin must confirm that the stack never had one.
+        trust::require_key(stack, head, None).await?;
     }
     match (head.policy, head.key_id, stack.keyring().provider()) {
         (SealingPolicy::Plaintext, None, _) | (_, None, None) => Ok(SessionSealer::new(head.policy, None)),

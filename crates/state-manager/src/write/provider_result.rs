@@ -32,8 +32,8 @@ pub(crate) async fn end(
     let mut record = Prepared::from(Record::End(end.clone()));
     if record.is_long()
         && let Some(detail) = end.entry.as_deref().and_then(too_large)
-    // The real resource was already changed: refusing the result would lose its id. Only the outputs are left out.
     {
+        // The real resource was already changed: refusing the result would lose its id. Only the outputs are left out.
         let detail = format!("the outputs were not recorded: {detail}");
         end = without_outputs(end, detail.clone());
         left_out = Some(detail);
@@ -92,7 +92,6 @@ impl ProviderResult {
     }
 
     fn without_values(self, begun: Option<&Entry>, error: &Error) -> (Self, Option<String>) {
-        // An id that is itself one of the secrets is left out as well.
         let detail = format!("the values were not recorded: {error}");
         let secrets = self
             .entry
@@ -100,6 +99,7 @@ impl ProviderResult {
             .map(SecretStrings::of_entry)
             .unwrap_or_default();
         let entry = self.entry.map(|entry| Entry {
+            // An id that is itself one of the secrets is left out as well.
             id: entry.id.clone().filter(|id| !secrets.contains(id)),
             inputs: begun.and_then(|begun| begun.inputs.clone()),
             sensitive_inputs: begun

@@ -77,8 +77,8 @@ impl Queue {
         if let Some(error) = &failure {
             self.refuse_all(&mut intake, error).await;
         }
-        self.checkpointer.stop().await;
         // Stopped before the reply: the caller releases the lock next, and the task must not swap the head after that.
+        self.checkpointer.stop().await;
         if let Some(reply) = intake.closing {
             let _ = reply
                 .send(failure.map_or(Ok(self.tail), |error| Err(error_after(&error))))
@@ -127,8 +127,8 @@ impl Queue {
                 return Err(error);
             }
         };
-        let revision = sending.settle(frame.chain());
         // Settled before the append: the next batch is built on this state and must see the id of the new revision.
+        let revision = sending.settle(frame.chain());
         let mut next = Batch::on(sending.state().clone());
         let writer = Arc::clone(&self.writer);
         let mut append = writer.append(&frame);
@@ -144,8 +144,8 @@ impl Queue {
             }
         };
         if let Err(error) = outcome {
-            // The next batch was built on records whose fate is unknown, so its jobs are refused too. They were never written.
             sending.fail(&error);
+            // The next batch was built on records whose fate is unknown, so its jobs are refused too. They were never written.
             next.fail(&error_after(&error));
             return Err(error);
         }
@@ -154,10 +154,10 @@ impl Queue {
             chain: *frame.chain(),
         };
         let ending = sending.take_ending();
-        // Order matters: the new state is published before jobs are acknowledged, so that a caller that reads the state
-        // after its acknowledgement sees its own change.
         self.checkpointer.appended(&frame, ending, sending.state());
         let state = Arc::new(sending.state().clone());
+        // Order matters: the new state is published before jobs are acknowledged, so that a caller that reads the state
+        // after its acknowledgement sees its own change.
         self.published.send_replace(Published {
             state,
             tail: self.tail,

@@ -24,8 +24,8 @@ pub(crate) async fn replace(
     cause: ResetCause,
     parent: Option<Option<RevisionId>>,
 ) -> Result<RevisionId> {
-    let _storing = locked.storing.read().await;
     // Held until the record that names the stored snapshot is durable: a concurrent collection would delete it as unused.
+    let _storing = locked.storing.read().await;
     let pending = std::mem::take(&mut snapshot.pending_operations);
     let (reference, snapshot) = store(locked, snapshot).await?;
     let pending = match &cause {

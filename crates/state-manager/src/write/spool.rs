@@ -121,8 +121,8 @@ impl SpooledResult {
     fn write_new(&self, path: &Path) -> io::Result<()> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
-        #[cfg(unix)]
         // Results may contain resource data: only their owner may read them.
+        #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(path)?;
         file.write_all(&self.encode())?;
