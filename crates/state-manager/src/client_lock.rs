@@ -5,10 +5,10 @@
 //! holder of the writer lock sets or clears a client lock, so that it can't appear or disappear during an update.
 //!
 //! # Expiry
-//! A client that wants to write compares the expiry, as the lock's holder wrote it, with its own wall clock. No clock is
-//! common to all backends, and none is needed: a difference between two clocks shifts the end of the agreement by
-//! that difference and has no other effect, because the writer lock still excludes a second writer. A lock whose expiry
-//! can't be parsed doesn't expire: it holds until it is released.
+//! A client that wants to write compares the expiry, as the lock's holder wrote it, with its own wall clock. No clock
+//! is common to all backends, and none is needed: a difference between two clocks shifts the end of the agreement by
+//! that difference and has no other effect, because the writer lock still excludes a second writer. A lock whose
+//! expiry can't be parsed doesn't expire: it holds until it is released.
 
 use crate::context::StackContext;
 use state_core::backend::ClientLock;

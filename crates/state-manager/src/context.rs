@@ -1,5 +1,6 @@
 //! Parameters of every function that reads or writes a stack: the backend, the stack's identity, the environment, keys
-//! and known stacks. Inner modules take a context; the façades ([`Stacks`](crate::Stacks), [`Stack`](crate::Stack)) wrap one.
+//! and known stacks. Inner modules take a context; the façades ([`Stacks`](crate::Stacks), [`Stack`](crate::Stack))
+//! wrap one.
 
 use crate::environment::Environment;
 use crate::known_stacks::KnownStacks;

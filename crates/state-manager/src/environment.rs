@@ -48,8 +48,8 @@ pub struct Actor {
 }
 
 impl Actor {
-    /// The actor of this process on a host: the user name from the environment, else the user id. `variable` looks up an
-    /// environment variable.
+    /// The actor of this process on a host: the user name from the environment, else the user id. `variable` looks up
+    /// an environment variable.
     ///
     /// ```
     /// use state_manager::Actor;

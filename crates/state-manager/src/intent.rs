@@ -117,8 +117,8 @@ impl Intent {
         }
     }
 
-    /// The record with which the step begins, and the uid of its resource: the uid in the state for an update or a read,
-    /// else the uid that the entry already has, else a new one.
+    /// The record with which the step begins, and the uid of its resource: the uid in the state for an update or a
+    /// read, else the uid that the entry already has, else a new one.
     ///
     /// # Errors
     /// `Invalid` when eight hexadecimal digits form no deposed key, which can't happen.

@@ -29,8 +29,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct StackPin {
-    /// The data key with which head and journal were authenticated; none for a stack without a key, or whose key this client
-    /// could never open.
+    /// The data key with which head and journal were authenticated; none for a stack without a key, or whose key this
+    /// client could never open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<KeyId>,
     /// The epoch of the head.
@@ -72,14 +72,15 @@ impl StackPin {
 
 /// The memory of one client for the stacks of one store. Use a separate memory for each store.
 ///
-/// Implementations should keep pins across processes. A failed write is not returned, because it matters only at a later
-/// read: the implementation reports it, for instance as a warning.
+/// Implementations should keep pins across processes. A failed write is not returned, because it matters only at a
+/// later read: the implementation reports it, for instance as a warning.
 #[async_trait]
 pub trait KnownStacks: fmt::Debug + Send + Sync {
     /// The pin of a stack; none if the stack isn't known.
     ///
     /// # Errors
-    /// `Invalid` when the memory can't be read: it must not be treated as empty, because an empty memory trusts any store.
+    /// `Invalid` when the memory can't be read: it must not be treated as empty, because an empty memory trusts any
+    /// store.
     async fn seen(&self, lineage: Lineage) -> Result<Option<StackPin>>;
 
     /// Stores the pin of a stack; none removes it.

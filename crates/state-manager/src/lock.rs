@@ -15,8 +15,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Takes the writer lock, and then settles interrupted moves. With `break_epoch` it takes the lock away from the holder at
-/// that epoch.
+/// Takes the writer lock, and then settles interrupted moves. With `break_epoch` it takes the lock away from the
+/// holder at that epoch.
 pub(crate) async fn lock(
     stack: &StackContext,
     operation: &str,

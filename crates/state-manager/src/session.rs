@@ -69,8 +69,8 @@ impl Session {
         self.state().lookup(id)
     }
 
-    /// An entry of [`Session::state`] with its values opened. All values of this state are sealed with the stack's present
-    /// key, so earlier keys are not tried.
+    /// An entry of [`Session::state`] with its values opened. All values of this state are sealed with the stack's
+    /// present key, so earlier keys are not tried.
     ///
     /// # Errors
     /// `Sealed` when a value was altered in the store.
@@ -128,9 +128,9 @@ impl Session {
     /// Records a result that was spooled to a file, as one revision.
     ///
     /// # Errors
-    /// `Conflict` when the result belongs to another stack; `NotFound` when its mutation is neither pending nor remembered;
-    /// `Integrity` when the result breaks a rule; `Invalid` for a deletion that was partly done: check the resource and
-    /// resolve the operation by hand.
+    /// `Conflict` when the result belongs to another stack; `NotFound` when its mutation is neither pending nor
+    /// remembered; `Integrity` when the result breaks a rule; `Invalid` for a deletion that was partly done: check
+    /// the resource and resolve the operation by hand.
     pub async fn record_spooled(
         &self,
         request: UpdateRequest,
@@ -139,11 +139,11 @@ impl Session {
         spool::record_spooled(&self.locked, request, spooled).await
     }
 
-    /// Replaces all resources by those of a foreign snapshot, as one revision. A resource without a uid keeps the uid of the
-    /// resource with the same key and the same id; the stack's pending operations stay.
+    /// Replaces all resources by those of a foreign snapshot, as one revision. A resource without a uid keeps the uid
+    /// of the resource with the same key and the same id; the stack's pending operations stay.
     ///
-    /// `foreign` names the system that the snapshot was exported from, and its serial there. Operations that are pending in
-    /// such a snapshot become pending in this stack.
+    /// `foreign` names the system that the snapshot was exported from, and its serial there. Operations that are
+    /// pending in such a snapshot become pending in this stack.
     ///
     /// # Errors
     /// `Integrity` with all violations when the snapshot breaks a rule: nothing is written.
@@ -172,8 +172,9 @@ impl Session {
         snapshots::replace(&self.locked, request, snapshot, cause, parent).await
     }
 
-    /// Replaces all resources, the outputs and the header by those of a snapshot that was edited or repaired by hand, as one
-    /// revision. A resource with the same key and the same id as before keeps its uid; the stack's pending operations stay.
+    /// Replaces all resources, the outputs and the header by those of a snapshot that was edited or repaired by hand,
+    /// as one revision. A resource with the same key and the same id as before keeps its uid; the stack's pending
+    /// operations stay.
     ///
     /// # Errors
     /// `Integrity` with all violations when the snapshot breaks a rule: nothing is written.
@@ -206,7 +207,8 @@ impl Session {
         edits::before_current(&self.locked.stack, &self.state()).await
     }
 
-    /// Reverts the current revision: restores the revision before it, as a new one on top. Undoing an undo therefore redoes.
+    /// Reverts the current revision: restores the revision before it, as a new one on top. Undoing an undo therefore
+    /// redoes.
     ///
     /// # Errors
     /// As [`Session::before_current`] and [`Session::rollback`].
@@ -232,18 +234,18 @@ impl Session {
         edits::delete(&self.locked, revision).await
     }
 
-    /// Moves resources to another locked stack of the same store: one revision on each side. The revision of the source is
-    /// the commit point. A move interrupted before it has no effect; a move interrupted after it is completed when one of
-    /// the two stacks is locked again.
+    /// Moves resources to another locked stack of the same store: one revision on each side. The revision of the
+    /// source is the commit point. A move interrupted before it has no effect; a move interrupted after it is
+    /// completed when one of the two stacks is locked again.
     ///
     /// Lock the stacks with [`Stacks::lock_both`](crate::Stacks::lock_both), so that two moves can't deadlock.
     ///
     /// # Errors
     /// `Conflict` when one of the stacks has another revision than the plan was made for, `Integrity` with every rule
-    /// that would be broken, `Invalid` when the resources are too large for one move, `Sealed` when values can't be sealed
-    /// for the destination: then nothing moved. `Indeterminate` with the id of the move when the commit point can't be
-    /// determined yet, or when the resources left the source and the destination couldn't record them: they wait there, and
-    /// are recorded when it is locked again.
+    /// that would be broken, `Invalid` when the resources are too large for one move, `Sealed` when values can't be
+    /// sealed for the destination: then nothing moved. `Indeterminate` with the id of the move when the commit point
+    /// can't be determined yet, or when the resources left the source and the destination couldn't record them: they
+    /// wait there, and are recorded when it is locked again.
     ///
     /// # Cancellation
     /// A future that is dropped interrupts the move.
@@ -256,19 +258,19 @@ impl Session {
         moves::move_to(&self.locked, &destination.locked, request, plan).await
     }
 
-    /// Settles a move whose resources wait at this stack, according to the state of its source. Every lock of a stack does
-    /// so for all of its moves, as far as the other stacks can be read.
+    /// Settles a move whose resources wait at this stack, according to the state of its source. Every lock of a stack
+    /// does so for all of its moves, as far as the other stacks can be read.
     ///
     /// # Errors
-    /// `NotFound` when nothing waits for this move; `Locked` while another writer holds the source and may still commit the
-    /// move; `Integrity` when the resources no longer fit this stack; any error of reading the source. Then the resources
-    /// keep waiting.
+    /// `NotFound` when nothing waits for this move; `Locked` while another writer holds the source and may still
+    /// commit the move; `Integrity` when the resources no longer fit this stack; any error of reading the source.
+    /// Then the resources keep waiting.
     pub async fn settle_move(&self, id: MutationId) -> Result<MoveSettlement> {
         settling::settle_move(&self.locked, id).await
     }
 
-    /// Settles by hand a move whose resources wait at this stack, when its source can't be read any more. With `left` they
-    /// left the source and arrive here; otherwise they never left it.
+    /// Settles by hand a move whose resources wait at this stack, when its source can't be read any more. With `left`
+    /// they left the source and arrive here; otherwise they never left it.
     ///
     /// # Errors
     /// `Conflict` when the source can be read: then use [`Session::settle_move`], which reads the outcome there.
@@ -276,8 +278,8 @@ impl Session {
         settling::resolve_move(&self.locked, id, left).await
     }
 
-    /// Drops the revisions that the retention doesn't keep, and deletes those whose grace period since an earlier drop has
-    /// passed. Reads the whole history. Imports and writes through other handles wait meanwhile.
+    /// Drops the revisions that the retention doesn't keep, and deletes those whose grace period since an earlier
+    /// drop has passed. Reads the whole history. Imports and writes through other handles wait meanwhile.
     ///
     /// After a failure it may be called again: dropped revisions stay dropped, and the rest is deleted then.
     ///

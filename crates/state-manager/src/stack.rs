@@ -48,7 +48,8 @@ impl Stack {
         self.context.lineage()
     }
 
-    /// Acts from now on as the holder of the client lock with this id: [`Stack::lock`] then fails unless that lock holds.
+    /// Acts from now on as the holder of the client lock with this id: [`Stack::lock`] then fails unless that lock
+    /// holds.
     #[must_use]
     pub fn with_client_lock(mut self, id: impl Into<String>) -> Self {
         self.context.set_client_lock_id(Some(id.into()));
@@ -106,7 +107,8 @@ impl Stack {
     /// snapshots whose values are still sealed.
     ///
     /// # Errors
-    /// `Sealed` when no available identity opens its key, or when a sealed value was altered or copied from another place.
+    /// `Sealed` when no available identity opens its key, or when a sealed value was altered or copied from another
+    /// place.
     pub async fn reveal(&self, snapshot: Snapshot) -> Result<Snapshot> {
         wrapped::reveal(&self.context, snapshot).await
     }
@@ -114,8 +116,8 @@ impl Stack {
     /// The content of a revision.
     ///
     /// # Errors
-    /// `NotFound` when the revision doesn't exist or was deleted; `Collected`, of the same kind, when it is older than the
-    /// remaining history.
+    /// `NotFound` when the revision doesn't exist or was deleted; `Collected`, of the same kind, when it is older
+    /// than the remaining history.
     pub async fn get(&self, revision: &RevisionId) -> Result<Snapshot> {
         view::snapshot(&self.context, revision).await
     }
@@ -155,8 +157,8 @@ impl Stack {
         Revisions::of(&self.context, &tip).await
     }
 
-    /// The serial at which history begins since the last collection; none if nothing was collected. Revisions with a lower
-    /// serial were collected.
+    /// The serial at which history begins since the last collection; none if nothing was collected. Revisions with a
+    /// lower serial were collected.
     ///
     /// # Errors
     /// `Corrupt` when the head is damaged.
@@ -165,7 +167,8 @@ impl Stack {
         Ok(head.collection.map(|collection| collection.serial))
     }
 
-    /// All revisions, for lookups by the specifications that people type, such as `@-`, a serial or the beginning of an id.
+    /// All revisions, for lookups by the specifications that people type, such as `@-`, a serial or the beginning of
+    /// an id.
     ///
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
@@ -191,8 +194,8 @@ impl Stack {
         rollback_guard::crossed_moves(&self.context, now, to).await
     }
 
-    /// The log lines of ended updates that match a query: oldest update first, each update's lines in the order in which
-    /// they were logged.
+    /// The log lines of ended updates that match a query: oldest update first, each update's lines in the order in
+    /// which they were logged.
     ///
     /// # Errors
     /// `Invalid` when `since` or `until` isn't a timestamp; `Corrupt` when a stored log is damaged.
@@ -208,8 +211,8 @@ impl Stack {
         Logs::of(&self.context, query).await
     }
 
-    /// Reads the stack and checks every integrity rule. `deep` also reads the whole history and compares each checkpoint
-    /// with the state that replaying the journal before it yields.
+    /// Reads the stack and checks every integrity rule. `deep` also reads the whole history and compares each
+    /// checkpoint with the state that replaying the journal before it yields.
     ///
     /// # Errors
     /// `Corrupt` when stored bytes are damaged. Violations of integrity rules are in the report.
@@ -238,14 +241,14 @@ impl Stack {
     /// moves from and to other stacks as far as those stacks can be read.
     ///
     /// # Errors
-    /// `Locked` names the holder of the writer lock or of a client lock; `Conflict` when the caller's own client lock no
-    /// longer exists.
+    /// `Locked` names the holder of the writer lock or of a client lock; `Conflict` when the caller's own client lock
+    /// no longer exists.
     pub async fn lock(&self, operation: &str) -> Result<Session> {
         lock::lock(&self.context, operation, None).await.map(Session::of)
     }
 
-    /// Takes the writer lock, and waits for its holder up to `limit`. Retries after 50 ms, then after twice the previous
-    /// pause, up to one second. With a limit of zero it is [`Stack::lock`].
+    /// Takes the writer lock, and waits for its holder up to `limit`. Retries after 50 ms, then after twice the
+    /// previous pause, up to one second. With a limit of zero it is [`Stack::lock`].
     ///
     /// # Errors
     /// `Locked` names the holder at the last attempt. Every other error is returned at once.
@@ -260,8 +263,8 @@ impl Stack {
     /// Takes the writer lock away from the holder at the epoch `seen`, and fences that holder.
     ///
     /// # Errors
-    /// `Conflict` when the epoch has changed, so that another holder has the lock now; `Locked` by someone else's client
-    /// lock.
+    /// `Conflict` when the epoch has changed, so that another holder has the lock now; `Locked` by someone else's
+    /// client lock.
     pub async fn break_lock(&self, operation: &str, seen: Epoch) -> Result<Session> {
         let locked = lock::lock(&self.context, operation, Some(seen)).await;
         locked.map(Session::of)
@@ -276,8 +279,8 @@ impl Stack {
         lock::force_unlock(&self.context, seen).await
     }
 
-    /// Takes the client lock, until it is released or `expires_in` has passed. Doesn't wait. The returned lock contains the
-    /// id that [`Stack::with_client_lock`] and [`Stack::free_client_lock`] expect.
+    /// Takes the client lock, until it is released or `expires_in` has passed. Doesn't wait. The returned lock
+    /// contains the id that [`Stack::with_client_lock`] and [`Stack::free_client_lock`] expect.
     ///
     /// # Errors
     /// `Locked` when another writer or another client lock holds the stack; `Invalid` when the expiry is out of range.
@@ -293,8 +296,8 @@ impl Stack {
         lock::acquire_client_lock(&self.context, operation, message, expires_in).await
     }
 
-    /// Releases the client lock with this id, expired or not, and returns it. Knowledge of the id is sufficient: this is
-    /// also how an operator breaks a lock whose holder is gone.
+    /// Releases the client lock with this id, expired or not, and returns it. Knowledge of the id is sufficient: this
+    /// is also how an operator breaks a lock whose holder is gone.
     ///
     /// # Errors
     /// `Conflict` when another client lock or none is set; `Locked` when another writer holds the stack.
@@ -325,7 +328,8 @@ impl Stack {
     /// Wraps the stack's data key to more recipients. Sealed values are not sealed again.
     ///
     /// # Errors
-    /// `Sealed` when the data key can't be opened, or the stack has none; `Invalid` for a malformed recipient; `Locked`.
+    /// `Sealed` when the data key can't be opened, or the stack has none; `Invalid` for a malformed recipient;
+    /// `Locked`.
     pub async fn add_recipients(&self, operation: &str, more: &[String]) -> Result<Vec<String>> {
         rotation::add_recipients(&self.context, operation, more).await
     }
@@ -339,8 +343,8 @@ impl Stack {
         Ok(keys.map(|keys| keys.outputs).unwrap_or_default())
     }
 
-    /// Lets more recipients read the stack's outputs, and nothing else of it: see [`Stacks::published_outputs`]. Makes a
-    /// revision, whose outputs are published to them.
+    /// Lets more recipients read the stack's outputs, and nothing else of it: see [`Stacks::published_outputs`].
+    /// Makes a revision, whose outputs are published to them.
     ///
     /// [`Stacks::published_outputs`]: crate::Stacks::published_outputs
     ///
@@ -352,10 +356,12 @@ impl Stack {
 
     /// Gives the stack a new data key, and seals its current state with it. Also gives a plaintext stack its first key.
     ///
-    /// Earlier revisions are not changed: identities that could open them still can. [`RekeyReport::older`] lists these revisions.
+    /// Earlier revisions are not changed: identities that could open them still can. [`RekeyReport::older`] lists
+    /// these revisions.
     ///
     /// # Errors
-    /// `Sealed` when the old key can't be opened or there are no recipients for the new one; `Locked`. Then nothing changed.
+    /// `Sealed` when the old key can't be opened or there are no recipients for the new one; `Locked`. Then nothing
+    /// changed.
     ///
     /// # Cancellation
     /// A future that is dropped leaves the stack with the old key or the new one.

@@ -48,13 +48,13 @@ impl Stacks {
         }
     }
 
-    /// Opens the store at a URL: `file://PATH`, where the path may be relative to the working directory, with parameters
-    /// from the backend's schema: `file://PATH?lock_timeout=30`. A remote store is not contacted here: [`Stacks::ready`]
-    /// checks whether it exists.
+    /// Opens the store at a URL: `file://PATH`, where the path may be relative to the working directory, with
+    /// parameters from the backend's schema: `file://PATH?lock_timeout=30`. A remote store is not contacted here:
+    /// [`Stacks::ready`] checks whether it exists.
     ///
     /// # Errors
-    /// `NotFound` when the store doesn't exist; `Unsupported` for a scheme that this build doesn't include; `Invalid` for
-    /// parameters that don't match the schema.
+    /// `NotFound` when the store doesn't exist; `Unsupported` for a scheme that this build doesn't include; `Invalid`
+    /// for parameters that don't match the schema.
     pub fn open(url: &str, environment: Environment) -> Result<Self> {
         Self::open_with(&BackendRegistry::default(), &StoreRequest::new(url), environment)
     }
@@ -100,15 +100,16 @@ impl Stacks {
         self
     }
 
-    /// The same store with a memory of known stacks: a stack that was exchanged, forged or rolled back since is refused.
+    /// The same store with a memory of known stacks: a stack that was exchanged, forged or rolled back since is
+    /// refused.
     #[must_use]
     pub fn with_known_stacks(mut self, known_stacks: Arc<dyn KnownStacks>) -> Self {
         self.context.known_stacks = Some(known_stacks);
         self
     }
 
-    /// The same store with a spool folder: provider results that can't be recorded because the store is unavailable are kept
-    /// in files there. See [`SpooledResult`](crate::SpooledResult).
+    /// The same store with a spool folder: provider results that can't be recorded because the store is unavailable
+    /// are kept in files there. See [`SpooledResult`](crate::SpooledResult).
     #[must_use]
     pub fn with_spool(mut self, folder: impl Into<PathBuf>) -> Self {
         self.context.spool = Some(folder.into().into());
@@ -186,8 +187,8 @@ impl Stacks {
     /// The stack with this name; none if it doesn't exist.
     ///
     /// # Errors
-    /// `Corrupt` when the name pointer or the head is damaged; `Distrusted` when the name pointed to another, sealed stack
-    /// before.
+    /// `Corrupt` when the name pointer or the head is damaged; `Distrusted` when the name pointed to another, sealed
+    /// stack before.
     pub async fn get(&self, name: &StackName) -> Result<Option<Stack>> {
         Ok(names::find(&self.context, name).await?.map(Stack::of))
     }
@@ -208,12 +209,12 @@ impl Stacks {
         names::trust(&self.context, name).await
     }
 
-    /// The latest outputs that a stack published for recipients who can read nothing else of it; none if it published none.
-    /// Reads the name pointer and the outputs document only.
+    /// The latest outputs that a stack published for recipients who can read nothing else of it; none if it published
+    /// none. Reads the name pointer and the outputs document only.
     ///
     /// # Errors
-    /// `NotFound` when the stack doesn't exist; `Sealed` when no available identity opens the document; `Distrusted` when
-    /// the document is sealed with another key than the one seen before, or is older.
+    /// `NotFound` when the stack doesn't exist; `Sealed` when no available identity opens the document; `Distrusted`
+    /// when the document is sealed with another key than the one seen before, or is older.
     pub async fn published_outputs(&self, name: &StackName) -> Result<Option<PublishedOutputs>> {
         outputs::published_outputs(&self.context, name).await
     }
@@ -266,11 +267,12 @@ impl Stacks {
         naming::rename(&self.context, session.into_locked(), to).await
     }
 
-    /// Removes a stack. Its stored data stays until it is collected, but no writer can write to the stack again, not even
-    /// one that was suspended during the removal.
+    /// Removes a stack. Its stored data stays until it is collected, but no writer can write to the stack again, not
+    /// even one that was suspended during the removal.
     ///
     /// # Errors
-    /// `NotFound`, or `Locked` by another writer; `Conflict` while a move from it waits at another stack, unless forced.
+    /// `NotFound`, or `Locked` by another writer; `Conflict` while a move from it waits at another stack, unless
+    /// forced.
     pub async fn remove(&self, name: &StackName, force: bool) -> Result<Removal> {
         let stack = names::require(&self.context, name).await?;
         let locked = lock::lock(&stack, "stack rm", None).await?;
@@ -306,14 +308,14 @@ impl Stacks {
         Ok((Session::of(one), Session::of(other)))
     }
 
-    /// Copies a stack of another store to this one: its journal, its revisions and its keys, with the same name and lineage.
-    /// Takes no lock: it copies the stack as it is at one moment. The copy records the URL of its source. The users must
-    /// agree which of the two stacks is updated from then on.
+    /// Copies a stack of another store to this one: its journal, its revisions and its keys, with the same name and
+    /// lineage. Takes no lock: it copies the stack as it is at one moment. The copy records the URL of its source.
+    /// The users must agree which of the two stacks is updated from then on.
     ///
     /// # Errors
-    /// `Conflict` when another stack has this name here, when a copy of this stack exists here and either one was changed
-    /// since, or when the stack is being renamed; `Unsupported` by a store that can't receive stacks; `Corrupt` when the
-    /// comparison after copying finds a difference.
+    /// `Conflict` when another stack has this name here, when a copy of this stack exists here and either one was
+    /// changed since, or when the stack is being renamed; `Unsupported` by a store that can't receive stacks;
+    /// `Corrupt` when the comparison after copying finds a difference.
     ///
     /// # Cancellation
     /// A future that is dropped leaves an unfinished copy that readers don't see: copy again to finish it.
@@ -333,12 +335,12 @@ impl Stacks {
     /// Replaces the state of a stack by an exported one, as a new revision.
     ///
     /// A document that was exported from this stack, edited or not, is accepted as long as no revision was made since.
-    /// Every other document needs `request.forced`: an older one, one of another lineage or of none, and one with pending
-    /// operations unknown to the stack, which the import would forget.
+    /// Every other document needs `request.forced`: an older one, one of another lineage or of none, and one with
+    /// pending operations unknown to the stack, which the import would forget.
     ///
     /// # Errors
-    /// `NotFound`; `Locked`; `Conflict` when the document doesn't match the stack; `Format` and `Malformed` when it can't be
-    /// read; `Integrity` with all violations. Then nothing was written.
+    /// `NotFound`; `Locked`; `Conflict` when the document doesn't match the stack; `Format` and `Malformed` when it
+    /// can't be read; `Integrity` with all violations. Then nothing was written.
     pub async fn import_deployment(
         &self,
         name: &StackName,
@@ -352,7 +354,8 @@ impl Stacks {
         locked.close_after(imported).await
     }
 
-    /// As [`begin_mutation`](state_core::target::SnapshotProvider::begin_mutation), with the request that the history shows.
+    /// As [`begin_mutation`](state_core::target::SnapshotProvider::begin_mutation), with the request that the history
+    /// shows.
     ///
     /// # Errors
     /// `NotFound` when the stack doesn't exist; `Locked` when another writer holds it.

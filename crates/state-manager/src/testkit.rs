@@ -1,5 +1,5 @@
-//! Conformance tests for backends (feature `testkit`): the contract of the persistent state manager, rule by rule, over a
-//! backend. The first rule corresponds to Terraform's `TestFull`, step by step.
+//! Conformance tests for backends (feature `testkit`): the contract of the persistent state manager, rule by rule,
+//! over a backend. The first rule corresponds to Terraform's `TestFull`, step by step.
 //!
 //! ```
 //! use state_core::{MemoryBackend, testkit::conformance};
@@ -128,8 +128,8 @@ fn change(manager: &StateManager, name: &str, value: &str) -> std::result::Resul
     Ok(snapshot)
 }
 
+/// The snapshot in a manager's memory.
 fn snapshot_of(manager: &StateManager) -> std::result::Result<Snapshot, RuleViolation> {
-    /// The snapshot in a manager's memory.
     manager
         .read()
         .ok_or_else(|| RuleViolation::new("there is no snapshot after a refresh"))

@@ -47,8 +47,8 @@ impl Update {
         })
     }
 
-    /// Records that the resource was checked and needs no change. An entry equal to the recorded one causes no sync of its
-    /// own: it is written with the next batch, or at the close.
+    /// Records that the resource was checked and needs no change. An entry equal to the recorded one causes no sync
+    /// of its own: it is written with the next batch, or at the close.
     ///
     /// # Errors
     /// `Integrity` when the resource doesn't exist, or was already recorded by this update.
@@ -64,7 +64,8 @@ impl Update {
         steps::step(&self.locked, StepChange::Replace(target), None, true).await
     }
 
-    /// Records the resource as the provider reports it; none when it no longer exists: references to it are removed then.
+    /// Records the resource as the provider reports it; none when it no longer exists: references to it are removed
+    /// then.
     ///
     /// # Errors
     /// `Integrity` when the resource isn't in the state, or the reported one breaks a rule.
@@ -115,8 +116,8 @@ impl Update {
         steps::record(&self.locked, Record::SetOutputs(sealed)).await
     }
 
-    /// Buffers a log line of the engine or a provider. Costs no I/O: lines are stored when the update ends, so those of an
-    /// update that never ends are lost. Beyond 32 MiB lines are only counted.
+    /// Buffers a log line of the engine or a provider. Costs no I/O: lines are stored when the update ends, so those
+    /// of an update that never ends are lost. Beyond 32 MiB lines are only counted.
     pub fn log(&self, line: &LogLine) {
         self.log.push(line);
     }
@@ -144,8 +145,8 @@ impl Update {
         snapshots::invalidate(&self.locked).await
     }
 
-    /// Replaces the whole state by a snapshot, repaired if it breaks rules, and returns the violations. With `ends` the same
-    /// record group also ends the update.
+    /// Replaces the whole state by a snapshot, repaired if it breaks rules, and returns the violations. With `ends`
+    /// the same record group also ends the update.
     pub(crate) async fn replace_state(&self, snapshot: Snapshot, ends: bool) -> Result<Vec<Violation>> {
         let end = ends.then(|| self.locked.stack.now());
         snapshots::save(&self.locked, snapshot, end).await
@@ -175,7 +176,8 @@ impl Mutation {
     ///
     /// # Errors
     /// `Fenced`, `NotApplied`, `Indeterminate` or `Closed` when the result could not be recorded. With
-    /// [`Stacks::with_spool`](crate::Stacks::with_spool) it is then kept in a file, which an `Indeterminate` error names.
+    /// [`Stacks::with_spool`](crate::Stacks::with_spool) it is then kept in a file, which an `Indeterminate` error
+    /// names.
     pub async fn end(
         self,
         outcome: Outcome,

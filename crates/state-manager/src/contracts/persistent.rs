@@ -11,8 +11,8 @@ use state_core::{Epoch, Error, Result, Snapshot, UpdateKind};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Manages the whole snapshot of one stack: for tools that read a snapshot, work on it in memory, and write it back when
-/// they are done. (Tools that record each step use [`Session`] instead.)
+/// Manages the whole snapshot of one stack: for tools that read a snapshot, work on it in memory, and write it back
+/// when they are done. (Tools that record each step use [`Session`] instead.)
 ///
 /// Persisting needs the writer lock: either the one that [`StateManager::lock`] took, or one that is taken and released
 /// for the call. Lineage and serial, compared under that lock, decide whether another client persisted meanwhile.
@@ -59,7 +59,8 @@ impl StateManager {
         }
     }
 
-    /// The same manager with the request that the history shows for what is persisted; by default an update without a message.
+    /// The same manager with the request that the history shows for what is persisted; by default an update without a
+    /// message.
     #[must_use]
     pub fn with_request(self, request: UpdateRequest) -> Self {
         Self { request, ..self }
@@ -126,8 +127,8 @@ impl StateManager {
         Ok(())
     }
 
-    /// Handles a revision that another client persisted. If its content is equal, the goal is reached; it may even be our own
-    /// revision, whose reply was lost.
+    /// Handles a revision that another client persisted. If its content is equal, the goal is reached; it may even be
+    /// our own revision, whose reply was lost.
     async fn adopt(&self, snapshot: &Snapshot, known: Option<&CurrentRevision>) -> Result<()> {
         let theirs = self.stack.current_revision().await?;
         if let Some(theirs) = theirs

@@ -129,8 +129,8 @@ impl BackendRegistry {
     /// Opens the requested store.
     ///
     /// # Errors
-    /// `Unsupported` for a scheme that this build doesn't include, `Invalid` for a scheme that isn't registered and for a
-    /// configuration that doesn't match the schema; any error of the backend.
+    /// `Unsupported` for a scheme that this build doesn't include, `Invalid` for a scheme that isn't registered and
+    /// for a configuration that doesn't match the schema; any error of the backend.
     pub fn open(&self, store: &StoreRequest, opening: Opening) -> Result<Arc<dyn Backend>> {
         let url = StoreUrl::parse(&store.url)?;
         let kind = self

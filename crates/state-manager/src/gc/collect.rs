@@ -6,10 +6,10 @@
 //!                    └ floor: a full snapshot at this slot, written now if there is none
 //! ```
 //!
-//! One run has two phases. First it deletes what an earlier run dropped, if the grace period has passed. Then it swaps a
-//! head with a higher floor: from then on no reader sees older revisions, and readers that began before have the grace
-//! period to finish. A deletion may be interrupted anywhere: no remaining object refers to a deleted one, and the next
-//! run deletes the rest.
+//! One run has two phases. First it deletes what an earlier run dropped, if the grace period has passed. Then it
+//! swaps a head with a higher floor: from then on no reader sees older revisions, and readers that began before have
+//! the grace period to finish. A deletion may be interrupted anywhere: no remaining object refers to a deleted one,
+//! and the next run deletes the rest.
 //!
 //! While dropped revisions wait for their grace period, nothing more is dropped. Otherwise a run every hour would raise
 //! the floor each time and postpone the deletion forever.
@@ -38,8 +38,8 @@ pub struct CollectionReport {
     pub forgotten: Vec<RevisionId>,
     /// Number of remaining revisions.
     pub kept: usize,
-    /// Number of remaining revisions that the retention doesn't keep: the journal can be cut only where a writer took the
-    /// lock, or at a checkpoint.
+    /// Number of remaining revisions that the retention doesn't keep: the journal can be cut only where a writer took
+    /// the lock, or at a checkpoint.
     pub held_back: usize,
     /// The oldest remaining revision.
     pub oldest: Option<RevisionId>,
@@ -106,7 +106,8 @@ struct Plan {
 /// The report that [`collect`] would return now. Takes no lock and changes nothing.
 pub(crate) async fn plan(stack: &StackContext, retention: &Retention) -> Result<CollectionReport> {
     let survey = Survey::of(stack).await?;
-    // Reading the store's clock may need write permission (it stores a probe object), so a read-only client uses its own.
+    // Reading the store's clock may need write permission (it stores a probe object), so a read-only client uses its
+    // own.
     let now = match store_time(stack).await {
         Err(error) if error.kind() == ErrorKind::Denied => stack.now(),
         other => other?,
@@ -183,7 +184,8 @@ impl Plan {
             let stored_items = store.stored_items(stack.lineage(), earlier.base.start).await?;
             let stored_items = survey.unused_after(stored_items, &HistoryCut::again(earlier));
             if !stored_items.is_empty() && !has_passed(&earlier.since, retention.grace, now)? {
-                // Readers that began before the drop may still read these items: nothing is dropped or deleted until then.
+                // Readers that began before the drop may still read these items, so nothing is dropped or deleted
+                // before the grace period ends.
                 plan.wait(&stored_items, after(&earlier.since, retention.grace)?);
                 return Ok(plan);
             }

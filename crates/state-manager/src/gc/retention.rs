@@ -12,8 +12,8 @@ pub struct Retention {
     pub keep_for: Duration,
     /// Number of latest revisions that are kept. Default: 100.
     pub keep_last: usize,
-    /// Time between a drop and the deletion. With zero, a reader that is active at that moment may fail with `Collected`.
-    /// Default: 24 hours.
+    /// Time between a drop and the deletion. With zero, a reader that is active at that moment may fail with
+    /// `Collected`. Default: 24 hours.
     pub grace: Duration,
 }
 
@@ -28,8 +28,8 @@ impl Default for Retention {
     }
 }
 
-/// The index of the oldest revision that is kept. `made` contains the time of each revision, oldest first; none if it is
-/// unknown. `current` is the index of the current revision.
+/// The index of the oldest revision that is kept. `made` contains the time of each revision, oldest first; none if it
+/// is unknown. `current` is the index of the current revision.
 ///
 /// All revisions after a kept one are kept too. A revision of unknown age counts as young as the next one with a known
 /// age, so that in doubt too much is kept rather than too little.

@@ -26,7 +26,8 @@ pub(super) struct Survey {
     pub(super) documents: Vec<RevisionDocument>,
     /// Slots with a full snapshot that is named by the head or by an authenticated frame.
     bases: BTreeMap<Slot, Base>,
-    /// The stored snapshots that frames refer to, by the frame's slot; with the revision, if only that revision needs it.
+    /// The stored snapshots that frames refer to, by the frame's slot; with the revision, if only that revision needs
+    /// it.
     needed: Vec<(Slot, ObjectName, Option<RevisionId>)>,
 }
 
@@ -227,7 +228,8 @@ impl Survey {
             StoredItemName::Object(name @ ObjectName::Snapshot { slot, .. }) => {
                 (*slot < cut.start || released.contains(name)) && !kept.contains(name)
             }
-            // Data keys stay: they may open a copy of the stack elsewhere. Unknown kinds of objects belong to other tools.
+            // Data keys stay: they may open a copy of the stack elsewhere. Unknown kinds of objects belong to other
+            // tools.
             StoredItemName::Object(_) => false,
         };
         let mut unused_after = stored_items;

@@ -1,8 +1,8 @@
 //! Changes the data key, the sealing policy or the recipients of a stack.
 //!
 //! A new key takes effect with one head swap. The key's files and a snapshot sealed with the key are durable before the
-//! swap; all frames after it are tagged with the key. After a crash at any moment the stack opens with exactly one of the
-//! two keys.
+//! swap; all frames after it are tagged with the key. After a crash at any moment the stack opens with exactly one of
+//! the two keys.
 
 use crate::context::StackContext;
 use crate::gc::collect::collect;
@@ -34,8 +34,8 @@ pub struct Rekey {
     pub outputs: Option<Vec<String>>,
     /// Sealing policy from now on; none: unchanged.
     pub policy: Option<SealingPolicy>,
-    /// Whether to drop and delete all revisions that are plain or sealed with an earlier key. A reader of one of them at that
-    /// moment fails.
+    /// Whether to drop and delete all revisions that are plain or sealed with an earlier key. A reader of one of them
+    /// at that moment fails.
     pub forget_history: bool,
     /// The reason, for the history.
     pub message: String,
@@ -157,7 +157,8 @@ async fn rotate(
         keys.outputs = outputs;
     }
     let change = |head: &mut Head| {
-        // One swap changes base, policy and key together: readers see the old key with old frames, or the new with new ones.
+        // One swap changes base, policy and key together: readers see the old key with old frames, or the new with
+        // new ones.
         head.base = base.clone();
         head.rev_base = None;
         head.policy = policy;

@@ -31,8 +31,8 @@ impl SessionSealer {
         self.key.clone()
     }
 
-    /// Changes the head, and signs it if the stack has a key. Sessions change a head in no other way, so that no head of a
-    /// sealed stack is left unsigned.
+    /// Changes the head, and signs it if the stack has a key. Sessions change a head in no other way, so that no head
+    /// of a sealed stack is left unsigned.
     pub(crate) async fn swap_head(
         &self,
         writer: &dyn Writer,
@@ -48,8 +48,8 @@ impl SessionSealer {
         writer.swap_head(nonce, &signed).await
     }
 
-    /// An entry sealed for storage. It must already have the uid under which it is recorded, because its values are bound to
-    /// that uid.
+    /// An entry sealed for storage. It must already have the uid under which it is recorded, because its values are
+    /// bound to that uid.
     pub(crate) fn entry(&self, entry: Entry) -> Result<Entry> {
         match (self.policy, &self.key) {
             (SealingPolicy::Plaintext, _) => Ok(entry),
@@ -67,7 +67,8 @@ impl SessionSealer {
         }
     }
 
-    /// Entries of another stack, sealed for this one: values that are sealed for one lineage can't be opened in another.
+    /// Entries of another stack, sealed for this one: values that are sealed for one lineage can't be opened in
+    /// another.
     pub(crate) fn adopt(&self, from: &Self, entries: &[SharedEntry]) -> Result<Vec<SharedEntry>> {
         if from.key.is_none() && self.policy == SealingPolicy::Plaintext {
             return Ok(entries.to_vec());

@@ -1,5 +1,5 @@
-//! Decides what this client accepts as a stack: a head and a journal written by holders of the data key, under the pinned
-//! key or one that it endorses, and at a position that is not before the last one seen.
+//! Decides what this client accepts as a stack: a head and a journal written by holders of the data key, under the
+//! pinned key or one that it endorses, and at a position that is not before the last one seen.
 
 use crate::context::StackContext;
 use crate::keys::wrapped;
@@ -72,8 +72,9 @@ pub(crate) async fn crypter(stack: &StackContext) -> Result<Arc<dyn Crypter>> {
     key.crypter(Arc::clone(&stack.environment().entropy))
 }
 
-/// Checks that the head names the pinned key, or one that the pinned key endorses. `key` is the head's key, if it can be
-/// opened here. A client that can't open it may read on when the endorsement can't be verified: it sees no sealed value.
+/// Checks that the head names the pinned key, or one that the pinned key endorses. `key` is the head's key, if it can
+/// be opened here. A client that can't open it may read on when the endorsement can't be verified: it sees no sealed
+/// value.
 ///
 /// # Errors
 /// `Distrusted`.
@@ -219,7 +220,8 @@ pub(crate) async fn require_name(
         Ok(seen.is_some_and(|seen| seen.key.is_some()))
     };
     if let Some(before) = before
-        // A stack without a key can be replaced by anyone with write access, so only a change away from a sealed one counts.
+        // A stack without a key can be replaced by anyone with write access, so only a change away from a sealed one
+        // counts.
         && has_key(before).await?
         && !has_key(lineage).await?
     {

@@ -55,7 +55,8 @@ pub(crate) async fn by_digits(stack: &StackContext, digits: &str) -> Result<Opti
 /// A copy of a snapshot with all values opened, whichever key of the stack they are sealed with.
 pub(crate) async fn reveal(stack: &StackContext, mut snapshot: Snapshot) -> Result<Snapshot> {
     if stack.head().await?.keys.is_none() {
-        // The stack never had a key, so nothing in it is sealed even if a value looks like it. Saves a pass over the state.
+        // The stack never had a key, so nothing in it is sealed even if a value looks like it. Saves a pass over the
+        // state.
         return Ok(snapshot);
     }
     let (found, same) = snapshots::blocking(move || {

@@ -73,8 +73,8 @@ impl RevisionDocument {
             .and_then(|record| Self::of_record(frame, record)))
     }
 
+    /// The revision that this record of the frame makes; none if the record makes none.
     pub(crate) fn of_record(frame: &Frame, record: Record) -> Option<Self> {
-        /// The revision that this record of the frame makes; none if the record makes none.
         let (serial, made) = match record {
             Record::UpdateEnd(mark) => (mark.serial, RevisionRecord::UpdateEnd(Box::new(mark))),
             Record::DetachedRevision(stored) => (stored.serial, RevisionRecord::DetachedRevision(stored)),
@@ -121,8 +121,8 @@ impl RevisionDocument {
         bare(self) == bare(other)
     }
 
+    /// The public form of the document.
     pub(crate) fn into_revision(self, current: Option<&RevisionId>) -> Revision {
-        /// The public form of the document.
         let (entries, kind) = match self.made {
             RevisionRecord::UpdateEnd(mark) => (mark.entries, RevisionKind::Update(Box::new(mark.update))),
             RevisionRecord::DetachedRevision(stored) => (stored.entries, RevisionKind::Detached),

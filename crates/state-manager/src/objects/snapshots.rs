@@ -28,8 +28,8 @@ pub(crate) struct PackedSnapshot {
     pub(crate) bytes: Bytes,
 }
 
-/// Encodes and compresses a snapshot as of a slot, line by line. Takes time proportional to its size: never call it in the
-/// queue's task.
+/// Encodes and compresses a snapshot as of a slot, line by line. Takes time proportional to its size: never call it
+/// in the queue's task.
 pub(crate) fn pack(snapshot: &Snapshot, slot: Slot) -> Result<PackedSnapshot> {
     let mut packer = Packer {
         packed: zstd::Encoder::new(Vec::new(), LEVEL).map_err(not_packed)?,
@@ -120,8 +120,8 @@ fn unpack(object: &str, packed: &[u8], reference: &SnapshotRef) -> Result<Snapsh
     if let Ok(snapshot) = read.and_then(|()| reader.finish()) {
         return Ok(snapshot);
     }
-    // The digest matches, so these bytes are what was written, but in another layout or not a snapshot. Decoding them as a
-    // whole accepts any layout, and reports what is wrong.
+    // The digest matches, so these bytes are what was written, but in another layout or not a snapshot. Decoding them
+    // as a whole accepts any layout, and reports what is wrong.
     let mut whole = Vec::new();
     for_each_line(object, packed, reference, |line| whole.extend_from_slice(line))?;
     codec::decode(object, &whole)
@@ -170,8 +170,8 @@ pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send 
         .map_err(|error| Error::closed("the runtime", format!("a background thread ended early: {error}")))
 }
 
+/// Refuses an entry that is too large to be recorded.
 pub(crate) fn check_size(entry: &Entry) -> Result<()> {
-    /// Refuses an entry that is too large to be recorded.
     let Some(detail) = too_large(entry) else {
         return Ok(());
     };

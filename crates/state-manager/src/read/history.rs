@@ -87,7 +87,7 @@ impl Revisions {
         Ok(now.hides(id.serial()) || now.0.is_some_and(|collection| collection.forgotten.contains(id)))
     }
 
-    /// The base from which replay reaches a remaining update end.
+    /// The base from which the state at this update end can be replayed.
     pub(crate) fn base_of<'a>(&'a self, mark: &'a state_core::journal::UpdateEnd) -> &'a Base {
         self.floor.base_of(mark)
     }
@@ -109,8 +109,8 @@ pub(crate) async fn documents(stack: &StackContext, tip: &Tip) -> Result<Vec<Rev
     Ok(documents)
 }
 
-/// At most `limit` revisions that are older than `before`, newest first; without `before`, from the newest one on. Reads
-/// only the documents of these revisions.
+/// At most `limit` revisions that are older than `before`, newest first; without `before`, from the newest one on.
+/// Reads only the documents of these revisions.
 pub(crate) async fn page(
     stack: &StackContext,
     tip: &Tip,

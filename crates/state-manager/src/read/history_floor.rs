@@ -34,7 +34,8 @@ impl HistoryFloor {
         Error::collected(object, format_args!("serial {}", self.serial()))
     }
 
-    /// The base from which replay reaches a remaining update end: the base named there, unless it was collected.
+    /// The base from which the state at an update end can be replayed: the one that the record names, or the floor's if
+    /// that one was collected.
     pub(crate) fn base_of<'a>(&'a self, mark: &'a UpdateEnd) -> &'a Base {
         match &self.0 {
             Some(collection) if mark.base.start < collection.base.start => &collection.base,
@@ -64,7 +65,8 @@ pub(crate) async fn whole_journal(backend: &dyn Backend, lineage: Lineage) -> Re
                 }
                 floor = now;
             }
-            // The floor may have risen during the read. Frames before the new floor are intact, but no longer part of history.
+            // The floor may have risen during the read. Frames before the new floor are intact, but no longer part of
+            // history.
             Ok(mut view) => {
                 let floor = view.head.collection.as_ref().map_or(Slot::ZERO, |c| c.base.start);
                 view.frames.retain(|frame| frame.slot() >= floor);

@@ -1,8 +1,8 @@
 //! Published outputs: a stack's outputs in documents with their own recipients, who can read nothing else of the stack.
 //!
-//! One document is written for each revision after the revision is durable, as long as the stack has such recipients. If
-//! the writer crashes before, the next writer publishes the current revision's outputs; those of earlier revisions are
-//! not needed any more.
+//! One document is written for each revision after the revision is durable, as long as the stack has such recipients.
+//! If the writer crashes before that, the next writer publishes the current revision's outputs; those of earlier revisions
+//! are not needed any more.
 
 use crate::context::StoreContext;
 use crate::known_stacks::{KnownStacks, OutputsPin};
@@ -43,7 +43,7 @@ pub(crate) async fn published_outputs(
     let document = store.backend().read(lineage, latest).await?;
     let opened = provider.open_outputs(lineage, &document)?;
     if ObjectName::Outputs(opened.serial) != *latest {
-        // Otherwise an old document could be stored under a newer name.
+        // An attacker could store an old document under a newer name; the serial inside the document is sealed.
         let reason = format!(
             "{latest} contains the outputs of serial {}: the store was altered",
             opened.serial
@@ -62,8 +62,8 @@ pub(crate) async fn published_outputs(
     }))
 }
 
-/// Requires the same key as before and no older revision, and then updates the pin. A new key is refused, because
-/// recipients of outputs can't open the data keys with which an endorsement is verified.
+/// Requires that the outputs are sealed with the same key as before and belong to no older revision; then updates the
+/// pin. A new key is refused, because recipients of outputs can't open the data keys that verify an endorsement.
 async fn require_no_regression(
     known_stacks: &dyn KnownStacks,
     lineage: Lineage,

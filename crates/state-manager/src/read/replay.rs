@@ -198,7 +198,7 @@ fn require_link(lineage: Lineage, base: &Base, frames: &[Frame]) -> Result<()> {
     ))
 }
 
+/// Name of a frame in error messages.
 pub(crate) fn frame_object(lineage: Lineage, frame: &Frame) -> String {
-    /// Name of a frame in error messages.
     format!("journal frame {} of stack {lineage}", frame.slot())
 }

@@ -55,8 +55,8 @@ impl RevisionSpec {
         }
     }
 
+    /// Whether the specification matches the revision with this id.
     fn fits(&self, id: &RevisionId) -> bool {
-        /// Whether the specification matches the revision with this id.
         let (serial, rest) = self.parts();
         id.serial().to_string() == serial && rest.is_none_or(|rest| id.short().starts_with(rest))
     }
@@ -107,8 +107,8 @@ impl UnresolvedRevision {
     }
 }
 
+/// The ids, joined with "or".
 fn joined(candidates: &[RevisionId]) -> String {
-    /// The ids, joined with "or".
     let ids: Vec<_> = candidates.iter().map(ToString::to_string).collect();
     ids.join(" or ")
 }
@@ -172,8 +172,8 @@ impl RevisionList {
             .nth(back)
     }
 
+    /// The error for a specification without a match.
     fn missing(&self, spec: &RevisionSpec) -> UnresolvedRevision {
-        /// The error for a specification without a match.
         let spec = spec.clone();
         match self.begins.filter(|begins| spec.is_before(*begins)) {
             Some(begins) => UnresolvedRevision::Collected { spec, begins },

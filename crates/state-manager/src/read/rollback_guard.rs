@@ -15,8 +15,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct CrossedMove {
     /// The revision that made the move.
     pub revision: RevisionId,
-    /// The direction and the other stack. `Out`: the rollback would restore resources that now belong to the other stack.
-    /// `In`: it would drop resources that no other stack contains.
+    /// The direction and the other stack. `Out`: the rollback would restore resources that now belong to the other
+    /// stack. `In`: it would drop resources that no other stack contains.
     pub moved: Moved,
     /// Keys of the affected resources.
     pub entries: Vec<EntryKey>,
@@ -72,7 +72,8 @@ async fn crossed(
             break;
         };
         if revision.id <= *to {
-            // A resource that arrived before `to` is part of that revision. One that left before may still come back with it.
+            // Resources that arrived before `to` are part of that revision, so the rollback doesn't drop them. Resources
+            // that left before `to` may be in it again after a forced rollback, so they are still checked.
             dropped.clear();
         }
         let RevisionKind::Update(info) = revision.kind else {
@@ -83,7 +84,8 @@ async fn crossed(
         let after = content_of(stack, Some(&revision.id)).await?;
         let sides = before.as_ref().zip(after.as_ref());
         if sides.is_none() && revision.id <= *to {
-            // The revision before the move was collected, so resources that a forced rollback restored since can't be detected.
+            // The revision before the move was collected, so resources that a forced rollback restored since can't be
+            // detected.
             continue;
         }
         let mut entries = match &moved {
@@ -118,7 +120,8 @@ async fn content_of(stack: &StackContext, revision: Option<&RevisionId>) -> Resu
     }
 }
 
-/// Removes and returns the entries that a move took across. If one side of the move can't be read any more, all entries.
+/// Removes and returns the entries that a move took across. If one side of the move can't be read any more, all
+/// entries.
 fn take_moved(
     entries: &mut BTreeMap<Identity, EntryKey>,
     sides: Option<(&Snapshot, &Snapshot)>,
@@ -134,8 +137,8 @@ fn take_moved(
         .collect()
 }
 
+/// The entries of one list whose identity isn't in the other.
 fn only_in(one: &[SharedEntry], other: &[SharedEntry]) -> BTreeMap<Identity, EntryKey> {
-    /// The entries of one list whose identity isn't in the other.
     let known: BTreeSet<Identity> = other.iter().map(identity).collect();
     let only = one.iter().map(|entry| (identity(entry), entry.key()));
     only.filter(|(identity, _)| !known.contains(identity)).collect()

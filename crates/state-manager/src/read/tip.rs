@@ -27,7 +27,8 @@ impl Tip {
         let before = view.frames.partition_point(|frame| frame.slot() < base.start);
         let frames = &view.frames[before..];
         if let Some(key) = &key {
-            // Frames before the base need no tag check: the authenticated head contains the chain digest up to the base.
+            // Frames before the base need no tag check: the authenticated head contains the chain digest up to the
+            // base.
             replay::authenticate(&view.head, frames, &**key)?;
         }
         Ok(Self {
@@ -44,13 +45,15 @@ impl Tip {
     }
 }
 
-/// Reads the tip. Also returns a description of the regression if the stack has gone back since this client last saw it.
+/// Reads the tip. Also returns a description of the regression if the stack has gone back since this client last saw
+/// it.
 pub(crate) async fn read(stack: &StackContext) -> Result<(Tip, Option<String>)> {
     let mut attempt = 1;
     loop {
         let view = stack.backend().read_journal(stack.lineage(), None).await?;
         match Tip::of(stack, &view).await {
-            // A checkpoint may have moved the base during the read, and a collection may have deleted the old base's snapshot.
+            // A checkpoint may have moved the base during the read, and a collection may have deleted the old base's
+            // snapshot.
             Err(error) if attempt < ATTEMPTS => {
                 if stack.head().await?.base == view.head.base {
                     // The base is unchanged, so the error isn't caused by a concurrent writer.
@@ -68,8 +71,8 @@ pub(crate) async fn read(stack: &StackContext) -> Result<(Tip, Option<String>)> 
     }
 }
 
-/// Reads the tip and, with it, a part of the history; retries if a collection ran meanwhile. A macro, because the future of
-/// a closure couldn't be proven to be `Send`.
+/// Reads the tip and, with it, a part of the history; retries if a collection ran meanwhile. A macro, because the
+/// future of a closure couldn't be proven to be `Send`.
 macro_rules! reading {
     ($stack:expr, $tip:ident => $read:expr) => {
         loop {

@@ -31,8 +31,8 @@ pub struct VerifyReport {
     pub report: Report,
 }
 
+/// Verifies a stack; retries if a writer or a collection changed it during an attempt that failed.
 pub(crate) async fn verify(stack: &StackContext, deep: bool) -> Result<VerifyReport> {
-    /// Verifies a stack; retries if a writer or a collection changed it during an attempt that failed.
     let mut attempt = 1;
     loop {
         let mut read_to = None;
@@ -41,7 +41,8 @@ pub(crate) async fn verify(stack: &StackContext, deep: bool) -> Result<VerifyRep
             return verified;
         };
         let now = stack.backend().read_journal(stack.lineage(), None).await?;
-        // A failure counts only if nothing changed meanwhile: a collection deletes objects that this attempt still needed.
+        // A concurrent collection may have deleted objects that this attempt needed. The failure is real only if the
+        // stack didn't change during the attempt.
         if (now.tail, now.head.collection) == end {
             return verified;
         }
@@ -105,7 +106,8 @@ fn compare_documents(stack: &StackContext, frames: &[Frame], revisions: &[Revisi
     Ok(())
 }
 
-/// Replays the journal from the beginning of history and compares every checkpoint, and the tip, with the replayed state.
+/// Replays the journal from the beginning of history and compares every checkpoint, and the tip, with the replayed
+/// state.
 async fn compare_checkpoints(
     stack: &StackContext,
     view: &JournalView,

@@ -20,7 +20,8 @@ pub struct View {
     pub name: StackName,
     /// Whether the stack was authenticated with its data key.
     pub authenticity: Authenticity,
-    /// How the stack has gone back since this client [last saw](crate::KnownStacks) it; none if it hasn't. A writer is refused.
+    /// How the stack has gone back since this client [last saw](crate::KnownStacks) it; none if it hasn't. A writer
+    /// is refused.
     pub regression: Option<String>,
     moment: Timestamp,
 }

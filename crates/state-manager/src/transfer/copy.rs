@@ -1,8 +1,9 @@
 //! Copies a stack with its whole history to another store, byte for byte.
 //!
-//! Order: objects, then journal and head, then the name. Without its head the copy doesn't exist for readers, and without
-//! its name it can't be found. Each step can be repeated, so copying again finishes an interrupted copy. Sealed values
-//! stay sealed, and no key is needed. Afterwards both stacks are compared, by object digests and by the chain.
+//! Order: objects, then journal and head, then the name. Without its head the copy doesn't exist for readers, and
+//! without its name it can't be found. Each step can be repeated, so copying again finishes an interrupted copy.
+//! Sealed values stay sealed, and no key is needed. Afterwards both stacks are compared, by object digests and by the
+//! chain.
 
 use crate::context::{StackContext, StoreContext};
 use crate::read::history_floor::{HistoryFloor, whole_journal};
@@ -186,8 +187,8 @@ fn require_bases(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<
     }
 }
 
-/// Compares source and copy. The chain covers every byte of the journal. If the copy existed before, either side may have
-/// been changed since.
+/// Compares source and copy. The chain covers every byte of the journal. If the copy existed before, either side may
+/// have been changed since.
 fn compare(object: &str, source: &StackContents, copy: &StackContents, was_there: bool) -> Result<()> {
     let differ = |what: &str| {
         if was_there {
@@ -211,7 +212,8 @@ fn compare(object: &str, source: &StackContents, copy: &StackContents, was_there
     }
 }
 
-/// Describes how two journals of one stack diverge; none if they are equal. Each frame's chain covers all earlier frames.
+/// Describes how two journals of one stack diverge; none if they are equal. Each frame's chain covers all earlier
+/// frames.
 fn describe_divergence(source: &JournalView, copy: &JournalView) -> Option<String> {
     let (here, there) = (source.tail, copy.tail);
     if here == there {

@@ -55,7 +55,8 @@ pub(crate) async fn move_to(
     let left = match left {
         Ok(revision) => revision,
         Err(error) => {
-            // After an indeterminate error the commit may be durable. The entries then keep waiting until the source can be read.
+            // After an indeterminate error the commit may be durable. The entries then keep waiting until the source
+            // can be read.
             if certainly_not_committed(&error) {
                 // If this fails too, the next lock of the destination withdraws the entries.
                 drop(withdraw(destination, id).await);
@@ -78,8 +79,8 @@ pub(crate) async fn move_to(
     })
 }
 
-/// Records the entries as waiting at the destination. Durable before anything leaves the source, so that a crash after the
-/// commit point can't lose them.
+/// Records the entries as waiting at the destination. Durable before anything leaves the source, so that a crash
+/// after the commit point can't lose them.
 async fn announce_arrival(
     destination: &LockedStack,
     incoming: MoveIn,
@@ -167,8 +168,8 @@ fn arrival_outstanding(
     }
 }
 
+/// Checks that the stack still has the revision for which the move was planned.
 fn require_planned(state: &State, planned: Option<&RevisionId>, object: String) -> Result<()> {
-    /// Checks that the stack still has the revision for which the move was planned.
     if state.current() == planned && state.update().is_none() {
         return Ok(());
     }

@@ -1,8 +1,8 @@
 //! Settles interrupted moves. Every lock of one of the two stacks does so.
 //!
-//! The source decides: if its state remembers the move, the move is committed, and the waiting entries become part of the
-//! destination. If not, the move's writer may still commit it, so the entries are withdrawn only while the source is
-//! locked, which fences that writer.
+//! The source decides: if its state remembers the move, the move is committed, and the waiting entries become part of
+//! the destination. If not, the move's writer may still commit it, so the entries are withdrawn only while the source
+//! is locked, which excludes that writer.
 
 use crate::context::StackContext;
 use crate::intent::UpdateRequest;
@@ -27,8 +27,8 @@ pub enum MoveSettlement {
 enum SourceStatus {
     /// The move is committed: the entries left the source.
     Left,
-    /// The move isn't committed. The source is held locked so that it stays so; none if the source was removed, because no
-    /// writer can write to it again.
+    /// The move isn't committed. The source is held locked so that it stays so; none if the source was removed,
+    /// because no writer can write to it again.
     Stayed(Option<Box<LockedStack>>),
 }
 
@@ -78,7 +78,8 @@ pub(crate) async fn settle_moves(locked: &LockedStack) -> Result<()> {
     let state = locked.state();
     for incoming in state.incoming() {
         if settle_move(locked, incoming.id).await.is_err() {
-            // An unreachable source must not keep this stack from being locked. Only an error of this queue is returned.
+            // An unreachable source must not keep this stack from being locked. Only an error of this queue is
+            // returned.
             locked.still_writes()?;
         }
     }
@@ -126,7 +127,8 @@ pub(crate) async fn lock_both<E: From<Error>>(
         return Err(Error::conflict(one.object(), "it is the same stack").into());
     }
     let in_order = one.name().folded() < other.name().folded();
-    // A fixed order of locking: two processes with the same pair would otherwise each hold one stack and wait for the other.
+    // A fixed order of locking: two processes with the same pair would otherwise each hold one stack and wait for the
+    // other.
     let (first, second) = if in_order { (one, other) } else { (other, one) };
     let first = lock(first).await?;
     // The first error is returned; the locks are released in any case.
@@ -206,15 +208,15 @@ async fn complete_arrival_at(destination: &StackContext, id: MutationId) -> Resu
     complete_incoming.and(closed)
 }
 
+/// The update request for a settled move, as the history shows it.
 fn request(from: &Peer, count: usize) -> UpdateRequest {
-    /// The update request for a settled move, as the history shows it.
     let entries = if count == 1 { "resource" } else { "resources" };
     let message = format!("finish move of {count} {entries} from {from}");
     UpdateRequest::new(UpdateKind::Edit).with_message(message)
 }
 
+/// Whether the source's state remembers that it committed this move.
 fn has_departed(state: &State, id: MutationId) -> bool {
-    /// Whether the source's state remembers that it committed this move.
     state.departed().any(|leaving| leaving.id == id)
 }
 

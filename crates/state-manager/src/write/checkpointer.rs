@@ -50,7 +50,8 @@ pub(crate) struct CheckpointTask {
     pub(crate) writer: Arc<dyn Writer>,
     pub(crate) environment: Environment,
     pub(crate) stack: String,
-    /// Channel on which the task queues a note that a checkpoint is in force. Weak: the task must not keep the queue alive.
+    /// Channel on which the task queues a note that a checkpoint is in force. Weak: the task must not keep the queue
+    /// alive.
     pub(crate) queue: mpsc::WeakSender<Request>,
     /// Seals and signs heads and documents.
     pub(crate) seal: SessionSealer,
@@ -128,10 +129,12 @@ impl Checkpointer {
         self.base.borrow().clone()
     }
 
-    /// Notes that a frame is durable. `ending` is the record that made a revision, and `state` the state after the frame.
+    /// Notes that a frame is durable. `ending` is the record that made a revision, and `state` the state after the
+    /// frame.
     pub(crate) fn appended(&mut self, frame: &Frame, ending: Option<Record>, state: &State) {
         self.journal_bytes += frame.bytes().len() as u64;
-        // Documents are derived from durable frames only: one written earlier could name a revision that never came to be.
+        // Documents are derived from durable frames only: one written earlier could name a revision that never came
+        // to be.
         if let Some(document) = ending.and_then(|record| RevisionDocument::of_record(frame, record)) {
             if self.publishes && matches!(document.made, RevisionRecord::UpdateEnd(_)) {
                 let outputs = Task::Outputs(document.revision.serial(), state.outputs().clone());
@@ -175,8 +178,8 @@ impl Checkpointer {
 
 impl CheckpointTask {
     async fn run(self, mut todo: mpsc::UnboundedReceiver<Task>, base: watch::Sender<Base>) {
-        // After a failed document no checkpoint may pass it. The next owner finds missing documents only in the journal after
-        // the base, so a base beyond the record would lose the document for good.
+        // After a failed document no checkpoint may pass it. The next owner finds missing documents only in the
+        // journal after the base, so a base beyond the record would lose the document for good.
         let mut behind = false;
         while let Some(task) = todo.recv().await {
             match task {
@@ -235,7 +238,8 @@ impl CheckpointTask {
         Ok(made)
     }
 
-    /// Queues a record of the checkpoint. It is written with the next batch; until then only the head names the new base.
+    /// Queues a record of the checkpoint. It is written with the next batch; until then only the head names the new
+    /// base.
     fn note(&self, base: Base) {
         let (reply, _) = oneshot::channel();
         let work = Work::Prepared(vec![Record::Checkpoint(CheckpointNote { base }).into()]);

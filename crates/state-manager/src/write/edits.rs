@@ -33,7 +33,8 @@ pub(crate) async fn edit(
     let object = locked.stack.object();
     let id = MutationId::random(locked.entropy());
     let build = move |state: &State| {
-        // Compared when the queue reaches the job: a revision made after the caller read the state would be overwritten.
+        // Compared when the queue reaches the job: a revision made after the caller read the state would be
+        // overwritten.
         if state.current() != current.as_ref() {
             let reason = "another revision was made in the meantime; nothing was changed";
             return Err(Error::conflict(object, reason));

@@ -51,8 +51,8 @@ impl LockedStack {
         &*self.stack.environment().entropy
     }
 
-    /// Queues records that the caller has built. Those that aren't `durable` are acknowledged at once and written with the
-    /// next batch.
+    /// Queues records that the caller has built. Those that aren't `durable` are acknowledged at once and written
+    /// with the next batch.
     pub(crate) async fn submit(&self, records: Vec<Prepared>, durable: bool) -> Result<JobReply> {
         self.queue(Work::Prepared(records), Loaded::new(), durable).await
     }
@@ -161,15 +161,16 @@ impl LockedStack {
         marked.and(released).and(logged)
     }
 
-    /// Closes, then returns the result of the preceding work. An error of the work takes precedence over one of the close.
+    /// Closes, then returns the result of the preceding work. An error of the work takes precedence over one of the
+    /// close.
     pub(crate) async fn close_after<T>(self, worked: Result<T>) -> Result<T> {
         let closed = self.close().await;
         let value = worked?;
         closed.map(|()| value)
     }
 
-    /// Records the end of the journal, in the head and in the known stacks: the next owner detects a truncated journal by
-    /// it, and this client a store that was rolled back.
+    /// Records the end of the journal, in the head and in the known stacks: the next owner detects a truncated
+    /// journal by it, and this client a store that was rolled back.
     async fn set_watermark(&self, tail: Tail) -> Result<()> {
         let Some(last) = tail.next.get().checked_sub(1) else {
             return Ok(());
@@ -213,8 +214,8 @@ pub(crate) fn update_start_record(state: &State, mut info: UpdateInfo) -> Record
     Record::UpdateStart(info)
 }
 
-/// The records, followed by the record that ends their update. That record describes the state after the others, so they
-/// are applied to a copy of the state first.
+/// The records, followed by the record that ends their update. That record describes the state after the others, so
+/// they are applied to a copy of the state first.
 pub(crate) fn with_update_end(
     state: &State,
     base: &Base,

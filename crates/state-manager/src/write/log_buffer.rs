@@ -74,7 +74,8 @@ impl LogBuffer {
         let mut lines = lock(&self.lines);
         lines.last = Some(line.time.clone());
         if lines.bytes.len() + encoded.len() >= MAX_LOG {
-            // Lines beyond the limit are counted, not kept: a provider that logs without end must not exhaust the memory.
+            // Lines beyond the limit are counted, not kept: a provider that logs without end must not exhaust the
+            // memory.
             lines.left_out += 1;
             return;
         }

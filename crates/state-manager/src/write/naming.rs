@@ -119,8 +119,9 @@ async fn rename_locked(store: &StoreContext, locked: &LockedStack, to: &StackNam
     {
         return Err(taken(&head.name));
     }
-    // Order of the writes: (1) the head announces the new name, (2) the new name's pointer is swapped, (3) the head takes
-    // the new name, (4) the old name becomes a tombstone. The next owner finds the announcement and finishes or reverts.
+    // Order of the writes: (1) the head announces the new name, (2) the new name's pointer is swapped, (3) the head
+    // takes the new name, (4) the old name becomes a tombstone. The next owner finds the announcement and finishes or
+    // reverts.
     let moving = Moving {
         name: to.clone(),
         nonce: store.nonce(),

@@ -122,8 +122,8 @@ async fn open(stack: &StackContext, acquired: Acquired) -> Result<LockedStack> {
     Ok(locked)
 }
 
-/// Requires that head and journal were written by holders of the data key and have not gone back. Then finds the objects
-/// that the previous writer left unwritten.
+/// Requires that head and journal were written by holders of the data key and have not gone back. Then finds the
+/// objects that the previous writer left unwritten.
 async fn check(stack: &StackContext, acquired: &Acquired) -> Result<OpeningCheck> {
     let (head, frames, tail) = (&acquired.head, &acquired.frames, acquired.tail);
     let seal = seal_for_writing(stack, acquired).await?;
@@ -171,8 +171,8 @@ async fn seal_for_writing(stack: &StackContext, acquired: &Acquired) -> Result<S
             Ok(SessionSealer::new(head.policy, Some(key)))
         }
         (_, None, Some(provider)) => {
-            // The key files are durable before the head names the key: a crash between the two leaves unused files, never
-            // a head whose key can't be read.
+            // The key files are durable before the head names the key: a crash between the two leaves unused files,
+            // never a head whose key can't be read.
             let key = provider.generate(stack.lineage())?;
             let wrapped_key = provider.wrap(key.id(), None)?;
             let files = wrapped::store(stack, writer, key.id(), &wrapped_key).await?;
@@ -190,8 +190,8 @@ async fn seal_for_writing(stack: &StackContext, acquired: &Acquired) -> Result<S
     }
 }
 
-/// The revisions of the live journal whose documents are missing. Deleted revisions need no document: theirs may have been
-/// collected.
+/// The revisions of the live journal whose documents are missing. Deleted revisions need no document: theirs may have
+/// been collected.
 async fn missing_documents(stack: &StackContext, replayed: &ReplayResult) -> Result<Vec<RevisionDocument>> {
     if replayed.revisions.is_empty() {
         return Ok(Vec::new());

@@ -57,8 +57,8 @@ impl ProviderResult {
         }
     }
 
-    /// The result sealed for storage, and the reason why parts of it are left out. Of an entry that can't be sealed only its
-    /// existence and its id are recorded, and no value.
+    /// The result sealed for storage, and the reason why parts of it are left out. Of an entry that can't be sealed
+    /// only its existence and its id are recorded, and no value.
     fn sealed(self, locked: &LockedStack, id: MutationId, target: &EntryKey) -> (Self, Option<String>) {
         let state = locked.state();
         let with_reasons = |entry: &Entry| Entry {

@@ -67,7 +67,8 @@ impl Queue {
                 match self.send(next, &mut intake).await {
                     Ok(following) => next = following,
                     Err(error) => {
-                        // `next` was prepared on a state that may never become durable, so the published state replaces it.
+                        // `next` was prepared on a state that may never become durable, so the published state
+                        // replaces it.
                         failure = Some(self.publish_failure(error));
                         next = Batch::on(State::clone(&self.published.borrow().state));
                     }
@@ -145,7 +146,8 @@ impl Queue {
         };
         if let Err(error) = outcome {
             sending.fail(&error);
-            // The next batch was built on records whose fate is unknown, so its jobs are refused too. They were never written.
+            // The next batch was built on records whose fate is unknown, so its jobs are refused too. They were never
+            // written.
             next.fail(&error_after(&error));
             return Err(error);
         }

@@ -24,7 +24,8 @@ pub(crate) async fn replace(
     cause: ResetCause,
     parent: Option<Option<RevisionId>>,
 ) -> Result<RevisionId> {
-    // Held until the record that names the stored snapshot is durable: a concurrent collection would delete it as unused.
+    // Held until the record that names the stored snapshot is durable: a concurrent collection would delete it as
+    // unused.
     let _storing = locked.storing.read().await;
     let pending = std::mem::take(&mut snapshot.pending_operations);
     let (reference, snapshot) = store(locked, snapshot).await?;
@@ -122,7 +123,7 @@ pub(crate) async fn rollback(
     }
     let snapshot = view::snapshot(&locked.stack, to).await?;
     if !request.forced {
-        rollback_guard::reject_if_broken(&locked.stack, &locked.state(), to, &snapshot).await?;
+        rollback_guard::refuse(&locked.stack, &locked.state(), to, &snapshot).await?;
     }
     // The revision may be sealed with an earlier key or be plain, and is sealed again with the present key.
     let snapshot = wrapped::reveal(&locked.stack, snapshot).await?;
@@ -156,8 +157,9 @@ pub(crate) async fn invalidate(locked: &LockedStack) -> Result<()> {
     locked.built(Loaded::new(), build).await.map(drop)
 }
 
-/// Replaces the content of the stack by a snapshot within the open update, and clears the unreliable mark. If the snapshot
-/// breaks rules, it is repaired first, the mark stays, and the violations are returned. With `end` the update also ends.
+/// Replaces the content of the stack by a snapshot within the open update, and clears the unreliable mark. If the
+/// snapshot breaks rules, it is repaired first, the mark stays, and the violations are returned. With `end` the
+/// update also ends.
 pub(crate) async fn save(
     locked: &LockedStack,
     snapshot: Snapshot,
@@ -205,8 +207,8 @@ async fn store(locked: &LockedStack, snapshot: Snapshot) -> Result<(SnapshotRef,
     Ok((reference, snapshot))
 }
 
-/// The pending operations of a snapshot from another system, as this stack stores them: with the uids of the entries that
-/// they refer to.
+/// The pending operations of a snapshot from another system, as this stack stores them: with the uids of the entries
+/// that they refer to.
 fn adopted(
     locked: &LockedStack,
     mut pending: Vec<PendingOperation>,
@@ -235,7 +237,8 @@ fn adopted(
     Ok(pending)
 }
 
-/// Prepares a snapshot for this stack, applies `check` and stores the result. Returns the rules that the snapshot breaks.
+/// Prepares a snapshot for this stack, applies `check` and stores the result. Returns the rules that the snapshot
+/// breaks.
 async fn store_as(
     locked: &LockedStack,
     mut snapshot: Snapshot,
@@ -295,7 +298,8 @@ fn repair_if_broken(
         return Err(Error::integrity(object, broken));
     }
     let mut repaired_snapshot = repaired.snapshot;
-    // Of two entries with the same uid the later one lost it. Which of them had it first is unknown, so it gets a new one.
+    // Of two entries with the same uid the later one lost it. Which of them had it first is unknown, so it gets a new
+    // one.
     identify(&mut repaired_snapshot, entropy, |_| None);
     Ok((repaired_snapshot, broken))
 }

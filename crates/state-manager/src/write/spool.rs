@@ -2,8 +2,8 @@
 //!
 //! Without its result, the id of a created resource would be lost. So the result is written to a local file in the form
 //! in which it would have been recorded (sealed if the stack is sealed), and
-//! [`Session::record_spooled`](crate::Session::record_spooled) records it once the store is available again. Enable it with
-//! [`Stacks::with_spool`](crate::Stacks::with_spool).
+//! [`Session::record_spooled`](crate::Session::record_spooled) records it once the store is available again. Enable
+//! it with [`Stacks::with_spool`](crate::Stacks::with_spool).
 
 use crate::intent::UpdateRequest;
 use crate::keys::wrapped;
@@ -82,16 +82,17 @@ impl SpooledResult {
         Self::decode(&object, &bytes)
     }
 
-    /// Writes the result to its own file in a folder. Durable when it returns. The same result is written once; a different
-    /// result of the same mutation gets a second file.
+    /// Writes the result to its own file in a folder. Durable when it returns. The same result is written once; a
+    /// different result of the same mutation gets a second file.
     fn write(&self, folder: &Path) -> io::Result<PathBuf> {
         create_folder(folder)?;
         for number in 0..MAX_RESULTS_PER_MUTATION {
             let path = folder.join(self.file_name(number));
             match self.write_new(&path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                    // The existing file may be a torn write of a crashed process: only an equal result counts as written. It is
-                    // synced again, because the process that wrote it may have crashed before its sync.
+                    // The existing file may be a torn write of a crashed process: only an equal result counts as
+                    // written. It is synced again, because the process that wrote it may have crashed before its
+                    // sync.
                     if Self::read(&path).is_ok_and(|kept| kept.is_the_same(self)) {
                         File::open(&path)?.sync_all()?;
                         File::open(folder)?.sync_all()?;

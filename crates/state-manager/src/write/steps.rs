@@ -87,7 +87,8 @@ pub(crate) async fn outputs(
     let sealed = sealed_as(&locked.seal, registered, old)?;
     check_size(&sealed)?;
     let change = if old.is_some_and(|old| old.inputs != sealed.inputs) {
-        // An output that became sensitive may also occur among the inputs, which are then sealed too and change with it.
+        // An output that became sensitive may also occur among the inputs, which are then sealed too and change with
+        // it.
         StepChange::Refresh {
             target,
             entry: Some(Arc::new(sealed)),

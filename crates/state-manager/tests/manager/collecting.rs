@@ -1,5 +1,5 @@
-//! Collection: kept revisions don't change, dropped ones are reported as collected, and their bytes are deleted after the
-//! grace period.
+//! Collection: kept revisions don't change, dropped ones are reported as collected, and their bytes are deleted after
+//! the grace period.
 
 mod declined;
 mod interrupted;

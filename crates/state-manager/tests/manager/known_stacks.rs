@@ -326,7 +326,8 @@ async fn rolled_back_store_is_reported_and_not_written() {
 
         put_in_place(&root, &earlier);
         client.reports("rolled back").await;
-        // Another client continues from there: the history differs, even when its serial reaches and passes the pinned one.
+        // Another client continues from there: the history differs, even when its serial reaches and passes the
+        // pinned one.
         let stranger = Client {
             known_stacks: Arc::default(),
             ..Client::new(&root, client.keys.clone())

@@ -1,4 +1,5 @@
-//! Lookup of mutations whose append had an unknown outcome: the next owner determines the outcome, and it stays the same.
+//! Lookup of mutations whose append had an unknown outcome: the next owner determines the outcome, and it stays the
+//! same.
 
 use super::*;
 use state_backend_object_store::object_store::memory::InMemory;

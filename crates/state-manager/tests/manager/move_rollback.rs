@@ -1,4 +1,5 @@
-//! Rollbacks across a move: resources that would be in two stacks, or in none, are reported and the rollback is refused.
+//! Rollbacks across a move: resources that would be in two stacks, or in none, are reported and the rollback is
+//! refused.
 
 use super::moves::{BEFORE, Pair};
 use super::*;

@@ -155,7 +155,8 @@ async fn fail(source: &str, operation: Operation, call: usize, fault: Fault, fro
     } else {
         [&there, &source]
     };
-    // Twice: the first takeover of a side can't settle its moves while the other side is still held; the second one can.
+    // Twice: the first takeover of a side can't settle its moves while the other side is still held; the second one
+    // can.
     for stack in [order[0], order[1], order[0], order[1]] {
         takeover(stack).await;
     }

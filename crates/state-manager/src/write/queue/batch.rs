@@ -48,8 +48,8 @@ impl Prepared {
         }
     }
 
-    /// Whether the record may contain a string that is too long. No string is longer than the whole line, so most entries
-    /// need not be encoded a second time to be measured.
+    /// Whether the record may contain a string that is too long. No string is longer than the whole line, so most
+    /// entries need not be encoded a second time to be measured.
     pub(crate) fn is_long(&self) -> bool {
         self.line.len() > Limits::default().max_string_bytes
     }
@@ -88,8 +88,8 @@ impl Job {
     }
 }
 
+/// A job that waits for its batch to become durable.
 struct WaitingJob {
-    /// A job that waits for its batch to become durable.
     reply: oneshot::Sender<Result<JobReply>>,
     job_reply: JobReply,
     mutations: Vec<MutationId>,
@@ -119,7 +119,8 @@ impl Batch {
 
     /// Applies a job. A job that breaks a rule is refused and changes nothing.
     pub(crate) fn add(&mut self, job: Job, base: &Base) {
-        // Applied to a copy: a job of several records that fails at a later one must leave no trace of the earlier ones.
+        // Applied to a copy: a job of several records that fails at a later one must leave no trace of the earlier
+        // ones.
         let mut state = self.state.clone();
         match prepare(&mut state, job.work, &job.loaded, base).and_then(require_fitting) {
             Err(error) => {

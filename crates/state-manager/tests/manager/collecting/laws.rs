@@ -15,8 +15,9 @@ enum Act {
     DeployHeavy(u8),
     Import(u8),
     Write(u8),
-    /// Rolls back to the revision with this index, or deletes it.
+    /// Rolls back to the revision with this index.
     Rollback(usize),
+    /// Deletes the revision with this index.
     Delete(usize),
     /// Lets another session do the following actions.
     Reopen,
