@@ -226,6 +226,7 @@ impl Survey {
                 *serial < cut.serial || serials.contains(serial)
             }
             StoredItemName::Object(name @ ObjectName::Snapshot { slot, .. }) => {
+                // Frames with equal content share a snapshot: it stays as long as one remaining frame refers to it.
                 (*slot < cut.start || released.contains(name)) && !kept.contains(name)
             }
             // Data keys stay: they may open a copy of the stack elsewhere. Unknown kinds of objects belong to other

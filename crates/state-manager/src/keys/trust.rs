@@ -91,6 +91,7 @@ pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&
     }
     match endorsement(stack, head, pinned, now).await? {
         Endorsement::Given => return Ok(()),
+        // A client without the key sees no sealed value, so an endorsement that it can't verify exposes nothing to it.
         Endorsement::Unknown if key.is_none() => return Ok(()),
         Endorsement::Unknown | Endorsement::Missing => {}
     }

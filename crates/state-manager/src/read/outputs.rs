@@ -1,8 +1,8 @@
 //! Published outputs: a stack's outputs in documents with their own recipients, who can read nothing else of the stack.
 //!
 //! One document is written for each revision after the revision is durable, as long as the stack has such recipients.
-//! If the writer crashes before that, the next writer publishes the current revision's outputs; those of earlier revisions
-//! are not needed any more.
+//! If the writer crashes before that, the next writer publishes the current revision's outputs; those of earlier
+//! revisions are not needed any more.
 
 use crate::context::StoreContext;
 use crate::known_stacks::{KnownStacks, OutputsPin};

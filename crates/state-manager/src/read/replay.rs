@@ -45,6 +45,7 @@ pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame
     let mut revisions = Vec::new();
     let mut ends_with_mark = false;
     for frame in frames {
+        // A mutation that ended after the update changed the state, so the state isn't that of the revision any more.
         ends_with_mark &= !holds(frame, br#"{"end":"#);
         if let Some(document) = RevisionDocument::of_frame(&frame_object(lineage, frame), frame)? {
             if let RevisionRecord::UpdateEnd(mark) = &document.made {
@@ -77,6 +78,7 @@ pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame
 /// Checks that each data frame since the stack has a key is tagged with this key. Fences have no tag: see
 /// [`Frame::tagged`].
 pub(crate) fn authenticate(head: &Head, frames: &[Frame], key: &dyn StackKey) -> Result<()> {
+    // Frames before this slot were written while the stack had no key, so they have no tag.
     let since = head.keys.as_ref().map_or(Slot::ZERO, |keys| keys.since);
     let is_tagged = |frame: &&Frame| frame.kind() == FrameKind::Data && frame.slot() >= since;
     match frames

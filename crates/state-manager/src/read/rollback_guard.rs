@@ -72,8 +72,8 @@ async fn crossed(
             break;
         };
         if revision.id <= *to {
-            // Resources that arrived before `to` are part of that revision, so the rollback doesn't drop them. Resources
-            // that left before `to` may be in it again after a forced rollback, so they are still checked.
+            // Resources that arrived before `to` are part of that revision, so the rollback doesn't drop them.
+            // Resources that left before `to` may be in it again after a forced rollback, so they are still checked.
             dropped.clear();
         }
         let RevisionKind::Update(info) = revision.kind else {

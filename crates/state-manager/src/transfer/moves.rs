@@ -51,6 +51,7 @@ pub(crate) async fn move_to(
         entries,
         at: Some(source.stack.now()),
     };
+    // The commit point: before this record the move has no effect, after it every owner completes the move.
     let left = commit_departure(source, leaving, request.clone(), planned.cloned()).await;
     let left = match left {
         Ok(revision) => revision,

@@ -116,6 +116,7 @@ impl LockedStack {
             durable,
             reply,
         };
+        // Once the job is in the channel it runs to its end, even if the caller drops this future.
         let queued = self.requests.send(Request::Job(job)).await;
         queued.map_err(|_| self.queue_ended())?;
         answer.await.map_err(|_| self.queue_ended())?
@@ -210,6 +211,7 @@ impl LockedStack {
 
 /// The record that starts an update.
 pub(crate) fn update_start_record(state: &State, mut info: UpdateInfo) -> Record {
+    // Set when the queue reaches the job: the revision that was current when the job was queued may be outdated.
     info.parent = state.current().cloned();
     Record::UpdateStart(info)
 }
@@ -224,6 +226,7 @@ pub(crate) fn with_update_end(
     end: &Timestamp,
     loaded: &Loaded,
 ) -> Result<Vec<Record>> {
+    // Applied to a copy only: the queue applies the records to its own state when it adds the job.
     let mut after = state.clone();
     for record in &records {
         let applied = after.apply(record, loaded);

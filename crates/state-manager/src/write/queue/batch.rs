@@ -143,6 +143,7 @@ impl Batch {
                         mutations,
                     });
                 } else {
+                    // Acknowledged before it is durable: the caller accepts that a crash loses this record.
                     let _ = job.reply.send(Ok(job_reply)).ok();
                 }
             }
@@ -160,6 +161,8 @@ impl Batch {
 
     /// Whether no further job may be added.
     pub(crate) fn is_full(&self) -> bool {
+        // The record that ends the frame must be its last one: the id of its revision contains the chain digest after
+        // it.
         self.ending.is_some() || self.jobs >= MAX_JOBS || self.payload.len() >= FULL_BYTES
     }
 
@@ -195,6 +198,7 @@ impl Batch {
     /// Fails all jobs: the batch isn't durable, or its outcome is unknown.
     pub(crate) fn fail(self, error: &Error) {
         for WaitingJob { reply, mutations, .. } in self.waiting {
+            // Each job gets an error with its own mutation ids, so that its caller can look up their outcome later.
             let _ = reply.send(Err(error_for_job(error, mutations))).ok();
         }
     }
@@ -203,6 +207,7 @@ impl Batch {
 /// Refuses a job whose records don't fit into a frame, or contain a string that no reader would accept. If such a job
 /// were written, the append would end the queue for all other jobs, or no reader could read the stack again.
 fn require_fitting((records, job_reply): (Vec<Prepared>, JobReply)) -> Result<(Vec<Prepared>, JobReply)> {
+    // A job may join a batch that is just below `FULL_BYTES`, so it must leave that much room in the frame.
     const MOST: usize = MAX_PAYLOAD - FULL_BYTES;
     let bytes: usize = records.iter().map(|prepared| prepared.line.len()).sum();
     let detail = if bytes > MOST {
