@@ -42,13 +42,13 @@ impl Driver {
 
     /// A stack with one revision for each day, each made by its own session.
     async fn of_days(days: usize) -> (Self, Vec<RevisionId>) {
-        let desk = Self::new().await;
+        let driver = Self::new().await;
         let mut made = Vec::new();
         for day in 0..days {
-            made.push(deploy(&desk.stack, &[&format!("e{day}")]).await);
-            desk.clock.advance(DAY);
+            made.push(deploy(&driver.stack, &[&format!("e{day}")]).await);
+            driver.clock.advance(DAY);
         }
-        (desk, made)
+        (driver, made)
     }
 
     async fn collect(&self, retention: &Retention) -> CollectionReport {
@@ -124,34 +124,34 @@ async fn young_and_last_revisions_stay_and_others_are_collected() {
         (0, 100, 0),
         (0, 0, 9),
     ] {
-        let (desk, made) = Driver::of_days(10).await;
+        let (driver, made) = Driver::of_days(10).await;
         let mut before = Vec::new();
         for revision in &made {
-            before.push(desk.stack.get(revision).await.unwrap());
+            before.push(driver.stack.get(revision).await.unwrap());
         }
-        let report = desk.collect(&keep(days, last, DAY)).await;
+        let report = driver.collect(&keep(days, last, DAY)).await;
         assert_eq!(report.dropped, made[..dropped], "{days} days, {last} revisions");
         assert_eq!(
             (report.kept, report.oldest),
             (10 - dropped, Some(made[dropped].clone()))
         );
         assert_eq!(report.held_back, 0);
-        assert_eq!(desk.stack.list().await.unwrap(), made[dropped..]);
+        assert_eq!(driver.stack.list().await.unwrap(), made[dropped..]);
         for (revision, before) in made.iter().zip(&before).skip(dropped) {
-            assert_eq!(desk.stack.get(revision).await.unwrap(), *before);
+            assert_eq!(driver.stack.get(revision).await.unwrap(), *before);
         }
         for revision in &made[..dropped] {
-            assert!(is_collected(&desk.stack.get(revision).await));
+            assert!(is_collected(&driver.stack.get(revision).await));
         }
-        desk.is_sound().await;
+        driver.is_sound().await;
     }
 }
 
 #[tokio::test]
 async fn every_query_reports_a_collected_revision() {
-    let (desk, made) = Driver::of_days(5).await;
-    desk.collect(&keep(0, 1, Duration::ZERO)).await;
-    let stack = &desk.stack;
+    let (driver, made) = Driver::of_days(5).await;
+    driver.collect(&keep(0, 1, Duration::ZERO)).await;
+    let stack = &driver.stack;
     assert_eq!(stack.collected_before().await.unwrap(), Some(made[4].serial()));
     let session = stack.lock("x").await.unwrap();
     let request = || UpdateRequest::new(UpdateKind::Rollback);
@@ -180,169 +180,180 @@ async fn every_query_reports_a_collected_revision() {
 
 #[tokio::test]
 async fn dropped_items_are_deleted_only_after_the_grace_period() {
-    let (desk, made) = Driver::of_days(6).await;
-    let all = desk.stored_items().await;
+    let (driver, made) = Driver::of_days(6).await;
+    let all = driver.stored_items().await;
     let retention = keep(0, 2, DAY);
-    let first = desk.collect(&retention).await;
+    let first = driver.collect(&retention).await;
     assert_eq!((first.dropped.len(), first.deleted.files), (4, 0));
     let waiting = first.waiting.unwrap();
     assert_eq!(waiting.until.as_str(), "2026-01-08T00:00:00Z");
     assert!(waiting.amount.files > 0 && waiting.amount.bytes > 0);
-    assert!(desk.stored_items().await > all, "nothing may be deleted yet");
+    assert!(driver.stored_items().await > all, "nothing may be deleted yet");
 
-    desk.clock.advance(23 * HOUR);
-    let second = desk.collect(&retention).await;
+    driver.clock.advance(23 * HOUR);
+    let second = driver.collect(&retention).await;
     assert!(second.is_idle(), "{second:?}");
     assert_eq!(second.waiting.as_ref(), Some(&waiting));
 
-    desk.clock.advance(HOUR);
-    let before = desk.stored_items().await;
-    let third = desk.collect(&retention).await;
+    driver.clock.advance(HOUR);
+    let before = driver.stored_items().await;
+    let third = driver.collect(&retention).await;
     assert_eq!(third.deleted, waiting.amount);
     assert_eq!(third.waiting, None);
     // The session of the collection added one fence.
     let gone = usize::try_from(third.deleted.files).unwrap();
-    assert_eq!(desk.stored_items().await, before + 1 - gone);
+    assert_eq!(driver.stored_items().await, before + 1 - gone);
     assert!(
-        desk.collect(&retention).await.is_idle(),
+        driver.collect(&retention).await.is_idle(),
         "a repeated collection must have nothing to do"
     );
-    assert_eq!(desk.stack.list().await.unwrap(), made[4..]);
-    desk.is_sound().await;
+    assert_eq!(driver.stack.list().await.unwrap(), made[4..]);
+    driver.is_sound().await;
 }
 
 #[tokio::test]
 async fn hourly_collections_do_not_postpone_the_deletion() {
-    let (desk, _) = Driver::of_days(4).await;
+    let (driver, _) = Driver::of_days(4).await;
     let retention = keep(0, 1, DAY);
     let mut deleted = 0;
     for round in 0..50 {
-        deploy(&desk.stack, &[&format!("more{round}")]).await;
-        deleted += desk.collect(&retention).await.deleted.files;
-        desk.clock.advance(HOUR);
+        deploy(&driver.stack, &[&format!("more{round}")]).await;
+        deleted += driver.collect(&retention).await.deleted.files;
+        driver.clock.advance(HOUR);
     }
     assert!(deleted > 50, "{deleted}");
-    desk.is_sound().await;
+    driver.is_sound().await;
 }
 
 #[tokio::test]
 async fn planning_a_collection_changes_nothing() {
-    let (desk, made) = Driver::of_days(5).await;
-    let head = desk.backend.read_head(desk.stack.lineage()).await.unwrap();
-    let stored_items = desk.stored_items().await;
-    let planned = desk
+    let (driver, made) = Driver::of_days(5).await;
+    let head = driver.backend.read_head(driver.stack.lineage()).await.unwrap();
+    let stored_items = driver.stored_items().await;
+    let planned = driver
         .stack
         .plan_collection(&keep(0, 1, Duration::ZERO))
         .await
         .unwrap();
     assert_eq!(planned.dropped, made[..4]);
     assert!(planned.deleted.files > 0);
-    assert_eq!(desk.backend.read_head(desk.stack.lineage()).await.unwrap(), head);
-    assert_eq!(desk.stored_items().await, stored_items);
-    assert_eq!(desk.stack.list().await.unwrap(), made);
+    assert_eq!(
+        driver.backend.read_head(driver.stack.lineage()).await.unwrap(),
+        head
+    );
+    assert_eq!(driver.stored_items().await, stored_items);
+    assert_eq!(driver.stack.list().await.unwrap(), made);
 }
 
 #[tokio::test]
 async fn revisions_without_a_cut_point_are_held_back() {
-    let desk = Driver::new().await;
-    let session = desk.stack.lock("deploy").await.unwrap();
+    let driver = Driver::new().await;
+    let session = driver.stack.lock("deploy").await.unwrap();
     for round in 0..5 {
         let update = start(&session).await;
         create(&update, entry(&format!("e{round}"), &[])).await;
         update.finish(UpdateResult::Succeeded).await.unwrap();
     }
     session.close().await.unwrap();
-    let report = desk.collect(&keep(0, 2, Duration::ZERO)).await;
+    let report = driver.collect(&keep(0, 2, Duration::ZERO)).await;
     assert_eq!((report.dropped.len(), report.held_back, report.kept), (0, 3, 5));
-    let last = deploy(&desk.stack, &["f"]).await;
-    let report = desk.collect(&keep(0, 1, Duration::ZERO)).await;
+    let last = deploy(&driver.stack, &["f"]).await;
+    let report = driver.collect(&keep(0, 1, Duration::ZERO)).await;
     assert_eq!((report.dropped.len(), report.held_back), (5, 0));
-    assert_eq!(desk.stack.list().await.unwrap(), [last]);
-    desk.is_sound().await;
+    assert_eq!(driver.stack.list().await.unwrap(), [last]);
+    driver.is_sound().await;
 }
 
 #[tokio::test]
 async fn objects_of_a_deleted_revision_are_collected() {
-    let desk = Driver::new().await;
-    deploy(&desk.stack, &["a"]).await;
-    let session = desk.stack.lock("x").await.unwrap();
+    let driver = Driver::new().await;
+    deploy(&driver.stack, &["a"]).await;
+    let session = driver.stack.lock("x").await.unwrap();
     let one = session.write(snapshot(&["b"])).await.unwrap();
     let two = session.write(snapshot(&["c"])).await.unwrap();
     session.delete(&one).await.unwrap();
     session.close().await.unwrap();
-    let list = async |kind| desk.backend.list(desk.stack.lineage(), kind).await.unwrap().len();
+    let list = async |kind| {
+        driver
+            .backend
+            .list(driver.stack.lineage(), kind)
+            .await
+            .unwrap()
+            .len()
+    };
     assert_eq!(
         (list(ObjectKind::Snapshot).await, list(ObjectKind::Update).await),
         (2, 3)
     );
-    let report = desk.collect(&keep(100, 100, DAY)).await;
+    let report = driver.collect(&keep(100, 100, DAY)).await;
     assert_eq!((report.dropped.len(), report.forgotten), (0, vec![one.clone()]));
     assert_eq!(report.waiting.unwrap().amount.files, 2);
-    desk.clock.advance(DAY);
-    assert_eq!(desk.collect(&keep(100, 100, DAY)).await.deleted.files, 2);
+    driver.clock.advance(DAY);
+    assert_eq!(driver.collect(&keep(100, 100, DAY)).await.deleted.files, 2);
     assert_eq!(
         (list(ObjectKind::Snapshot).await, list(ObjectKind::Update).await),
         (1, 2)
     );
     // The next session must not write its document again.
-    deploy(&desk.stack, &["d"]).await;
-    assert!(desk.collect(&keep(100, 100, DAY)).await.is_idle());
+    deploy(&driver.stack, &["d"]).await;
+    assert!(driver.collect(&keep(100, 100, DAY)).await.is_idle());
     assert_eq!(
-        desk.stack.get(&one).await.unwrap_err().kind(),
+        driver.stack.get(&one).await.unwrap_err().kind(),
         ErrorKind::NotFound
     );
-    assert_eq!(desk.stack.get(&two).await.unwrap().entries.len(), 1);
-    desk.is_sound().await;
+    assert_eq!(driver.stack.get(&two).await.unwrap().entries.len(), 1);
+    driver.is_sound().await;
 }
 
 #[tokio::test]
 async fn current_revision_survives_collection_in_open_update() {
-    let desk = Driver::new().await;
-    deploy(&desk.stack, &["old"]).await;
-    let current = deploy(&desk.stack, &["a"]).await;
-    let session = desk.stack.lock("deploy").await.unwrap();
+    let driver = Driver::new().await;
+    deploy(&driver.stack, &["old"]).await;
+    let current = deploy(&driver.stack, &["a"]).await;
+    let session = driver.stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
     for round in 0..12 {
         create(&update, heavy(&format!("e{round:02}"), 200_000)).await;
     }
     let report = session.collect(&keep(0, 0, Duration::ZERO)).await.unwrap();
     assert_eq!(report.dropped.len(), 1);
-    assert_eq!(desk.stack.current_rev().await.unwrap(), current);
-    assert_eq!(desk.stack.current().await.unwrap().entries.len(), 2);
+    assert_eq!(driver.stack.current_rev().await.unwrap(), current);
+    assert_eq!(driver.stack.current().await.unwrap().entries.len(), 2);
     create(&update, entry("last", &[])).await;
     let made = update.finish(UpdateResult::Succeeded).await.unwrap();
     session.close().await.unwrap();
-    assert_eq!(desk.stack.get(&made).await.unwrap().entries.len(), 15);
-    assert_eq!(desk.stack.get(&current).await.unwrap().entries.len(), 2);
-    desk.is_sound().await;
+    assert_eq!(driver.stack.get(&made).await.unwrap().entries.len(), 15);
+    assert_eq!(driver.stack.get(&current).await.unwrap().entries.len(), 2);
+    driver.is_sound().await;
 }
 
 #[tokio::test]
 async fn logs_are_collected_with_their_revisions() {
-    let desk = Driver::new().await;
+    let driver = Driver::new().await;
     for round in 0..3 {
-        let session = desk.stack.lock("deploy").await.unwrap();
+        let session = driver.stack.lock("deploy").await.unwrap();
         let update = start(&session).await;
-        let time = desk.clock.now();
+        let time = driver.clock.now();
         update.log(&LogLine::new(time, LogLevel::Info, format!("round {round}")));
         update.finish(UpdateResult::Succeeded).await.unwrap();
         session.close().await.unwrap();
     }
     let count_lines = async || {
-        desk.stack
+        driver
+            .stack
             .logs(&state_manager::LogQuery::default())
             .await
             .unwrap()
             .len()
     };
     assert_eq!(count_lines().await, 3);
-    desk.collect(&keep(0, 1, DAY)).await;
+    driver.collect(&keep(0, 1, DAY)).await;
     assert_eq!(count_lines().await, 1);
-    desk.clock.advance(DAY);
-    desk.collect(&keep(0, 1, DAY)).await;
-    let logs = desk
+    driver.clock.advance(DAY);
+    driver.collect(&keep(0, 1, DAY)).await;
+    let logs = driver
         .backend
-        .list(desk.stack.lineage(), ObjectKind::Log)
+        .list(driver.stack.lineage(), ObjectKind::Log)
         .await
         .unwrap();
     assert_eq!((count_lines().await, logs.len()), (1, 1));
@@ -350,8 +361,8 @@ async fn logs_are_collected_with_their_revisions() {
 
 #[tokio::test]
 async fn concurrent_imports_survive_collections() {
-    let desk = Driver::new().await;
-    let session = desk.stack.lock("x").await.unwrap();
+    let driver = Driver::new().await;
+    let session = driver.stack.lock("x").await.unwrap();
     let imports = async {
         for round in 0..20 {
             let names = format!("e{round}");
@@ -370,19 +381,19 @@ async fn concurrent_imports_survive_collections() {
     };
     tokio::join!(imports, collections);
     session.close().await.unwrap();
-    desk.is_sound().await;
-    for revision in desk.stack.list().await.unwrap() {
-        desk.stack.get(&revision).await.unwrap();
+    driver.is_sound().await;
+    for revision in driver.stack.list().await.unwrap() {
+        driver.stack.get(&revision).await.unwrap();
     }
 }
 
 #[tokio::test]
 async fn rename_works_after_a_collection() {
-    let (desk, made) = Driver::of_days(3).await;
-    desk.collect(&keep(0, 1, Duration::ZERO)).await;
-    let stacks = on(Arc::new(desk.backend.clone()), &desk.clock);
+    let (driver, made) = Driver::of_days(3).await;
+    driver.collect(&keep(0, 1, Duration::ZERO)).await;
+    let stacks = on(Arc::new(driver.backend.clone()), &driver.clock);
     let live = "shop/live".parse().unwrap();
-    stacks.rename(desk.stack.name(), &live).await.unwrap();
+    stacks.rename(driver.stack.name(), &live).await.unwrap();
     let stack = stacks.get(&live).await.unwrap().unwrap();
     assert_eq!(stack.list().await.unwrap(), made[2..]);
     deploy(&stack, &["more"]).await;

@@ -11,9 +11,9 @@ use state_core::{ErrorKind, MutationId};
 use state_manager::Error;
 
 /// Number of requests that fail, more than any caller retries.
-const GONE: usize = 300;
+const FAILING_REQUESTS: usize = 300;
 
-struct Cut {
+struct Connection {
     /// The connection between the first writer and the store.
     line: FaultyStore,
     session: Session,
@@ -23,7 +23,7 @@ struct Cut {
 }
 
 /// A session, and a second connection to its store.
-async fn cut() -> Cut {
+async fn connection() -> Connection {
     let shared: Arc<InMemory> = Arc::default();
     let (line, direct) = (FaultyStore::new(shared.clone()), FaultyStore::new(shared));
     let clock = Arc::new(VirtualClock::start());
@@ -41,7 +41,7 @@ async fn cut() -> Cut {
     let session = first.lock("deploy").await.unwrap();
     let update = start(&session).await;
     let direct = stacks(&direct, 2).get(&name).await.unwrap().unwrap();
-    Cut {
+    Connection {
         line,
         session,
         update,
@@ -49,11 +49,11 @@ async fn cut() -> Cut {
     }
 }
 
-impl Cut {
+impl Connection {
     /// Makes the next append meet this fault, and all requests after it fail.
     fn fail(&self, fault: StoreFault) {
         self.line.fail(0, fault);
-        for after in 1..GONE {
+        for after in 1..FAILING_REQUESTS {
             self.line.fail(after, StoreFault::Before);
         }
     }
@@ -76,25 +76,29 @@ fn unknown(error: &Error) -> MutationId {
 }
 
 /// Faults, and whether the append takes effect. A late append meets the fence of the next owner.
-const FATES: [(StoreFault, bool); 5] = [
+const FAULT_OUTCOMES: [(StoreFault, bool); 5] = [
     (StoreFault::After, true),
     (StoreFault::SilentAfter, true),
     (StoreFault::Before, false),
     (StoreFault::Silent, false),
-    (StoreFault::Late(GONE), false),
+    (StoreFault::Late(FAILING_REQUESTS), false),
 ];
 
 #[tokio::test(start_paused = true)]
 async fn unknown_end_is_looked_up_after_a_takeover() {
-    for (fault, landed) in FATES {
-        let cut = cut().await;
-        let step = cut.update.begin(Intent::create(entry("a", &[]))).await.unwrap();
+    for (fault, landed) in FAULT_OUTCOMES {
+        let connection = connection().await;
+        let step = connection
+            .update
+            .begin(Intent::create(entry("a", &[])))
+            .await
+            .unwrap();
         let id = step.id();
-        cut.fail(fault);
+        connection.fail(fault);
         let error = step.succeed(Some(entry("a", &[]))).await.unwrap_err();
         assert_eq!(unknown(&error), id, "{fault:?}");
 
-        let next = cut.taken_over().await;
+        let next = connection.taken_over().await;
         let answer = |session: &Session| {
             let state = session.state();
             let is_pending = state.pending().any(|operation| operation.id == id);
@@ -108,11 +112,14 @@ async fn unknown_end_is_looked_up_after_a_takeover() {
         assert_eq!(answer(&next), truth, "{fault:?}");
 
         // A request in flight takes effect now or meets the fence. The first writer writes nothing more.
-        cut.line.heal();
-        cut.line.deliver().await;
-        assert_eq!(cut.session.check().await.unwrap_err().kind(), ErrorKind::Closed);
+        connection.line.heal();
+        connection.line.deliver().await;
+        assert_eq!(
+            connection.session.check().await.unwrap_err().kind(),
+            ErrorKind::Closed
+        );
         next.close().await.unwrap();
-        let later = cut.direct.lock("later").await.unwrap();
+        let later = connection.direct.lock("later").await.unwrap();
         assert_eq!(answer(&later), truth, "{fault:?}, later");
         later.close().await.unwrap();
     }
@@ -120,23 +127,23 @@ async fn unknown_end_is_looked_up_after_a_takeover() {
 
 #[tokio::test(start_paused = true)]
 async fn unknown_begin_is_pending_or_absent_after_a_takeover() {
-    for (fault, landed) in FATES {
-        let cut = cut().await;
-        cut.fail(fault);
-        let error = cut
+    for (fault, landed) in FAULT_OUTCOMES {
+        let connection = connection().await;
+        connection.fail(fault);
+        let error = connection
             .update
             .begin(Intent::create(entry("a", &[])))
             .await
             .unwrap_err();
         let id = unknown(&error);
-        let next = cut.taken_over().await;
-        cut.line.heal();
-        cut.line.deliver().await;
+        let next = connection.taken_over().await;
+        connection.line.heal();
+        connection.line.deliver().await;
         let is_pending = next.state().pending().any(|operation| operation.id == id);
         assert_eq!(is_pending, landed, "{fault:?}");
         assert_eq!(next.lookup(id), None, "{fault:?}: the mutation had no end");
         next.close().await.unwrap();
-        let tip = cut.direct.tip().await.unwrap();
+        let tip = connection.direct.tip().await.unwrap();
         assert_eq!(
             tip.state.pending().count(),
             usize::from(landed),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 /// An action on a stack.
 #[derive(Clone, Debug)]
-enum Act {
+enum Action {
     Deploy(u8),
     /// Deploys a resource so large that a checkpoint is due.
     DeployHeavy(u8),
@@ -29,24 +29,24 @@ enum Act {
     },
 }
 
-fn acts() -> impl Strategy<Value = Vec<Act>> {
-    let act = prop_oneof![
-        6 => any::<u8>().prop_map(Act::Deploy),
-        1 => any::<u8>().prop_map(Act::DeployHeavy),
-        3 => any::<u8>().prop_map(Act::Import),
-        2 => any::<u8>().prop_map(Act::Write),
-        1 => any::<usize>().prop_map(Act::Rollback),
-        1 => any::<usize>().prop_map(Act::Delete),
-        4 => Just(Act::Reopen),
-        3 => (0..60u8).prop_map(Act::Wait),
-        4 => (0..3u8, 0..5u8, 0..3u8).prop_map(|(days, last, grace)| Act::Collect { days, last, grace }),
+fn actions() -> impl Strategy<Value = Vec<Action>> {
+    let action = prop_oneof![
+        6 => any::<u8>().prop_map(Action::Deploy),
+        1 => any::<u8>().prop_map(Action::DeployHeavy),
+        3 => any::<u8>().prop_map(Action::Import),
+        2 => any::<u8>().prop_map(Action::Write),
+        1 => any::<usize>().prop_map(Action::Rollback),
+        1 => any::<usize>().prop_map(Action::Delete),
+        4 => Just(Action::Reopen),
+        3 => (0..60u8).prop_map(Action::Wait),
+        4 => (0..3u8, 0..5u8, 0..3u8).prop_map(|(days, last, grace)| Action::Collect { days, last, grace }),
     ];
-    vec(act, 1..40)
+    vec(action, 1..40)
 }
 
 /// The expected state of a stack.
-struct Known {
-    desk: Driver,
+struct Model {
+    driver: Driver,
     /// Content of each revision when it was made; none for a deleted one.
     held: BTreeMap<RevisionId, Option<Snapshot>>,
     /// Time at which each revision was made.
@@ -55,10 +55,10 @@ struct Known {
     session: Option<Session>,
 }
 
-impl Known {
+impl Model {
     async fn session(&mut self) -> Session {
         if self.session.is_none() {
-            self.session = Some(self.desk.stack.lock("act").await.unwrap());
+            self.session = Some(self.driver.stack.lock("act").await.unwrap());
         }
         self.session.clone().unwrap()
     }
@@ -70,8 +70,8 @@ impl Known {
     }
 
     async fn made(&mut self, revision: RevisionId) {
-        let snapshot = self.desk.stack.get(&revision).await.unwrap();
-        self.times.insert(revision.clone(), self.desk.clock.elapsed());
+        let snapshot = self.driver.stack.get(&revision).await.unwrap();
+        self.times.insert(revision.clone(), self.driver.clock.elapsed());
         self.held.insert(revision, Some(snapshot));
     }
 
@@ -81,25 +81,25 @@ impl Known {
         Some(all[index].clone())
     }
 
-    async fn act(&mut self, act: &Act) {
+    async fn perform(&mut self, action: &Action) {
         let session = self.session().await;
-        match *act {
-            Act::Deploy(number) => self.deploy(&session, entry(&format!("e{number}"), &[])).await,
-            Act::DeployHeavy(number) => {
+        match *action {
+            Action::Deploy(number) => self.deploy(&session, entry(&format!("e{number}"), &[])).await,
+            Action::DeployHeavy(number) => {
                 self.deploy(&session, heavy(&format!("h{number}"), 600_000)).await;
             }
-            Act::Import(number) => {
+            Action::Import(number) => {
                 let request = UpdateRequest::new(UpdateKind::Import);
                 let imported = snapshot(&[&format!("i{number}")]);
                 let made = session.import(request, imported, None).await.unwrap();
                 self.made(made).await;
             }
-            Act::Write(number) => {
+            Action::Write(number) => {
                 let made = session.write(snapshot(&[&format!("w{number}")])).await.unwrap();
                 self.made(made).await;
             }
-            Act::Rollback(index) => self.roll_back(&session, index).await,
-            Act::Delete(index) => {
+            Action::Rollback(index) => self.roll_back(&session, index).await,
+            Action::Delete(index) => {
                 if let Some(revision) = self.pick(index)
                     && session.state().current() != Some(&revision)
                 {
@@ -109,9 +109,9 @@ impl Known {
                     }
                 }
             }
-            Act::Reopen => self.close().await,
-            Act::Wait(hours) => self.desk.clock.advance(HOUR * hours.into()),
-            Act::Collect { days, last, grace } => self.collect(&session, days, last, grace).await,
+            Action::Reopen => self.close().await,
+            Action::Wait(hours) => self.driver.clock.advance(HOUR * hours.into()),
+            Action::Collect { days, last, grace } => self.collect(&session, days, last, grace).await,
         }
     }
 
@@ -146,7 +146,7 @@ impl Known {
     async fn collect(&mut self, session: &Session, days: u8, last: u8, grace: u8) {
         let current = session.state().current().cloned();
         let retention = keep(days.into(), last.into(), HOUR * grace.into());
-        let now = self.desk.clock.elapsed();
+        let now = self.driver.clock.elapsed();
         let report = session.collect(&retention).await.unwrap();
         for revision in &report.dropped {
             let held = self.held.remove(revision);
@@ -165,14 +165,14 @@ impl Known {
         assert_eq!(report.kept, left);
         assert!(report.dropped.is_empty() || left >= usize::from(last));
         // Deleted revisions below the floor are collected as well.
-        let begins = self.desk.stack.collected_before().await.unwrap();
+        let begins = self.driver.stack.collected_before().await.unwrap();
         self.held.retain(|revision, held| {
             held.is_some() || begins.is_none_or(|begins| revision.serial() >= begins)
         });
     }
 
     async fn check(&self) {
-        let stack = &self.desk.stack;
+        let stack = &self.driver.stack;
         let expected: Vec<_> = self
             .held
             .iter()
@@ -189,7 +189,7 @@ impl Known {
         for revision in &self.collected {
             assert!(is_collected(&stack.get(revision).await), "{revision}");
         }
-        self.desk.is_sound().await;
+        self.driver.is_sound().await;
     }
 }
 
@@ -197,26 +197,26 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(scaled(48)))]
 
     #[test]
-    fn kept_revisions_are_unchanged_and_others_collected(acts in acts()) {
+    fn kept_revisions_are_unchanged_and_others_collected(actions in actions()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let mut known = Known {
-                desk: Driver::new().await,
+            let mut model = Model {
+                driver: Driver::new().await,
                 held: BTreeMap::new(),
                 times: BTreeMap::new(),
                 collected: Vec::new(),
                 session: None,
             };
-            for act in &acts {
-                known.act(act).await;
-                if matches!(act, Act::Collect { .. }) {
-                    known.check().await;
+            for action in &actions {
+                model.perform(action).await;
+                if matches!(action, Action::Collect { .. }) {
+                    model.check().await;
                 }
             }
-            known.close().await;
-            known.check().await;
+            model.close().await;
+            model.check().await;
             // Nothing may remain that no reader can request.
-            let session = known.session().await;
+            let session = model.session().await;
             session.collect(&keep(0, 1, Duration::ZERO)).await.unwrap();
             let again = session.collect(&keep(0, 1, Duration::ZERO)).await.unwrap();
             prop_assert!(again.is_idle(), "{again:?}");
