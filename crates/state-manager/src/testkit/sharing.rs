@@ -124,7 +124,11 @@ pub async fn locks_of_two_managers_are_exclusive(bench: &Bench) -> Verdict {
         Err(Error::Locked { holder, .. }) => {
             ensure(holder.operation == "one", "the error names another holder")?;
         }
-        other => return Err(RuleViolation::new(format!("two managers hold one stack: {other:?}"))),
+        other => {
+            return Err(RuleViolation::new(format!(
+                "two managers hold one stack: {other:?}"
+            )));
+        }
     }
     change(&other, "bar", "other")?;
     ensure(
