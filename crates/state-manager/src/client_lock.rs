@@ -1,22 +1,21 @@
-//! Client locks: held across processes, for an operator's freeze or a client of a server.
+//! Client locks: locks that outlive a process, for an operator's freeze or for a client of a server.
 //!
-//! A client lock is a durable record in the head. It is an agreement between people and programs; it doesn't fence:
-//! whoever writes needs the writer lock and its epoch as ever, and gets them only if no client lock of somebody
-//! else stands there. Only the holder of the writer lock sets or clears it, so that it can't come or go while
-//! somebody writes.
+//! A client lock is a durable record in the head. It is an agreement between people and programs, and doesn't fence: a
+//! writer still needs the writer lock and its epoch, and gets them only if no other client's lock is set. Only the
+//! holder of the writer lock sets or clears a client lock, so that it can't appear or disappear during an update.
 //!
 //! # Expiry
-//! Whether a lock has expired is judged by the wall clock of whoever wants to work, against the moment that its
-//! holder wrote down by theirs. No store has a clock that all backends could ask, and none is needed: clocks that
-//! differ move the end of the agreement by their difference, and nothing else, because the writer lock still keeps
-//! two writers apart. A moment that can't be read never comes: the lock holds until it is freed.
+//! A client that wants to write compares the expiry, as the lock's holder wrote it, with its own wall clock. No clock
+//! is common to all backends, and none is needed: a difference between two clocks shifts the end of the agreement by
+//! that difference and has no other effect, because the writer lock still excludes a second writer. A lock whose
+//! expiry can't be parsed doesn't expire: it holds until it is released.
 
 use crate::context::StackContext;
 use state_core::backend::ClientLock;
 use state_core::{Error, Head, Result, Timestamp};
 use std::time::Duration;
 
-/// Whether this lock still keeps others out at this moment.
+/// Whether this client lock still excludes other clients at the time `now`.
 pub fn holds(lock: &ClientLock, now: &Timestamp) -> bool {
     let Some(expires) = &lock.expires else {
         return true;
@@ -27,31 +26,34 @@ pub fn holds(lock: &ClientLock, now: &Timestamp) -> bool {
     }
 }
 
-/// Refuses whoever may not write while the head says what it says.
+/// Refuses a client that may not write: another client's lock holds, or this client's own lock is gone.
 pub(crate) fn gate(stack: &StackContext, head: &Head) -> Result<()> {
     let now = stack.now();
-    let standing = head.client_lock.as_ref().filter(|lock| holds(lock, &now));
-    match (standing, stack.client_lock_id()) {
+    let active = head.client_lock.as_ref().filter(|lock| holds(lock, &now));
+    match (active, stack.client_lock_id()) {
         (None, None) => Ok(()),
         (Some(lock), Some(id)) if lock.id == id => Ok(()),
         (Some(lock), _) => Err(locked(stack, lock)),
         (None, Some(id)) => Err(Error::conflict(
             format!("client lock {id} of {}", stack.object()),
-            "it doesn't hold any more: it was freed, broken or has expired",
+            "it no longer holds: it was released, broken or has expired",
         )),
     }
 }
 
-/// The client lock with this id, as the head has it.
+/// The client lock of the head, if it has this id.
 pub(crate) fn require(stack: &StackContext, head: &Head, id: &str) -> Result<ClientLock> {
     let object = format!("client lock {id} of {}", stack.object());
     match &head.client_lock {
         Some(lock) if lock.id == id => Ok(lock.clone()),
         Some(other) => Err(Error::conflict(
             object,
-            format!("another one stands there: {}, held by {}", other.id, other.holder),
+            format!(
+                "another client lock is set: {}, held by {}",
+                other.id, other.holder
+            ),
         )),
-        None => Err(Error::conflict(object, "there is none")),
+        None => Err(Error::conflict(object, "no client lock is set")),
     }
 }
 
@@ -72,9 +74,9 @@ fn moment(text: &Timestamp) -> Option<jiff::Timestamp> {
     text.as_str().parse().ok()
 }
 
-/// The moment at which a client lock expires that is taken now.
-pub(crate) fn after(now: &Timestamp, while_: Duration) -> Result<Timestamp> {
-    let end = moment(now).and_then(|now| now.checked_add(while_).ok());
+/// The time at which a client lock taken now expires.
+pub(crate) fn after(now: &Timestamp, duration: Duration) -> Result<Timestamp> {
+    let end = moment(now).and_then(|now| now.checked_add(duration).ok());
     end.map(|end| Timestamp::new(end.to_string()))
-        .ok_or_else(|| Error::invalid("the end of the client lock", "it is beyond the calendar"))
+        .ok_or_else(|| Error::invalid("client lock", "its expiry is out of range"))
 }

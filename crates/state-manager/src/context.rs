@@ -1,5 +1,6 @@
-//! What code that reads or writes a stack needs: the backend, the stack's identity, the environment, keys and known
-//! stacks. The rooms below take a context; the façades ([`Stacks`](crate::Stacks), [`Stack`](crate::Stack)) wrap one.
+//! Parameters of every function that reads or writes a stack: the backend, the stack's identity, the environment, keys
+//! and known stacks. Inner modules take a context; the façades ([`Stacks`](crate::Stacks), [`Stack`](crate::Stack))
+//! wrap one.
 
 use crate::environment::Environment;
 use crate::known_stacks::KnownStacks;
@@ -10,7 +11,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// A store as this client uses it: its backend, and what every stack of it is opened with.
+/// A store as this client uses it: the backend and the settings with which all of its stacks are opened.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreContext {
     pub(crate) backend: Arc<dyn Backend>,
@@ -19,7 +20,7 @@ pub(crate) struct StoreContext {
     pub(crate) client_lock: Option<Arc<str>>,
     pub(crate) keys: Option<Arc<dyn KeyProvider>>,
     pub(crate) known_stacks: Option<Arc<dyn KnownStacks>>,
-    /// Folder for results that can't be recorded.
+    /// Folder for provider results that can't be recorded.
     pub(crate) spool: Option<Arc<Path>>,
     pub(crate) crypters: Option<Arc<dyn CrypterProvider>>,
 }
@@ -97,7 +98,7 @@ impl StackContext {
         self.store.known_stacks()
     }
 
-    /// Folder for results that can't be recorded.
+    /// Folder for provider results that can't be recorded.
     pub(crate) fn spool(&self) -> Option<Arc<Path>> {
         self.store.spool.clone()
     }
@@ -111,7 +112,7 @@ impl StackContext {
         self.client_lock = id.map(Arc::from);
     }
 
-    /// Name of the stack in errors.
+    /// Name of the stack as error messages print it.
     pub(crate) fn object(&self) -> String {
         format!("stack {}", self.name.short())
     }
@@ -128,16 +129,17 @@ impl StackContext {
         self.backend().read_head(self.lineage).await
     }
 
-    /// Another stack of the same store, without the client lock and the opened keys of this one.
+    /// Another stack of the same store, without this stack's client lock and opened keys.
     pub(crate) async fn sibling(&self, lineage: Lineage) -> Result<(Self, Head)> {
         let head = self.backend().read_head(lineage).await?;
         let mut sibling = self.store.stack(head.name.clone(), lineage);
+        // A client lock belongs to one stack. With its id set here, the sibling's gate would report it as lost.
         sibling.client_lock = None;
         Ok((sibling, head))
     }
 }
 
-/// Source of a stack's data keys, and the keys that were unwrapped already.
+/// The provider of a stack's data keys, and the keys that were already unwrapped.
 #[derive(Clone, Debug)]
 pub(crate) struct Keyring {
     provider: Option<Arc<dyn KeyProvider>>,

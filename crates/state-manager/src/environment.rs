@@ -1,4 +1,4 @@
-//! The world as the manager is given it: time, randomness, and who acts.
+//! Everything that this crate takes from its process: time, randomness, and the identity of the actor.
 
 use async_trait::async_trait;
 use state_core::backend::Holder;
@@ -6,21 +6,21 @@ use state_core::{Clock, Entropy, Timestamp};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What is injected into everything here.
+/// Clock, randomness and identity, injected so that tests control them.
 #[derive(Clone, Debug)]
 pub struct Environment {
-    /// The time.
+    /// The clock for timestamps, pauses and time limits.
     pub clock: Arc<dyn Clock>,
-    /// Random bits.
+    /// The source of random bits for ids and nonces.
     pub entropy: Arc<dyn Entropy>,
-    /// Who acts.
+    /// The actor that locks and history name.
     pub actor: Actor,
-    /// The version of the program that writes.
+    /// The version of the program that writes, as history shows it.
     pub writer_version: String,
 }
 
 impl Environment {
-    /// The system's clock and randomness.
+    /// The system's clock and randomness, with this actor.
     pub fn system(actor: Actor) -> Self {
         Self {
             clock: Arc::new(SystemClock::start()),
@@ -36,19 +36,19 @@ impl Environment {
     }
 }
 
-/// Who acts, as locks and history tell others.
+/// The identity that locks and history show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Actor {
-    /// The person or service.
+    /// The person or service that acts.
     pub who: String,
-    /// The machine.
+    /// The name of the host on which the process runs.
     pub host: String,
-    /// The process.
+    /// The id of the process.
     pub pid: u32,
 }
 
 impl Actor {
-    /// The actor of this process on a machine: the user whom the environment names, else the user id. `variable` looks up
+    /// The actor of this process on a host: the user name from the environment, else the user id. `variable` looks up
     /// an environment variable.
     ///
     /// ```
@@ -104,7 +104,7 @@ impl Clock for SystemClock {
         self.started.elapsed()
     }
 
-    /// On tokio's timer: the runtime must have it enabled.
+    /// Sleeps on tokio's timer: the runtime must have it enabled.
     async fn sleep(&self, duration: Duration) {
         tokio::time::sleep(duration).await;
     }
@@ -123,6 +123,6 @@ impl Entropy for SystemEntropy {
         reason = "no id and no nonce can be made without the system's randomness"
     )]
     fn fill(&self, bytes: &mut [u8]) {
-        getrandom::fill(bytes).expect("the operating system gives random bytes");
+        getrandom::fill(bytes).expect("the operating system provides random bytes");
     }
 }

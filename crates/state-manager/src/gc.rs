@@ -1,4 +1,4 @@
-//! History collection: what a retention keeps, what a collection drops, what it deletes.
+//! History collection: which revisions a retention keeps, which ones a collection drops, and which objects it deletes.
 
 pub(crate) mod collect;
 pub(crate) mod retention;

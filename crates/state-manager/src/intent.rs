@@ -1,4 +1,4 @@
-//! What callers ask for: an update, a step.
+//! Requests of callers: an update, and a step of an update.
 
 use state_core::mutation::{Begin, Op};
 use state_core::{
@@ -7,21 +7,21 @@ use state_core::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// What an update is for, as history tells.
+/// The purpose of an update, as history shows it.
 #[derive(Clone, Debug)]
 pub struct UpdateRequest {
-    /// What it does.
+    /// The kind of the update.
     pub kind: UpdateKind,
-    /// Why.
+    /// The reason for the update, for people who read the history.
     pub message: String,
-    /// What else is to be remembered: a commit, a CI run.
+    /// Further context to record, such as a commit or a CI run.
     pub environment: BTreeMap<String, String>,
-    /// Rules are overridden on request.
+    /// Whether checks that can be overridden are overridden.
     pub forced: bool,
 }
 
 impl UpdateRequest {
-    /// An update without a message.
+    /// An update request without a message.
     pub const fn new(kind: UpdateKind) -> Self {
         Self {
             kind,
@@ -31,7 +31,7 @@ impl UpdateRequest {
         }
     }
 
-    /// The same, with a message.
+    /// The same request with a message.
     #[must_use]
     pub fn with_message(self, message: impl Into<String>) -> Self {
         Self {
@@ -41,43 +41,43 @@ impl UpdateRequest {
     }
 }
 
-/// A step that is about to touch the world.
+/// A step that is about to change a real resource.
 #[derive(Clone, Debug)]
 pub struct Intent {
-    /// What is about to be done.
+    /// The operation that is about to be done.
     pub op: Op,
-    /// The entry that it is about.
+    /// The key of the resource.
     pub target: EntryKey,
-    /// The entry as it is meant to be; none for deletions.
+    /// The planned resource; none for deletions.
     pub entry: Option<Entry>,
-    /// A create or import that takes the place of a live entry, which becomes deposed when it succeeds.
+    /// Whether a create or import takes the place of a live resource, which becomes deposed when the step succeeds.
     pub replaces: bool,
-    /// A deletion before a replacement: the entry stays, marked as pending replacement.
+    /// Whether a deletion precedes a replacement: the resource stays in the state, marked as pending replacement.
     pub tombstone: bool,
 }
 
 impl Intent {
-    /// Make this.
+    /// Creates this resource with its provider.
     pub fn create(entry: Entry) -> Self {
         Self::with_entry(Op::Create, entry)
     }
 
-    /// Change the entry with this key into this.
+    /// Updates the resource with this key to the given content.
     pub fn update(entry: Entry) -> Self {
         Self::with_entry(Op::Update, entry)
     }
 
-    /// Read this; it isn't ours.
+    /// Reads this resource, which is managed elsewhere.
     pub fn read(entry: Entry) -> Self {
         Self::with_entry(Op::Read, entry)
     }
 
-    /// Take this over.
+    /// Imports this existing resource into the stack.
     pub fn import(entry: Entry) -> Self {
         Self::with_entry(Op::Import, entry)
     }
 
-    /// Delete this.
+    /// Deletes the resource with this key.
     pub const fn delete(target: EntryKey) -> Self {
         Self {
             op: Op::Delete,
@@ -88,7 +88,7 @@ impl Intent {
         }
     }
 
-    /// Forget this without deleting it.
+    /// Removes the resource with this key from the state without deleting the real one.
     pub const fn discard(target: EntryKey) -> Self {
         Self {
             op: Op::Discard,
@@ -99,7 +99,7 @@ impl Intent {
         }
     }
 
-    /// The same, in place of the live entry there: create before delete.
+    /// The same step in place of the live resource with this key: create before delete.
     #[must_use]
     pub fn replacing(self) -> Self {
         Self {
@@ -108,7 +108,7 @@ impl Intent {
         }
     }
 
-    /// The same, leaving a tombstone: delete before create.
+    /// The same step with a tombstone: delete before create.
     #[must_use]
     pub fn leaving_tombstone(self) -> Self {
         Self {
@@ -117,11 +117,11 @@ impl Intent {
         }
     }
 
-    /// The record with which the step begins on a state, and the uid of its entry: that of the entry whose object it
-    /// changes or reads, else the one that the entry comes with, else a new one.
+    /// The record with which the step begins, and the uid of its resource: the uid in the state for an update or a
+    /// read, else the uid that the entry already has, else a new one.
     ///
     /// # Errors
-    /// `Invalid` when eight hexadecimal digits are no deposed key, which they always are.
+    /// `Invalid` when eight hexadecimal digits form no deposed key, which can't happen.
     pub fn begin(self, state: &State, entropy: &dyn Entropy, at: Option<Timestamp>) -> Result<(Begin, Uid)> {
         let known = match self.op {
             Op::Update | Op::Read => state.entry(&self.target).and_then(|old| old.uid),

@@ -1,7 +1,7 @@
-//! Data keys: wrapped in the store, used to seal values and to authenticate heads, journals and documents.
+//! Data keys: stored wrapped, used to seal values and to authenticate heads, journals and documents.
 //!
-//! `wrapped` opens stored keys, `trust` decides which head and journal this client accepts, `sealing` seals values of a
-//! locked stack; `rotation` changes who can open it.
+//! `wrapped` opens stored keys, `trust` decides which head and journal this client accepts, `sealing` seals the
+//! values of a locked stack, and `rotation` changes keys and recipients.
 
 pub(crate) mod rotation;
 pub(crate) mod sealing;

@@ -1,14 +1,14 @@
-//! What a client remembers of the stacks that it saw, so that a store can't be exchanged, forged or put back unnoticed.
+//! What a client remembers of each stack, so that it detects a store that was exchanged, forged or rolled back.
 //!
-//! age doesn't say who wrapped a data key, and a store that was put back to an earlier state is right in itself: only
-//! whoever was there before can tell. So a client pins each stack to the key that it saw first, follows a new key only
-//! if the one before vouches for it, and remembers how far the stack had come.
+//! age doesn't authenticate who wrapped a data key, and a store that was restored to an earlier state is consistent in
+//! itself: only a client that saw the later state can detect it. Therefore a client pins each stack to the first key
+//! that it saw, follows a new key only if the previous one endorses it, and remembers the end of the journal.
 //!
 //! ```text
-//!               first contact            later
-//!  key          is trusted               the same, or endorsed by the one before, link by link
-//!  journal      its end is remembered    that end is still on the way to the new one
-//!  name         its stack is remembered  the same stack, if that one has a key
+//!           first contact            later
+//!  key      is trusted               the same, or endorsed by the previous key, link by link
+//!  journal  its end is remembered    that end lies on the chain that leads to the new end
+//!  name     its stack is remembered  the same stack, if that stack has a key
 //! ```
 
 #[cfg(feature = "fs")]
@@ -24,44 +24,44 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// What a client saw last of a stack.
+/// The state of a stack when this client last read or wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct StackPin {
-    /// The data key that head and journal were authenticated with; none for a stack that has none, or whose key never
-    /// was at hand here.
+    /// The data key with which head and journal were authenticated; none for a stack without a key, or whose key this
+    /// client could never open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<KeyId>,
     /// The epoch of the head.
     #[serde(default)]
     pub epoch: Epoch,
-    /// The highest serial.
+    /// The highest serial in the state.
     #[serde(default)]
     pub serial: Serial,
-    /// The slot after the last frame.
+    /// The slot after the last frame of the journal.
     #[serde(default)]
     pub next: Slot,
-    /// The journal's chain there.
+    /// The chain digest of the journal before that slot.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain: Option<Digest>,
-    /// The outputs that were published apart.
+    /// The published outputs that were last read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub outputs: Option<SeenOutputs>,
+    pub outputs: Option<OutputsPin>,
 }
 
-/// What a client saw last of the outputs that a stack published apart.
+/// The outputs document of a stack that this client last read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct SeenOutputs {
-    /// The key that sealed them.
+pub struct OutputsPin {
+    /// The key with which the outputs are sealed.
     pub key: KeyId,
-    /// The serial of the revision that they were of.
+    /// The serial of the revision to which the outputs belong.
     pub serial: Serial,
 }
 
 impl StackPin {
-    /// Nothing yet, but the key that somebody told on another way.
+    /// A pin with nothing but a key, which the user received through another channel.
     pub fn pinned(key: KeyId) -> Self {
         Self {
             key: Some(key),
@@ -70,43 +70,44 @@ impl StackPin {
     }
 }
 
-/// The memory of one client for the stacks of one store. Another store needs another one.
+/// The memory of one client for the stacks of one store. Use a separate memory for each store.
 ///
-/// What it is told to remember it should find again in the next process. A failure to remember is the caller's loss
-/// only later: it is for the implementation to tell.
+/// Implementations should keep pins across processes. A failed write is not returned, because it matters only at a
+/// later read: the implementation reports it, for instance as a warning.
 #[async_trait]
 pub trait KnownStacks: fmt::Debug + Send + Sync {
-    /// What was remembered of a stack.
+    /// The pin of a stack; none if the stack isn't known.
     ///
     /// # Errors
-    /// `Invalid` when the memory can't be read: it isn't taken for an empty one.
+    /// `Invalid` when the memory can't be read: it must not be treated as empty, because an empty memory trusts any
+    /// store.
     async fn seen(&self, lineage: Lineage) -> Result<Option<StackPin>>;
 
-    /// Remembers a stack; none: forgets it.
+    /// Stores the pin of a stack; none removes it.
     async fn remember(&self, lineage: Lineage, seen: Option<&StackPin>);
 
-    /// The stack that went by a name.
+    /// The stack that had a name when it was last read.
     ///
     /// # Errors
     /// As [`KnownStacks::seen`].
     async fn named(&self, name: &StackName) -> Result<Option<Lineage>>;
 
-    /// Remembers the stack that goes by a name; none: forgets the name.
+    /// Stores the stack that has a name; none removes the name.
     async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>);
 }
 
-/// A [`KnownStacks`] that remembers until it is dropped: for a program that opens a stack more than once.
+/// A [`KnownStacks`] in memory: for a program that opens a stack more than once.
 #[derive(Debug, Default)]
-pub struct MemoryKnownStacks(Mutex<Memories>);
+pub struct MemoryKnownStacks(Mutex<PinTable>);
 
 #[derive(Debug, Default)]
-struct Memories {
+struct PinTable {
     stacks: BTreeMap<Lineage, StackPin>,
     names: BTreeMap<(String, String), Lineage>,
 }
 
 impl MemoryKnownStacks {
-    fn memories(&self) -> MutexGuard<'_, Memories> {
+    fn pin_table(&self) -> MutexGuard<'_, PinTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -114,26 +115,26 @@ impl MemoryKnownStacks {
 #[async_trait]
 impl KnownStacks for MemoryKnownStacks {
     async fn seen(&self, lineage: Lineage) -> Result<Option<StackPin>> {
-        Ok(self.memories().stacks.get(&lineage).cloned())
+        Ok(self.pin_table().stacks.get(&lineage).cloned())
     }
 
     async fn remember(&self, lineage: Lineage, seen: Option<&StackPin>) {
-        let mut memories = self.memories();
+        let mut pin_table = self.pin_table();
         match seen {
-            Some(seen) => memories.stacks.insert(lineage, seen.clone()),
-            None => memories.stacks.remove(&lineage),
+            Some(seen) => pin_table.stacks.insert(lineage, seen.clone()),
+            None => pin_table.stacks.remove(&lineage),
         };
     }
 
     async fn named(&self, name: &StackName) -> Result<Option<Lineage>> {
-        Ok(self.memories().names.get(&name.folded()).copied())
+        Ok(self.pin_table().names.get(&name.folded()).copied())
     }
 
     async fn remember_name(&self, name: &StackName, lineage: Option<Lineage>) {
-        let mut memories = self.memories();
+        let mut pin_table = self.pin_table();
         match lineage {
-            Some(lineage) => memories.names.insert(name.folded(), lineage),
-            None => memories.names.remove(&name.folded()),
+            Some(lineage) => pin_table.names.insert(name.folded(), lineage),
+            None => pin_table.names.remove(&name.folded()),
         };
     }
 }

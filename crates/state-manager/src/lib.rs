@@ -1,5 +1,5 @@
-//! Stacks over any backend: a serial mutation queue with group commit, background checkpoints, history and
-//! rollback.
+//! Infrastructure stacks over any storage backend: a serial mutation queue with group commit, background checkpoints,
+//! history and rollback.
 //!
 //! ```text
 //!  Update::begin ──► write/steps ──seal, encode──► queue ──apply──► batch ──frame──► Backend   one append, one sync
@@ -12,39 +12,40 @@
 //! ```
 //!
 //! # Map of the crate
-//! Imports go down this table and never up.
+//! A module imports only from rows below its own.
 //!
-//! | module | job |
+//! | module | purpose |
 //! |---|---|
-//! | `testkit`, `contracts::{targets, persistent}` | adapters of foreign interfaces over the façades |
-//! | `stacks`, `stack`, `session`, `update` | façades: all public methods, each a short call into a room |
-//! | `keys::{rotation, recipients}`, `gc`, `transfer` | new keys, collection of history, moves and copies |
-//! | `lock` | taking and freeing the writer lock and client locks |
+//! | `testkit`, `contracts::{targets, persistent}` | adapters that implement the traits of `state-core` over the façades |
+//! | `stacks`, `stack`, `session`, `update` | façades: all public methods, each a short call into one of the modules below |
+//! | `keys::rotation`, `gc`, `transfer` | new data keys and recipients, collection of history, moves and copies |
+//! | `lock` | acquires and releases the writer lock and client locks |
 //! | `write` | a locked stack: queue, checkpoints, steps, edits, whole snapshots, names |
-//! | `read` | replay, tip, history and the questions about them |
-//! | `keys::{trust, wrapped, sealing}` | which head and journal are accepted; opening and sealing values |
+//! | `read` | replay, tip, history and queries on them |
+//! | `keys::{trust, wrapped, sealing}` | which head and journal are accepted; how values are sealed and opened |
 //! | `objects` | stored objects beside the journal: snapshots, update documents, size limits |
-//! | `context`, `known_stacks`, `environment`, `intent`, `client_lock` | what every room takes |
+//! | `context`, `known_stacks`, `environment`, `intent`, `client_lock` | parameters that all modules share |
 //!
-//! - [`Stacks`]: the stacks of a store by name: make, find, list, rename, remove.
-//! - [`BackendRegistry`]: the kinds of stores, ours and yours, each with what can be configured.
+//! - [`Stacks`]: the stacks of a store by name: create, find, list, rename, remove.
+//! - [`BackendRegistry`]: the types of backends, built-in and registered, each with its configuration schema.
 //! - [`Stack`]: one stack, read without a lock: tip, current revision, any revision, history.
 //! - [`Session`]: the writer lock with the queue behind it: updates, import, rollback.
-//! - [`KnownStacks`]: what a client remembers of the stacks that it saw, so that none is exchanged or put back unnoticed.
+//! - [`KnownStacks`]: what a client remembers of each stack, so that it detects a store that was exchanged or rolled back.
 //! - [`Retention`]: how much history [`Session::collect`] keeps.
-//! - [`Session::move_to`]: entries go to another stack that is held too; what is cut short is settled by the next lock.
-//! - [`Stacks::copy_from`]: a stack with its whole history goes to another store.
-//! - [`StateManager`]: a stack's snapshot in memory, refreshed and persisted as a whole (seed 002).
-//! - [`Update`] and [`Mutation`]: one update and its steps. Intent is durable before [`Update::begin`] returns;
-//!   a mutation that is dropped without an end stays on record as pending.
-//! - [`Stacks`] and [`Update`] also implement what seeds 000 and 004 ask for tools that think in whole snapshots
-//!   ([`state_core::target`]): they mark the stack as unreliable, durably, and replace its snapshot when they know it.
+//! - [`Session::move_to`]: moves resources to another locked stack; the next lock settles a move that was interrupted.
+//! - [`Stacks::copy_from`]: copies a stack with its whole history to another store.
+//! - [`StateManager`]: a stack's snapshot in memory, refreshed and persisted as a whole.
+//! - [`Update`] and [`Mutation`]: one update and its steps. The intent is durable before [`Update::begin`] returns;
+//!   a mutation that is dropped without an end stays recorded as a pending operation.
+//! - [`Stacks`] and [`Update`] also implement [`state_core::target`] for tools that write whole snapshots: such a tool
+//!   marks the stack as unreliable, durably, and replaces its snapshot when the new one is known.
 //!
 //! # When is a stack reliable?
-//! When no operation is pending and no such mark is there. The mark goes when a snapshot is given that keeps the rules;
-//! when a later update, refresh, destroy or import succeeds with nothing pending; when a person settles the last pending
-//! operation ([`Session::resolve`]), or says of the stack as a whole that it is right ([`Session::vouch`]). An edit, a
-//! repair, a rollback and a rename say nothing of the world: they leave it.
+//! A stack is reliable when no operation is pending and it isn't marked as unreliable. The mark is cleared when a tool
+//! saves a snapshot that satisfies all rules; when a later update, refresh, destroy or import succeeds with nothing
+//! pending; when an operator resolves the last pending operation ([`Session::resolve`]), or confirms the whole state
+//! ([`Session::mark_reliable`]). An edit, a repair, a rollback and a rename don't compare the state with the real
+//! resources, so they leave the mark.
 //!
 //! # Example
 //! ```
@@ -59,7 +60,7 @@
 //! let update = session.start_update(UpdateRequest::new(UpdateKind::Update)).await?;
 //!
 //! let bucket = Entry::leaf("bucket".parse()?, "storage");
-//! let step = update.begin(Intent::create(bucket.clone())).await?; // durable: now touch the world
+//! let step = update.begin(Intent::create(bucket.clone())).await?; // durable: now call the provider
 //! let refused = step.succeed(Some(Entry { id: Some("b-17".into()), ..bucket })).await?;
 //! assert!(refused.is_empty());
 //!
@@ -70,7 +71,8 @@
 //! ```
 //!
 //! # Cancellation
-//! A future that is dropped before its work is in the queue does nothing; afterwards the work is done anyway.
+//! A future that is dropped before its job is queued has no effect. Once the job is queued it runs to its end, even if
+//! the future is dropped.
 
 pub mod client_lock;
 mod context;
@@ -96,13 +98,13 @@ pub use contracts::persistent::StateManager;
 pub use contracts::registry::{BackendRegistry, StoreRequest};
 pub use contracts::store_url::file_url;
 pub use environment::{Actor, Environment};
-pub use gc::collect::{Amount, CollectionReport, Waiting};
+pub use gc::collect::{Amount, CollectionReport, PendingDeletion};
 pub use gc::retention::Retention;
 pub use intent::{Intent, UpdateRequest};
-pub use keys::rotation::{Rekey, Rekeyed};
+pub use keys::rotation::{Rekey, RekeyReport};
 #[cfg(feature = "fs")]
 pub use known_stacks::{FileKnownStacks, StoreIdentity};
-pub use known_stacks::{KnownStacks, MemoryKnownStacks, SeenOutputs, StackPin};
+pub use known_stacks::{KnownStacks, MemoryKnownStacks, OutputsPin, StackPin};
 pub use objects::document::{Revision, RevisionKind};
 pub use read::blame::{Blame, BlameLine, MaskedBlame, MaskedBlameLine};
 pub use read::history::Revisions;
@@ -117,12 +119,12 @@ pub use session::Session;
 pub use stack::Stack;
 pub use stacks::Stacks;
 pub use state_core::{Error, ErrorKind, Result};
-pub use transfer::copy::Copied;
-pub use transfer::moves::MoveDone;
-pub use transfer::settling::MoveSettled;
+pub use transfer::copy::CopyReport;
+pub use transfer::moves::MoveReport;
+pub use transfer::settling::MoveSettlement;
 pub use update::{Mutation, Update};
 pub use write::naming::Removal;
-pub use write::spool::{BroughtBack, Spooled};
+pub use write::spool::{SpoolOutcome, SpooledResult};
 
 #[cfg(feature = "fs")]
 pub use state_backend_fs;

@@ -1,4 +1,4 @@
-//! Taking and freeing a stack's locks: the writer lock, with or without waiting, and client locks.
+//! Acquires and releases a stack's locks: the writer lock, with or without waiting, and client locks.
 
 use crate::client_lock;
 use crate::context::StackContext;
@@ -9,14 +9,14 @@ use state_core::backend::ClientLock;
 use state_core::{Epoch, Error, Result};
 use std::time::Duration;
 
-/// How long to wait before the second attempt; twice as long before each one after.
+/// Pause before the second attempt; doubled before each further attempt.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 
 /// The longest pause between two attempts.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// Takes the writer lock (from its holder, if that one has it at the epoch that was seen) and settles moves that were
-/// cut short.
+/// Takes the writer lock, and then settles interrupted moves. With `break_epoch` it takes the lock away from the
+/// holder at that epoch.
 pub(crate) async fn lock(
     stack: &StackContext,
     operation: &str,
@@ -27,7 +27,7 @@ pub(crate) async fn lock(
     Ok(locked)
 }
 
-/// Takes the writer lock, and waits for its holder as long as `limit` allows.
+/// Takes the writer lock, and waits for its holder up to `limit`.
 pub(crate) async fn lock_within(
     stack: &StackContext,
     operation: &str,
@@ -37,6 +37,7 @@ pub(crate) async fn lock_within(
     let until = clock.elapsed().saturating_add(limit);
     let mut pause = FIRST_PAUSE;
     loop {
+        // Only `Locked` can pass by waiting. Other errors would only be hidden until the time limit.
         let refused = match lock(stack, operation, None).await {
             Err(refused @ Error::Locked { .. }) => refused,
             other => return other,
@@ -46,20 +47,22 @@ pub(crate) async fn lock_within(
             return Err(refused);
         }
         clock.sleep(pause.min(left)).await;
+        // Doubling keeps the number of requests to a remote store low while a long update holds the lock.
         pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
-/// Frees the writer lock that a holder has at the epoch that was seen, and fences that holder.
+/// Releases the writer lock that is held at the epoch `seen`, and fences its holder.
 pub(crate) async fn force_unlock(stack: &StackContext, seen: Epoch) -> Result<()> {
     let status = stack.backend().lock_status(stack.lineage()).await?;
+    // A lock that is free at this epoch has no holder to fence. Taking it would only raise the epoch once more.
     if status.epoch == seen && status.holder.is_none() {
         return Ok(());
     }
     lock(stack, "force-unlock", Some(seen)).await?.close().await
 }
 
-/// Takes the client lock, for as long as it isn't freed, or for a while.
+/// Takes the client lock, until it is released or `expires_in` has passed.
 pub(crate) async fn acquire_client_lock(
     stack: &StackContext,
     operation: &str,
@@ -74,16 +77,19 @@ pub(crate) async fn acquire_client_lock(
         holder,
         message: message.to_owned(),
     };
+    // The writer lock is held while the client lock is set, so that no update is running when the freeze begins.
     let locked = lock(stack, operation, None).await?;
     set_client_lock(locked, Some(&client_lock)).await?;
     Ok(client_lock)
 }
 
-/// Frees the client lock with this id, expired or not, and returns it.
+/// Releases the client lock with this id, expired or not, and returns it.
 pub(crate) async fn free_client_lock(stack: &StackContext, operation: &str, id: &str) -> Result<ClientLock> {
-    // Checked before the writer lock is taken, so that a wrong id disturbs no one.
+    // Checked before the writer lock is taken: a wrong id must neither block a writer nor raise the epoch.
     client_lock::require(stack, &stack.head().await?, id)?;
+    // The gate is skipped here: the client lock that is to be released would otherwise refuse this very call.
     let (locked, head) = opening::acquire_ungated(stack, operation).await?;
+    // Checked again under the lock: between the two reads another client may have released or replaced the lock.
     match client_lock::require(stack, &head, id) {
         Ok(client_lock) => {
             set_client_lock(locked, None).await?;

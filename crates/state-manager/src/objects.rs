@@ -1,4 +1,4 @@
-//! The stored objects beside the journal: their encoding, their limits, and how they are read and written.
+//! Stored objects beside the journal: their encoding, their size limits, and how they are read and written.
 
 pub(crate) mod document;
 pub(crate) mod snapshots;

@@ -1,15 +1,15 @@
-//! Reading a stack without a lock: read, authenticate, replay, then answer.
+//! Reads a stack without a lock: reads head and journal, authenticates, replays, then answers the query.
 //!
-//! | file | job |
+//! | file | purpose |
 //! |---|---|
-//! | `replay` | from stored bytes to a state: base snapshot, frames, replay |
-//! | `history_floor` | where history begins after a collection |
-//! | `tip` | the tip of a stack, authenticated and replayed; restarts of reads that a collection outran |
+//! | `replay` | stored bytes to a state: base snapshot, frames, replay |
+//! | `history_floor` | the slot at which history begins after a collection |
+//! | `tip` | the tip of a stack, authenticated and replayed; retries of reads that a collection interfered with |
 //! | `view` | the state at one moment, the current revision |
 //! | `history` | revisions, their documents and contents |
-//! | `revision_spec` | revisions by the names that people use |
-//! | `blame`, `verify`, `logs`, `outputs`, `names` | the questions of the same names |
-//! | `rollback_guard` | moves between stacks that a rollback would take back on one side only |
+//! | `revision_spec` | revisions as people specify them |
+//! | `blame`, `verify`, `logs`, `outputs`, `names` | the queries of the same names |
+//! | `rollback_guard` | moves between stacks that a rollback would revert on one side only |
 
 pub(crate) mod blame;
 pub(crate) mod history;

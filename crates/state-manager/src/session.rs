@@ -1,6 +1,6 @@
-//! The writer lock of a stack: façade over the rooms that write, move and collect.
+//! The writer lock of a stack: façade over the modules that write, move and collect.
 //!
-//! | methods | room |
+//! | methods | module |
 //! |---|---|
 //! | `start_update`, `edit`, `resolve`, `import`, `rollback`, `write`, `delete`, `close`, … | [`write`](crate::write) |
 //! | `move_to`, `settle_move`, `resolve_move` | [`transfer`](crate::transfer) |
@@ -10,11 +10,11 @@ use crate::gc::collect::{self, CollectionReport};
 use crate::gc::retention::Retention;
 use crate::intent::UpdateRequest;
 use crate::stack::Stack;
-use crate::transfer::moves::{self, MoveDone};
-use crate::transfer::settling::{self, MoveSettled};
+use crate::transfer::moves::{self, MoveReport};
+use crate::transfer::settling::{self, MoveSettlement};
 use crate::update::Update;
 use crate::write::locked_stack::LockedStack;
-use crate::write::spool::{self, BroughtBack, Spooled};
+use crate::write::spool::{self, SpoolOutcome, SpooledResult};
 use crate::write::{edits, snapshots, steps};
 use state_core::edits::MovePlan;
 use state_core::journal::ResetCause;
@@ -24,10 +24,11 @@ use state_core::{
 };
 use std::sync::Arc;
 
-/// A stack that we may write to. Clones share the lock and the queue; [`Session::close`] ends all of them.
+/// A stack whose writer lock this process holds. Clones share the lock and the queue; [`Session::close`] ends all of
+/// them.
 ///
-/// When every clone is dropped without a close, what is queued is still written and the lock is freed; only the
-/// watermark that lets the next owner notice a cut journal is not.
+/// If every clone is dropped without a close, queued work is still written and the lock is released. Only the watermark
+/// is missing then, with which the next owner would detect a truncated journal.
 #[derive(Clone, Debug)]
 pub struct Session {
     stack: Stack,
@@ -35,17 +36,17 @@ pub struct Session {
 }
 
 impl Session {
-    /// The stack that is held.
+    /// The stack that is locked.
     pub const fn stack(&self) -> &Stack {
         &self.stack
     }
 
-    /// The state as last acknowledged.
+    /// The state after the last acknowledged job.
     pub fn state(&self) -> Arc<State> {
         self.locked.state()
     }
 
-    /// What the writer before left pending: to be resolved, never dropped.
+    /// The operations that the previous writer left pending. They must be resolved, never dropped.
     pub fn recovered(&self) -> &[PendingOperation] {
         &self.locked.recovered
     }
@@ -55,43 +56,43 @@ impl Session {
         self.locked.writer.epoch()
     }
 
-    /// Whether the lock is still ours: to be asked before the world is touched.
+    /// Checks that this session still holds the lock. Call it before changing real resources.
     ///
     /// # Errors
-    /// `Fenced` when it isn't.
+    /// `Fenced` when another writer has taken the lock.
     pub async fn check(&self) -> Result<()> {
         self.locked.writer.check().await
     }
 
-    /// What became of a mutation; none when nobody remembers.
+    /// Whether a mutation was applied; none when the state no longer remembers it.
     pub fn lookup(&self, id: MutationId) -> Option<bool> {
         self.state().lookup(id)
     }
 
-    /// An entry of [`Session::state`] with its values open. What was sealed with an earlier key than the stack's is
-    /// none of this state's.
+    /// An entry of [`Session::state`] with its values opened. All values of this state are sealed with the stack's
+    /// present key, so earlier keys are not tried.
     ///
     /// # Errors
-    /// `Sealed` when a value was changed in the store.
+    /// `Sealed` when a value was altered in the store.
     pub fn reveal(&self, entry: &SharedEntry) -> Result<SharedEntry> {
         self.locked.seal.reveal(entry)
     }
 
-    /// Starts an update: what is there becomes its base.
+    /// Starts an update. The current state is its base.
     ///
     /// # Errors
-    /// `Integrity` when an update is open.
+    /// `Integrity` when an update is already open.
     pub async fn start_update(&self, request: UpdateRequest) -> Result<Update> {
         let id = steps::start(&self.locked, request, false).await?;
         Ok(Update::new(self.locked.clone(), id))
     }
 
-    /// Changes entries by hand, as one revision. `expected` is the state that the changes were made for: its current
-    /// revision must be current still.
+    /// Changes resources by hand, as one revision. `expected` is the state that the changes were made for: its current
+    /// revision must still be current.
     ///
     /// # Errors
     /// `Conflict` when another revision was made in the meantime; `Integrity` with every rule that the changes would
-    /// break. Nothing is written then.
+    /// break. Then nothing is written.
     pub async fn edit(
         &self,
         request: UpdateRequest,
@@ -101,11 +102,11 @@ impl Session {
         edits::edit(&self.locked, request, expected, changes).await
     }
 
-    /// Settles a pending operation by hand, as one revision. Whoever settles the last one has looked at the world: a
-    /// mark that a writer left who died goes with it.
+    /// Resolves a pending operation by hand, as one revision. Resolving the last pending operation also clears the
+    /// unreliable mark of a writer that crashed, because the operator has then checked the real resources.
     ///
     /// # Errors
-    /// `Integrity` when it isn't pending, or what is said to be there breaks a rule.
+    /// `Integrity` when the operation isn't pending, or when the resulting resource breaks a rule.
     pub async fn resolve(
         &self,
         request: UpdateRequest,
@@ -115,30 +116,34 @@ impl Session {
         edits::resolve(&self.locked, request, id, resolution).await
     }
 
-    /// Says that the record is right, as one revision, when a writer died who had marked it as unreliable: after a look
-    /// at the world.
+    /// Confirms, as one revision, that the state matches the real resources although a crashed writer had marked it as
+    /// unreliable. Call it only after checking the resources.
     ///
     /// # Errors
-    /// `Conflict` when nothing is marked, or operations are pending: those are settled one by one.
-    pub async fn vouch(&self, request: UpdateRequest) -> Result<RevisionId> {
-        edits::vouch(&self.locked, request).await
+    /// `Conflict` when the stack isn't marked, or when operations are pending: resolve those one by one.
+    pub async fn mark_reliable(&self, request: UpdateRequest) -> Result<RevisionId> {
+        edits::mark_reliable(&self.locked, request).await
     }
 
-    /// Records a result that waited in a file, as one revision.
+    /// Records a result that was spooled to a file, as one revision.
     ///
     /// # Errors
-    /// `Conflict` when it is of another stack; `NotFound` when its mutation isn't pending any more and nobody remembers
-    /// it; `Integrity` when it breaks a rule; `Invalid` for a deletion that was done in part: look at the world, and
-    /// resolve it by hand.
-    pub async fn bring_back(&self, request: UpdateRequest, spooled: &Spooled) -> Result<BroughtBack> {
-        spool::bring_back(&self.locked, request, spooled).await
+    /// `Conflict` when the result belongs to another stack; `NotFound` when its mutation is neither pending nor
+    /// remembered; `Integrity` when the result breaks a rule; `Invalid` for a deletion that was partly done: check
+    /// the resource and resolve the operation by hand.
+    pub async fn record_spooled(
+        &self,
+        request: UpdateRequest,
+        spooled: &SpooledResult,
+    ) -> Result<SpoolOutcome> {
+        spool::record_spooled(&self.locked, request, spooled).await
     }
 
-    /// Replaces all entries by those of a snapshot from elsewhere, as one revision. Entries that come without a
-    /// uid keep the one that was there before under the same key, and with the same id; pending operations stay.
+    /// Replaces all resources by those of a foreign snapshot, as one revision. A resource without a uid keeps the uid
+    /// of the resource with the same key and the same id; the stack's pending operations stay.
     ///
-    /// `foreign` is the system that it came from and its serial there. What is pending in a snapshot of another system is
-    /// pending here from then on.
+    /// `foreign` names the system that the snapshot was exported from, and its serial there. Operations that are
+    /// pending in such a snapshot become pending in this stack.
     ///
     /// # Errors
     /// `Integrity` with all violations when the snapshot breaks a rule: nothing is written.
@@ -152,10 +157,10 @@ impl Session {
         snapshots::replace(&self.locked, request, snapshot, cause, None).await
     }
 
-    /// As [`Session::import`], but only while this revision (none: none at all) is still the current one.
+    /// As [`Session::import`], but only while `parent` is still the current revision; none: only while there is none.
     ///
     /// # Errors
-    /// `Conflict` when it isn't: nothing is written that anyone could see.
+    /// `Conflict` when it isn't: then no reader sees anything of the snapshot.
     pub async fn import_onto(
         &self,
         request: UpdateRequest,
@@ -167,8 +172,8 @@ impl Session {
         snapshots::replace(&self.locked, request, snapshot, cause, parent).await
     }
 
-    /// Replaces all entries, the outputs and the header by those of a snapshot that a person edited or repaired, as one
-    /// revision. Entries that were there before under the same key, and with the same id, keep their uid; pending
+    /// Replaces all resources, the outputs and the header by those of a snapshot that was edited or repaired by hand,
+    /// as one revision. A resource with the same key and the same id as before keeps its uid; the stack's pending
     /// operations stay.
     ///
     /// # Errors
@@ -177,16 +182,16 @@ impl Session {
         snapshots::replace(&self.locked, request, snapshot, ResetCause::Edit, None).await
     }
 
-    /// Brings back what a revision holds, as a new revision on top of the current one.
+    /// Restores the content of a revision, as a new revision on top of the current one.
     ///
     /// # Errors
-    /// `NotFound` when there is no such revision; `Conflict` while operations are pending, and when the request isn't
-    /// forced and takes back a move on this side only: see [`Stack::crossed_moves`].
+    /// `NotFound` when the revision doesn't exist; `Conflict` while operations are pending, and when the request isn't
+    /// forced and would revert a move on this side only: see [`Stack::crossed_moves`].
     pub async fn rollback(&self, request: UpdateRequest, to: &RevisionId) -> Result<RevisionId> {
         snapshots::rollback(&self.locked, request, to).await
     }
 
-    /// Makes a stored or earlier revision current: seed 003's `SetCurrent`. The new revision comes back.
+    /// Makes a stored or earlier revision current. Returns the new revision.
     ///
     /// # Errors
     /// As [`Session::rollback`].
@@ -194,7 +199,7 @@ impl Session {
         self.rollback(UpdateRequest::new(UpdateKind::Restore), to).await
     }
 
-    /// The revision that [`Session::undo`] brings back: the one from which the update began that made the current one.
+    /// The revision that [`Session::undo`] restores: the one on which the update began that made the current revision.
     ///
     /// # Errors
     /// `NoCurrent` when there is no current revision; `Conflict` when it is the first one.
@@ -202,8 +207,8 @@ impl Session {
         edits::before_current(&self.locked.stack, &self.state()).await
     }
 
-    /// Takes back what made the current revision: the revision before it comes back, as a new one on top. So undoing an
-    /// undo redoes.
+    /// Reverts the current revision: restores the revision before it, as a new one on top. Undoing an undo therefore
+    /// redoes.
     ///
     /// # Errors
     /// As [`Session::before_current`] and [`Session::rollback`].
@@ -213,7 +218,7 @@ impl Session {
         self.rollback(request, &before).await
     }
 
-    /// Stores a snapshot as a revision that isn't current: seed 003's `Write`.
+    /// Stores a snapshot as a revision that isn't current.
     ///
     /// # Errors
     /// `Integrity` with all violations when the snapshot breaks a rule.
@@ -221,7 +226,7 @@ impl Session {
         snapshots::write(&self.locked, snapshot).await
     }
 
-    /// Forgets a revision. One that isn't there, or not any more, is fine (seed 003).
+    /// Deletes a revision from the history. Succeeds without effect if the revision doesn't exist.
     ///
     /// # Errors
     /// `Conflict` for the current revision.
@@ -229,68 +234,68 @@ impl Session {
         edits::delete(&self.locked, revision).await
     }
 
-    /// Moves entries to another stack of the same store, which is held too: one revision on each side. The revision of
-    /// the source is the commit point. What is cut short before it never happened; what is cut short behind it is
-    /// finished when one of the two stacks is locked again.
+    /// Moves resources to another locked stack of the same store: one revision on each side. The revision of the
+    /// source is the commit point. A move interrupted before it has no effect; a move interrupted after it is
+    /// completed when one of the two stacks is locked again.
     ///
-    /// Locks are taken by [`Stacks::lock_both`](crate::Stacks::lock_both), so that two moves can't wait for each other.
+    /// Lock the stacks with [`Stacks::lock_both`](crate::Stacks::lock_both), so that two moves can't deadlock.
     ///
     /// # Errors
     /// `Conflict` when one of the stacks has another revision than the plan was made for, `Integrity` with every rule
-    /// that would be broken, `Invalid` when it is too much for one move, `Sealed`
-    /// when values can't be sealed anew for the destination: nothing moved. `Indeterminate` with the id of
-    /// the move when nobody can say yet on which side the entries are, or when they left the source and the
-    /// destination couldn't take them in: they wait there, and come in when it is locked again.
+    /// that would be broken, `Invalid` when the resources are too large for one move, `Sealed` when values can't be
+    /// sealed for the destination: then nothing moved. `Indeterminate` with the id of the move when the commit point
+    /// can't be determined yet, or when the resources left the source and the destination couldn't record them: they
+    /// wait there, and are recorded when it is locked again.
     ///
     /// # Cancellation
-    /// A future that is dropped is a move that is cut short.
+    /// A future that is dropped interrupts the move.
     pub async fn move_to(
         &self,
         destination: &Self,
         request: UpdateRequest,
         plan: &MovePlan,
-    ) -> Result<MoveDone> {
+    ) -> Result<MoveReport> {
         moves::move_to(&self.locked, &destination.locked, request, plan).await
     }
 
-    /// Settles a move whose entries wait at this stack, as its source says. Every lock of a stack does so with all of
-    /// its moves, as far as the other stacks can be asked.
+    /// Settles a move whose resources wait at this stack, according to the state of its source. Every lock of a stack
+    /// does so for all of its moves, as far as the other stacks can be read.
     ///
     /// # Errors
-    /// `NotFound` when nothing waits for this move; `Locked` while somebody writes to the source and may still let the
-    /// entries go; `Integrity` when the stack has no room for them any more; whatever keeps the source from being read.
-    /// The entries wait on.
-    pub async fn settle_move(&self, id: MutationId) -> Result<MoveSettled> {
+    /// `NotFound` when nothing waits for this move; `Locked` while another writer holds the source and may still
+    /// commit the move; `Integrity` when the resources no longer fit this stack; any error of reading the source.
+    /// Then the resources keep waiting.
+    pub async fn settle_move(&self, id: MutationId) -> Result<MoveSettlement> {
         settling::settle_move(&self.locked, id).await
     }
 
-    /// Settles a move whose entries wait at this stack by hand, for who knows better than a source that can't be read
-    /// any more: either they left it, and arrive; or they never did.
+    /// Settles by hand a move whose resources wait at this stack, when its source can't be read any more. With `left`
+    /// they left the source and arrive here; otherwise they never left it.
     ///
     /// # Errors
-    /// `Conflict` when the source can be read: then it says what is true, and [`Session::settle_move`] does it.
-    pub async fn resolve_move(&self, id: MutationId, left: bool) -> Result<MoveSettled> {
+    /// `Conflict` when the source can be read: then use [`Session::settle_move`], which reads the outcome there.
+    pub async fn resolve_move(&self, id: MutationId, left: bool) -> Result<MoveSettlement> {
         settling::resolve_move(&self.locked, id, left).await
     }
 
-    /// Drops the revisions that retention doesn't ask for, and deletes what was dropped a grace ago. Reads the whole
-    /// history. Imports and writes of other handles wait meanwhile.
+    /// Drops the revisions that the retention doesn't keep, and deletes those whose grace period since an earlier
+    /// drop has passed. Reads the whole history. Imports and writes through other handles wait meanwhile.
     ///
-    /// It may be called again after any failure: what was dropped stays dropped, and the rest is deleted then.
+    /// After a failure it may be called again: dropped revisions stay dropped, and the rest is deleted then.
     ///
     /// # Errors
     /// `Unsupported` by a store that can't delete; `Corrupt` when stored bytes are damaged; `Fenced`.
     ///
     /// # Cancellation
-    /// As a failure.
+    /// The same as after a failure.
     pub async fn collect(&self, retention: &Retention) -> Result<CollectionReport> {
         collect::collect(&self.locked, retention).await
     }
 
-    /// Writes what is queued, closes the journal with a watermark and frees the lock.
+    /// Writes all queued jobs, closes the journal with a watermark and releases the lock.
     ///
     /// # Errors
-    /// What kept the last batch, or the log of an update, from being written. The lock is freed in any case.
+    /// The error of the last batch, or of storing an update's log. The lock is released in any case.
     pub async fn close(self) -> Result<()> {
         self.locked.close().await
     }

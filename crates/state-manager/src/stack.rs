@@ -1,6 +1,6 @@
-//! One stack, read without a lock: façade over the rooms that read, lock, collect and rekey it.
+//! One stack, read without a lock: façade over the modules that read, lock, collect and rekey it.
 //!
-//! | methods | room |
+//! | methods | module |
 //! |---|---|
 //! | `tip`, `current`, `get`, `list`, `history`, `blame`, `logs`, `verify`, … | [`read`](crate::read) |
 //! | `lock`, `lock_within`, `break_lock`, `force_unlock`, client locks | [`lock`] |
@@ -10,7 +10,7 @@
 use crate::context::StackContext;
 use crate::gc::collect::{self, CollectionReport};
 use crate::gc::retention::Retention;
-use crate::keys::rotation::{self, Rekey, Rekeyed};
+use crate::keys::rotation::{self, Rekey, RekeyReport};
 use crate::keys::wrapped;
 use crate::lock;
 use crate::objects::document::Revision;
@@ -31,31 +31,32 @@ use state_core::{
 };
 use std::time::Duration;
 
-/// A stack of a store. Cheap to clone. Reading takes no lock and never waits for a writer.
+/// A stack of a store. Cheap to clone. Readers take no lock and never wait for a writer.
 #[derive(Clone, Debug)]
 pub struct Stack {
     context: StackContext,
 }
 
 impl Stack {
-    /// The name by which it was found.
+    /// The name by which the stack was found.
     pub const fn name(&self) -> &StackName {
         self.context.name()
     }
 
-    /// Its identity.
+    /// The identity of the stack, which a rename doesn't change.
     pub const fn lineage(&self) -> Lineage {
         self.context.lineage()
     }
 
-    /// Works from now on as the holder of the client lock with this id: [`Stack::lock`] then requires that it holds.
+    /// Acts from now on as the holder of the client lock with this id: [`Stack::lock`] then fails unless that lock
+    /// holds.
     #[must_use]
     pub fn with_client_lock(mut self, id: impl Into<String>) -> Self {
         self.context.set_client_lock_id(Some(id.into()));
         self
     }
 
-    /// Works from now on as the holder of no client lock.
+    /// Acts from now on as the holder of no client lock.
     #[must_use]
     pub fn without_client_lock(mut self) -> Self {
         self.context.set_client_lock_id(None);
@@ -70,10 +71,10 @@ impl Stack {
         view::tip(&self.context).await
     }
 
-    /// The current revision's content.
+    /// The content of the current revision.
     ///
     /// # Errors
-    /// `NoCurrent` when nothing was committed yet; `Corrupt` when it can't be read.
+    /// `NoCurrent` when nothing was committed yet; `Corrupt` when the revision can't be read.
     pub async fn current(&self) -> Result<Snapshot> {
         view::current(&self.context).await
     }
@@ -86,7 +87,7 @@ impl Stack {
         view::current_id(&self.context).await
     }
 
-    /// The outputs of the current revision (seed 002).
+    /// The outputs of the current revision.
     ///
     /// # Errors
     /// As [`Stack::current`].
@@ -94,7 +95,7 @@ impl Stack {
         view::root_outputs(&self.context).await
     }
 
-    /// Which snapshot is current, without its content (seed 002).
+    /// Lineage and serial of the current snapshot, without its content.
     ///
     /// # Errors
     /// As [`Stack::current`].
@@ -102,25 +103,26 @@ impl Stack {
         view::snapshot_meta(&self.context).await
     }
 
-    /// A copy of a snapshot of this stack with all that is sealed in it open. What comes from [`Stack::get`] and the
-    /// like stays sealed until it is asked for here.
+    /// A copy of a snapshot of this stack with all sealed values opened. [`Stack::get`] and the other readers return
+    /// snapshots whose values are still sealed.
     ///
     /// # Errors
-    /// `Sealed` when there is no identity at hand that opens its key, or a value was changed or stood elsewhere.
+    /// `Sealed` when no available identity opens its key, or when a sealed value was altered or copied from another
+    /// place.
     pub async fn reveal(&self, snapshot: Snapshot) -> Result<Snapshot> {
         wrapped::reveal(&self.context, snapshot).await
     }
 
-    /// A revision's content.
+    /// The content of a revision.
     ///
     /// # Errors
-    /// `NotFound` when there is no such revision, or it was deleted; `Collected`, of the same kind, when history begins
-    /// later.
+    /// `NotFound` when the revision doesn't exist or was deleted; `Collected`, of the same kind, when it is older
+    /// than the remaining history.
     pub async fn get(&self, revision: &RevisionId) -> Result<Snapshot> {
         view::snapshot(&self.context, revision).await
     }
 
-    /// The revisions, oldest first.
+    /// The ids of all revisions, oldest first.
     ///
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
@@ -129,7 +131,7 @@ impl Stack {
         Ok(newest_first.rev().map(|revision| revision.id).collect())
     }
 
-    /// The revisions with what made them, newest first.
+    /// The revisions with the update or write that made each, newest first.
     ///
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
@@ -137,8 +139,8 @@ impl Stack {
         view::revisions(&self.context).await
     }
 
-    /// A page of the history: at most so many revisions, newest first, that are older than `before` (none: from the
-    /// newest on). The last one of a page leads to the next.
+    /// A page of the history: at most `limit` revisions older than `before`, newest first; without `before`, from the
+    /// newest one on. Pass the last id of a page as `before` to get the next page.
     ///
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
@@ -146,7 +148,7 @@ impl Stack {
         view::page(&self.context, before, limit).await
     }
 
-    /// The revisions with what made them, newest first, read one at a time.
+    /// The revisions with the update or write that made each, newest first, read one at a time.
     ///
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
@@ -155,8 +157,8 @@ impl Stack {
         Revisions::of(&self.context, &tip).await
     }
 
-    /// The serial with which history begins since the last collection; none while it is whole. Revisions with a lower
-    /// serial were collected.
+    /// The serial at which history begins since the last collection; none if nothing was collected. Revisions with a
+    /// lower serial were collected.
     ///
     /// # Errors
     /// `Corrupt` when the head is damaged.
@@ -165,7 +167,8 @@ impl Stack {
         Ok(head.collection.map(|collection| collection.serial))
     }
 
-    /// The revisions, to find some by the names that people use for them.
+    /// All revisions, for lookups by the specifications that people type, such as `@-`, a serial or the beginning of
+    /// an id.
     ///
     /// # Errors
     /// `Corrupt` when stored bytes are damaged.
@@ -174,42 +177,42 @@ impl Stack {
         Ok(RevisionList::new(revisions, self.collected_before().await?))
     }
 
-    /// Which revision each property of an entry is from, in the tip or in a revision. Follows the object through
-    /// moves. Reads as many revisions as it takes to settle all properties.
+    /// The revision that last set each property of a resource, in the tip or in a given revision. Follows the resource
+    /// through renames. Reads only as many revisions as are needed to attribute all properties.
     ///
     /// # Errors
-    /// `NotFound` when there is no such revision, or no such entry in it.
+    /// `NotFound` when the revision doesn't exist, or the resource isn't in it.
     pub async fn blame(&self, address: &Address, at: Option<&RevisionId>) -> Result<Blame> {
         blame::blame(&self.context, address, at).await
     }
 
-    /// The moves that bringing back a revision would take back on this side only, newest first.
+    /// The moves between stacks that a rollback to this revision would revert on this side only, newest first.
     ///
     /// # Errors
-    /// `NotFound` when there is no such revision.
+    /// `NotFound` when the revision doesn't exist.
     pub async fn crossed_moves(&self, now: &State, to: &RevisionId) -> Result<Vec<CrossedMove>> {
         rollback_guard::crossed_moves(&self.context, now, to).await
     }
 
-    /// The lines of ended updates that fit a query, oldest update first, each update's in the order in which they
-    /// came.
+    /// The log lines of ended updates that match a query: oldest update first, each update's lines in the order in
+    /// which they were logged.
     ///
     /// # Errors
-    /// `Invalid` when `since` or `until` is no moment; `Corrupt` when a stored log is damaged.
+    /// `Invalid` when `since` or `until` isn't a timestamp; `Corrupt` when a stored log is damaged.
     pub async fn logs(&self, query: &LogQuery) -> Result<Vec<StoredLine>> {
         logs::lines(&self.context, query).await
     }
 
-    /// As [`Stack::logs`], one update at a time: all of them are never held at once. The query's limit doesn't count.
+    /// As [`Stack::logs`], but one update at a time, so that memory holds one log only. Ignores the query's limit.
     ///
     /// # Errors
-    /// `Invalid` when `since` or `until` is no moment.
+    /// `Invalid` when `since` or `until` isn't a timestamp.
     pub async fn log_walk(&self, query: &LogQuery) -> Result<Logs> {
         Logs::of(&self.context, query).await
     }
 
-    /// Reads everything and checks every rule. `deep` reads the whole history too, and compares each checkpoint
-    /// with what the journal before it leads to.
+    /// Reads the stack and checks every integrity rule. `deep` also reads the whole history and compares each
+    /// checkpoint with the state that replaying the journal before it yields.
     ///
     /// # Errors
     /// `Corrupt` when stored bytes are damaged. Violations of integrity rules are in the report.
@@ -225,7 +228,7 @@ impl Stack {
         collect::plan(&self.context, retention).await
     }
 
-    /// Who holds the writer lock.
+    /// The holder of the writer lock, its epoch, and the client lock if there is one.
     ///
     /// # Errors
     /// `Corrupt` when the head is damaged.
@@ -234,54 +237,56 @@ impl Stack {
         self.context.backend().lock_status(lineage).await
     }
 
-    /// Takes the writer lock. Doesn't wait. Whatever the writer before left open is ended first; moves from and to
-    /// other stacks that were cut short are settled, as far as those can be asked.
+    /// Takes the writer lock. Doesn't wait. Ends the update that the previous writer left open, and settles interrupted
+    /// moves from and to other stacks as far as those stacks can be read.
     ///
     /// # Errors
-    /// `Locked` names the holder, of a client lock too; `Conflict` when the own client lock is gone.
+    /// `Locked` names the holder of the writer lock or of a client lock; `Conflict` when the caller's own client lock
+    /// no longer exists.
     pub async fn lock(&self, operation: &str) -> Result<Session> {
         lock::lock(&self.context, operation, None).await.map(Session::of)
     }
 
-    /// Takes the writer lock, and waits for its holder as long as `limit` allows. Asks seldom: after 50 ms, then
-    /// after twice as long, up to once a second. With a limit of zero it is [`Stack::lock`].
+    /// Takes the writer lock, and waits for its holder up to `limit`. Retries after 50 ms, then after twice the
+    /// previous pause, up to one second. With a limit of zero it is [`Stack::lock`].
     ///
     /// # Errors
-    /// `Locked` names the holder who was there at the last attempt. Everything else is told at once.
+    /// `Locked` names the holder at the last attempt. Every other error is returned at once.
     ///
     /// # Cancellation
-    /// A future that is dropped leaves nothing: neither a place in a queue nor a lock.
+    /// A future that is dropped leaves neither a place in a queue nor a lock.
     pub async fn lock_within(&self, operation: &str, limit: Duration) -> Result<Session> {
         let locked = lock::lock_within(&self.context, operation, limit).await;
         locked.map(Session::of)
     }
 
-    /// Takes the writer lock from a holder that has it at the epoch that was seen, and fences that holder.
+    /// Takes the writer lock away from the holder at the epoch `seen`, and fences that holder.
     ///
     /// # Errors
-    /// `Conflict` when the epoch moved on: another holder is there now; `Locked` by a client lock of somebody else.
+    /// `Conflict` when the epoch has changed, so that another holder has the lock now; `Locked` by someone else's
+    /// client lock.
     pub async fn break_lock(&self, operation: &str, seen: Epoch) -> Result<Session> {
         let locked = lock::lock(&self.context, operation, Some(seen)).await;
         locked.map(Session::of)
     }
 
-    /// Frees the writer lock that somebody holds at the epoch that was seen, and fences that holder. A lock that
-    /// is free at that epoch is fine.
+    /// Releases the writer lock that is held at the epoch `seen`, and fences its holder. Succeeds without effect if the
+    /// lock is free at that epoch.
     ///
     /// # Errors
-    /// `Conflict` when the epoch moved on: another holder is there now, or was.
+    /// `Conflict` when the epoch has changed: another holder has or had the lock.
     pub async fn force_unlock(&self, seen: Epoch) -> Result<()> {
         lock::force_unlock(&self.context, seen).await
     }
 
-    /// Takes the client lock, for as long as it isn't freed, or for a while. Doesn't wait. Its id comes back in it:
-    /// what [`Stack::with_client_lock`] and [`Stack::free_client_lock`] want.
+    /// Takes the client lock, until it is released or `expires_in` has passed. Doesn't wait. The returned lock
+    /// contains the id that [`Stack::with_client_lock`] and [`Stack::free_client_lock`] expect.
     ///
     /// # Errors
-    /// `Locked` when somebody writes, or another client lock holds; `Invalid` when the end is beyond the calendar.
+    /// `Locked` when another writer or another client lock holds the stack; `Invalid` when the expiry is out of range.
     ///
     /// # Cancellation
-    /// A future that is dropped leaves the lock taken or not taken: [`Stack::lock_status`] tells.
+    /// After a dropped future the lock may be taken or not: call [`Stack::lock_status`].
     pub async fn acquire_client_lock(
         &self,
         operation: &str,
@@ -291,19 +296,19 @@ impl Stack {
         lock::acquire_client_lock(&self.context, operation, message, expires_in).await
     }
 
-    /// Frees the client lock with this id, expired or not, and returns it. Whoever knows the id may: this is also
-    /// how a lock is broken whose holder is gone.
+    /// Releases the client lock with this id, expired or not, and returns it. Knowledge of the id is sufficient: this
+    /// is also how an operator breaks a lock whose holder is gone.
     ///
     /// # Errors
-    /// `Conflict` when another client lock stands there, or none; `Locked` when somebody writes.
+    /// `Conflict` when another client lock or none is set; `Locked` when another writer holds the stack.
     ///
     /// # Cancellation
-    /// A future that is dropped leaves the lock freed or not freed: [`Stack::lock_status`] tells.
+    /// After a dropped future the lock may be released or not: call [`Stack::lock_status`].
     pub async fn free_client_lock(&self, operation: &str, id: &str) -> Result<ClientLock> {
         lock::free_client_lock(&self.context, operation, id).await
     }
 
-    /// How the stack's values are stored.
+    /// The policy by which the stack's values are stored.
     ///
     /// # Errors
     /// `Corrupt` when the head is damaged.
@@ -311,24 +316,25 @@ impl Stack {
         Ok(self.context.head().await?.policy)
     }
 
-    /// To whom the stack's data key is wrapped; empty for a stack without one.
+    /// The recipients to whom the stack's data key is wrapped; empty for a stack without a data key.
     ///
     /// # Errors
-    /// `Corrupt` when the head is damaged; `Sealed` when it is forged.
+    /// `Corrupt` when the head is damaged; `Sealed` when its tag is wrong.
     pub async fn recipients(&self) -> Result<Vec<String>> {
         let keys = rotation::keys(&self.context).await?;
         Ok(keys.map(|keys| keys.recipients).unwrap_or_default())
     }
 
-    /// Wraps the stack's data key to more recipients. What is sealed stays as it is.
+    /// Wraps the stack's data key to more recipients. Sealed values are not sealed again.
     ///
     /// # Errors
-    /// `Sealed` when the key can't be had, or the stack has none; `Invalid` for what isn't a recipient; `Locked`.
+    /// `Sealed` when the data key can't be opened, or the stack has none; `Invalid` for a malformed recipient;
+    /// `Locked`.
     pub async fn add_recipients(&self, operation: &str, more: &[String]) -> Result<Vec<String>> {
         rotation::add_recipients(&self.context, operation, more).await
     }
 
-    /// To whom the stack's outputs are wrapped apart.
+    /// The recipients who can read the stack's published outputs, and nothing else of the stack.
     ///
     /// # Errors
     /// As [`Stack::recipients`].
@@ -337,8 +343,8 @@ impl Stack {
         Ok(keys.map(|keys| keys.outputs).unwrap_or_default())
     }
 
-    /// Lets more people read the stack's outputs, and nothing else of it: see [`Stacks::published_outputs`]. A revision
-    /// is made, whose outputs they get.
+    /// Lets more recipients read the stack's outputs, and nothing else of it: see [`Stacks::published_outputs`].
+    /// Makes a revision, whose outputs are published to them.
     ///
     /// [`Stacks::published_outputs`]: crate::Stacks::published_outputs
     ///
@@ -348,16 +354,18 @@ impl Stack {
         rotation::add_output_recipients(&self.context, operation, more).await
     }
 
-    /// Gives the stack a new data key, and seals its current state with it. The first key of a stack that was plain, too.
+    /// Gives the stack a new data key, and seals its current state with it. Also gives a plaintext stack its first key.
     ///
-    /// Earlier revisions stay as they are: who could open them still can. [`Rekeyed::older`] names them.
+    /// Earlier revisions are not changed: identities that could open them still can. [`RekeyReport::older`] lists
+    /// these revisions.
     ///
     /// # Errors
-    /// `Sealed` when the old key can't be had or there is nobody to wrap the new one to; `Locked`. Nothing changed then.
+    /// `Sealed` when the old key can't be opened or there are no recipients for the new one; `Locked`. Then nothing
+    /// changed.
     ///
     /// # Cancellation
     /// A future that is dropped leaves the stack with the old key or the new one.
-    pub async fn rekey(&self, operation: &str, request: Rekey) -> Result<Rekeyed> {
+    pub async fn rekey(&self, operation: &str, request: Rekey) -> Result<RekeyReport> {
         rotation::rekey(&self.context, operation, request).await
     }
 }
@@ -367,7 +375,7 @@ impl Stack {
         Self { context }
     }
 
-    /// The current revision with all that it holds; none before the first one.
+    /// The current revision with its content; none before the first one.
     pub(crate) async fn current_revision(&self) -> Result<Option<CurrentRevision>> {
         view::current_revision(&self.context).await
     }

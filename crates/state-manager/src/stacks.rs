@@ -1,6 +1,6 @@
-//! The stacks of a store, by name: façade over the rooms that find, name, copy and import them.
+//! The stacks of a store, by name: façade over the modules that find, name, copy and import them.
 //!
-//! | methods | room |
+//! | methods | module |
 //! |---|---|
 //! | `open`, `create`, `open_with`, `create_with`, `begin_mutation_for` | [`contracts`](crate::contracts) |
 //! | `get`, `list`, `names`, `trust`, `published_outputs` | [`read`](crate::read) |
@@ -21,7 +21,7 @@ use crate::read::outputs::{self, PublishedOutputs};
 use crate::read::view::View;
 use crate::session::Session;
 use crate::stack::Stack;
-use crate::transfer::copy::{self, Copied};
+use crate::transfer::copy::{self, CopyReport};
 use crate::transfer::settling;
 use crate::write::naming::{self, Removal};
 use crate::write::snapshots;
@@ -48,26 +48,26 @@ impl Stacks {
         }
     }
 
-    /// Opens the store at a URL: `file://PATH`, where the path may be relative to the working folder, with
-    /// parameters as the backend's schema has them: `file://PATH?patience=30`. A store that is far away is asked
-    /// nothing before it is used: [`Stacks::ready`] looks whether it is there.
+    /// Opens the store at a URL: `file://PATH`, where the path may be relative to the working directory, with
+    /// parameters from the backend's schema: `file://PATH?lock_timeout=30`. A remote store is not contacted here:
+    /// [`Stacks::ready`] checks whether it exists.
     ///
     /// # Errors
-    /// `NotFound` when there is no store; `Unsupported` for a scheme that this build lacks; `Invalid` for
-    /// parameters that don't fit.
+    /// `NotFound` when the store doesn't exist; `Unsupported` for a scheme that this build doesn't include; `Invalid`
+    /// for parameters that don't match the schema.
     pub fn open(url: &str, environment: Environment) -> Result<Self> {
         Self::open_with(&BackendRegistry::default(), &StoreRequest::new(url), environment)
     }
 
-    /// Opens the store at a URL, and makes it first where there is none.
+    /// Opens the store at a URL, and creates it if it doesn't exist.
     ///
     /// # Errors
-    /// `Denied` or `Unavailable` when it can't be made; else as [`Stacks::open`].
+    /// `Denied` or `Unavailable` when it can't be created; else as [`Stacks::open`].
     pub fn create(url: &str, environment: Environment) -> Result<Self> {
         Self::create_with(&BackendRegistry::default(), &StoreRequest::new(url), environment)
     }
 
-    /// As [`Stacks::open`], with backends and values of your own.
+    /// As [`Stacks::open`], with a backend registry and configuration values of your own.
     ///
     /// # Errors
     /// As [`BackendRegistry::open`].
@@ -80,7 +80,7 @@ impl Stacks {
         Ok(Self::new(backend, environment))
     }
 
-    /// As [`Stacks::create`], with backends and values of your own.
+    /// As [`Stacks::create`], with a backend registry and configuration values of your own.
     ///
     /// # Errors
     /// As [`BackendRegistry::open`].
@@ -93,29 +93,30 @@ impl Stacks {
         Ok(Self::new(backend, environment))
     }
 
-    /// Seals and opens values with data keys from here, on every stack that it gives out.
+    /// The same store with a provider of data keys: all of its stacks seal and open values with them.
     #[must_use]
     pub fn with_keys(mut self, keys: Arc<dyn KeyProvider>) -> Self {
         self.context.keys = Some(keys);
         self
     }
 
-    /// Remembers what it sees of each stack there, and refuses one that was exchanged, forged or put back since.
+    /// The same store with a memory of known stacks: a stack that was exchanged, forged or rolled back since is
+    /// refused.
     #[must_use]
     pub fn with_known_stacks(mut self, known_stacks: Arc<dyn KnownStacks>) -> Self {
         self.context.known_stacks = Some(known_stacks);
         self
     }
 
-    /// Keeps results that came back from the world and can't be recorded, because the store went away, in files of this
-    /// folder: on every stack that it gives out. See [`Spooled`](crate::Spooled).
+    /// The same store with a spool folder: provider results that can't be recorded because the store is unavailable
+    /// are kept in files there. See [`SpooledResult`](crate::SpooledResult).
     #[must_use]
     pub fn with_spool(mut self, folder: impl Into<PathBuf>) -> Self {
         self.context.spool = Some(folder.into().into());
         self
     }
 
-    /// Works from now on as the holder of the client lock with this id, on every stack that it gives out: see
+    /// The same store with the id of a client lock: all of its stacks act as the holder of that lock. See
     /// [`Stack::with_client_lock`].
     #[must_use]
     pub fn with_client_lock(mut self, id: impl Into<String>) -> Self {
@@ -123,20 +124,20 @@ impl Stacks {
         self
     }
 
-    /// The same, with what gives each stack its crypter.
+    /// The same store with a provider of crypters, one for each stack.
     #[must_use]
     pub fn with_crypters(mut self, provider: Arc<dyn CrypterProvider>) -> Self {
         self.context.crypters = Some(provider);
         self
     }
 
-    /// The store's URL.
+    /// The URL of the store, without secrets.
     pub fn url(&self) -> String {
         self.context.backend.url()
     }
 
-    /// Asks a store that is far away whether it is there, and makes it if it was opened so. True if it was made just
-    /// now. One that is near has done all that when it was opened.
+    /// Checks whether a remote store exists, and creates it if it was opened to be created. True if it was created just
+    /// now. A local store was already checked and created when it was opened.
     ///
     /// # Errors
     /// As [`RemoteStore::ready`](state_core::backend::RemoteStore::ready).
@@ -147,19 +148,19 @@ impl Stacks {
         }
     }
 
-    /// Tries on the live store whether it keeps the promises that everything here rests on.
+    /// Tests on the live store whether it provides the guarantees that this crate relies on.
     ///
     /// # Errors
-    /// `Unsupported` by a store that can't be tested; as
+    /// `Unsupported` by a store that can't be tested; otherwise as
     /// [`CheckableStore::examine`](state_core::backend::CheckableStore::examine).
     pub async fn examine(&self) -> Result<StoreCheck> {
         self.context.backend.checkable()?.examine().await
     }
 
-    /// Forgets the credentials that the store keeps for its user. Files keep none.
+    /// Removes the credentials that the store keeps for its user. A store in files keeps none.
     ///
     /// # Errors
-    /// What the store says.
+    /// Any error of the store.
     pub async fn logout(&self) -> Result<()> {
         match self.context.backend.extensions().credentials {
             Some(store) => store.logout().await,
@@ -167,7 +168,7 @@ impl Stacks {
         }
     }
 
-    /// The names of all stacks, sorted: cheaper than [`Stacks::list`], for it reads no state.
+    /// The names of all stacks, sorted. Cheaper than [`Stacks::list`] because it reads no state.
     ///
     /// # Errors
     /// `Corrupt` when a pointer or a head is damaged.
@@ -178,50 +179,50 @@ impl Stacks {
     /// All stacks, sorted by name.
     ///
     /// # Errors
-    /// `Corrupt` when one of them is damaged: the error names it.
+    /// `Corrupt` when one of the stacks is damaged: the error names it.
     pub async fn list(&self) -> Result<Vec<StackSummary>> {
         names::summaries(&self.context).await
     }
 
-    /// The stack with this name; none if there is none.
+    /// The stack with this name; none if it doesn't exist.
     ///
     /// # Errors
-    /// `Corrupt` when its name pointer or its head is damaged; `Distrusted` when the name led to another, sealed one
-    /// before.
+    /// `Corrupt` when the name pointer or the head is damaged; `Distrusted` when the name pointed to another, sealed
+    /// stack before.
     pub async fn get(&self, name: &StackName) -> Result<Option<Stack>> {
         Ok(names::find(&self.context, name).await?.map(Stack::of))
     }
 
-    /// The head of the stack with this name, whether this client takes it for true or not.
+    /// The head of the stack with this name, without checking whether this client trusts it.
     ///
     /// # Errors
-    /// `Corrupt` when its name pointer or its head is damaged.
+    /// `Corrupt` when the name pointer or the head is damaged.
     pub async fn bound_head(&self, name: &StackName) -> Result<Option<Head>> {
         names::bound_head(&self.context, name).await
     }
 
-    /// Forgets what this client saw of the stack with this name, and takes for true what is there now.
+    /// Forgets what this client remembers of the stack with this name, and trusts its present state.
     ///
     /// # Errors
-    /// `NotFound` when there is no such stack, and what its reading says.
+    /// `NotFound` when the stack doesn't exist; any error of reading it.
     pub async fn trust(&self, name: &StackName) -> Result<View> {
         names::trust(&self.context, name).await
     }
 
-    /// The latest outputs that a stack published for those who may read nothing else; none when it published none. Reads
-    /// the name and the document, and nothing of the stack itself.
+    /// The latest outputs that a stack published for recipients who can read nothing else of it; none if it published
+    /// none. Reads the name pointer and the outputs document only.
     ///
     /// # Errors
-    /// `NotFound` when there is no such stack; `Sealed` when no identity at hand opens the document; `Distrusted` when it
-    /// is under another key than the one before, or older.
+    /// `NotFound` when the stack doesn't exist; `Sealed` when no available identity opens the document; `Distrusted`
+    /// when the document is sealed with another key than the one seen before, or is older.
     pub async fn published_outputs(&self, name: &StackName) -> Result<Option<PublishedOutputs>> {
         outputs::published_outputs(&self.context, name).await
     }
 
-    /// What seals and opens a stack's secrets: from the provider that was given, else with the stack's own data key.
+    /// The crypter for a stack's secrets: from the configured provider, else one that uses the stack's own data key.
     ///
     /// # Errors
-    /// `NotFound` when there is no such stack; `Sealed` when it has no data key, or no identity at hand opens it.
+    /// `NotFound` when the stack doesn't exist; `Sealed` when it has no data key, or no available identity opens it.
     pub async fn crypter(&self, name: &StackName) -> Result<Arc<dyn Crypter>> {
         let stack = self.require(name).await?;
         match self.configured_crypter(&stack)? {
@@ -230,16 +231,16 @@ impl Stacks {
         }
     }
 
-    /// Makes an empty stack, whose sensitive values are sealed. Its key is made by the first session that has
-    /// [keys](Self::with_keys) to make it from; until then a sensitive value is refused.
+    /// Creates an empty stack whose sensitive values are sealed. Its data key is made by the first session that has a
+    /// [key provider](Self::with_keys); until then sensitive values are refused.
     ///
     /// # Errors
-    /// `Conflict` when a stack has this name, in whatever case.
+    /// `Conflict` when a stack has this name, compared without case.
     pub async fn new_stack(&self, name: &StackName) -> Result<Stack> {
         self.new_stack_with(name, SealingPolicy::Sensitive).await
     }
 
-    /// Makes an empty stack with a policy.
+    /// Creates an empty stack with a given sealing policy.
     ///
     /// # Errors
     /// As [`Stacks::new_stack`].
@@ -248,7 +249,7 @@ impl Stacks {
         created.map(Stack::of)
     }
 
-    /// Gives a stack another name. A crash in between leaves it under exactly one of the two.
+    /// Renames a stack. After a crash during the rename the stack has exactly one of the two names.
     ///
     /// # Errors
     /// `NotFound`, `Locked`, or `Conflict` when the new name is taken.
@@ -258,7 +259,7 @@ impl Stacks {
         naming::rename(&self.context, locked, to).await
     }
 
-    /// As [`Stacks::rename`], for who holds the stack's lock. It is free afterwards.
+    /// As [`Stacks::rename`], for a caller that holds the stack's lock. The lock is released afterwards.
     ///
     /// # Errors
     /// `Conflict` when the new name is taken.
@@ -266,33 +267,34 @@ impl Stacks {
         naming::rename(&self.context, session.into_locked(), to).await
     }
 
-    /// Removes a stack. Its data stays until collection, but nobody can write to it again, not even a writer
-    /// that was paused meanwhile.
+    /// Removes a stack. Its stored data stays until it is collected, but no writer can write to the stack again, not
+    /// even one that was suspended during the removal.
     ///
     /// # Errors
-    /// `NotFound`, or `Locked` by another writer; `Conflict` while a move from it waits at another stack, unless forced.
+    /// `NotFound`, or `Locked` by another writer; `Conflict` while a move from it waits at another stack, unless
+    /// forced.
     pub async fn remove(&self, name: &StackName, force: bool) -> Result<Removal> {
         let stack = names::require(&self.context, name).await?;
         let locked = lock::lock(&stack, "stack rm", None).await?;
         naming::remove(&self.context, locked, force).await
     }
 
-    /// As [`Stacks::remove`], for who holds the stack's lock. It is free afterwards.
+    /// As [`Stacks::remove`], for a caller that holds the stack's lock. The lock is released afterwards.
     ///
     /// # Errors
-    /// What the store says.
+    /// Any error of the store.
     pub async fn remove_held(&self, session: Session, force: bool) -> Result<Removal> {
         naming::remove(&self.context, session.into_locked(), force).await
     }
 
-    /// Locks two stacks with `lock`, in the order of their names: so that two who want the same two can't wait for each
-    /// other. Moves between them that were cut short are settled. The sessions come back in the order of the arguments.
+    /// Locks two stacks with `lock`, always in the order of their names, so that two callers with the same pair can't
+    /// deadlock. Settles interrupted moves between the two. Returns the sessions in the order of the arguments.
     ///
     /// # Errors
-    /// `Conflict` when it is one stack; whatever `lock` says. Then none of the two is held.
+    /// `Conflict` when both arguments are the same stack; any error of `lock`. Then neither stack is locked.
     ///
     /// # Cancellation
-    /// A future that is dropped frees what it held.
+    /// A future that is dropped releases the locks that it held.
     pub async fn lock_both<E: From<Error>>(
         one: &Stack,
         other: &Stack,
@@ -306,39 +308,39 @@ impl Stacks {
         Ok((Session::of(one), Session::of(other)))
     }
 
-    /// Copies a stack of another store to this one: its journal, its revisions, its keys, under the same name and with
-    /// the same lineage. Takes no lock: it copies what the stack is at one moment. The copy tells where it came from;
-    /// which of the two goes on from here is for people to agree.
+    /// Copies a stack of another store to this one: its journal, its revisions and its keys, with the same name and
+    /// lineage. Takes no lock: it copies the stack as it is at one moment. The copy records the URL of its source.
+    /// The users must agree which of the two stacks is updated from then on.
     ///
     /// # Errors
-    /// `Conflict` when another stack has the name here, when this one is here already and either has gone on
-    /// since, or when it is in the middle of a rename; `Unsupported` by a store that takes in no stacks; `Corrupt` when the two don't
-    /// compare afterwards.
+    /// `Conflict` when another stack has this name here, when a copy of this stack exists here and either one was
+    /// changed since, or when the stack is being renamed; `Unsupported` by a store that can't receive stacks;
+    /// `Corrupt` when the comparison after copying finds a difference.
     ///
     /// # Cancellation
-    /// A future that is dropped leaves a copy that isn't there yet: make it again.
-    pub async fn copy_from(&self, source: &Stack) -> Result<Copied> {
+    /// A future that is dropped leaves an unfinished copy that readers don't see: copy again to finish it.
+    pub async fn copy_from(&self, source: &Stack) -> Result<CopyReport> {
         copy::copy_from(&self.context, source.context()).await
     }
 
-    /// A stack's state as a versioned document: entries, outputs, and what is pending.
+    /// The state of a stack as a versioned document: resources, outputs, and pending operations.
     ///
     /// # Errors
-    /// `NotFound` when there is no such stack.
+    /// `NotFound` when the stack doesn't exist.
     pub async fn export_deployment(&self, name: &StackName) -> Result<UntypedDeployment> {
         let stack = self.require(name).await?;
         UntypedDeployment::of(&stack.tip().await?.snapshot())
     }
 
-    /// Replaces a stack's state by an exported one, as a new revision.
+    /// Replaces the state of a stack by an exported one, as a new revision.
     ///
-    /// One that was exported from this stack, and edited or not, fits as long as nothing was committed since.
-    /// Everything else needs `request.forced`: an older one, one of another lineage or of none, and one with pending
-    /// operations that the stack doesn't know, for they would be forgotten.
+    /// A document that was exported from this stack, edited or not, is accepted as long as no revision was made since.
+    /// Every other document needs `request.forced`: an older one, one of another lineage or of none, and one with
+    /// pending operations unknown to the stack, which the import would forget.
     ///
     /// # Errors
-    /// `NotFound`; `Locked`; `Conflict` when it doesn't fit; `Format` and `Malformed` when it can't be read;
-    /// `Integrity` with all violations. Then nothing was written.
+    /// `NotFound`; `Locked`; `Conflict` when the document doesn't match the stack; `Format` and `Malformed` when it
+    /// can't be read; `Integrity` with all violations. Then nothing was written.
     pub async fn import_deployment(
         &self,
         name: &StackName,
@@ -352,10 +354,11 @@ impl Stacks {
         locked.close_after(imported).await
     }
 
-    /// As [`begin_mutation`](state_core::target::SnapshotProvider::begin_mutation), with what history is told of it.
+    /// As [`begin_mutation`](state_core::target::SnapshotProvider::begin_mutation), with the request that the history
+    /// shows.
     ///
     /// # Errors
-    /// `NotFound` when there is no such stack; `Locked` when another works on it.
+    /// `NotFound` when the stack doesn't exist; `Locked` when another writer holds it.
     pub async fn begin_mutation_for(
         &self,
         name: &StackName,
@@ -372,7 +375,7 @@ impl Stacks {
         names::require(&self.context, name).await.map(Stack::of)
     }
 
-    /// The crypter of [`Stacks::with_crypters`] for a stack, if there is one.
+    /// The crypter of [`Stacks::with_crypters`] for a stack; none if no provider is configured.
     pub(crate) fn configured_crypter(&self, stack: &Stack) -> Result<Option<Arc<dyn Crypter>>> {
         let crypters = self.context.crypters.as_ref();
         let crypter = crypters.map(|provider| provider.crypter(stack.name(), stack.lineage()));

@@ -1,5 +1,5 @@
-//! For the tests of backends (feature `testkit`): seed 002's contract over a backend, rule by rule. The first rule is
-//! Terraform's `TestFull`, step by step; the others are what it leaves out.
+//! Conformance tests for backends (feature `testkit`): the contract of the persistent state manager, rule by rule,
+//! over a backend. The first rule corresponds to Terraform's `TestFull`, step by step.
 //!
 //! ```
 //! use state_core::{MemoryBackend, testkit::conformance};
@@ -30,7 +30,7 @@ use state_core::testkit::conformance::{RuleViolation, Verdict};
 use state_core::{Backend, Entry, ErrorKind, FactoryInfo, Json, Result, Snapshot, SnapshotMeta, Timestamp};
 use std::sync::Arc;
 
-/// A stack on the backend under test, and the managers that share it.
+/// A store on the backend under test. Each rule creates its stack and the managers that share it.
 #[derive(Debug)]
 pub struct Bench {
     stacks: Stacks,
@@ -38,7 +38,7 @@ pub struct Bench {
 
 macro_rules! rules {
     ($($module:ident :: $rule:ident,)*) => {
-        /// Runs every rule, each on a store of its own that `make` opens empty.
+        /// Runs every rule, each on its own empty store that `make` opens.
         pub async fn run_all(
             make: impl AsyncFn() -> Arc<dyn Backend>,
             environment: &Environment,
@@ -54,27 +54,27 @@ macro_rules! rules {
 }
 
 rules! {
-    full::the_steps_of_test_full,
-    full::a_stack_without_a_snapshot_reads_as_none,
+    full::terraform_test_full_steps_pass,
+    full::stack_without_a_snapshot_reads_as_none,
     full::outputs_are_read_alone,
-    full::what_was_refused_is_kept_in_memory_and_can_be_persisted_later,
-    sharing::what_others_persisted_is_not_destroyed,
-    sharing::a_first_persist_does_not_destroy_what_was_never_read,
-    sharing::of_concurrent_persists_one_loses_loudly,
-    sharing::a_snapshot_of_another_lineage_is_refused,
-    sharing::what_others_said_already_is_not_said_again,
-    sharing::locks_of_two_managers_exclude_each_other,
+    full::refused_snapshot_stays_in_memory_for_a_later_persist,
+    sharing::persist_keeps_the_snapshot_of_another_manager,
+    sharing::persist_without_refresh_is_refused,
+    sharing::one_of_two_concurrent_persists_fails,
+    sharing::snapshot_of_another_lineage_is_refused,
+    sharing::equal_snapshot_is_not_persisted_twice,
+    sharing::locks_of_two_managers_are_exclusive,
 }
 
 impl Bench {
-    /// A bench on an empty store.
+    /// A bench on an empty store of this backend.
     pub fn new(backend: Arc<dyn Backend>, environment: Environment) -> Self {
         Self {
             stacks: Stacks::new(backend, environment),
         }
     }
 
-    /// The first manager of a stack without a snapshot.
+    /// The first manager of a new stack without a snapshot.
     async fn empty(&self) -> Result<StateManager> {
         let stack = self
             .stacks
@@ -83,7 +83,7 @@ impl Bench {
         Ok(StateManager::new(stack))
     }
 
-    /// The first manager of a stack that holds the initial state of `TestFull`, refreshed.
+    /// A manager of a stack that contains the initial state of `TestFull`, refreshed.
     async fn preloaded(&self) -> Result<StateManager> {
         let first = self.empty().await?;
         first.write(initial()?);
@@ -91,7 +91,7 @@ impl Bench {
         self.another(&first).await
     }
 
-    /// One more manager of the same stack, refreshed.
+    /// Another manager of the same stack, refreshed.
     async fn another(&self, first: &StateManager) -> Result<StateManager> {
         let found = self.stacks.get(first.stack().name()).await?;
         let manager = StateManager::new(found.unwrap_or_else(|| first.stack().clone()));
@@ -100,7 +100,7 @@ impl Bench {
     }
 }
 
-/// A resource in a module, without anything inside; one output that is secret, and one that isn't.
+/// A resource in a module, without inputs or outputs; one sensitive output of the stack, and one that isn't.
 fn initial() -> Result<Snapshot> {
     let mut snapshot = Snapshot::new(
         FactoryInfo::default(),
@@ -120,15 +120,16 @@ fn set_output(snapshot: &mut Snapshot, name: &str, value: &str) {
     snapshot.outputs.insert(name.to_owned(), Json::from_string(value));
 }
 
-/// Changes one output of what a manager holds, in memory.
+/// Changes one output of a manager's snapshot, in memory.
 fn change(manager: &StateManager, name: &str, value: &str) -> std::result::Result<Snapshot, RuleViolation> {
-    let mut snapshot = held(manager)?;
+    let mut snapshot = snapshot_of(manager)?;
     set_output(&mut snapshot, name, value);
     manager.write(snapshot.clone());
     Ok(snapshot)
 }
 
-fn held(manager: &StateManager) -> std::result::Result<Snapshot, RuleViolation> {
+/// The snapshot in a manager's memory.
+fn snapshot_of(manager: &StateManager) -> std::result::Result<Snapshot, RuleViolation> {
     manager
         .read()
         .ok_or_else(|| RuleViolation::new("there is no snapshot after a refresh"))
@@ -140,7 +141,7 @@ fn meta(manager: &StateManager) -> std::result::Result<SnapshotMeta, RuleViolati
         .ok_or_else(|| RuleViolation::new("a persisted snapshot has no meta"))
 }
 
-/// Whether both say the same, apart from the header and from uids that the store gave.
+/// Whether two snapshots are equal, apart from the header and from uids that the store assigned.
 fn same(left: &Snapshot, right: &Snapshot) -> bool {
     let bare = |snapshot: &Snapshot| {
         let mut content = snapshot.content();
@@ -164,13 +165,13 @@ fn ensure_conflict<T>(result: Result<T>, call: &str) -> Verdict {
     match result {
         Err(error) if error.kind() == ErrorKind::Conflict => Ok(()),
         Err(error) => Err(RuleViolation::new(format!(
-            "{call} had to be a conflict: {error}"
+            "{call} must fail with a conflict, not with: {error}"
         ))),
         Ok(_) => Err(RuleViolation::new(format!("{call} succeeded"))),
     }
 }
 
-/// The outputs by name.
+/// The names of the outputs.
 fn named(outputs: &StackOutputs) -> Vec<&str> {
     outputs.values.keys().map(String::as_str).collect()
 }

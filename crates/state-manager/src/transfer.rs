@@ -1,4 +1,4 @@
-//! Entries and stacks that go elsewhere: moves between two stacks of a store, and copies to another store.
+//! Transfers between stacks and stores: moves of resources between two stacks of a store, and copies to another store.
 
 pub(crate) mod copy;
 pub(crate) mod moves;

@@ -1,4 +1,4 @@
-//! One update and its steps: façade over [`write`](crate::write).
+//! One update and its steps: façade over the module [`write`](crate::write).
 
 use crate::intent::Intent;
 use crate::write::locked_stack::LockedStack;
@@ -15,7 +15,7 @@ use state_core::{
 };
 use std::sync::Arc;
 
-/// An open update. Clones are handles to the same one: steps run from many tasks at once.
+/// An open update. Clones are handles to the same update, so that many tasks can run steps at once.
 #[derive(Clone, Debug)]
 pub struct Update {
     locked: LockedStack,
@@ -24,18 +24,18 @@ pub struct Update {
 }
 
 impl Update {
-    /// Names it.
+    /// The id of this update.
     pub const fn id(&self) -> UpdateId {
         self.id
     }
 
-    /// Records the intent to touch the world. Durable when it returns: now touch it.
+    /// Records the intent to change a real resource. Durable when it returns: call the provider after that.
     ///
-    /// What the entry depends on must stand earlier, so this update must have recorded it already: by a step of its
-    /// own, or by [`Update::same`].
+    /// The resources that the entry depends on must precede it in the state, so this update must already have recorded
+    /// them: by their own steps, or by [`Update::same`].
     ///
     /// # Errors
-    /// `Integrity` with every rule that the step would break; then nothing was recorded.
+    /// `Integrity` with every rule that the step would break; then nothing is recorded.
     pub async fn begin(&self, intent: Intent) -> Result<Mutation> {
         let target = intent.target.clone();
         let (id, uid) = steps::begin(&self.locked, intent).await?;
@@ -47,58 +47,59 @@ impl Update {
         })
     }
 
-    /// The entry was looked at. One that says what is recorded already isn't worth a sync: it rides with the
-    /// next batch, or with the close.
+    /// Records that the resource was checked and needs no change. An entry equal to the recorded one causes no sync
+    /// of its own: it is written with the next batch, or at the close.
     ///
     /// # Errors
-    /// `Integrity` when it isn't there, or was recorded by this update already.
+    /// `Integrity` when the resource doesn't exist, or was already recorded by this update.
     pub async fn same(&self, entry: Entry) -> Result<()> {
         steps::same(&self.locked, entry).await
     }
 
-    /// Marks that a create and a delete of this entry belong together.
+    /// Records that a create and a delete of this resource form one replacement.
     ///
     /// # Errors
-    /// `Integrity` when it isn't there.
+    /// `Integrity` when the resource doesn't exist.
     pub async fn replace(&self, target: EntryKey) -> Result<()> {
         steps::step(&self.locked, StepChange::Replace(target), None, true).await
     }
 
-    /// The entry as the world has it; none when it is gone: then whatever referred to it does so no more.
+    /// Records the resource as the provider reports it; none when it no longer exists: references to it are removed
+    /// then.
     ///
     /// # Errors
-    /// `Integrity` when it isn't there, or what came back breaks a rule.
+    /// `Integrity` when the resource isn't in the state, or the reported one breaks a rule.
     pub async fn refresh(&self, target: EntryKey, entry: Option<Entry>) -> Result<()> {
         steps::refresh(&self.locked, target, entry).await
     }
 
-    /// Drops a tombstone whose replacement isn't wanted any more.
+    /// Drops the tombstone of a resource whose replacement is no longer wanted.
     ///
     /// # Errors
-    /// `Integrity` when it isn't one.
+    /// `Integrity` when the resource isn't a tombstone.
     pub async fn remove_pending_replace(&self, target: EntryKey) -> Result<()> {
         let change = StepChange::RemovePendingReplace(target);
         steps::step(&self.locked, change, None, true).await
     }
 
-    /// Outputs of an entry, registered after its step (seed 004).
+    /// Records outputs of a resource that were registered after its step.
     ///
     /// # Errors
-    /// `Integrity` when it isn't there.
+    /// `Integrity` when the resource doesn't exist.
     pub async fn outputs(&self, target: EntryKey, outputs: Properties, sensitive: Vec<String>) -> Result<()> {
         steps::outputs(&self.locked, target, outputs, sensitive).await
     }
 
-    /// Changes by hand: all of them, or none. An entry that comes without a uid keeps that of the one whose place
-    /// it takes, or gets a new one.
+    /// Applies changes made by hand: all of them, or none. An entry without a uid keeps the uid of the one that it
+    /// replaces, or gets a new one.
     ///
     /// # Errors
-    /// `Integrity` with every rule that they would break.
+    /// `Integrity` with every rule that the changes would break.
     pub async fn edit(&self, changes: Vec<EditChange>) -> Result<()> {
         steps::edit(&self.locked, changes).await
     }
 
-    /// A plugin takes part.
+    /// Records a plugin that takes part in this update.
     ///
     /// # Errors
     /// `Integrity` when no update is open.
@@ -106,7 +107,7 @@ impl Update {
         steps::record(&self.locked, Record::RecordPlugin(plugin)).await
     }
 
-    /// The outputs of the stack itself.
+    /// Records the outputs of the stack itself.
     ///
     /// # Errors
     /// `Integrity` when no update is open.
@@ -115,16 +116,16 @@ impl Update {
         steps::record(&self.locked, Record::SetOutputs(sealed)).await
     }
 
-    /// Remembers what engine or provider said. Costs no I/O: the lines are stored when the update ends, so what is
-    /// said in an update that never ends is lost. Of more than 32 MiB the rest is only counted.
+    /// Buffers a log line of the engine or a provider. Costs no I/O: lines are stored when the update ends, so those
+    /// of an update that never ends are lost. Beyond 32 MiB lines are only counted.
     pub fn log(&self, line: &LogLine) {
         self.log.push(line);
     }
 
-    /// Ends the update and makes a revision of what is there now. Mutations that didn't end stay pending.
+    /// Ends the update and makes its state a revision. Mutations that have not ended stay pending.
     ///
     /// # Errors
-    /// `Conflict` when it has ended already.
+    /// `Conflict` when the update has already ended.
     pub async fn finish(self, result: UpdateResult) -> Result<RevisionId> {
         let revision = self.locked.end_update(result).await?;
         self.locked.keep_log(&revision, &self.log).await;
@@ -139,20 +140,20 @@ impl Update {
         Self { locked, id, log }
     }
 
-    /// Marks the stack as unreliable until a state takes its place that breaks no rule.
+    /// Marks the stack as unreliable until it is saved with a snapshot that breaks no rule.
     pub(crate) async fn mark_unreliable(&self) -> Result<()> {
         snapshots::invalidate(&self.locked).await
     }
 
-    /// Replaces the whole state by a snapshot, repaired if it breaks rules, and returns those. With `ends` the update
-    /// ends with it.
+    /// Replaces the whole state by a snapshot, repaired if it breaks rules, and returns the violations. With `ends`
+    /// the same record group also ends the update.
     pub(crate) async fn replace_state(&self, snapshot: Snapshot, ends: bool) -> Result<Vec<Violation>> {
         let end = ends.then(|| self.locked.stack.now());
         snapshots::save(&self.locked, snapshot, end).await
     }
 }
 
-/// A step that was begun. Say how it ended; when it is dropped instead, its pending operation stays on record.
+/// A step that has begun. End it with its outcome; if it is dropped instead, its pending operation stays recorded.
 #[derive(Debug)]
 #[must_use = "a mutation that isn't ended stays on record as pending"]
 pub struct Mutation {
@@ -163,19 +164,20 @@ pub struct Mutation {
 }
 
 impl Mutation {
-    /// Names it, in every look-up later.
+    /// The id of this mutation, for later lookups.
     pub const fn id(&self) -> MutationId {
         self.id
     }
 
-    /// Records what came back from the world. Durable when it returns.
+    /// Records the result that the provider returned. Durable when it returns.
     ///
-    /// The rules that the result breaks come back: then it is kept, with id and outputs, on the pending
-    /// operation, and no entry changed.
+    /// Returns the rules that the result breaks. In that case the result, with id and outputs, is kept on the pending
+    /// operation, and no resource is changed in the state.
     ///
     /// # Errors
-    /// `Fenced`, `NotApplied`, `Indeterminate` or `Closed` when it could not be recorded. With
-    /// [`Stacks::with_spool`](crate::Stacks::with_spool) it is kept in a file then, which an `Indeterminate` names.
+    /// `Fenced`, `NotApplied`, `Indeterminate` or `Closed` when the result could not be recorded. With
+    /// [`Stacks::with_spool`](crate::Stacks::with_spool) it is then kept in a file, which an `Indeterminate` error
+    /// names.
     pub async fn end(
         self,
         outcome: Outcome,
@@ -194,7 +196,7 @@ impl Mutation {
         provider_result::end(&self.locked, self.id, &self.target, result).await
     }
 
-    /// It ended as it was meant to.
+    /// Records that the step succeeded.
     ///
     /// # Errors
     /// As [`Mutation::end`].
@@ -202,7 +204,7 @@ impl Mutation {
         self.end(Outcome::Succeeded, entry, Vec::new()).await
     }
 
-    /// The world didn't change.
+    /// Records that the step failed and changed no real resource.
     ///
     /// # Errors
     /// As [`Mutation::end`].

@@ -1,14 +1,14 @@
-//! Writing to a stack whose lock is held.
+//! Writes to a stack whose lock is held.
 //!
-//! | file | job |
+//! | file | purpose |
 //! |---|---|
 //! | `opening` | acquires the lock, authenticates and replays what was read under it, starts the queue |
-//! | `locked_stack` | the held lock: queues records, makes revisions, closes |
-//! | `queue`, `queue/batch` | the serial mutation queue: one append and one sync for all that waits |
-//! | `checkpointer` | update documents, published outputs and checkpoints, behind the journal's back |
+//! | `locked_stack` | the acquired lock: queues records, makes revisions, closes |
+//! | `queue`, `queue/batch` | the serial mutation queue: one append and one sync for all waiting jobs |
+//! | `checkpointer` | update documents, published outputs and checkpoints, written in the background |
 //! | `steps`, `provider_result` | the records of an open update: intents, results, steps |
-//! | `edits`, `snapshots` | changes that are one revision each; whole snapshots on their way into the store |
-//! | `naming` | names of stacks: create, rename, remove |
+//! | `edits`, `snapshots` | changes that are one revision each; whole snapshots that replace the state |
+//! | `naming` | stack names: create, rename, remove |
 //! | `log_buffer`, `spool` | logs of updates; results that could not be recorded |
 
 pub(crate) mod checkpointer;

@@ -104,7 +104,7 @@ impl Driver {
                 }
             }
             Action::Resolve(which, report) => self.resolve(which, report.as_ref()).await?,
-            Action::Validate => self.vouch().await?,
+            Action::Validate => self.mark_reliable().await?,
             Action::Finish(result) => self.finish(*result).await?,
             Action::Crash | Action::Checkpoint => self.reopen(matches!(action, Action::Crash)).await?,
             Action::Restore(_) | Action::Import(..) | Action::Write(..) | Action::Forget(_) => {
@@ -218,11 +218,14 @@ impl Driver {
     }
 
     /// Says that the record is right, where that can be said.
-    async fn vouch(&mut self) -> Checked {
+    async fn mark_reliable(&mut self) -> Checked {
         let state = self.session.state();
         let may =
             state.update().is_none() && state.invalidated().is_some() && state.pending().next().is_none();
-        let vouched = self.session.vouch(UpdateRequest::new(UpdateKind::Edit)).await;
+        let vouched = self
+            .session
+            .mark_reliable(UpdateRequest::new(UpdateKind::Edit))
+            .await;
         prop_assert_eq!(vouched.is_ok(), may, "{:?}", vouched);
         self.made(tolerated(vouched)?).await
     }

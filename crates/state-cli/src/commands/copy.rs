@@ -10,7 +10,7 @@ use crate::store;
 use serde::Serialize;
 use state_core::StackName;
 use state_core::backend::Opening;
-use state_manager::Copied;
+use state_manager::CopyReport;
 
 /// Copy stacks with their history to another store
 ///
@@ -32,7 +32,7 @@ pub(crate) struct Args {
 struct CopyReport {
     from: String,
     to: String,
-    stacks: Vec<Copied>,
+    stacks: Vec<CopyReport>,
 }
 
 /// Runs the command `copy` and returns its report.
@@ -74,7 +74,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
     })
 }
 
-fn describe(copied: &Copied) -> String {
+fn describe(copied: &CopyReport) -> String {
     let word = if copied.was_there {
         "already up to date"
     } else {

@@ -208,7 +208,7 @@ async fn trust(context: &Context) -> CommandResult {
         }
         let message = "marked the state as reliable";
         let request = UpdateRequest::new(UpdateKind::Edit).with_message(message);
-        let revision = session.vouch(request).await.map_err(CliError::from);
+        let revision = session.mark_reliable(request).await.map_err(CliError::from);
         let revision = revision
             .map_err(|error| error.with_hint("list pending operations with `statectl pending list`"))?;
         Ok((revision, changed))

@@ -4,7 +4,7 @@ use crate::sandbox::{Sandbox, fixture, run};
 use serde_json::Value;
 use state_core::mutation::End;
 use state_core::{Entry, Enveloped, LogLevel, LogLine, Outcome, Timestamp, UpdateKind, UpdateResult};
-use state_manager::{Intent, Spooled, UpdateRequest};
+use state_manager::{Intent, SpooledResult, UpdateRequest};
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -84,7 +84,7 @@ fn work(sandbox: &Sandbox) {
 /// A result that waits in a file: nothing was made.
 pub(crate) fn spooled(sandbox: &Sandbox, id: &str) -> String {
     let lineage = sandbox.on_stack(async |stack| stack.lineage());
-    let spooled = Spooled {
+    let spooled = SpooledResult {
         store: "file://.state".to_owned(),
         lineage,
         stack: "default".parse().unwrap(),

@@ -77,7 +77,7 @@ fn the_client_lock_of_somebody_else_is_broken_by_its_id_after_a_question() {
     sandbox.run(&["lock", "break", "--id", &id, "--yes"]).exits(0);
     sandbox.run(&["lock", "break", "--id", &id, "--yes"]).exits(13);
     let late = import_as(&sandbox, &id).exits(13);
-    assert!(late.stderr.contains("doesn't hold any more"), "{late:?}");
+    assert!(late.stderr.contains("no longer holds"), "{late:?}");
     sandbox.import("successor.tfstate").exits(0);
 }
 

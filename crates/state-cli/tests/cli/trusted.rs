@@ -70,19 +70,19 @@ fn a_store_that_was_put_back_is_shown_with_a_warning_and_written_only_after_it_w
     copy(&earlier, &store);
 
     let listed = anna(&["list"]).exits(0);
-    assert!(listed.stderr.contains("went back in time"), "{listed:?}");
+    assert!(listed.stderr.contains("was rolled back"), "{listed:?}");
     let refused = anna(&["taint", "terraform_data.database", "--yes"]).exits(12);
     assert!(refused.stderr.contains("statectl trust --accept"), "{refused:?}");
     let told = anna(&["trust", "--json"]).exits(0).data("trust");
     assert!(
-        told["distrusted"].as_str().unwrap().contains("went back"),
+        told["distrusted"].as_str().unwrap().contains("rolled back"),
         "{told}"
     );
     anna(&["trust", "--accept"]).exits(4);
     anna(&["trust", "--accept", "--yes"]).exits(0);
     anna(&["taint", "terraform_data.database", "--yes"]).exits(0);
     let clean = anna(&["list"]).exits(0);
-    assert!(!clean.stderr.contains("went back"), "{clean:?}");
+    assert!(!clean.stderr.contains("rolled back"), "{clean:?}");
 }
 
 #[test]

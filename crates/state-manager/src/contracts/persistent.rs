@@ -1,4 +1,4 @@
-//! Seed 002 over a stack: a snapshot in memory, refreshed from the store and persisted to it.
+//! The persistent state manager over a stack: a snapshot in memory, refreshed from the store and persisted to it.
 
 use crate::intent::UpdateRequest;
 use crate::read::view::CurrentRevision;
@@ -11,11 +11,11 @@ use state_core::{Epoch, Error, Result, Snapshot, UpdateKind};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Manages the snapshots of one stack as seed 002 has it: for tools that work on whole snapshots, and write them
-/// back when they are done. (Tools that record each step use [`Session`] instead.)
+/// Manages the whole snapshot of one stack: for tools that read a snapshot, work on it in memory, and write it back
+/// when they are done. (Tools that record each step use [`Session`] instead.)
 ///
-/// Persisting needs the writer lock: the one that [`StateManager::lock`] took, else it is taken and given back on
-/// the way. Whether anybody else persisted is decided by lineage and serial, under that lock.
+/// Persisting needs the writer lock: either the one that [`StateManager::lock`] took, or one that is taken and released
+/// for the call. Lineage and serial, compared under that lock, decide whether another client persisted meanwhile.
 ///
 /// ```
 /// use state_core::persistent::{Persister, Refresher, Transient};
@@ -44,12 +44,12 @@ pub struct StateManager {
 #[derive(Debug, Default)]
 struct Memory {
     transient: Option<Snapshot>,
-    /// What the store held when it was last read or written.
+    /// The revision that the store held when it was last read or written.
     known: Option<CurrentRevision>,
 }
 
 impl StateManager {
-    /// Manages this stack. Nothing is read yet.
+    /// A manager for this stack. Nothing is read yet.
     pub fn new(stack: Stack) -> Self {
         Self {
             stack,
@@ -59,21 +59,22 @@ impl StateManager {
         }
     }
 
-    /// What history is told of what is persisted; an update without a message otherwise.
+    /// The same manager with the request that the history shows for what is persisted; by default an update without a
+    /// message.
     #[must_use]
     pub fn with_request(self, request: UpdateRequest) -> Self {
         Self { request, ..self }
     }
 
-    /// The stack.
+    /// The stack that is managed.
     pub const fn stack(&self) -> &Stack {
         &self.stack
     }
 
-    /// Takes the stack's writer lock and keeps it. Doesn't wait. Its epoch is what gives it back.
+    /// Takes the stack's writer lock and keeps it. Doesn't wait. Pass the returned epoch to [`StateManager::unlock`].
     ///
     /// # Errors
-    /// `Locked` names the holder, who may be this manager.
+    /// `Locked` names the holder, which may be this manager.
     pub async fn lock(&self, operation: &str) -> Result<Epoch> {
         let mut held = self.held.lock().await;
         let session = self.stack.lock(operation).await?;
@@ -82,17 +83,17 @@ impl StateManager {
         Ok(epoch)
     }
 
-    /// Gives the writer lock back.
+    /// Releases the writer lock.
     ///
     /// # Errors
-    /// `Conflict` when it isn't held, or was taken at another epoch: then nothing changes.
+    /// `Conflict` when this manager doesn't hold the lock, or holds it at another epoch: then nothing changes.
     pub async fn unlock(&self, epoch: Epoch) -> Result<()> {
         let mut held = self.held.lock().await;
         match held.take_if(|session| session.epoch() == epoch) {
             Some(session) => session.close().await,
             None => Err(Error::conflict(
                 self.object(),
-                format!("its lock isn't held here at epoch {epoch}"),
+                format!("this manager doesn't hold its lock at epoch {epoch}"),
             )),
         }
     }
@@ -105,7 +106,7 @@ impl StateManager {
         format!("stack {}", self.stack.name().short())
     }
 
-    /// Persists under a lock that is held.
+    /// Persists under the lock of this session.
     async fn persist_with(
         &self,
         session: &Session,
@@ -120,14 +121,14 @@ impl StateManager {
         session
             .import_onto(request, snapshot.clone(), expected.as_ref())
             .await?;
-        // Without this look the manager would not know its own revision; a failure here loses nothing.
+        // Read back to learn the id of the new revision. If this fails, the next persist finds it by comparing content.
         let stored = self.stack.current_revision().await?;
         self.memory().known = stored;
         Ok(())
     }
 
-    /// Somebody else persisted. When it says the same, it is what we wanted, perhaps by ourselves: an answer that
-    /// got lost.
+    /// Handles a revision that another client persisted. If its content is equal, the goal is reached; it may even be
+    /// our own revision, whose reply was lost.
     async fn adopt(&self, snapshot: &Snapshot, known: Option<&CurrentRevision>) -> Result<()> {
         let theirs = self.stack.current_revision().await?;
         if let Some(theirs) = theirs
@@ -142,7 +143,7 @@ impl StateManager {
             None => "nothing".to_owned(),
         };
         let reason = format!(
-            "others persisted since it was read: {} was known, {} is there now; refresh, then decide anew",
+            "another client persisted since the snapshot was read: {} was known, {} is stored now; refresh and try again",
             meta(known),
             meta(theirs.as_ref())
         );
@@ -186,7 +187,7 @@ impl Persister for StateManager {
             .lineage
             .filter(|lineage| *lineage != self.stack.lineage())
         {
-            let reason = format!("the snapshot is of lineage {lineage}: the two are unrelated");
+            let reason = format!("the snapshot has lineage {lineage}, so it is unrelated to this stack");
             return Err(Error::conflict(self.object(), reason));
         }
         if known
@@ -219,7 +220,7 @@ impl PersistentMeta for StateManager {
     }
 }
 
-/// Whether a snapshot says what is stored. Entries that come without a uid get the one that is there.
+/// Whether a snapshot equals the stored one. An entry without a uid takes the uid of the stored entry.
 fn is_same(snapshot: &Snapshot, stored: &Snapshot) -> bool {
     let mut content = snapshot.content();
     let known: BTreeMap<_, _> = stored.entries.iter().map(|entry| (entry.key(), entry)).collect();

@@ -1,4 +1,4 @@
-//! Which kinds of backends there are: ours, and those that others register.
+//! Registry of backend types: the built-in ones, and those that an embedder registers.
 
 use crate::contracts::store_url::StoreUrl;
 use state_core::backend::{BackendType, OpenRequest, Opening};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The kinds of backends by name. [`BackendRegistry::default`] knows ours.
+/// Backend types by name. [`BackendRegistry::default`] contains the built-in ones.
 ///
 /// ```
 /// use state_core::backend::{Backend, BackendType};
@@ -31,7 +31,7 @@ pub struct BackendRegistry {
     types: BTreeMap<String, BackendType>,
 }
 
-/// Which store is meant, and how it is configured.
+/// The URL of a store, and its configuration.
 #[derive(Clone)]
 pub struct StoreRequest {
     url: String,
@@ -40,7 +40,7 @@ pub struct StoreRequest {
 }
 
 impl StoreRequest {
-    /// The store at this URL: `scheme://location?key=value`.
+    /// A request for the store at this URL: `scheme://location?key=value`.
     pub fn new(url: impl Into<String>) -> Self {
         Self {
             url: url.into(),
@@ -49,14 +49,14 @@ impl StoreRequest {
         }
     }
 
-    /// The same, with one more value. It counts before one of the same key in the URL, or given earlier.
+    /// The same request with one more value. It overrides a value of the same key in the URL or added earlier.
     #[must_use]
     pub fn with_config(mut self, key: impl Into<String>, value: impl Into<String>) -> Self {
         self.config.push((key.into(), value.into()));
         self
     }
 
-    /// The same, with what seals values for the backend.
+    /// The same request with a crypter for values that the backend stores.
     #[must_use]
     pub fn with_crypter(self, crypter: Arc<dyn Crypter>) -> Self {
         Self {
@@ -66,7 +66,7 @@ impl StoreRequest {
     }
 }
 
-/// Without parameters: they may be secret.
+/// Prints no parameters: they may be secret.
 impl fmt::Debug for StoreRequest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bare = self.url.split('?').next().unwrap_or_default();
@@ -84,7 +84,7 @@ impl Default for BackendRegistry {
             #[cfg(feature = "fs")]
             state_backend_fs::backend_type(),
         ];
-        // Our schemas are sound: the tests of each say so.
+        // A built-in schema is valid, as its own tests prove, so `flatten` drops no type.
         for kind in ours.into_iter().flatten().chain(clouds()) {
             registry.types.insert(kind.name().to_owned(), kind);
         }
@@ -93,41 +93,44 @@ impl Default for BackendRegistry {
 }
 
 impl BackendRegistry {
-    /// Knows none.
+    /// A registry without any backend type.
     pub const fn empty() -> Self {
         Self {
             types: BTreeMap::new(),
         }
     }
 
-    /// Adds one of your own.
+    /// Adds a backend type.
     ///
     /// # Errors
-    /// `Conflict` when there is one of this name.
+    /// `Conflict` when a type with this name is registered.
     pub fn register(&mut self, kind: BackendType) -> Result<()> {
         if self.types.contains_key(kind.name()) {
             let object = format!("backend type {}", kind.name());
-            return Err(Error::conflict(object, "there is one of this name already"));
+            return Err(Error::conflict(
+                object,
+                "a backend type with this name is already registered",
+            ));
         }
         self.types.insert(kind.name().to_owned(), kind);
         Ok(())
     }
 
-    /// All of them, sorted by name.
+    /// All backend types, sorted by name.
     pub fn types(&self) -> impl Iterator<Item = &BackendType> {
         self.types.values()
     }
 
-    /// The kind with this name.
+    /// The backend type with this name.
     pub fn get(&self, name: &str) -> Option<&BackendType> {
         self.types.get(name)
     }
 
-    /// Opens the store that is meant.
+    /// Opens the requested store.
     ///
     /// # Errors
-    /// `Unsupported` for a scheme that this build lacks, `Invalid` for one that nobody registered and for a
-    /// configuration that doesn't fit the schema; what the backend says.
+    /// `Unsupported` for a scheme that this build doesn't include, `Invalid` for a scheme that isn't registered and
+    /// for a configuration that doesn't match the schema; any error of the backend.
     pub fn open(&self, store: &StoreRequest, opening: Opening) -> Result<Arc<dyn Backend>> {
         let url = StoreUrl::parse(&store.url)?;
         let kind = self
@@ -141,7 +144,7 @@ impl BackendRegistry {
         )
     }
 
-    /// A URL as it may be told: what is secret in it, or unknown, is left out.
+    /// A URL as it may be printed: without its secret or unknown parameters.
     pub fn shown(&self, url: &str) -> String {
         let Some((bare, query)) = url.split_once('?') else {
             return url.to_owned();
@@ -167,7 +170,7 @@ impl BackendRegistry {
             "az" => "the feature `azure` of state-manager",
             _ => {
                 let known: Vec<_> = self.types.keys().map(|name| format!("{name}://")).collect();
-                let reason = format!("there is no such kind of backend; there is {}", known.join(", "));
+                let reason = format!("unknown backend type; known types: {}", known.join(", "));
                 return Error::invalid(format!("backend {}://", scheme.escape_debug()), reason);
             }
         };
@@ -175,7 +178,7 @@ impl BackendRegistry {
     }
 }
 
-/// The object stores that this build has.
+/// The object stores that are compiled in.
 fn clouds() -> Vec<BackendType> {
     #[cfg(any(feature = "aws", feature = "gcp", feature = "azure"))]
     return state_backend_object_store::backend_types().unwrap_or_default();
@@ -183,12 +186,12 @@ fn clouds() -> Vec<BackendType> {
     Vec::new()
 }
 
-/// Stores in memory, by name: those of one registry, and its clones, are shared.
+/// The backend type of stores in memory, by name. Stores are shared by the clones of one registry.
 fn memory() -> Result<BackendType> {
     let fields = vec![FieldType::new(
         "name",
         FieldKind::String,
-        "which of the stores in memory",
+        "Name of the store in memory",
     )];
     let stores: Mutex<BTreeMap<String, MemoryBackend>> = Mutex::default();
     let open = move |request: OpenRequest| {
@@ -202,7 +205,7 @@ fn memory() -> Result<BackendType> {
     };
     BackendType::new(
         "memory",
-        "In the memory of this process, gone when it ends: for tests.",
+        "Store in the memory of this process, lost when it ends: for tests.",
         ConfigurationType::new(fields)?,
         open,
     )?

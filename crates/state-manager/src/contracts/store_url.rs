@@ -1,8 +1,8 @@
-//! `scheme://location?key=value&key=value`: the URL of a store, taken apart.
+//! Parser for the URL of a store: `scheme://location?key=value&key=value`.
 
 use state_core::{Error, Result};
 
-/// The URL of a store in its parts, percent-decoded.
+/// The parts of a store's URL, percent-decoded.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct StoreUrl {
     pub(crate) scheme: String,
@@ -10,7 +10,7 @@ pub(crate) struct StoreUrl {
     pub(crate) parameters: Vec<(String, String)>,
 }
 
-/// The URL of a store in a folder: what would mean something in a URL is escaped.
+/// The URL of a store in a folder. Characters that have a meaning in a URL are escaped.
 ///
 /// ```
 /// assert_eq!(state_manager::file_url("/srv/states"), "file:///srv/states");
@@ -21,7 +21,7 @@ pub fn file_url(path: &str) -> String {
 }
 
 impl StoreUrl {
-    /// Takes a URL apart.
+    /// Splits a URL into its parts.
     pub(crate) fn parse(url: &str) -> Result<Self> {
         let object = || format!("backend `{}`", shown(url));
         let invalid = |reason: String| Error::invalid(object(), reason);
@@ -33,13 +33,13 @@ impl StoreUrl {
         let mut parameters: Vec<(String, String)> = Vec::new();
         for part in query.split('&').filter(|part| !part.is_empty()) {
             let Some((key, value)) = part.split_once('=') else {
-                // What stands there may be a secret in the wrong place.
+                // The part is not printed: it may be a secret in the wrong place.
                 return Err(invalid("a parameter of a URL is written `key=value`".to_owned()));
             };
             let key = decode(key)?;
             if parameters.iter().any(|(known, _)| *known == key) {
                 return Err(invalid(format!(
-                    "the parameter `{}` comes twice",
+                    "the parameter `{}` occurs twice",
                     key.escape_debug()
                 )));
             }
@@ -52,13 +52,13 @@ impl StoreUrl {
         })
     }
 
-    /// What the URL says of the fields, by the names that its location fills.
+    /// The configuration values in the URL: its parameters, and its location as the values of the fields in `location`.
     pub(crate) fn given(self, location: &[String]) -> Result<Vec<(String, String)>> {
         let object = format!("backend {}://", self.scheme);
         if location.is_empty() && !self.location.is_empty() {
             return Err(Error::invalid(
                 object,
-                "nothing but parameters can stand behind `://`",
+                "this backend has no location: only parameters may follow `://`",
             ));
         }
         let parts = self.location.splitn(location.len().max(1), '/');
@@ -70,7 +70,7 @@ impl StoreUrl {
             .collect();
         for (key, value) in self.parameters {
             if given.iter().any(|(known, _)| *known == key) {
-                return Err(Error::invalid(object, format!("`{key}` is given twice")));
+                return Err(Error::invalid(object, format!("`{key}` occurs twice")));
             }
             given.push((key, value));
         }
@@ -78,14 +78,15 @@ impl StoreUrl {
     }
 }
 
-/// A URL without its parameters, for messages.
+/// A URL without its parameters, as messages print it.
 fn shown(url: &str) -> String {
     let bare = url.split_once('?').map_or(url, |(bare, _)| bare);
     bare.escape_debug().to_string()
 }
 
 fn decode(text: &str) -> std::result::Result<String, String> {
-    let wrong = || "`%` begins two hexadecimal digits in a URL: write `%25` for itself".to_owned();
+    let wrong =
+        || "`%` must be followed by two hexadecimal digits; write `%25` for a percent sign".to_owned();
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
@@ -99,7 +100,7 @@ fn decode(text: &str) -> std::result::Result<String, String> {
         let (Some(high), Some(low)) = (digit(digits[0]), digit(digits[1])) else {
             return Err(wrong());
         };
-        // Two digits make a byte.
+        // Two hexadecimal digits always fit into one byte.
         bytes.extend(u8::try_from(high * 16 + low).ok());
         rest = after;
     }
@@ -118,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_location_fills_its_fields_and_the_last_takes_the_rest() {
+    fn location_fills_its_fields_and_last_field_takes_the_rest() {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         assert_eq!(
             given("file:///a/b?patience=3", &["path"]),
@@ -139,36 +140,32 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_refused_without_telling_its_parameters() {
+    fn invalid_url_is_refused_without_printing_its_parameters() {
         for (url, reason) in [
             (".state", "a URL such as"),
             ("file://x?hunter2", "`key=value`"),
-            ("file://x?token=hunter2&token=hunter2", "comes twice"),
+            ("file://x?token=hunter2&token=hunter2", "occurs twice"),
             ("file://x?token=hunter2%", "%25"),
             ("file://x?token=hunter2%0", "%25"),
             ("file://x?token=hunter2%+1", "%25"),
             ("file://x?token=hunter2%ff", "UTF-8"),
-            ("file://x?path=hunter2", "given twice"),
+            ("file://x?path=hunter2", "occurs twice"),
         ] {
             let error = given(url, &["path"]).unwrap_err();
             assert!(error.contains(reason) && !error.contains("hunter2"), "{error}");
         }
-        assert!(
-            given("memory://x", &[])
-                .unwrap_err()
-                .contains("nothing but parameters")
-        );
+        assert!(given("memory://x", &[]).unwrap_err().contains("only parameters"));
     }
 
     proptest! {
         #[test]
-        fn any_path_survives_its_url(path in "\\PC{1,40}") {
+        fn any_path_round_trips_through_its_url(path in "\\PC{1,40}") {
             let expected = vec![("path".to_owned(), path.clone())];
             prop_assert_eq!(given(&file_url(&path), &["path"]), Ok(expected));
         }
 
         #[test]
-        fn no_url_makes_it_panic(url in ".{0,60}") {
+        fn parser_never_panics(url in ".{0,60}") {
             let _checked = given(&url, &["path"]);
         }
     }

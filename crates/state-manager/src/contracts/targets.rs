@@ -1,11 +1,13 @@
-//! Seeds 000 and 004 for tools that think in whole snapshots: targets, mutations, and the persister of an update.
+//! Implements [`state_core::target`] for tools that write whole snapshots: targets, mutations, and the persister of an
+//! update.
 //!
-//! | the seed's | here |
+//! | trait | implemented by |
 //! |---|---|
 //! | `TargetProvider`, `SnapshotProvider` | [`Stacks`] |
-//! | `SnapshotMutation` | what [`Stacks::begin_mutation_for`] gives out; it holds the stack's lock |
+//! | `SnapshotMutation` | the value returned by [`Stacks::begin_mutation_for`], which holds the stack's lock |
 //! | `SnapshotPersister` | [`Update`]: `invalidate` and `save` within it, any number of times |
-//! | `SnapshotManager` | [`Session`](crate::Session) and [`Update`]: a step is begun and ended on its own, and nothing is copied |
+//!
+//! Tools that record single steps use [`Session`](crate::Session) and [`Update`] directly, which copy no snapshot.
 
 use crate::intent::UpdateRequest;
 use crate::session::Session;
@@ -58,7 +60,7 @@ impl SnapshotPersister for Update {
 /// The lock of a stack whose resources are being changed, and the update that marks the stack as unreliable.
 #[derive(Debug)]
 pub(crate) struct WholeMutation {
-    /// None when the mutation has ended.
+    /// The lock and the open update; none when the mutation has ended.
     open: Option<(Session, Update)>,
     object: String,
 }
@@ -73,7 +75,7 @@ impl WholeMutation {
                 open: Some((session, update)),
             }),
             Err(error) => {
-                // The caller needs the error that kept the update from beginning, not one of the close.
+                // The caller needs the error that kept the update from starting, not one of the close.
                 drop(session.close().await);
                 Err(error)
             }
@@ -85,9 +87,10 @@ impl WholeMutation {
 impl SnapshotMutation for WholeMutation {
     async fn end(&mut self, snapshot: Snapshot) -> Result<Vec<Violation>> {
         let Some((_, update)) = &self.open else {
-            return Err(Error::closed(&*self.object, "it has ended: begin another one"));
+            return Err(Error::closed(&*self.object, "it has ended: begin a new mutation"));
         };
         let broken = update.replace_state(snapshot, true).await?;
+        // Taken only after the save: a failed `end` may be called again.
         if let Some((session, _)) = self.open.take() {
             session.close().await?;
         }

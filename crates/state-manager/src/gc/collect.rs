@@ -1,20 +1,22 @@
-//! History collection: what retention no longer asks for is dropped, and deleted a grace later.
+//! History collection: revisions that the retention doesn't keep are dropped, and deleted after a grace period.
 //!
 //! ```text
 //!  revisions   1    2    3 │  4    5    6 ◄ current      retention keeps 4 and later
 //!  journal    ├────┼────┼──┴─┼────┼────┤
-//!                       └ floor: a full snapshot stands here, written now if there is none
+//!                    └ floor: a full snapshot at this slot, written now if there is none
 //! ```
 //!
-//! One run does two things. It deletes what an earlier run dropped, if that is a grace ago. Then it swaps a head whose
-//! floor is higher: from that moment on no reader sees what is below, and whoever began before has the grace to finish.
-//! So a deletion may end anywhere: nothing that is left leads to what is gone, and the next run finds the rest.
+//! One run has two phases. First it deletes what an earlier run dropped, if the grace period has passed. Then it
+//! swaps a head with a higher floor: from then on no reader sees older revisions, and readers that began before have
+//! the grace period to finish. A deletion may be interrupted anywhere: no remaining object refers to a deleted one,
+//! and the next run deletes the rest.
 //!
-//! While something waits for its grace nothing more is dropped: a run an hour can't put the deletion off for ever.
+//! While dropped revisions wait for their grace period, nothing more is dropped. Otherwise a run every hour would raise
+//! the floor each time and postpone the deletion forever.
 
 use crate::context::StackContext;
 use crate::gc::retention::{Retention, after, has_passed};
-use crate::gc::survey::{Cut, Survey};
+use crate::gc::survey::{HistoryCut, Survey};
 use crate::read::history_floor::HistoryFloor;
 use crate::write::locked_stack::LockedStack;
 use serde::Serialize;
@@ -22,45 +24,45 @@ use state_core::backend::{StoredItem, StoredItemName};
 use state_core::head::Collection;
 use state_core::{ErrorKind, Head, Result, RevisionId, Timestamp, Writer};
 
-/// How many pieces are deleted with one call.
+/// Number of stored items that are deleted with one call.
 const CHUNK: usize = 64;
 
-/// What a collection did, or would do.
+/// The result of a collection, or of its preview.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub struct CollectionReport {
-    /// Revisions that are gone from the history from now on, oldest first.
+    /// Revisions that are dropped from the history by this run, oldest first.
     pub dropped: Vec<RevisionId>,
-    /// Revisions that were deleted by hand before, and whose bytes go with this collection.
+    /// Revisions that were deleted by hand before, and whose stored objects this collection deletes.
     pub forgotten: Vec<RevisionId>,
-    /// How many revisions are left.
+    /// Number of remaining revisions.
     pub kept: usize,
-    /// How many of them retention doesn't ask for: the journal can be cut only where a writer took the lock, or where a
-    /// checkpoint was made.
+    /// Number of remaining revisions that the retention doesn't keep: the journal can be cut only where a writer took
+    /// the lock, or at a checkpoint.
     pub held_back: usize,
-    /// The oldest revision that is left.
+    /// The oldest remaining revision.
     pub oldest: Option<RevisionId>,
-    /// What was deleted.
+    /// The items that were deleted.
     pub deleted: Amount,
-    /// What was dropped and waits for its grace.
-    pub waiting: Option<Waiting>,
+    /// The items that were dropped and wait for the end of their grace period.
+    pub waiting: Option<PendingDeletion>,
 }
 
 impl CollectionReport {
-    /// Whether there was nothing to do.
+    /// Whether there was nothing to drop or to delete.
     pub fn is_idle(&self) -> bool {
         self.dropped.is_empty() && self.forgotten.is_empty() && self.deleted.files == 0
     }
 }
 
-/// Stored things.
+/// Number and size of stored items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct Amount {
-    /// How many: files, objects, or slots of the journal, as the store keeps them.
+    /// Number of items: files, objects, or slots of the journal, depending on the store.
     pub files: u64,
-    /// How many bytes they take.
+    /// Total size in bytes.
     pub bytes: u64,
 }
 
@@ -68,7 +70,7 @@ impl Amount {
     fn of(stored_items: &[StoredItem]) -> Self {
         Self {
             files: stored_items.len() as u64,
-            bytes: stored_items.iter().map(|piece| piece.bytes).sum(),
+            bytes: stored_items.iter().map(|item| item.bytes).sum(),
         }
     }
 
@@ -79,32 +81,33 @@ impl Amount {
     }
 }
 
-/// What waits for its grace.
+/// Dropped items that wait for the end of their grace period.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Waiting {
-    /// How much it is.
+pub struct PendingDeletion {
+    /// Number and size of the items.
     #[serde(flatten)]
     pub amount: Amount,
-    /// A collection after this moment deletes it.
+    /// A collection after this time deletes the items.
     pub until: Timestamp,
 }
 
-/// What there is to do.
+/// The work of one run.
 #[derive(Default)]
 struct Plan {
     report: CollectionReport,
-    /// What an earlier collection dropped, its grace ago.
+    /// Items that an earlier collection dropped and whose grace period has passed.
     earlier: Vec<StoredItem>,
-    cut: Option<Cut>,
-    /// What the cut drops, if it has no grace.
+    cut: Option<HistoryCut>,
+    /// Items that the cut drops, if the grace period is zero.
     at_once: Vec<StoredItem>,
 }
 
-/// What [`collect`] would do now. Takes no lock and changes nothing.
+/// The report that [`collect`] would return now. Takes no lock and changes nothing.
 pub(crate) async fn plan(stack: &StackContext, retention: &Retention) -> Result<CollectionReport> {
     let survey = Survey::of(stack).await?;
-    // A client that may only read can't ask a store what time it is.
+    // Reading the store's clock may need write permission (it stores a probe object), so a read-only client uses its
+    // own.
     let now = match store_time(stack).await {
         Err(error) if error.kind() == ErrorKind::Denied => stack.now(),
         other => other?,
@@ -112,14 +115,15 @@ pub(crate) async fn plan(stack: &StackContext, retention: &Retention) -> Result<
     Ok(Plan::new(stack, &survey, retention, &now).await?.report)
 }
 
-/// Drops the revisions that retention doesn't ask for, and deletes what was dropped a grace ago.
+/// Drops the revisions that the retention doesn't keep, and deletes those dropped a grace period ago.
 pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Result<CollectionReport> {
-    // A snapshot that was stored and that no record names yet would look like one that is not needed.
+    // Excludes imports: a snapshot that is stored but not yet named by a record would be deleted as unused.
     let _alone = locked.storing.write().await;
     let (stack, writer) = (&locked.stack, &*locked.writer);
     let survey = Survey::of(stack).await?;
     let now = store_time(stack).await?;
     let plan = Plan::new(stack, &survey, retention, &now).await?;
+    // The old drop is deleted before a new one is made: the head can name only one collection.
     delete(writer, &plan.earlier).await?;
     if let Some(cut) = plan.cut {
         let base = survey.base_of(stack, writer, &cut).await?;
@@ -129,13 +133,14 @@ pub(crate) async fn collect(locked: &LockedStack, retention: &Retention) -> Resu
             since: now,
             forgotten: cut.forgotten,
         };
-        locked.swap_head(&|head| raise(head, &collection)).await?;
+        // The base's snapshot is durable before the head names it as the floor.
+        locked.swap_head(&|head| raise_floor(head, &collection)).await?;
         delete(writer, &plan.at_once).await?;
     }
     Ok(plan.report)
 }
 
-/// The time by which a grace is measured: the store's, if it has one.
+/// The time for measuring a grace period: the store's clock if it has one, because clients' clocks differ.
 async fn store_time(stack: &StackContext) -> Result<Timestamp> {
     if let Some(store) = stack.backend().extensions().remote
         && let Ok(time) = jiff::Timestamp::from_millisecond(store.time(stack.lineage()).await?)
@@ -145,9 +150,9 @@ async fn store_time(stack: &StackContext) -> Result<Timestamp> {
     Ok(stack.now())
 }
 
-/// The swap that drops. A base below the floor would lead readers to what is gone, so it moves up: the state there is
-/// on the way from it to the tip, and to the current revision, which is never below the floor.
-fn raise(head: &mut Head, collection: &Collection) {
+/// The change of the head that drops revisions. A base below the floor would lead readers to deleted frames, so it is
+/// raised to the floor. Replay from there yields the same states: the floor precedes the tip and the current revision.
+fn raise_floor(head: &mut Head, collection: &Collection) {
     for base in std::iter::once(&mut head.base).chain(&mut head.rev_base) {
         if base.start < collection.base.start {
             *base = collection.base.clone();
@@ -158,7 +163,7 @@ fn raise(head: &mut Head, collection: &Collection) {
 }
 
 async fn delete(writer: &dyn Writer, stored_items: &[StoredItem]) -> Result<()> {
-    let names: Vec<StoredItemName> = stored_items.iter().map(|piece| piece.name.clone()).collect();
+    let names: Vec<StoredItemName> = stored_items.iter().map(|item| item.name.clone()).collect();
     for chunk in names.chunks(CHUNK) {
         writer.delete(chunk).await?;
     }
@@ -177,8 +182,10 @@ impl Plan {
         plan.keep(survey, &survey.tip.floor);
         if let Some(earlier) = &survey.tip.floor.0 {
             let stored_items = store.stored_items(stack.lineage(), earlier.base.start).await?;
-            let stored_items = survey.doomed(stored_items, &Cut::again(earlier));
+            let stored_items = survey.unused_after(stored_items, &HistoryCut::again(earlier));
             if !stored_items.is_empty() && !has_passed(&earlier.since, retention.grace, now)? {
+                // Readers that began before the drop may still read these items, so nothing is dropped or deleted
+                // before the grace period ends.
                 plan.wait(&stored_items, after(&earlier.since, retention.grace)?);
                 return Ok(plan);
             }
@@ -189,7 +196,7 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Which revisions stay.
+    /// Reports which revisions remain.
     fn keep(&mut self, survey: &Survey, floor: &HistoryFloor) {
         let mut left = survey.documents.iter().map(|document| &document.revision);
         let mut left = left.by_ref().filter(|revision| !floor.hides(revision.serial()));
@@ -212,8 +219,8 @@ impl Plan {
         if cut.dropped.is_empty() && cut.forgotten.is_empty() {
             return Ok(());
         }
-        let mut stored_items = survey.doomed(stored_items, &cut);
-        stored_items.retain(|piece| !self.earlier.contains(piece));
+        let mut stored_items = survey.unused_after(stored_items, &cut);
+        stored_items.retain(|item| !self.earlier.contains(item));
         self.report.dropped.clone_from(&cut.dropped);
         self.report.forgotten = cut.forgotten.iter().cloned().collect();
         self.report.kept -= cut.dropped.len();
@@ -229,7 +236,7 @@ impl Plan {
     }
 
     fn wait(&mut self, stored_items: &[StoredItem], until: Timestamp) {
-        self.report.waiting = Some(Waiting {
+        self.report.waiting = Some(PendingDeletion {
             amount: Amount::of(stored_items),
             until,
         });

@@ -1,18 +1,18 @@
-//! Which revisions are kept, and when a grace has passed: arithmetic with moments.
+//! Which revisions a retention keeps, and when a grace period has passed: computations with timestamps.
 
 use state_core::{Error, Result, Timestamp};
 use std::time::Duration;
 
-/// What of the history is kept, and how long what is dropped can still be read by who began before. A revision is kept
-/// if it is young enough *or* among the last ones; the current one always is.
+/// How much of the history is kept, and how long readers that began before a drop can still read dropped revisions. A
+/// revision is kept if it is young enough *or* among the last ones; the current revision is always kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Retention {
-    /// Revisions that are younger than this are kept. Default: 30 days.
+    /// Age up to which revisions are kept. Default: 30 days.
     pub keep_for: Duration,
-    /// So many of the last revisions are kept. Default: 100.
+    /// Number of latest revisions that are kept. Default: 100.
     pub keep_last: usize,
-    /// How long after it was dropped something is deleted. With none, who reads at the moment may fail with
+    /// Time between a drop and the deletion. With zero, a reader that is active at that moment may fail with
     /// `Collected`. Default: 24 hours.
     pub grace: Duration,
 }
@@ -28,11 +28,11 @@ impl Default for Retention {
     }
 }
 
-/// The index of the oldest revision that is kept. `made` says when each was made, oldest first; none where nobody
-/// knows. `current` is the index of the current one.
+/// The index of the oldest revision that is kept. `made` contains the time of each revision, oldest first; none if it
+/// is unknown. `current` is the index of the current revision.
 ///
-/// Whatever comes after one that is kept is kept too. A revision of an unknown age is as young as the next one whose
-/// age is known: rather too much is kept than too little.
+/// All revisions after a kept one are kept too. A revision of unknown age counts as young as the next one with a known
+/// age, so that in doubt too much is kept rather than too little.
 pub(super) fn oldest_kept(
     made: &[Option<&Timestamp>],
     current: Option<usize>,
@@ -40,7 +40,7 @@ pub(super) fn oldest_kept(
     now: &Timestamp,
 ) -> Result<usize> {
     let last = made.len().saturating_sub(retention.keep_last);
-    // Before the beginning of time everything is young.
+    // A retention that reaches back before the earliest timestamp keeps everything.
     let cutoff = moment(now)?.checked_sub(retention.keep_for).ok();
     let is_young = |time: &jiff::Timestamp| cutoff.is_none_or(|cutoff| *time > cutoff);
     let mut young = made.len();
@@ -59,13 +59,13 @@ pub(super) fn oldest_kept(
     Ok(last.min(young).min(current.unwrap_or(made.len())))
 }
 
-/// The moment that ends a grace.
+/// The end of a grace period that began at `since`.
 pub(super) fn after(since: &Timestamp, grace: Duration) -> Result<Timestamp> {
     let end = moment(since)?.checked_add(grace).unwrap_or(jiff::Timestamp::MAX);
     Ok(Timestamp::new(end.to_string()))
 }
 
-/// Whether a grace has passed.
+/// Whether the grace period that began at `since` has passed.
 pub(super) fn has_passed(since: &Timestamp, grace: Duration, now: &Timestamp) -> Result<bool> {
     let end = moment(since)?.checked_add(grace);
     Ok(end.is_ok_and(|end| end <= moment(now).unwrap_or(jiff::Timestamp::MIN)))
@@ -74,7 +74,7 @@ pub(super) fn has_passed(since: &Timestamp, grace: Duration, now: &Timestamp) ->
 fn moment(of: &Timestamp) -> Result<jiff::Timestamp> {
     of.as_str()
         .parse()
-        .map_err(|_| Error::invalid("the moment of a collection", "it is no RFC 3339 moment"))
+        .map_err(|_| Error::invalid("the time of a collection", "it is not an RFC 3339 timestamp"))
 }
 
 #[cfg(test)]
@@ -97,41 +97,45 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_is_kept_if_it_is_young_or_among_the_last() {
+    fn revision_is_kept_if_young_or_among_the_last() {
         let hours = [Some(1), Some(3), Some(8), Some(9)];
-        assert_eq!(kept(&hours, Some(3), 3, 1), 2, "young ones count");
-        assert_eq!(kept(&hours, Some(3), 2, 1), 3, "exactly so old isn't younger");
-        assert_eq!(kept(&hours, Some(3), 0, 3), 1, "the last ones count");
+        assert_eq!(kept(&hours, Some(3), 3, 1), 2, "young revisions are kept");
+        assert_eq!(
+            kept(&hours, Some(3), 2, 1),
+            3,
+            "a revision of exactly the limit is not younger"
+        );
+        assert_eq!(kept(&hours, Some(3), 0, 3), 1, "the last revisions are kept");
         assert_eq!(kept(&hours, Some(3), 0, 9), 0);
         assert_eq!(
             kept(&hours, Some(3), u64::MAX / 7200, 0),
             0,
-            "no cutoff is that early"
+            "the cutoff is before the earliest timestamp"
         );
         assert_eq!(kept(&[], None, 1, 1), 0);
     }
 
     #[test]
-    fn the_current_revision_and_what_comes_after_it_are_kept() {
+    fn current_revision_and_later_ones_are_kept() {
         let hours = [Some(1), Some(2), Some(3)];
         assert_eq!(kept(&hours, Some(1), 0, 0), 1);
         assert_eq!(kept(&hours, Some(2), 0, 0), 2);
     }
 
     #[test]
-    fn a_revision_of_unknown_age_is_as_young_as_the_next() {
+    fn revision_of_unknown_age_is_as_young_as_the_next() {
         assert_eq!(kept(&[Some(1), None, Some(9)], Some(2), 2, 0), 1);
         assert_eq!(kept(&[Some(1), None, Some(2), Some(9)], Some(3), 2, 0), 3);
         assert_eq!(kept(&[Some(9), None, None], Some(0), 0, 0), 0);
         assert_eq!(
             kept(&[Some(1), Some(2), None, None], None, 0, 0),
             2,
-            "of no known age at all"
+            "no later revision has a known age"
         );
     }
 
     #[test]
-    fn a_grace_ends_on_the_moment_and_not_before() {
+    fn grace_period_ends_exactly_at_its_end() {
         let hour = Duration::from_secs(3600);
         assert_eq!(after(&at(1), hour).unwrap(), at(2));
         assert!(!has_passed(&at(2), hour, &at(2)).unwrap());
@@ -139,7 +143,7 @@ mod tests {
         assert!(has_passed(&at(2), Duration::ZERO, &at(2)).unwrap());
         assert!(
             !has_passed(&at(2), Duration::ZERO, &at(1)).unwrap(),
-            "a clock that went back"
+            "the clock went back"
         );
         assert!(!has_passed(&at(2), Duration::MAX, &at(3)).unwrap());
     }

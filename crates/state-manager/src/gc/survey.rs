@@ -1,8 +1,8 @@
-//! What there is of a history, where it can be cut, and what a cut leaves without a use.
+//! Reads a whole history, finds where it can be cut, and determines which stored items a cut makes unused.
 
 use crate::context::StackContext;
 use crate::gc::retention::{Retention, oldest_kept};
-use crate::objects::document::{Made, RevisionDocument};
+use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
 use crate::read::history;
 use crate::read::history_floor::whole_journal;
@@ -18,23 +18,24 @@ use std::sync::Arc;
 /// The most revisions deleted by hand whose names one head carries; the rest go with the next collection.
 const MAX_FORGOTTEN: usize = 1000;
 
-/// All that is left of a history.
+/// The remaining history of a stack.
 pub(super) struct Survey {
     view: JournalView,
     pub(super) tip: Tip,
-    /// The revisions that weren't deleted, oldest first.
+    /// The revisions that were not deleted, oldest first.
     pub(super) documents: Vec<RevisionDocument>,
-    /// Points with a full snapshot that the head or the journal vouches for.
+    /// Slots with a full snapshot that is named by the head or by an authenticated frame.
     bases: BTreeMap<Slot, Base>,
-    /// The stored snapshots that frames need, by the frame; with the revision that is nothing else, if it is one.
+    /// The stored snapshots that frames refer to, by the frame's slot; with the revision, if only that revision needs
+    /// it.
     needed: Vec<(Slot, ObjectName, Option<RevisionId>)>,
 }
 
-/// Where history is to begin, and what that drops.
+/// The slot at which history will begin, and the revisions that this drops.
 #[derive(Debug)]
-pub(super) struct Cut {
+pub(super) struct HistoryCut {
     pub(super) start: Slot,
-    /// The chain before it.
+    /// Chain digest of the journal before the slot.
     chain: Digest,
     pub(super) serial: Serial,
     pub(super) dropped: Vec<RevisionId>,
@@ -42,8 +43,8 @@ pub(super) struct Cut {
     pub(super) held_back: usize,
 }
 
-impl Cut {
-    /// The cut that was made.
+impl HistoryCut {
+    /// The cut that an earlier collection made.
     pub(super) fn again(made: &Collection) -> Self {
         Self {
             start: made.base.start,
@@ -57,6 +58,7 @@ impl Cut {
 }
 
 impl Survey {
+    /// Reads head, journal and documents of a stack.
     pub(super) async fn of(stack: &StackContext) -> Result<Self> {
         let view = whole_journal(stack.backend(), stack.lineage()).await?;
         let tip = Tip::of(stack, &view).await?;
@@ -69,37 +71,37 @@ impl Survey {
             view,
         };
         let head = &survey.view.head;
-        let mut vouched = vec![survey.tip.floor.beginning(stack.lineage()), head.base.clone()];
+        let mut candidates = vec![survey.tip.floor.beginning(stack.lineage()), head.base.clone()];
         for frame in &survey.view.frames {
             let object = frame_object(stack.lineage(), frame);
             for reference in rebases(stack.lineage(), frame)? {
                 survey.needed.push((frame.slot(), reference.object(), None));
             }
-            vouched.extend(checkpoints(stack.lineage(), frame)?);
+            candidates.extend(checkpoints(stack.lineage(), frame)?);
             match RevisionDocument::of_frame(&object, frame)? {
                 Some(RevisionDocument {
                     revision,
-                    made: Made::DetachedRevision(stored),
+                    made: RevisionRecord::DetachedRevision(stored),
                     ..
                 }) => {
                     let object = stored.snapshot.object();
                     survey.needed.push((frame.slot(), object, Some(revision)));
                 }
                 Some(RevisionDocument {
-                    made: Made::UpdateEnd(mark),
+                    made: RevisionRecord::UpdateEnd(mark),
                     ..
-                }) => vouched.push(mark.base),
+                }) => candidates.push(mark.base),
                 None => {}
             }
         }
-        let floor = vouched.first().map_or(Slot::ZERO, |base| base.start);
-        vouched.retain(|base| base.start >= floor);
-        survey.bases = vouched.into_iter().map(|base| (base.start, base)).collect();
+        let floor = candidates.first().map_or(Slot::ZERO, |base| base.start);
+        candidates.retain(|base| base.start >= floor);
+        survey.bases = candidates.into_iter().map(|base| (base.start, base)).collect();
         Ok(survey)
     }
 
-    /// The latest place where the journal can be cut so that all that is to be kept is left.
-    pub(super) fn cut(&self, retention: &Retention, now: &Timestamp) -> Result<Cut> {
+    /// The latest slot at which the journal can be cut without losing a revision that is to be kept.
+    pub(super) fn cut(&self, retention: &Retention, now: &Timestamp) -> Result<HistoryCut> {
         let made: Vec<Option<&Timestamp>> = self.documents.iter().map(moment).collect();
         let current = self.tip.replayed.state.current();
         let current = self.documents.iter().position(|d| Some(&d.revision) == current);
@@ -112,13 +114,13 @@ impl Survey {
         let behind = self.documents.partition_point(|document| document.slot < start);
         let (serial, start, chain) = match self.documents.get(behind) {
             Some(first) if behind > 0 => (first.revision.serial(), start, chain),
-            // Nothing would be dropped: history begins where it began.
+            // No revision would be dropped, so history keeps its present beginning.
             _ => {
                 let beginning = self.tip.floor.beginning(self.view.head.lineage);
                 (self.tip.floor.serial(), beginning.start, beginning.chain)
             }
         };
-        Ok(Cut {
+        Ok(HistoryCut {
             start,
             chain,
             serial,
@@ -131,11 +133,12 @@ impl Survey {
         })
     }
 
-    /// The latest border at or before a slot: a base with its snapshot, or a fence, at which one can be made.
+    /// The latest possible cut at or before a slot: a base with its snapshot, or a fence, where a snapshot can be made.
     fn border(&self, limit: Slot) -> Result<(Slot, Digest)> {
         let base = self.bases.range(..=limit).next_back();
         let base = base.map(|(slot, base)| (*slot, base.chain));
         let fences = self.view.frames.iter().filter(|frame| frame.slot() <= limit);
+        // A fence contains the chain before it, so replay can start there; other frames can't be verified on their own.
         let fence = fences.rev().find(|frame| frame.kind() == FrameKind::Fence);
         let fence = match fence {
             None => None,
@@ -153,8 +156,13 @@ impl Survey {
             .unwrap_or((Slot::ZERO, beginning.chain)))
     }
 
-    /// The base where a cut begins; its snapshot is stored if there is none yet.
-    pub(super) async fn base_of(&self, stack: &StackContext, writer: &dyn Writer, cut: &Cut) -> Result<Base> {
+    /// The base at which a cut begins. Its snapshot is stored if there is none yet.
+    pub(super) async fn base_of(
+        &self,
+        stack: &StackContext,
+        writer: &dyn Writer,
+        cut: &HistoryCut,
+    ) -> Result<Base> {
         let beginning = self.tip.floor.beginning(stack.lineage());
         let nearest = self.bases.range(..=cut.start).next_back();
         let nearest = nearest.map_or(beginning, |(_, base)| base.clone());
@@ -165,7 +173,7 @@ impl Survey {
         let between = frames.partition_point(|frame| frame.slot() < nearest.start)
             ..frames.partition_point(|frame| frame.slot() < cut.start);
         let led_to = replay::from_base(stack, &nearest, &frames[between]).await?;
-        // Dated by what it holds, so that a run that is repeated makes the same bytes.
+        // Dated by the last record it contains, not by the clock: a repeated run then writes identical bytes.
         let mut snapshot = led_to
             .state
             .snapshot(self.view.head.name.to_string(), led_to.moment);
@@ -178,18 +186,18 @@ impl Survey {
         })
     }
 
-    /// Adds the revisions that were deleted by hand, are not below the cut, and still have bytes.
-    pub(super) fn add_forgotten(&self, cut: &mut Cut, stored_items: &[StoredItem]) {
-        let there: BTreeSet<&StoredItemName> = stored_items.iter().map(|piece| &piece.name).collect();
-        let is_there = |object| there.contains(&StoredItemName::Object(object));
-        let listed = stored_items.iter().filter_map(|piece| match &piece.name {
+    /// Adds the revisions that were deleted by hand, are not below the cut, and still have stored objects.
+    pub(super) fn add_forgotten(&self, cut: &mut HistoryCut, stored_items: &[StoredItem]) {
+        let existing: BTreeSet<&StoredItemName> = stored_items.iter().map(|item| &item.name).collect();
+        let exists = |object| existing.contains(&StoredItemName::Object(object));
+        let listed = stored_items.iter().filter_map(|item| match &item.name {
             StoredItemName::Object(ObjectName::Update(revision)) => Some(revision),
             _ => None,
         });
         let kept = self.needed_from(cut.start, &|other| self.tip.replayed.state.is_forgotten(other));
         let stored = self.needed.iter().filter_map(|(_, object, by)| {
             let by = by.as_ref()?;
-            (!kept.contains(object) && is_there(object.clone())).then_some(by)
+            (!kept.contains(object) && exists(object.clone())).then_some(by)
         });
         let forgotten = listed.chain(stored).filter(|revision| {
             revision.serial() >= cut.serial && self.tip.replayed.state.is_forgotten(revision)
@@ -198,8 +206,8 @@ impl Survey {
         cut.forgotten = forgotten.into_iter().take(MAX_FORGOTTEN).collect();
     }
 
-    /// What of these nobody can ask for any more once a cut is made.
-    pub(super) fn doomed(&self, stored_items: Vec<StoredItem>, cut: &Cut) -> Vec<StoredItem> {
+    /// The items among these that no reader can refer to once the cut is made.
+    pub(super) fn unused_after(&self, stored_items: Vec<StoredItem>, cut: &HistoryCut) -> Vec<StoredItem> {
         let serials: BTreeSet<Serial> = cut.forgotten.iter().map(RevisionId::serial).collect();
         let is_forgotten = |revision: &RevisionId| cut.forgotten.contains(revision);
         let released: BTreeSet<&ObjectName> = self
@@ -209,7 +217,7 @@ impl Survey {
             .map(|(_, object, _)| object)
             .collect();
         let kept = self.needed_from(cut.start, &is_forgotten);
-        let is_doomed = |piece: &StoredItem| match &piece.name {
+        let is_unused = |item: &StoredItem| match &item.name {
             StoredItemName::Journal(_) => true,
             StoredItemName::Object(ObjectName::Update(revision)) => {
                 revision.serial() < cut.serial || is_forgotten(revision)
@@ -218,35 +226,37 @@ impl Survey {
                 *serial < cut.serial || serials.contains(serial)
             }
             StoredItemName::Object(name @ ObjectName::Snapshot { slot, .. }) => {
+                // Frames with equal content share a snapshot: it stays as long as one remaining frame refers to it.
                 (*slot < cut.start || released.contains(name)) && !kept.contains(name)
             }
-            // Data keys open what may be kept elsewhere; other kinds are somebody else's.
+            // Data keys stay: they may open a copy of the stack elsewhere. Unknown kinds of objects belong to other
+            // tools.
             StoredItemName::Object(_) => false,
         };
-        let mut doomed = stored_items;
-        doomed.retain(is_doomed);
-        doomed.sort_by(|left, right| left.name.cmp(&right.name));
-        doomed
+        let mut unused_after = stored_items;
+        unused_after.retain(is_unused);
+        unused_after.sort_by(|left, right| left.name.cmp(&right.name));
+        unused_after
     }
 
-    /// The snapshots that frames from a slot on need, other than for revisions that are gone.
+    /// The snapshots that frames from a slot on refer to, except for those that only deleted revisions need.
     fn needed_from(&self, from: Slot, is_gone: &dyn Fn(&RevisionId) -> bool) -> BTreeSet<&ObjectName> {
         let needed = self.needed.iter();
         let needed = needed.filter(|(slot, _, by)| *slot >= from && !by.as_ref().is_some_and(is_gone));
         needed.map(|(_, object, _)| object).collect()
     }
 
-    /// The oldest revision from a serial on.
+    /// The oldest revision with at least this serial.
     pub(super) fn first_from(&self, serial: Serial) -> Option<RevisionId> {
         let mut revisions = self.documents.iter().map(|document| &document.revision);
         revisions.find(|revision| revision.serial() >= serial).cloned()
     }
 }
 
-/// When a revision was made; none for one that was stored, which doesn't say.
+/// The time at which a revision was made; none for a detached one, whose record has no timestamp.
 fn moment(document: &RevisionDocument) -> Option<&Timestamp> {
     match &document.made {
-        Made::UpdateEnd(mark) => Some(replay::moment(mark)),
-        Made::DetachedRevision(_) => None,
+        RevisionRecord::UpdateEnd(mark) => Some(replay::moment(mark)),
+        RevisionRecord::DetachedRevision(_) => None,
     }
 }

@@ -1,7 +1,8 @@
-//! Another data key, policy or set of recipients for a stack.
+//! Changes the data key, the sealing policy or the recipients of a stack.
 //!
-//! A new key takes over in one head swap: before it, its files and a snapshot that is sealed with it are durable;
-//! after it, every frame is under it. So a crash at any moment leaves a stack that opens with one key or the other.
+//! A new key takes effect with one head swap. The key's files and a snapshot sealed with the key are durable before the
+//! swap; all frames after it are tagged with the key. After a crash at any moment the stack opens with exactly one of
+//! the two keys.
 
 use crate::context::StackContext;
 use crate::gc::collect::collect;
@@ -24,35 +25,35 @@ use state_core::{
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What shall change when a stack gets a new data key.
+/// The changes to make when a stack gets a new data key.
 #[derive(Clone, Debug, Default)]
 pub struct Rekey {
-    /// To whom the new key is wrapped; none: as the old one, or for the first key to those that the provider knows.
+    /// Recipients of the new key; none: those of the old key, or for a first key those that the provider knows.
     pub recipients: Option<Vec<String>>,
-    /// To whom the outputs are wrapped apart; none: as before.
+    /// Recipients of the published outputs; none: unchanged.
     pub outputs: Option<Vec<String>>,
-    /// How values are stored from now on; none: as before.
+    /// Sealing policy from now on; none: unchanged.
     pub policy: Option<SealingPolicy>,
-    /// Drops and deletes all revisions that open with an earlier key, or are plain. Who reads one of them at that moment
-    /// fails.
+    /// Whether to drop and delete all revisions that are plain or sealed with an earlier key. A reader of one of them
+    /// at that moment fails.
     pub forget_history: bool,
-    /// Why, for the history.
+    /// The reason, for the history.
     pub message: String,
 }
 
-/// What a new data key leaves behind.
+/// The result of changing the data key.
 #[derive(Clone, Debug)]
-pub struct Rekeyed {
-    /// The revision that holds the current state, sealed with the new key.
+pub struct RekeyReport {
+    /// The revision that contains the current state, sealed with the new key.
     pub revision: RevisionId,
-    /// To whom the new key is wrapped.
+    /// The recipients of the new key.
     pub recipients: Vec<String>,
-    /// Revisions that still open with an earlier key, or hold plain values: oldest first.
+    /// Revisions that are still sealed with an earlier key or contain plain values, oldest first.
     pub older: Vec<RevisionId>,
 }
 
-/// Gives the stack a new data key, and seals its current state with it. The first key of a stack that was plain, too.
-pub(crate) async fn rekey(stack: &StackContext, operation: &str, request: Rekey) -> Result<Rekeyed> {
+/// Gives the stack a new data key, and seals its current state with it. Also gives a plaintext stack its first key.
+pub(crate) async fn rekey(stack: &StackContext, operation: &str, request: Rekey) -> Result<RekeyReport> {
     let provider = require_provider(stack)?;
     let locked = lock::lock(stack, operation, None).await?;
     let policy = request.policy.unwrap_or_else(|| locked.seal.policy());
@@ -62,13 +63,13 @@ pub(crate) async fn rekey(stack: &StackContext, operation: &str, request: Rekey)
     }
     let (message, forget_history) = (request.message.clone(), request.forget_history);
     let (base, recipients) = rotate(locked, provider, policy, request).await?;
-    // The current revision becomes one under the new key.
+    // Without this revision the current one would still be sealed with the old key.
     let revision = mark_rekeyed(stack, operation, message, Some(base)).await?;
     if forget_history {
         forget_all_but_the_current(stack, operation).await?;
     }
     let older = view::revisions(stack).await?.into_iter().rev();
-    Ok(Rekeyed {
+    Ok(RekeyReport {
         older: older.map(|older| older.id).filter(|id| *id != revision).collect(),
         revision,
         recipients,
@@ -79,7 +80,7 @@ fn require_possible(stack: &StackContext, policy: SealingPolicy, request: &Rekey
     if request.forget_history && stack.backend().extensions().collectable.is_none() {
         return Err(Error::unsupported(
             stack.backend().url(),
-            "deletion, and with it the forgetting of history,",
+            "deletion, which forgetting the history requires,",
         ));
     }
     if policy == SealingPolicy::Plaintext {
@@ -91,6 +92,7 @@ fn require_possible(stack: &StackContext, policy: SealingPolicy, request: &Rekey
 
 async fn forget_all_but_the_current(stack: &StackContext, operation: &str) -> Result<()> {
     let locked = lock::lock(stack, operation, None).await?;
+    // Zero grace: the caller asked to delete these revisions because the old key must open nothing any more.
     let retention = Retention {
         keep_for: Duration::ZERO,
         keep_last: 1,
@@ -100,7 +102,7 @@ async fn forget_all_but_the_current(stack: &StackContext, operation: &str) -> Re
     locked.close_after(collected).await.map(drop)
 }
 
-/// A revision of what is there, under the keys and for the recipients that the stack has now.
+/// Makes a revision of the present state, under the keys and for the recipients that the stack has now.
 async fn mark_rekeyed(
     stack: &StackContext,
     operation: &str,
@@ -119,13 +121,14 @@ async fn mark_rekeyed(
     Ok(revision)
 }
 
-/// The swap itself. The lock is free afterwards: its key isn't the stack's any more.
+/// The key change itself. Releases the lock: the session's key isn't the stack's key any more.
 async fn rotate(
     locked: LockedStack,
     provider: &dyn KeyProvider,
     policy: SealingPolicy,
     request: Rekey,
 ) -> Result<(Base, Vec<String>)> {
+    // The queue is ended first: a frame tagged with the old key must not follow the head swap.
     let tail = locked.end_queue().await?;
     let (stack, writer) = (&locked.stack, &*locked.writer);
     let old = locked.seal.shared_key();
@@ -134,6 +137,7 @@ async fn rotate(
     let key = provider.generate(stack.lineage())?;
     let wrapped = provider.wrap(key.id(), request.recipients.or(known).as_deref())?;
     let files = wrapped::store(stack, writer, key.id(), &wrapped).await?;
+    // A base can start only at a segment, so the new base needs a rotation.
     let after = writer.rotate(tail, stack.nonce()).await?;
     let snapshot = resealed(stack, &locked.state(), old.clone(), &key, policy).await?;
     let base = Base {
@@ -153,6 +157,8 @@ async fn rotate(
         keys.outputs = outputs;
     }
     let change = |head: &mut Head| {
+        // One swap changes base, policy and key together: readers see the old key with old frames, or the new with
+        // new ones.
         head.base = base.clone();
         head.rev_base = None;
         head.policy = policy;
@@ -181,6 +187,7 @@ async fn resealed(
     snapshot.continuation = Some(state.continuation());
     let new = Arc::clone(new);
     snapshots::blocking(move || {
+        // Opened with the old key first: the new key can't open what the old one sealed.
         let open = match old {
             Some(old) => old.open_snapshot(&snapshot)?,
             None => snapshot,
@@ -191,18 +198,18 @@ async fn resealed(
 }
 
 fn require_provider(stack: &StackContext) -> Result<&dyn KeyProvider> {
-    let missing = || Error::sealed(stack.object(), "there is no identity or recipient at hand");
+    let missing = || Error::sealed(stack.object(), "no identity or recipient is available");
     stack.keyring().provider().ok_or_else(missing)
 }
 
-/// The keys that the head names, once it is authenticated; none for a stack without a key.
+/// The keys in the authenticated head; none for a stack without a data key.
 pub(crate) async fn keys(stack: &StackContext) -> Result<Option<Keys>> {
     let head = stack.head().await?;
     trust::for_reading(stack, &head).await?;
     Ok(head.keys)
 }
 
-/// Wraps the stack's data key to more recipients. Sealed values stay as they are.
+/// Wraps the stack's data key to more recipients. Sealed values are not sealed again.
 pub(crate) async fn add_recipients(
     stack: &StackContext,
     operation: &str,
@@ -233,7 +240,7 @@ async fn wrap_to_more(locked: &LockedStack, more: &[String]) -> Result<Vec<Strin
     Ok(wrapped.recipients)
 }
 
-/// Wraps the stack's outputs to more recipients, and makes a revision whose outputs they get.
+/// Adds recipients of the stack's outputs, and makes a revision whose outputs are published to them.
 pub(crate) async fn add_output_recipients(
     stack: &StackContext,
     operation: &str,
@@ -253,7 +260,7 @@ async fn publish_to_more(locked: &LockedStack, more: &[String]) -> Result<Vec<St
         return Err(unsealed(&locked.stack));
     };
     let outputs = with_more(keys.outputs, more);
-    // A document that can't be wrapped to them is refused before anything changes.
+    // Tried first with an empty document: a malformed recipient must be refused before the head changes.
     key.outputs_document(head.policy, Serial::ZERO, &StackOutputs::default(), &outputs)?;
     let change = |head: &mut Head| {
         if let Some(keys) = &mut head.keys {
@@ -265,7 +272,7 @@ async fn publish_to_more(locked: &LockedStack, more: &[String]) -> Result<Vec<St
 }
 
 fn unsealed(stack: &StackContext) -> Error {
-    Error::sealed(stack.object(), "it has no data key: seal the stack first")
+    Error::sealed(stack.object(), "it has no data key: rekey the stack first")
 }
 
 fn with_more(mut recipients: Vec<String>, more: &[String]) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! What the owner of a stack seals values and signs heads with.
+//! Sealing of values and signing of heads in a locked stack.
 
 use state_core::backend::HeadChange;
 use state_core::head::SealingPolicy;
@@ -7,7 +7,7 @@ use state_core::sealing::StackKey;
 use state_core::{Entry, Error, Head, Nonce, Result, SharedEntry, Snapshot, Writer, sensitive};
 use std::sync::Arc;
 
-/// How the values of a stack are stored. Cheap to clone; callers seal in their own tasks.
+/// Policy and key of a session. Cheap to clone; callers seal in their own tasks.
 #[derive(Clone, Debug)]
 pub(crate) struct SessionSealer {
     policy: SealingPolicy,
@@ -31,8 +31,8 @@ impl SessionSealer {
         self.key.clone()
     }
 
-    /// Changes the head, and signs it if the stack has a key. Owners change a head in no other way, so that none is left
-    /// without a signature.
+    /// Changes the head, and signs it if the stack has a key. Sessions change a head in no other way, so that no head
+    /// of a sealed stack is left unsigned.
     pub(crate) async fn swap_head(
         &self,
         writer: &dyn Writer,
@@ -48,17 +48,18 @@ impl SessionSealer {
         writer.swap_head(nonce, &signed).await
     }
 
-    /// An entry as it is stored. It must have the uid under which it will be recorded.
+    /// An entry sealed for storage. It must already have the uid under which it is recorded, because its values are
+    /// bound to that uid.
     pub(crate) fn entry(&self, entry: Entry) -> Result<Entry> {
         match (self.policy, &self.key) {
             (SealingPolicy::Plaintext, _) => Ok(entry),
             (policy, Some(key)) => key.seal_entry(policy, &entry),
             (SealingPolicy::Sensitive, None) if !sensitive::entry_has_sensitive(&entry) => Ok(entry),
-            (_, None) => Err(no_key(format!("entry {}", entry.key()))),
+            (_, None) => Err(no_key(format!("resource {}", entry.key()))),
         }
     }
 
-    /// An entry of the state with its values open.
+    /// An entry of the state with its values opened.
     pub(crate) fn reveal(&self, entry: &SharedEntry) -> Result<SharedEntry> {
         match &self.key {
             Some(key) => key.open_entry(entry).map(Arc::new),
@@ -66,13 +67,14 @@ impl SessionSealer {
         }
     }
 
-    /// Entries of another stack as this one stores them: what is sealed for one lineage can't be read in another.
+    /// Entries of another stack, sealed for this one: values that are sealed for one lineage can't be opened in
+    /// another.
     pub(crate) fn adopt(&self, from: &Self, entries: &[SharedEntry]) -> Result<Vec<SharedEntry>> {
         if from.key.is_none() && self.policy == SealingPolicy::Plaintext {
             return Ok(entries.to_vec());
         }
         if from.key.is_some() && self.policy == SealingPolicy::Plaintext {
-            let reason = "the other stack stores values in plaintext, and here they are sealed";
+            let reason = "the destination stores values in plaintext, but the source seals them";
             return Err(Error::sealed("the move", reason));
         }
         let adopt = |entry: &SharedEntry| {
@@ -85,7 +87,7 @@ impl SessionSealer {
         entries.iter().map(adopt).collect()
     }
 
-    /// The stack's outputs as they are stored.
+    /// The stack's outputs, sealed for storage.
     pub(crate) fn outputs(&self, outputs: StackOutputs) -> Result<StackOutputs> {
         match (self.policy, &self.key) {
             (SealingPolicy::Plaintext, _) => Ok(outputs),
@@ -95,12 +97,12 @@ impl SessionSealer {
         }
     }
 
-    /// A snapshot as it is stored.
+    /// A snapshot sealed for storage.
     pub(crate) fn snapshot(&self, mut snapshot: Snapshot) -> Result<Snapshot> {
         match (self.policy, &self.key) {
             (SealingPolicy::Plaintext, _) => Ok(snapshot),
             (policy, Some(key)) => {
-                // One entry at a time, in its place: a large state isn't there twice.
+                // One entry at a time, in place: a large state must not be in memory twice.
                 let mut entries = std::mem::take(&mut snapshot.entries);
                 for entry in &mut entries {
                     let sealed = key.seal_entry(policy, entry)?;
@@ -120,7 +122,7 @@ impl SessionSealer {
 fn no_key(object: String) -> Error {
     Error::sealed(
         object,
-        "it holds sensitive values and the stack has no key to seal them with: give recipients or an identity, or make \
+        "it contains sensitive values and the stack has no key to seal them with: pass recipients or an identity, or create \
          the stack with the policy `plaintext`",
     )
 }
@@ -135,11 +137,11 @@ mod tests {
     use state_core::{Entry, Error, Json, KeyId, Properties, Result, SharedEntry, Snapshot};
     use std::sync::Arc;
 
-    /// Seals by saying so, under its name.
+    /// Marks entries as sealed with its name instead of encrypting them.
     #[derive(Debug)]
-    struct Named(&'static str, TagKey);
+    struct LabelKey(&'static str, TagKey);
 
-    impl MacKey for Named {
+    impl MacKey for LabelKey {
         fn id(&self) -> KeyId {
             self.1.id()
         }
@@ -149,12 +151,12 @@ mod tests {
         }
     }
 
-    impl StackKey for Named {
+    impl StackKey for LabelKey {
         fn seal_entry(&self, _: SealingPolicy, entry: &Entry) -> Result<Entry> {
             let mut sealed = entry.clone();
             let name = Json::from_string(self.0);
             let before = sealed.extensions.insert("sealed".to_owned(), name);
-            assert_eq!(before, None, "it was opened");
+            assert_eq!(before, None, "the entry was opened before it is sealed");
             Ok(sealed)
         }
 
@@ -162,7 +164,7 @@ mod tests {
             let mut open = entry.clone();
             match open.extensions.remove("sealed") {
                 Some(name) if name == Json::from_string(self.0) => Ok(open),
-                _ => Err(Error::sealed("it", "it is under another key")),
+                _ => Err(Error::sealed("entry", "it is sealed with another key")),
             }
         }
 
@@ -190,7 +192,7 @@ mod tests {
     fn seal(name: &'static str) -> SessionSealer {
         SessionSealer::new(
             SealingPolicy::Sensitive,
-            Some(Arc::new(Named(name, TagKey::new(1)))),
+            Some(Arc::new(LabelKey(name, TagKey::new(1)))),
         )
     }
 
@@ -203,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_moves_is_sealed_anew_for_the_other_stack() {
+    fn moved_entries_are_resealed_for_the_destination() {
         let plain: [SharedEntry; 1] = [sensitive().into()];
         let one: [SharedEntry; 1] = [seal("one").entry(sensitive()).unwrap().into()];
         let two = seal("two").adopt(&seal("one"), &one).unwrap();

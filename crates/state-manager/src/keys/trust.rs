@@ -1,5 +1,5 @@
-//! What this client accepts as a stack: a head and a journal from someone who has its key, under a key that the pinned
-//! one vouches for, and at a point that is not before the last one seen.
+//! Decides what this client accepts as a stack: a head and a journal written by holders of the data key, under the
+//! pinned key or one that it endorses, and at a position that is not before the last one seen.
 
 use crate::context::StackContext;
 use crate::keys::wrapped;
@@ -13,7 +13,7 @@ use state_core::{
 };
 use std::sync::Arc;
 
-/// The key under which the head says that it is, if it can be had: reading needs none.
+/// The data key of the head, if an identity opens it: reading needs no key. Authenticates the head with it.
 pub(crate) async fn for_reading(stack: &StackContext, head: &Head) -> Result<Option<Arc<dyn StackKey>>> {
     let key = match head.key_id {
         None => None,
@@ -29,8 +29,8 @@ pub(crate) async fn for_reading(stack: &StackContext, head: &Head) -> Result<Opt
     Ok(key)
 }
 
-/// A document below the live journal must be from those who had the key at its time. That of a key which can't be had
-/// here any more stays unchecked: reading needs none.
+/// Checks that a document below the live journal was written by a holder of the key of its time. If that key can't be
+/// opened here, the document stays unchecked: reading needs no key.
 pub(crate) async fn authenticate_document(
     stack: &StackContext,
     head: &Head,
@@ -44,36 +44,37 @@ pub(crate) async fn authenticate_document(
         Err(Error::sealed(format!("{}: {name}", stack.object()), reason))
     };
     if document.slot < keys.since {
+        // Documents from before the first key were written on a plaintext stack and have no tag.
         return Ok(());
     }
     let known = |id| head.key_id == Some(id) || keys.succession.iter().any(|link| link.old == id);
     let Some(id) = document.key_id().filter(|id| known(*id)) else {
-        return forged("it is under none of the stack's keys: somebody changed the store");
+        return forged("it is tagged with none of the stack's keys: the store was altered");
     };
     match wrapped::unwrap(stack, id).await {
         Err(Error::Sealed { .. }) => Ok(()),
         Err(other) => Err(other),
         Ok(key) if document.is_authentic(&*key) => Ok(()),
-        Ok(_) => forged("it wasn't written by anyone who has the data key: somebody changed the store"),
+        Ok(_) => forged("its tag doesn't match the data key: the store was altered"),
     }
 }
 
-/// What seals and opens single values with the key in use.
+/// The crypter for single values, with the key in use.
 pub(crate) async fn crypter(stack: &StackContext) -> Result<Arc<dyn Crypter>> {
     let head = stack.head().await?;
     let missing = |reason: &str| Error::sealed(stack.object(), reason);
     let Some(key) = for_reading(stack, &head).await? else {
         return Err(match head.key_id {
-            None => missing("it has no data key: seal the stack first"),
-            Some(id) => missing(&format!("no identity at hand opens its key {id}")),
+            None => missing("it has no data key: rekey the stack first"),
+            Some(id) => missing(&format!("no available identity opens its key {id}")),
         });
     };
     key.crypter(Arc::clone(&stack.environment().entropy))
 }
 
-/// The head must name the key that the client knows, or one that it vouches for. `key` is the head's, if it is at
-/// hand: who can't open it reads on where nobody here can tell whether it was vouched for, and sees nothing of what it
-/// seals.
+/// Checks that the head names the pinned key, or one that the pinned key endorses. `key` is the head's key, if it can
+/// be opened here. A client that can't open it may read on when the endorsement can't be verified: it sees no sealed
+/// value.
 ///
 /// # Errors
 /// `Distrusted`.
@@ -82,7 +83,7 @@ pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&
         return Ok(());
     };
     let Some(now) = head.key_id else {
-        let reason = format!("it was sealed with key {pinned}, and now it says that it is plain");
+        let reason = format!("it was sealed with key {pinned}, and its head says now that it is plaintext");
         return Err(distrusted(stack, reason));
     };
     if now == pinned {
@@ -90,11 +91,12 @@ pub(crate) async fn require_key(stack: &StackContext, head: &Head, key: Option<&
     }
     match endorsement(stack, head, pinned, now).await? {
         Endorsement::Given => return Ok(()),
+        // A client without the key sees no sealed value, so an endorsement that it can't verify exposes nothing to it.
         Endorsement::Unknown if key.is_none() => return Ok(()),
         Endorsement::Unknown | Endorsement::Missing => {}
     }
     let reason = format!(
-        "its data key is {now} now, and nobody who had {pinned} vouched for it: the key was changed by somebody without it"
+        "its data key is {now} now, and {pinned} doesn't endorse it: the key was replaced without the pinned key"
     );
     Err(distrusted(stack, reason))
 }
@@ -109,14 +111,14 @@ async fn pinned(stack: &StackContext) -> Result<Option<KeyId>> {
     }
 }
 
-/// What is known of the way from the pinned key to the one in use.
+/// Whether the keys from the pinned one to the one in use endorse each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Endorsement {
-    /// Each key vouched for the next.
+    /// Each key endorses the next one.
     Given,
-    /// Nobody here opens a key on the way.
+    /// No available identity opens one of the keys on the way.
     Unknown,
-    /// A link isn't there, or wasn't made with the key before.
+    /// A link is missing, or was not made with the key before it.
     Missing,
 }
 
@@ -124,9 +126,10 @@ async fn endorsement(stack: &StackContext, head: &Head, pinned: KeyId, now: KeyI
     let Some(keys) = &head.keys else {
         return Ok(Endorsement::Missing);
     };
-    let mut vouched = pinned;
+    let mut endorsed = pinned;
     for link in &keys.succession {
-        if link.old != vouched || vouched == now {
+        if link.old != endorsed || endorsed == now {
+            // Links from before the pinned key are skipped: this client trusts the pinned key without them.
             continue;
         }
         let old = match wrapped::unwrap(stack, link.old).await {
@@ -136,22 +139,22 @@ async fn endorsement(stack: &StackContext, head: &Head, pinned: KeyId, now: KeyI
         if old.endorse(link.new, link.generation) != link.endorsement {
             return Ok(Endorsement::Missing);
         }
-        vouched = link.new;
+        endorsed = link.new;
     }
-    Ok(match vouched == now {
+    Ok(match endorsed == now {
         true => Endorsement::Given,
         false => Endorsement::Missing,
     })
 }
 
-/// Compares where the stack is with where it was, and remembers it if it has only gone on. What comes back is how it
-/// went back.
+/// Compares the position of the stack with the pinned one, and pins it if it lies ahead. Returns a description of the
+/// regression if the stack has gone back.
 ///
 /// # Errors
-/// When the memory can't be read.
-pub(crate) async fn look(
+/// When the known stacks can't be read.
+pub(crate) async fn advance_pin(
     stack: &StackContext,
-    point: &Point<'_>,
+    point: &StackPosition<'_>,
     key: Option<&dyn StackKey>,
 ) -> Result<Option<String>> {
     let Some(known_stacks) = stack.known_stacks() else {
@@ -164,14 +167,19 @@ pub(crate) async fn look(
         return Ok(Some(regression));
     }
     let now = point.seen(before.as_ref(), key);
+    // A regression returns above without a write: the pin must stay at the highest position that was seen.
     if before.as_ref() != Some(&now) {
         known_stacks.remember(stack.lineage(), Some(&now)).await;
     }
     Ok(None)
 }
 
-/// Remembers what a session left behind.
-pub(crate) async fn keep(stack: &StackContext, point: &Point<'_>, key: Option<&dyn StackKey>) {
+/// Pins the position at which a session ended.
+pub(crate) async fn remember_position(
+    stack: &StackContext,
+    point: &StackPosition<'_>,
+    key: Option<&dyn StackKey>,
+) {
     if let Some(known_stacks) = stack.known_stacks()
         && let Ok(before) = known_stacks.seen(stack.lineage()).await
     {
@@ -180,22 +188,22 @@ pub(crate) async fn keep(stack: &StackContext, point: &Point<'_>, key: Option<&d
     }
 }
 
-/// As [`look`], for who is about to write: going back is an error.
+/// As [`advance_pin`], for a client that is about to write: a regression is an error.
 ///
 /// # Errors
 /// `Distrusted`.
-pub(crate) async fn require_onward(
+pub(crate) async fn require_no_regression(
     stack: &StackContext,
-    point: &Point<'_>,
+    point: &StackPosition<'_>,
     key: Option<&dyn StackKey>,
 ) -> Result<()> {
-    match look(stack, point, key).await? {
+    match advance_pin(stack, point, key).await? {
         None => Ok(()),
         Some(regression) => Err(distrusted(stack, regression)),
     }
 }
 
-/// A name must lead to the stack that it led to, if that one had a key; the name is remembered then.
+/// Checks that a name points to the same stack as before, if that stack had a key; then remembers the name.
 ///
 /// # Errors
 /// `Distrusted`.
@@ -213,12 +221,14 @@ pub(crate) async fn require_name(
         Ok(seen.is_some_and(|seen| seen.key.is_some()))
     };
     if let Some(before) = before
+        // A stack without a key can be replaced by anyone with write access, so only a change away from a sealed one
+        // counts.
         && has_key(before).await?
         && !has_key(lineage).await?
     {
         let reason = format!(
-            "the name led to the sealed stack {before}, and now to {lineage}: somebody removed the stack and made \
-             another one, or put a foreign one in its place"
+            "the name pointed to the sealed stack {before}, and now points to {lineage}: the stack was removed and created \
+             again, or replaced by a foreign one"
         );
         return Err(Error::distrusted(format!("stack {}", name.short()), reason));
     }
@@ -230,18 +240,18 @@ fn distrusted(stack: &StackContext, reason: String) -> Error {
     Error::distrusted(stack.object(), reason)
 }
 
-/// Where a stack is: what of it only grows.
+/// A position of a stack. All of its parts only grow.
 #[derive(Debug)]
-pub(crate) struct Point<'a> {
+pub(crate) struct StackPosition<'a> {
     pub(crate) epoch: Epoch,
     pub(crate) serial: Serial,
     pub(crate) tail: Tail,
-    /// The live journal and the base that it begins at; none where only the end is known.
+    /// The live journal and the base at which it begins; none where only its end is known.
     pub(crate) journal: Option<(&'a Base, &'a [Frame])>,
 }
 
-impl<'a> Point<'a> {
-    /// Where it is as a reader sees it.
+impl<'a> StackPosition<'a> {
+    /// The position as a reader sees it.
     pub(crate) fn of(view: &'a JournalView, state: &State) -> Self {
         Self {
             epoch: view.head.epoch,
@@ -251,9 +261,10 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// What is to be remembered of it, after what was known before.
+    /// The pin for this position, based on the previous pin.
     fn seen(&self, before: Option<&StackPin>, key: Option<&dyn StackKey>) -> StackPin {
         StackPin {
+            // A reader that can't open the key must not remove the key from the pin.
             key: key.map(|key| key.id()).or(before.and_then(|before| before.key)),
             outputs: before.and_then(|before| before.outputs.clone()),
             epoch: self.epoch,
@@ -263,11 +274,11 @@ impl<'a> Point<'a> {
         }
     }
 
-    /// How it went back, or aside; none when it only went on, as far as can be told from here.
+    /// A description of how this position lies before or beside the pinned one; none as far as it lies ahead.
     fn regression(&self, before: &StackPin) -> Option<String> {
         let back = |what: &str, was: u64, is: u64| {
             (is < was).then(|| {
-                format!("the store went back in time: {what} was {was} when it was seen last, and is {is}")
+                format!("the store was rolled back: {what} was {was} when this client last saw it, and is now {is}")
             })
         };
         back("its serial", before.serial.get(), self.serial.get())
@@ -276,16 +287,19 @@ impl<'a> Point<'a> {
             .or_else(|| self.fork(before))
     }
 
-    /// Whether it took another way than the one that was seen.
+    /// A description of a journal that differs from the one seen before the pinned position.
     fn fork(&self, before: &StackPin) -> Option<String> {
+        // No digest for that slot: a collection or a checkpoint removed those frames, so a fork can't be seen here.
         let (was, is) = (before.chain?, self.chain_at(before.next)?);
         (was != is).then(|| {
             let next = before.next;
-            format!("the store has another past than the one that was seen: its journal differs before slot {next}")
+            format!(
+                "the store's history was replaced: its journal differs from the one seen before slot {next}"
+            )
         })
     }
 
-    /// The chain before a slot; none where this view of the journal doesn't reach.
+    /// The chain digest before a slot; none where this view of the journal doesn't contain it.
     fn chain_at(&self, next: Slot) -> Option<Digest> {
         if next == self.tail.next {
             return Some(self.tail.chain);

@@ -1,4 +1,4 @@
-//! The wrapped data keys of a stack: the stored files, unwrapped once per opening, and values opened with them.
+//! Wrapped data keys of a stack: reads the stored files, unwraps each key once, and opens values with the keys.
 
 use crate::context::StackContext;
 use crate::objects::snapshots;
@@ -9,7 +9,7 @@ use state_core::{Error, Head, KeyId, Result, Slot, Snapshot, Writer, codec, seal
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// Number and key of each stored key file.
+/// Number and key id of each stored key file.
 async fn files(stack: &StackContext) -> Result<Vec<(u64, KeyId)>> {
     let names = stack.backend().list(stack.lineage(), ObjectKind::Key).await?;
     let files = names.into_iter().filter_map(|name| match name {
@@ -19,16 +19,17 @@ async fn files(stack: &StackContext) -> Result<Vec<(u64, KeyId)>> {
     Ok(files.collect())
 }
 
-/// The key with this id, from the files that hold it.
+/// The key with this id, unwrapped from one of the files that contain it.
 pub(crate) async fn unwrap(stack: &StackContext, id: KeyId) -> Result<Arc<dyn StackKey>> {
     if let Some(key) = stack.keyring().known(id) {
         return Ok(key);
     }
     let Some(provider) = stack.keyring().provider() else {
-        let reason = format!("it is sealed with key {id}, and there is no identity at hand to open it with");
+        let reason = format!("it is sealed with key {id}, and no identity is available to open it");
         return Err(Error::sealed(stack.object(), reason));
     };
     let mut copies = Vec::new();
+    // All copies are tried: each file is wrapped to other recipients.
     for (number, _) in files(stack).await?.iter().filter(|(_, of)| *of == id) {
         let name = ObjectName::Key { number: *number, id };
         copies.push(stack.backend().read(stack.lineage(), &name).await?.to_vec());
@@ -38,7 +39,7 @@ pub(crate) async fn unwrap(stack: &StackContext, id: KeyId) -> Result<Arc<dyn St
     Ok(key)
 }
 
-/// The key whose id begins with these digits, if there is one and it can be had.
+/// The key whose id begins with these hexadecimal digits; none if there is none or it can't be opened.
 pub(crate) async fn by_digits(stack: &StackContext, digits: &str) -> Result<Option<Arc<dyn StackKey>>> {
     let files = files(stack).await?;
     let mut ids = files.into_iter().map(|(_, id)| id);
@@ -51,10 +52,11 @@ pub(crate) async fn by_digits(stack: &StackContext, digits: &str) -> Result<Opti
     }
 }
 
-/// A copy with all values open, whatever key of the stack they are sealed with.
+/// A copy of a snapshot with all values opened, whichever key of the stack they are sealed with.
 pub(crate) async fn reveal(stack: &StackContext, mut snapshot: Snapshot) -> Result<Snapshot> {
     if stack.head().await?.keys.is_none() {
-        // Nothing of this stack was ever sealed, whatever looks like it: no pass over all of it.
+        // The stack never had a key, so nothing in it is sealed even if a value looks like it. Saves a pass over the
+        // state.
         return Ok(snapshot);
     }
     let (found, same) = snapshots::blocking(move || {
@@ -72,7 +74,7 @@ pub(crate) async fn reveal(stack: &StackContext, mut snapshot: Snapshot) -> Resu
     let files = files(stack).await?;
     let ids: BTreeSet<KeyId> = files.into_iter().map(|(_, id)| id).filter(is_found).collect();
     if let (Some(short), true) = (found.first(), ids.is_empty()) {
-        let reason = format!("it is sealed with key {short}…, of which the store holds no file");
+        let reason = format!("it is sealed with key {short}…, and the store has no file of that key");
         return Err(Error::sealed(stack.object(), reason));
     }
     for id in ids {
@@ -83,13 +85,14 @@ pub(crate) async fn reveal(stack: &StackContext, mut snapshot: Snapshot) -> Resu
     Ok(snapshot)
 }
 
-/// Stores the files of a wrapped key. Their numbers come back.
+/// Stores the files of a wrapped key. Returns their numbers.
 pub(crate) async fn store(
     stack: &StackContext,
     writer: &dyn Writer,
     id: KeyId,
     wrapped: &WrappedKey,
 ) -> Result<Vec<u64>> {
+    // New numbers only: the files that the head names must stay readable until the head is swapped.
     let last = files(stack).await?.into_iter().map(|(number, _)| number).max();
     let first = last.map_or(0, |last| last + 1);
     let mut stored = Vec::new();
@@ -101,7 +104,7 @@ pub(crate) async fn store(
     Ok(stored)
 }
 
-/// What the head says of the keys once the new one is in use, which may be the first.
+/// The head's key section when the new key, which may be the first one, is in use.
 pub(crate) fn successor(
     head: &Head,
     old: Option<&dyn StackKey>,

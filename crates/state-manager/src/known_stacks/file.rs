@@ -1,11 +1,11 @@
-//! Known stacks in files: one small file a stack and one a name, in a folder for each store. They hold no secret.
+//! Known stacks in files: one small file for each stack and each name, in one folder for each store. No file is secret.
 //!
 //! ```text
 //! ROOT/STORE/stacks/LINEAGE.json     key, epoch, serial and journal end of a stack
 //! ROOT/STORE/names/PROJECT/STACK     lineage of the stack with this name
 //! ```
 //!
-//! `statectl` has its root at `$XDG_STATE_HOME/statectl/seen`; a program of the same user may share it.
+//! `statectl` uses the root `$XDG_STATE_HOME/statectl/seen`; another program of the same user may share it.
 //!
 //! ```
 //! use state_manager::{Actor, Environment, FileKnownStacks, StoreIdentity, KnownStacks};
@@ -33,11 +33,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Larger files are refused: none that was written here is.
+/// Largest accepted file in bytes; this module writes none that is larger.
 const MAX_BYTES: u64 = 64 << 10;
 
-/// Fields of a store's configuration that tell stores with one URL apart, with the environment variables that set them.
-const PLACES: [(&str, &[&str]); 2] = [
+/// Configuration fields that distinguish stores with the same URL, with the environment variables that set them.
+const DISTINGUISHING_FIELDS: [(&str, &[&str]); 2] = [
     (
         "endpoint",
         &[
@@ -49,7 +49,7 @@ const PLACES: [(&str, &[&str]); 2] = [
     ("account", &["AZURE_STORAGE_ACCOUNT_NAME"]),
 ];
 
-/// Text that is the same for all ways to name one store, and another one for another store.
+/// A text that is equal for all spellings of one store, and different for different stores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreIdentity(String);
 
@@ -69,7 +69,7 @@ impl StoreIdentity {
             );
         }
         let mut store = url.trim_end_matches('/').to_owned();
-        for (field, variables) in PLACES {
+        for (field, variables) in DISTINGUISHING_FIELDS {
             let place = configured(field).or_else(|| variables.iter().find_map(|name| variable(name)));
             store.push_str(&format!("\n{field} {}", place.unwrap_or_default()));
         }
@@ -82,7 +82,7 @@ pub struct FileKnownStacks {
     folder: PathBuf,
     entropy: Arc<dyn Entropy>,
     warn: Box<dyn Fn(&str) + Send + Sync>,
-    /// A failed write is reported once.
+    /// Whether a failed write was already reported.
     warned: AtomicBool,
 }
 
@@ -93,8 +93,8 @@ impl fmt::Debug for FileKnownStacks {
 }
 
 impl FileKnownStacks {
-    /// The known stacks of a store, in a folder below `root`, which need not exist. `warn` gets the first reason for which
-    /// a file can't be written: it is later that the missing file may matter, so the work goes on.
+    /// The known stacks of a store, in a folder below `root`, which need not exist. `warn` receives the first error of
+    /// writing a file. The error isn't returned, because a missing pin weakens only later checks, not the present work.
     pub fn of_store(
         root: &Path,
         store: &StoreIdentity,
@@ -127,16 +127,16 @@ impl FileKnownStacks {
             Ok(None) => Ok(None),
             Ok(Some(bytes)) => match parse(&bytes) {
                 Some(value) => Ok(Some(value)),
-                None => Err(unreadable(&path, "it isn't what statectl wrote")),
+                None => Err(unreadable(&path, "it is damaged")),
             },
             Err(source) => Err(unreadable(&path, &source.to_string())),
         };
         tokio::task::spawn_blocking(read)
             .await
-            .map_err(|_| Error::invalid("what was seen before", "its reader failed"))?
+            .map_err(|_| Error::invalid("known stacks", "the background reader failed"))?
     }
 
-    /// Replaces a file, or removes it.
+    /// Replaces the file, or removes it.
     async fn write(&self, path: PathBuf, bytes: Option<Vec<u8>>) {
         let temporary = format!(".tmp-{}", Nonce::random(&*self.entropy));
         let shown = path.display().to_string();
@@ -150,10 +150,10 @@ impl FileKnownStacks {
         let reason = match tokio::task::spawn_blocking(write).await {
             Ok(Ok(())) => return,
             Ok(Err(error)) => error.to_string(),
-            Err(_) => "its writer failed".to_owned(),
+            Err(_) => "the background writer failed".to_owned(),
         };
         if !self.warned.swap(true, Ordering::Relaxed) {
-            (self.warn)(&format!("can't remember what was seen, in {shown}: {reason}"));
+            (self.warn)(&format!("can't remember the stack in {shown}: {reason}"));
         }
     }
 }
@@ -192,7 +192,7 @@ fn read(path: &Path) -> std::io::Result<Option<Vec<u8>>> {
     std::fs::read(path).map(Some)
 }
 
-/// Writes a new file and renames it: a reader gets the file before or the one after.
+/// Writes a new file and renames it, so that a reader never sees a half-written file.
 fn replace(path: &Path, temporary: &str, bytes: &[u8]) -> std::io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
@@ -212,7 +212,7 @@ fn replace(path: &Path, temporary: &str, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 fn unreadable(path: &Path, reason: &str) -> Error {
-    let reason =
-        format!("what was seen of the stack before can't be read: {reason}; remove the file to forget it");
+    // An unreadable pin is an error, not an empty memory: otherwise damaging the file would disable the check.
+    let reason = format!("the pin of the stack can't be read: {reason}; remove the file to forget the stack");
     Error::invalid(path.display().to_string(), reason)
 }

@@ -1,54 +1,54 @@
-//! `updates/`: what made each revision, one document each, derived from the journal.
+//! Update documents in `updates/`: one for each revision, derived from the journal, with the record that made it.
 
 use serde::{Deserialize, Serialize};
 use state_core::journal::{DetachedRevision, Frame, FrameKind, Record, UpdateEnd, decode_records};
 use state_core::sealing::{StackKey, Tag, TagDomain};
 use state_core::{Digest, Enveloped, KeyId, Result, RevisionId, Slot, UpdateInfo};
 
-/// A committed point of a stack's journal.
+/// A committed point of a stack's history, which users can list, read and roll back to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Revision {
-    /// Its id.
+    /// The id of the revision: its serial and the beginning of the chain digest.
     pub id: RevisionId,
-    /// What made it.
+    /// The update or write that made the revision.
     pub kind: RevisionKind,
-    /// How many entries it has.
+    /// Number of resources in the revision.
     pub entries: u64,
-    /// Whether it is the current one.
+    /// Whether it is the current revision.
     pub current: bool,
-    /// The slot of the frame that made it.
+    /// The slot of the journal frame that made the revision.
     pub slot: Slot,
 }
 
-/// What made a revision.
+/// The origin of a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RevisionKind {
     /// An update that ended.
     Update(Box<UpdateInfo>),
-    /// A snapshot that was stored and not made current.
+    /// A snapshot that was stored without becoming current.
     Detached,
 }
 
-/// A revision as the journal tells it. Only an index: the chain digest in the id vouches for the state.
+/// A revision with the record that made it. Only an index: the chain digest in the id authenticates the state itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct RevisionDocument {
     pub(crate) revision: RevisionId,
     pub(crate) slot: Slot,
     pub(crate) chain: Digest,
-    pub(crate) made: Made,
-    /// The key that the tag is made with.
+    pub(crate) made: RevisionRecord,
+    /// The key of the tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     key_id: Option<KeyId>,
-    /// On sealed stacks: whoever has no key can't tell of another base.
+    /// Tag on sealed stacks. Without it, a writer of the store without the key could name a forged base.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     tag: Option<Tag>,
 }
 
-/// The record that made it.
+/// The journal record that made a revision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Made {
+pub(crate) enum RevisionRecord {
     UpdateEnd(Box<UpdateEnd>),
     DetachedRevision(DetachedRevision),
 }
@@ -58,12 +58,12 @@ impl Enveloped for RevisionDocument {
 }
 
 impl RevisionDocument {
-    /// The revision that a frame makes, if its last record makes one.
+    /// The revision that a frame makes; none if its last record makes none.
     pub(crate) fn of_frame(object: &str, frame: &Frame) -> Result<Option<Self>> {
         if frame.kind() != FrameKind::Data {
             return Ok(None);
         }
-        // A mark ends its frame: only the last line can be one.
+        // A record that makes a revision ends its frame, so only the last line needs to be parsed.
         let payload = frame.payload().strip_suffix(b"\n").unwrap_or(frame.payload());
         let start = payload.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
         let last = decode_records(object, &payload[start..])?;
@@ -73,10 +73,11 @@ impl RevisionDocument {
             .and_then(|record| Self::of_record(frame, record)))
     }
 
+    /// The revision that this record of the frame makes; none if the record makes none.
     pub(crate) fn of_record(frame: &Frame, record: Record) -> Option<Self> {
         let (serial, made) = match record {
-            Record::UpdateEnd(mark) => (mark.serial, Made::UpdateEnd(Box::new(mark))),
-            Record::DetachedRevision(stored) => (stored.serial, Made::DetachedRevision(stored)),
+            Record::UpdateEnd(mark) => (mark.serial, RevisionRecord::UpdateEnd(Box::new(mark))),
+            Record::DetachedRevision(stored) => (stored.serial, RevisionRecord::DetachedRevision(stored)),
             _ => return None,
         };
         let revision = RevisionId::new(serial, frame.chain());
@@ -90,7 +91,7 @@ impl RevisionDocument {
         })
     }
 
-    /// The same with a tag.
+    /// The same document with a tag.
     pub(crate) fn tagged(mut self, key: &dyn StackKey) -> Self {
         self.key_id = Some(key.id());
         self.tag = None;
@@ -98,19 +99,19 @@ impl RevisionDocument {
         self
     }
 
-    /// The key that its tag is made with.
+    /// The key of the tag.
     pub(crate) const fn key_id(&self) -> Option<KeyId> {
         self.key_id
     }
 
-    /// Whether it is as somebody wrote it who has the key.
+    /// Whether the tag was made with this key.
     pub(crate) fn is_authentic(&self, key: &dyn StackKey) -> bool {
         let mut bare = self.clone();
         bare.tag = None;
         self.key_id == Some(key.id()) && self.tag == Some(key.tag(TagDomain::Update, &bare.encode()))
     }
 
-    /// Whether both tell the same, tagged or not.
+    /// Whether two documents have the same content, tagged or not.
     pub(crate) fn is_unchanged_from(&self, other: &Self) -> bool {
         let bare = |document: &Self| Self {
             key_id: None,
@@ -120,10 +121,11 @@ impl RevisionDocument {
         bare(self) == bare(other)
     }
 
+    /// The public form of the document.
     pub(crate) fn into_revision(self, current: Option<&RevisionId>) -> Revision {
         let (entries, kind) = match self.made {
-            Made::UpdateEnd(mark) => (mark.entries, RevisionKind::Update(Box::new(mark.update))),
-            Made::DetachedRevision(stored) => (stored.entries, RevisionKind::Detached),
+            RevisionRecord::UpdateEnd(mark) => (mark.entries, RevisionKind::Update(Box::new(mark.update))),
+            RevisionRecord::DetachedRevision(stored) => (stored.entries, RevisionKind::Detached),
         };
         Revision {
             current: current == Some(&self.revision),

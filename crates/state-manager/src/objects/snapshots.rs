@@ -1,5 +1,5 @@
-//! Full snapshots as stored objects: encoded, digested, compressed, and back. And how large an entry may be in them, and
-//! in a record.
+//! Full snapshots as stored objects: encoding, digest and compression. Also the size limits of an entry, in a snapshot
+//! and in a record.
 
 use crate::context::StackContext;
 use bytes::Bytes;
@@ -10,26 +10,27 @@ use state_core::{Entry, EntryKey, Error, Result, Slot, Snapshot, SnapshotRef, Wr
 use std::io::{BufRead, BufReader, Read, Write};
 use std::sync::Arc;
 
-/// The fastest level: it also packs states best, which repeat their inputs in their outputs.
+/// Compression level. The fastest level also compresses states best: their outputs repeat their inputs.
 const LEVEL: i32 = 1;
 
-/// The largest snapshot in bytes, uncompressed. Readers refuse more before they allocate.
+/// Maximum size of a snapshot in bytes, uncompressed. Readers refuse a larger one before they allocate memory.
 const MAX_LENGTH: u64 = 4 << 30;
 
-/// The largest entry in bytes, encoded.
+/// Maximum size of an encoded entry in bytes.
 const MAX_ENTRY: usize = 32 << 20;
 
-/// How much is decompressed at once, in bytes.
+/// Number of bytes that are decompressed at once.
 const BUFFER: usize = 128 << 10;
 
-/// A snapshot ready to be stored.
-pub(crate) struct Packed {
+/// A compressed snapshot, with the reference that names it.
+pub(crate) struct PackedSnapshot {
     pub(crate) reference: SnapshotRef,
     pub(crate) bytes: Bytes,
 }
 
-/// Encodes and compresses a snapshot as of a slot, line by line. Costs time proportional to it: not for the queue's task.
-pub(crate) fn pack(snapshot: &Snapshot, slot: Slot) -> Result<Packed> {
+/// Encodes and compresses a snapshot as of a slot, line by line. Takes time proportional to its size: never call it
+/// in the queue's task.
+pub(crate) fn pack(snapshot: &Snapshot, slot: Slot) -> Result<PackedSnapshot> {
     let mut packer = Packer {
         packed: zstd::Encoder::new(Vec::new(), LEVEL).map_err(not_packed)?,
         digester: Digester::default(),
@@ -41,7 +42,7 @@ pub(crate) fn pack(snapshot: &Snapshot, slot: Slot) -> Result<Packed> {
     codec::encode_stored_lines(snapshot, |line| {
         let entry = if is_header { None } else { entries.next() };
         is_header = false;
-        // A comma and a newline aren't the entry's.
+        // The line contains a comma or a newline that doesn't belong to the entry.
         if let Some(entry) = entry.filter(|_| line.len() > MAX_ENTRY + 1) {
             violations.push(oversized(&entry.key(), line.len()));
         }
@@ -53,7 +54,7 @@ pub(crate) fn pack(snapshot: &Snapshot, slot: Slot) -> Result<Packed> {
     packer.finish(slot)
 }
 
-/// What was written so far.
+/// The compressed output so far.
 struct Packer {
     packed: zstd::Encoder<'static, Vec<u8>>,
     digester: Digester,
@@ -67,32 +68,33 @@ impl Packer {
         self.packed.write_all(line).map_err(not_packed)
     }
 
-    fn finish(self, slot: Slot) -> Result<Packed> {
+    fn finish(self, slot: Slot) -> Result<PackedSnapshot> {
         let reference = SnapshotRef {
             slot,
             digest: self.digester.finish(),
             length: self.length,
         };
         let bytes = self.packed.finish().map_err(not_packed)?.into();
-        Ok(Packed { reference, bytes })
+        Ok(PackedSnapshot { reference, bytes })
     }
 }
 
 fn not_packed(source: std::io::Error) -> Error {
     Error::NotApplied {
+        // Nothing was sent to the store yet.
         object: "snapshot".to_owned(),
         source: source.into(),
     }
 }
 
-/// Packs on a thread of its own and stores the result.
+/// Encodes a snapshot on a blocking thread and stores it.
 pub(crate) async fn store(writer: &dyn Writer, snapshot: Arc<Snapshot>, slot: Slot) -> Result<SnapshotRef> {
     let packed = blocking(move || pack(&snapshot, slot)).await??;
     writer.create(&packed.reference.object(), packed.bytes).await?;
     Ok(packed.reference)
 }
 
-/// Reads a stored snapshot and checks it against what vouches for it.
+/// Reads a stored snapshot and checks it against its reference.
 pub(crate) async fn read(stack: &StackContext, reference: &SnapshotRef) -> Result<Snapshot> {
     let (name, lineage) = (reference.object(), stack.lineage());
     let object = format!("stack {lineage}: {name}");
@@ -118,14 +120,14 @@ fn unpack(object: &str, packed: &[u8], reference: &SnapshotRef) -> Result<Snapsh
     if let Ok(snapshot) = read.and_then(|()| reader.finish()) {
         return Ok(snapshot);
     }
-    // It is what it was when it was written, and not in our layout, or not what a snapshot is: read as a whole it
-    // tells which.
+    // The digest matches, so these bytes are what was written, but in another layout or not a snapshot. Decoding them
+    // as a whole accepts any layout, and reports what is wrong.
     let mut whole = Vec::new();
     for_each_line(object, packed, reference, |line| whole.extend_from_slice(line))?;
     codec::decode(object, &whole)
 }
 
-/// Decompresses, line by line. When this succeeds, what was read is what the digest vouches for; before, it may be
+/// Decompresses a snapshot line by line. Lines are verified only when this function succeeds; before, they may be
 /// anything.
 fn for_each_line(
     object: &str,
@@ -135,7 +137,7 @@ fn for_each_line(
 ) -> Result<()> {
     let unpacked = |_| damaged(object, "it can't be decompressed");
     let decoder = zstd::Decoder::with_buffer(packed).map_err(unpacked)?;
-    // One byte more shows that it is too long, and a bomb has no time to go off.
+    // One byte more than expected reveals a longer content, and bounds the work on a decompression bomb.
     let mut lines = BufReader::with_capacity(BUFFER, decoder.take(reference.length + 1));
     let (mut digester, mut length, mut line) = (Digester::default(), 0, Vec::new());
     loop {
@@ -147,14 +149,12 @@ fn for_each_line(
         length += line.len() as u64;
         each(&line);
         if line.capacity() > BUFFER {
+            // A single long entry must not keep its memory for the rest of the snapshot.
             line = Vec::new();
         }
     }
     if length != reference.length || digester.finish() != reference.digest {
-        return Err(damaged(
-            object,
-            "its content doesn't fit the digest that vouches for it",
-        ));
+        return Err(damaged(object, "its content doesn't match its digest"));
     }
     Ok(())
 }
@@ -163,42 +163,43 @@ fn damaged(object: &str, reason: &str) -> Error {
     Error::corrupt(object, 0, reason)
 }
 
-/// Runs work that takes long on a thread for such work.
+/// Runs long work on a blocking thread, so that it delays no other task.
 pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T> {
     tokio::task::spawn_blocking(work)
         .await
         .map_err(|error| Error::closed("the runtime", format!("a background thread ended early: {error}")))
 }
 
+/// Refuses an entry that is too large to be recorded.
 pub(crate) fn check_size(entry: &Entry) -> Result<()> {
     let Some(detail) = too_large(entry) else {
         return Ok(());
     };
     Err(Error::integrity(
-        format!("entry {}", entry.key()),
+        format!("resource {}", entry.key()),
         vec![Violation::of(Rule::Size, entry.key(), detail)],
     ))
 }
 
-/// Why an entry can't be recorded; none when it can.
+/// The reason why an entry is too large to be recorded; none when it isn't.
 pub(crate) fn too_large(entry: &Entry) -> Option<String> {
     let text = codec::entry_text(entry);
     if text.len() > MAX_ENTRY {
         return Some(size(text.len()));
     }
-    has_long_string(text.as_bytes()).then(|| "it has a string of more than 16 MiB".to_owned())
+    has_long_string(text.as_bytes()).then(|| "it contains a string of more than 16 MiB".to_owned())
 }
 
-/// An entry that is too large to be recorded.
+/// The violation of an entry that is too large.
 fn oversized(key: &EntryKey, length: usize) -> Violation {
     Violation::of(Rule::Size, key.clone(), size(length))
 }
 
 fn size(length: usize) -> String {
-    format!("encoded it has {length} bytes; {MAX_ENTRY} are the most")
+    format!("its encoding has {length} bytes; the maximum is {MAX_ENTRY}")
 }
 
-/// Whether a string in it is longer than any reader takes.
+/// Whether the JSON text contains a string that is longer than readers accept.
 pub(crate) fn has_long_string(json: &[u8]) -> bool {
     let limits = Limits {
         max_depth: usize::MAX,

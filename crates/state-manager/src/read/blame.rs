@@ -1,4 +1,4 @@
-//! Which revision each property of an entry is from.
+//! The revision that last changed each property of a resource.
 //!
 //! ```
 //! use state_core::mask::Mask;
@@ -12,7 +12,7 @@
 //! ```
 
 use crate::context::StackContext;
-use crate::objects::document::{Made, Revision, RevisionKind};
+use crate::objects::document::{Revision, RevisionKind, RevisionRecord};
 use crate::read::history::{self, Revisions};
 use crate::read::tip::{self, Tip, reading};
 use serde::Serialize;
@@ -24,59 +24,59 @@ use state_core::{
 };
 use std::fmt;
 
-/// What an entry says, and since when it says so.
+/// The properties of a resource, each with the revision that last changed it.
 #[derive(Clone, Debug)]
 pub struct Blame {
-    /// The entry.
+    /// The resource whose properties are listed.
     pub entry: SharedEntry,
-    /// Its address first (the pointer `/address`), then its other properties.
+    /// The resource's address first (the pointer `/address`), then its other properties.
     pub lines: Vec<BlameLine>,
 }
 
-/// One property, and what last changed it.
+/// One property and the revision that last changed it.
 #[derive(Clone, Debug)]
 pub struct BlameLine {
-    /// The property.
+    /// The property and its value.
     pub property: Property,
-    /// The revision that last changed it; none while no revision has it, because an update is open say.
+    /// The revision that last changed the property; none while no revision contains it, for instance in an open update.
     pub revision: Option<Revision>,
 }
 
-/// A [`Blame`] as it may be shown, as a table or in JSON.
+/// A [`Blame`] with sensitive values masked, for a table or for JSON.
 #[derive(Clone, Debug, Serialize)]
 pub struct MaskedBlame {
-    /// Key of the entry.
+    /// Key of the resource.
     #[serde(flatten)]
     pub key: EntryKey,
-    /// Its properties.
+    /// The properties of the resource.
     pub properties: Vec<MaskedBlameLine>,
 }
 
-/// A [`BlameLine`] as it may be shown.
+/// A [`BlameLine`] with its value masked.
 #[derive(Clone, Debug, Serialize)]
 pub struct MaskedBlameLine {
-    /// The property: a JSON pointer.
+    /// JSON pointer of the property.
     pub pointer: String,
-    /// Its value.
+    /// Value of the property.
     pub value: Json,
-    /// Whether the value holds a secret.
+    /// Whether the value contains a secret.
     pub sensitive: bool,
-    /// The revision that last changed it; none while no revision has it.
+    /// The revision that last changed the property; none while no revision contains it.
     pub revision: Option<RevisionId>,
-    /// Kind of the update that made the revision, as the fields below; none for a revision that was stored as a whole.
+    /// Kind of the update that made the revision. This field and those below are none for a detached revision.
     pub kind: Option<UpdateKind>,
-    /// The person or service.
+    /// The person or service that ran the update.
     pub who: Option<String>,
-    /// The machine.
+    /// The host on which the update ran.
     pub host: Option<String>,
-    /// When the update ended.
+    /// The time at which the update ended.
     pub when: Option<Timestamp>,
-    /// What the history says of it.
+    /// The message of the update.
     pub message: Option<String>,
 }
 
 impl Blame {
-    /// The blame as it may be shown.
+    /// The blame with sensitive values masked.
     pub fn masked(&self, mask: Mask) -> MaskedBlame {
         MaskedBlame {
             key: self.entry.key(),
@@ -108,7 +108,7 @@ impl BlameLine {
 }
 
 impl MaskedBlameLine {
-    /// The cells of a table: revision, `who@host`, time, property and value. `time` says how times are shown.
+    /// The cells of a table row: revision, `who@host`, time, property and value. `time` formats the time.
     pub fn cells(&self, time: impl FnOnce(&Timestamp) -> String) -> [String; 5] {
         let revision = self.revision.as_ref();
         let who = self.who.as_deref().zip(self.host.as_deref());
@@ -123,7 +123,7 @@ impl MaskedBlameLine {
 }
 
 impl fmt::Display for MaskedBlame {
-    /// A line a property; its cells are separated by tabs.
+    /// Prints one line for each property, its cells separated by tabs.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.properties
             .iter()
@@ -131,11 +131,11 @@ impl fmt::Display for MaskedBlame {
     }
 }
 
-/// Walks from the newest revision to the oldest, and stops when all properties are settled. Each stretch of the journal
+/// Goes from the newest revision to the oldest, and stops when all properties are attributed. Each part of the journal
 /// between two bases is replayed once.
 ///
-/// Revisions that were stored and never became current are no part of what happened; what a deleted revision changed is
-/// told of the next one that remains.
+/// Detached revisions that never became current don't count as changes. A change in a deleted revision is attributed to
+/// the next remaining revision.
 pub(crate) async fn blame(stack: &StackContext, address: &Address, at: Option<&RevisionId>) -> Result<Blame> {
     reading!(stack, tip => blame_from(stack, &tip, address, at).await)
 }
@@ -146,17 +146,17 @@ async fn blame_from(
     address: &Address,
     at: Option<&RevisionId>,
 ) -> Result<Blame> {
-    let missing = || Error::not_found(format!("entry {address} of {}", stack.object()));
+    let missing = || Error::not_found(format!("resource {address} in {}", stack.object()));
     let newest = match at {
         Some(revision) => history::snapshot(stack, tip, revision).await?,
         None => tip.replayed.state.snapshot("", Timestamp::new("")),
     };
     let entry = find(&newest, address).cloned().ok_or_else(missing)?;
-    let mut walk = Walk::new(entry.clone());
+    let mut walk = BlameWalk::new(entry.clone());
     let mut revisions = Revisions::of(stack, tip).await?;
-    // What stands in `walk.entry` was made by this revision, or by one before it.
+    // The revision that made `walk.entry`, or a later one that didn't change it.
     let mut made_by: Option<Revision> = None;
-    // The object at revisions that come next, the next one last.
+    // The resource at the next older revisions; the next one is the last element.
     let mut known: Vec<(RevisionId, Option<SharedEntry>)> = Vec::new();
     while walk.is_open() {
         let Some(document) = revisions.next_document().await? else {
@@ -166,7 +166,7 @@ async fn blame_from(
         if at.is_some_and(|at| id > *at) {
             continue;
         }
-        if let Made::UpdateEnd(mark) = &document.made {
+        if let RevisionRecord::UpdateEnd(mark) = &document.made {
             while known.last().is_some_and(|(other, _)| *other > id) {
                 known.pop();
             }
@@ -189,7 +189,7 @@ async fn blame_from(
     })
 }
 
-/// The live entry of an address, or else one of its deposed objects.
+/// The live entry of an address, or else one of its deposed entries.
 fn find<'a>(snapshot: &'a Snapshot, address: &Address) -> Option<&'a SharedEntry> {
     let mut generations: Vec<_> = snapshot
         .entries
@@ -200,7 +200,7 @@ fn find<'a>(snapshot: &'a Snapshot, address: &Address) -> Option<&'a SharedEntry
     generations.first().copied()
 }
 
-/// The object in another state: by uid; by key where uids don't tell.
+/// The same resource in another state: by uid, or by key where an entry has no uid.
 fn same_object<'a>(state: &'a State, entry: &Entry) -> Option<&'a SharedEntry> {
     let by_uid = || state.entries().find(|other| other.uid == entry.uid);
     let by_key = || state.entry(&entry.key());
@@ -211,15 +211,15 @@ fn same_object<'a>(state: &'a State, entry: &Entry) -> Option<&'a SharedEntry> {
     }
 }
 
-struct Walk {
-    /// The object as it was where the walk stands.
+struct BlameWalk {
+    /// The resource at the revision that was reached.
     entry: SharedEntry,
     lines: Vec<BlameLine>,
     is_settled: Vec<bool>,
     ended: bool,
 }
 
-impl Walk {
+impl BlameWalk {
     fn new(entry: SharedEntry) -> Self {
         let lines: Vec<BlameLine> = std::iter::once(diff::address_property(&entry))
             .chain(diff::properties(&entry))
@@ -240,7 +240,7 @@ impl Walk {
         !self.ended && self.is_settled.contains(&false)
     }
 
-    /// Goes from where the walk stands, which `made_by` made, to what was before.
+    /// Goes back from the present revision, which `made_by` made, to the entry before it.
     fn back_to(&mut self, before: Option<SharedEntry>, made_by: Option<&Revision>) {
         if self.ended {
             return;
@@ -271,7 +271,7 @@ impl Walk {
     }
 }
 
-/// Whether a pointer leads to the place of another, or into it.
+/// Whether the pointer `outer` equals `inner` or is one of its parents.
 fn leads_into(outer: &str, inner: &str) -> bool {
     inner
         .strip_prefix(outer)

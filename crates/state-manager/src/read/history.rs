@@ -1,31 +1,31 @@
-//! Revisions: which there are, what made each of them, and what it holds.
+//! Revisions of a stack: their list, the records that made them, and their content.
 
 use crate::context::StackContext;
 use crate::keys::trust;
-use crate::objects::document::{Made, Revision, RevisionDocument};
+use crate::objects::document::{Revision, RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
 use crate::read::history_floor::HistoryFloor;
-use crate::read::replay::{self, Replayed};
+use crate::read::replay::{self, ReplayResult};
 use crate::read::tip::Tip;
 use state_core::backend::{ObjectKind, ObjectName};
 use state_core::{Base, Enveloped, Error, Frame, Head, Result, RevisionId, Slot, Snapshot, State};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A stack's revisions as they were when this was made, newest first. Only their ids are held.
+/// The revisions of a stack at the time when this list was made, newest first. Holds only their ids.
 #[derive(Debug)]
 pub struct Revisions {
     stack: StackContext,
     head: Head,
     floor: HistoryFloor,
     current: Option<RevisionId>,
-    /// Ids of the revisions that are still to be read.
+    /// Ids of the revisions that were not returned yet.
     ids: BTreeSet<RevisionId>,
-    /// Documents that the live journal holds.
+    /// Documents of the live journal.
     live: BTreeMap<RevisionId, RevisionDocument>,
 }
 
 impl Revisions {
-    /// The revisions of `updates/` and those of the live journal, without deleted and collected ones.
+    /// The revisions in `updates/` and in the live journal, without deleted and collected ones.
     pub(crate) async fn of(stack: &StackContext, tip: &Tip) -> Result<Self> {
         let live = tip.replayed.revisions.iter();
         let live: BTreeMap<_, _> = live
@@ -56,8 +56,8 @@ impl Revisions {
     /// The next older revision; none after the oldest.
     ///
     /// # Errors
-    /// `Corrupt` when what is stored of it is damaged, `Sealed` when it was forged; a call after that goes on with the
-    /// one before it.
+    /// `Corrupt` when the stored document is damaged, `Sealed` when its tag is wrong. The next call continues with the
+    /// revision before it.
     ///
     /// # Cancellation
     /// A call that is dropped may skip a revision.
@@ -66,13 +66,14 @@ impl Revisions {
         Ok(document.map(|document| document.into_revision(self.current.as_ref())))
     }
 
-    /// As [`Self::next`], with all that is known of it.
+    /// As [`Self::next`], but returns the document.
     pub(crate) async fn next_document(&mut self) -> Result<Option<RevisionDocument>> {
         while let Some(id) = self.ids.pop_last() {
             if let Some(live) = self.live.remove(&id) {
                 return Ok(Some(live));
             }
             match read_document(&self.stack, &self.head, &id).await {
+                // Its document may be missing because a collection ran since the ids were listed.
                 Err(Error::NotFound { .. }) if self.was_collected(&id).await? => {}
                 document => return document.map(Some),
             }
@@ -80,18 +81,18 @@ impl Revisions {
         Ok(None)
     }
 
-    /// Whether a revision was collected while this went from one to the next.
+    /// Whether a revision was collected since the list was made.
     async fn was_collected(&self, id: &RevisionId) -> Result<bool> {
         let now = HistoryFloor::of(&self.stack.head().await?);
         Ok(now.hides(id.serial()) || now.0.is_some_and(|collection| collection.forgotten.contains(id)))
     }
 
-    /// Where replay begins to get to a mark that is left.
+    /// The base from which the state at this update end can be replayed.
     pub(crate) fn base_of<'a>(&'a self, mark: &'a state_core::journal::UpdateEnd) -> &'a Base {
         self.floor.base_of(mark)
     }
 
-    /// The current revision.
+    /// The current revision when the list was made.
     pub(crate) const fn current(&self) -> Option<&RevisionId> {
         self.current.as_ref()
     }
@@ -108,8 +109,8 @@ pub(crate) async fn documents(stack: &StackContext, tip: &Tip) -> Result<Vec<Rev
     Ok(documents)
 }
 
-/// At most so many revisions, newest first, that are older than `before` (none: from the newest on). Reads only the
-/// documents of those.
+/// At most `limit` revisions that are older than `before`, newest first; without `before`, from the newest one on.
+/// Reads only the documents of these revisions.
 pub(crate) async fn page(
     stack: &StackContext,
     tip: &Tip,
@@ -139,14 +140,14 @@ async fn read_document(stack: &StackContext, head: &Head, id: &RevisionId) -> Re
         return Err(Error::corrupt(
             object,
             0,
-            "it tells of another revision than its name",
+            "it describes another revision than its name says",
         ));
     }
     trust::authenticate_document(stack, head, &document).await?;
     Ok(document)
 }
 
-/// What made a revision.
+/// The document of a revision.
 pub(crate) async fn document(
     stack: &StackContext,
     tip: &Tip,
@@ -169,12 +170,13 @@ pub(crate) async fn document(
     }
 }
 
-/// What a revision holds.
+/// The content of a revision.
 pub(crate) async fn snapshot(stack: &StackContext, tip: &Tip, revision: &RevisionId) -> Result<Snapshot> {
     let document = document(stack, tip, revision).await?;
     match &document.made {
-        Made::UpdateEnd(mark) => {
+        RevisionRecord::UpdateEnd(mark) => {
             let unchanged = tip.replayed.ends_with_mark && tip.replayed.state.update().is_none();
+            // Shortcut: if the tip is the revision itself, its state needs no second replay.
             let earlier;
             let state = if unchanged && tip.replayed.state.current() == Some(revision) {
                 &tip.replayed.state
@@ -186,7 +188,7 @@ pub(crate) async fn snapshot(stack: &StackContext, tip: &Tip, revision: &Revisio
             snapshot.serial = Some(mark.serial);
             Ok(snapshot)
         }
-        Made::DetachedRevision(stored) => {
+        RevisionRecord::DetachedRevision(stored) => {
             let mut snapshot = snapshots::read(stack, &stored.snapshot).await?;
             snapshot.serial = Some(stored.serial);
             Ok(snapshot)
@@ -194,7 +196,7 @@ pub(crate) async fn snapshot(stack: &StackContext, tip: &Tip, revision: &Revisio
     }
 }
 
-/// What `pick` finds in the state at a mark and at each one before it from the same base, oldest first.
+/// The results of `pick` on the state at a revision and at each earlier one from the same base, oldest first.
 pub(crate) async fn at_marks<T>(
     stack: &StackContext,
     document: &RevisionDocument,
@@ -209,8 +211,8 @@ pub(crate) async fn at_marks<T>(
     Err(not_reached(stack, &document.revision))
 }
 
-/// The state at a mark: from a base before it, replayed up to its frame.
-async fn state_at(stack: &StackContext, document: &RevisionDocument, base: &Base) -> Result<Replayed> {
+/// The state at a revision: replayed from a base before it up to its frame.
+async fn state_at(stack: &StackContext, document: &RevisionDocument, base: &Base) -> Result<ReplayResult> {
     let frames = frames_until(stack, base, document.slot).await?;
     let replayed = replay::from_base(stack, base, &frames).await?;
     if replayed.state.current() == Some(&document.revision) {
@@ -228,5 +230,5 @@ async fn frames_until(stack: &StackContext, base: &Base, last: Slot) -> Result<V
 
 fn not_reached(stack: &StackContext, revision: &RevisionId) -> Error {
     let object = format!("revision {revision} of stack {}", stack.lineage());
-    Error::corrupt(object, 0, "the journal doesn't lead to it")
+    Error::corrupt(object, 0, "replaying the journal doesn't reach it")
 }

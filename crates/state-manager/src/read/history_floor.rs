@@ -1,14 +1,14 @@
-//! Where history begins: what a collection dropped is gone for every reader at once, before its bytes are.
+//! The slot at which history begins. Readers stop seeing collected revisions at once, before their bytes are deleted.
 
 use state_core::backend::JournalView;
 use state_core::head::Collection;
 use state_core::journal::UpdateEnd;
 use state_core::{Backend, Base, Error, Head, Lineage, Result, Serial, Slot};
 
-/// How often a reader starts over because a checkpoint or a collection was quicker.
+/// Number of attempts of a reader when a checkpoint or a collection changes the store during its read.
 pub(crate) const ATTEMPTS: usize = 8;
 
-/// What the head says of collected history.
+/// The collected part of a history, as the head describes it; none if nothing was collected.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct HistoryFloor(pub(crate) Option<Collection>);
 
@@ -17,7 +17,7 @@ impl HistoryFloor {
         Self(head.collection.clone())
     }
 
-    /// The serial of the oldest revision that may be left.
+    /// The serial of the oldest revision that may remain.
     pub(crate) fn serial(&self) -> Serial {
         self.0
             .as_ref()
@@ -29,12 +29,13 @@ impl HistoryFloor {
         serial < self.serial()
     }
 
-    /// That a revision was collected.
+    /// The error for a revision that was collected.
     pub(crate) fn collected(&self, object: String) -> Error {
         Error::collected(object, format_args!("serial {}", self.serial()))
     }
 
-    /// Where replay begins to get to a mark that is left: at the base that it names, unless that was collected.
+    /// The base from which the state at an update end can be replayed: the one that the record names, or the floor's if
+    /// that one was collected.
     pub(crate) fn base_of<'a>(&'a self, mark: &'a UpdateEnd) -> &'a Base {
         match &self.0 {
             Some(collection) if mark.base.start < collection.base.start => &collection.base,
@@ -42,7 +43,7 @@ impl HistoryFloor {
         }
     }
 
-    /// Where the whole history that is left can be replayed from.
+    /// The base from which the whole remaining history can be replayed.
     pub(crate) fn beginning(&self, lineage: Lineage) -> Base {
         match &self.0 {
             Some(collection) => collection.base.clone(),
@@ -51,9 +52,10 @@ impl HistoryFloor {
     }
 }
 
-/// Head and journal, from where history begins.
+/// Head and journal from the beginning of the remaining history.
 pub(crate) async fn whole_journal(backend: &dyn Backend, lineage: Lineage) -> Result<JournalView> {
     let mut floor = backend.read_head(lineage).await?.floor;
+    // A collection may raise the floor between the two reads. The journal is then read again from the new floor.
     for _ in 1..ATTEMPTS {
         match backend.read_journal(lineage, Some(floor)).await {
             Err(error @ Error::Collected { .. }) => {
@@ -63,7 +65,8 @@ pub(crate) async fn whole_journal(backend: &dyn Backend, lineage: Lineage) -> Re
                 }
                 floor = now;
             }
-            // Frames before a floor that rose meanwhile do no harm, but are none of the history any more.
+            // The floor may have risen during the read. Frames before the new floor are intact, but no longer part of
+            // history.
             Ok(mut view) => {
                 let floor = view.head.collection.as_ref().map_or(Slot::ZERO, |c| c.base.start);
                 view.frames.retain(|frame| frame.slot() >= floor);

@@ -1,4 +1,4 @@
-//! Queries over `logs/`: the lines that engine and providers said during each ended update.
+//! Queries over `logs/`: the lines that engine and providers logged during each ended update.
 
 use crate::context::StackContext;
 use crate::keys::wrapped;
@@ -9,44 +9,44 @@ use state_core::{Address, Crypter, Error, LogLevel, LogLine, Result, Serial, Tim
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The most bytes of lines that one update's log holds.
+/// Maximum size in bytes of the lines in one update's log.
 pub(crate) const MAX_LOG: usize = 32 << 20;
 
-/// The most bytes that a stored log may have, uncompressed. Readers refuse more before they allocate.
+/// Maximum size in bytes of a stored log, uncompressed. Readers refuse a larger one before they allocate memory.
 const MAX_STORED: usize = MAX_LOG + (1 << 20);
 
-/// What stands for a message that stays sealed.
+/// Replacement for a message that stays sealed.
 const SEALED: &str = "(sealed)";
 
-/// Which lines are wanted. Each condition narrows; the default takes all.
+/// Conditions on log lines. Each one narrows the result; the default matches all lines.
 #[derive(Clone, Debug, Default)]
 pub struct LogQuery {
-    /// About this entry, or one below it: `module.net` takes `module.net.vpc` too.
+    /// The resource of the line, or a parent of it: `module.net` also matches `module.net.vpc`.
     pub address: Option<Address>,
-    /// At least of this level.
+    /// The minimum level of the line.
     pub level: Option<LogLevel>,
-    /// Not before this moment.
+    /// The earliest time of the line, inclusive.
     pub since: Option<Timestamp>,
-    /// Before this moment.
+    /// The latest time of the line, exclusive.
     pub until: Option<Timestamp>,
-    /// Of the update that made the revision with this serial.
+    /// The serial of the revision that the line's update made.
     pub update: Option<Serial>,
-    /// The last so many.
+    /// The maximum number of lines: only the last ones are returned.
     pub limit: Option<usize>,
-    /// Open what is sealed, with the identities at hand. Else a sealed message is `(sealed)`.
+    /// Whether to open sealed messages with the available identities. Otherwise a sealed message is `(sealed)`.
     pub reveal: bool,
 }
 
-/// A line with the update that it belongs to.
+/// A log line with the update that it belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredLine {
     /// The serial of the revision that the update made.
     pub update: Serial,
-    /// What was said.
+    /// The line as it was logged.
     pub line: LogLine,
 }
 
-/// The last lines that fit a query, oldest update first.
+/// The last lines that match a query, oldest update first.
 pub(crate) async fn lines(stack: &StackContext, query: &LogQuery) -> Result<Vec<StoredLine>> {
     let mut logs = Logs::of(stack, query).await?;
     let mut found = Vec::new();
@@ -59,21 +59,21 @@ pub(crate) async fn lines(stack: &StackContext, query: &LogQuery) -> Result<Vec<
     Ok(found)
 }
 
-/// The logs of a stack's updates that fit a query, oldest first.
+/// The logs of a stack's updates that match a query, oldest first.
 #[derive(Debug)]
 pub struct Logs {
     stack: StackContext,
     serials: BTreeSet<Serial>,
-    asked: Asked,
-    /// Whether the stack has keys; else nothing of it is sealed, whatever looks like it.
+    parsed: ParsedQuery,
+    /// Whether the stack has keys. Otherwise nothing in it is sealed, even if a message looks like it.
     sealed: bool,
-    /// What opens lines, by the key's first digits; none for a key that can't be had here.
+    /// Crypters by the first digits of their key; none for a key that can't be opened here.
     crypters: BTreeMap<String, Option<Arc<dyn Crypter>>>,
 }
 
 impl Logs {
     pub(crate) async fn of(stack: &StackContext, query: &LogQuery) -> Result<Self> {
-        let asked = Asked::new(query)?;
+        let parsed = ParsedQuery::new(query)?;
         let names = stack.backend().list(stack.lineage(), ObjectKind::Log).await?;
         let serials = names.into_iter().filter_map(|name| match name {
             ObjectName::Log(serial) => Some(serial),
@@ -86,16 +86,16 @@ impl Logs {
         Ok(Self {
             stack: stack.clone(),
             serials: wanted.collect(),
-            asked,
+            parsed,
             sealed: head.keys.is_some(),
             crypters: BTreeMap::new(),
         })
     }
 
-    /// The lines of the next update, perhaps none; none after the last update.
+    /// The matching lines of the next update, possibly none; none after the last update.
     ///
     /// # Errors
-    /// `Corrupt` when its log is damaged; a call after that goes on with the next one.
+    /// `Corrupt` when the log is damaged; the next call continues with the next log.
     ///
     /// # Cancellation
     /// A call that is dropped may skip an update.
@@ -107,7 +107,7 @@ impl Logs {
         let bytes = self.stack.backend().read(lineage, &name).await?;
         let object = format!("stack {lineage}: {name}");
         let mut lines = blocking(move || unpack(&object, &bytes)).await??;
-        lines.retain(|line| self.asked.takes(line));
+        lines.retain(|line| self.parsed.takes(line));
         if self.sealed {
             for line in &mut lines {
                 self.open(line).await?;
@@ -121,7 +121,7 @@ impl Logs {
         let Some(short) = sealed::key_of_text(&line.message).map(str::to_owned) else {
             return Ok(());
         };
-        if self.asked.query.reveal && !self.crypters.contains_key(&short) {
+        if self.parsed.query.reveal && !self.crypters.contains_key(&short) {
             let entropy = Arc::clone(&self.stack.environment().entropy);
             let key = wrapped::by_digits(&self.stack, &short).await?;
             let crypter = key.and_then(|key| key.crypter(entropy).ok());
@@ -140,23 +140,25 @@ impl Logs {
     }
 }
 
-/// A query whose moments were understood.
+/// A query with parsed times.
 #[derive(Debug)]
-struct Asked {
+struct ParsedQuery {
     query: LogQuery,
     since: Option<jiff::Timestamp>,
     until: Option<jiff::Timestamp>,
 }
 
-impl Asked {
+impl ParsedQuery {
     fn new(query: &LogQuery) -> Result<Self> {
-        let moment =
-            |name: &str, given: &Option<Timestamp>| match given {
-                None => Ok(None),
-                Some(given) => given.as_str().parse().map(Some).map_err(|_| {
-                    Error::invalid(format!("`{name}` of the query"), "it is no RFC 3339 moment")
-                }),
-            };
+        let moment = |name: &str, given: &Option<Timestamp>| match given {
+            None => Ok(None),
+            Some(given) => given.as_str().parse().map(Some).map_err(|_| {
+                Error::invalid(
+                    format!("`{name}` of the query"),
+                    "it is not an RFC 3339 timestamp",
+                )
+            }),
+        };
         Ok(Self {
             query: query.clone(),
             since: moment("since", &query.since)?,
@@ -173,7 +175,7 @@ impl Asked {
         about && self.query.level.is_none_or(|least| line.level >= least) && self.in_time(line)
     }
 
-    /// A line without an understood time is in no span.
+    /// Whether a line is within the time range. A line whose time can't be parsed is in no range.
     fn in_time(&self, line: &LogLine) -> bool {
         if self.since.is_none() && self.until.is_none() {
             return true;
@@ -185,14 +187,14 @@ impl Asked {
     }
 }
 
-/// Whether an address is this one, or begins with it at a border.
+/// Whether an address equals `wanted` or begins with it at a separator.
 fn is_below(wanted: &str, address: &str) -> bool {
     address
         .strip_prefix(wanted)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '/', '[']))
 }
 
-/// What a line's message is bound to.
+/// The context to which a sealed message is bound: a message copied to another line doesn't open.
 pub(crate) fn context(line: &LogLine) -> String {
     let address = line.address.as_ref().map_or("", Address::as_str);
     format!("log {} {address}", line.time.as_str())
@@ -201,12 +203,11 @@ pub(crate) fn context(line: &LogLine) -> String {
 fn unpack(object: &str, packed: &[u8]) -> Result<Vec<LogLine>> {
     let damaged = |offset, reason| Error::corrupt(object, offset, reason);
     let lines = zstd::bulk::decompress(packed, MAX_STORED)
-        .map_err(|_| damaged(0, "it can't be decompressed, or is too large"))?;
+        .map_err(|_| damaged(0, "it can't be decompressed or is too large"))?;
     let mut offset = 0;
     let mut read = Vec::new();
     for line in lines.split_inclusive(|&b| b == b'\n') {
-        let parsed =
-            serde_json::from_slice(line).map_err(|_| damaged(offset, "a line that isn't one of a log"))?;
+        let parsed = serde_json::from_slice(line).map_err(|_| damaged(offset, "a line is not a log line"))?;
         read.push(parsed);
         offset += line.len() as u64;
     }

@@ -1,4 +1,4 @@
-//! The stacks of a store by name: which there are, and where a name leads.
+//! The stacks of a store by name: lists them, and resolves a name to a stack.
 
 use crate::client_lock;
 use crate::context::{StackContext, StoreContext};
@@ -8,36 +8,36 @@ use serde::Serialize;
 use state_core::backend::{ClientLock, Holder, LockStatus, NamePointer};
 use state_core::{Error, Head, Invalidation, Lineage, Result, RevisionId, StackName, Timestamp};
 
-/// What a list of stacks says about one of them.
+/// The summary of a stack in a list of stacks.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct StackSummary {
-    /// Its name.
+    /// Name of the stack.
     pub name: StackName,
-    /// Its identity.
+    /// Lineage of the stack.
     pub lineage: Lineage,
-    /// How many entries it has.
+    /// Number of resources in the state.
     pub entries: usize,
-    /// Its current revision; none when nothing was committed.
+    /// Current revision; none when nothing was committed.
     #[serde(rename = "revision")]
     pub current: Option<RevisionId>,
-    /// When it was last changed.
+    /// Time of the last change.
     pub updated: Option<Timestamp>,
-    /// Who holds its writer lock.
+    /// Holder of the writer lock.
     pub holder: Option<Holder>,
-    /// A lock that somebody holds across processes, as long as it holds.
+    /// Client lock of the stack; none if there is none or it has expired.
     pub client_lock: Option<ClientLock>,
     /// Whether an update is open.
     pub update_open: bool,
-    /// How many operations, and moves of entries to it, are pending.
+    /// Number of pending operations, and of moves of resources to this stack that are pending.
     pub pending: usize,
-    /// Whether the state is known to say what the world is.
+    /// Whether the state is known to match the real resources.
     pub reliable: bool,
-    /// Since when it isn't as a whole, whatever is pending.
+    /// The mark of an update that left the whole state unreliable, with its time.
     pub invalidated: Option<Invalidation>,
 }
 
-/// The stack with this name; none if there is none.
+/// The stack with this name; none if it doesn't exist.
 pub(crate) async fn find(store: &StoreContext, name: &StackName) -> Result<Option<StackContext>> {
     let Some(head) = bound_head(store, name).await? else {
         return Ok(None);
@@ -48,7 +48,7 @@ pub(crate) async fn find(store: &StoreContext, name: &StackName) -> Result<Optio
     Ok(Some(store.stack(head.name, head.lineage)))
 }
 
-/// The stack with this name.
+/// The stack with this name, or `NotFound`.
 pub(crate) async fn require(store: &StoreContext, name: &StackName) -> Result<StackContext> {
     let found = find(store, name).await?;
     found.ok_or_else(|| Error::not_found(format!("stack {}", name.short())))
@@ -62,8 +62,9 @@ pub(crate) async fn bound_head(store: &StoreContext, name: &StackName) -> Result
     }
 }
 
-/// Forgets what this client saw of the stack with this name, and accepts the stack that is there now.
+/// Forgets what this client remembers of the stack with this name, and trusts its present state.
 pub(crate) async fn trust(store: &StoreContext, name: &StackName) -> Result<view::View> {
+    // The name is forgotten first: otherwise `require` would refuse a stack that was replaced.
     remember(store, name, None).await;
     let stack = require(store, name).await?;
     if let Some(known) = store.known_stacks() {
@@ -103,23 +104,26 @@ async fn heads(store: &StoreContext) -> Result<Vec<Head>> {
     Ok(heads)
 }
 
-/// The head that a pointer binds to: alive, and naming the pointer's name itself.
+/// The head to which a name pointer leads; none if the stack was removed or has another name. A pointer alone is not
+/// sufficient, because a rename swaps pointer and head in two steps.
 pub(crate) async fn bound(store: &StoreContext, pointer: &NamePointer) -> Result<Option<Head>> {
     let Some(lineage) = pointer.lineage() else {
         return Ok(None);
     };
     let head = store.backend().read_head(lineage).await;
     let head = head.map_err(|error| match error {
-        // A pointer is written after the head that it points to.
-        Error::NotFound { object } => Error::corrupt(object, 0, "a name points to it, and it has no head"),
+        // The head is written before its pointer, so a pointer without a head means damage.
+        Error::NotFound { object } => {
+            Error::corrupt(object, 0, "a name points to this stack, but its head is missing")
+        }
         other => other,
     })?;
-    let goes_by_it = head.name.folded() == pointer.name.folded();
-    let moves_to_it = head
+    let is_named = head.name.folded() == pointer.name.folded();
+    let is_being_renamed = head
         .moving_to
         .as_ref()
         .is_some_and(|moving| moving.nonce == pointer.nonce);
-    Ok(Some(head).filter(|head| !head.removed && (goes_by_it || moves_to_it)))
+    Ok(Some(head).filter(|head| !head.removed && (is_named || is_being_renamed)))
 }
 
 async fn summary(store: &StoreContext, head: Head) -> Result<StackSummary> {

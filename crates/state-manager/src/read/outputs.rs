@@ -1,27 +1,28 @@
-//! A stack's outputs for those who may read nothing else of it: documents of their own, with recipients of their own.
+//! Published outputs: a stack's outputs in documents with their own recipients, who can read nothing else of the stack.
 //!
-//! One is written for each revision, once the revision is durable, as long as the stack has such recipients. A writer
-//! that dies before leaves the current one to the next writer; earlier ones nobody misses.
+//! One document is written for each revision after the revision is durable, as long as the stack has such recipients.
+//! If the writer crashes before that, the next writer publishes the current revision's outputs; those of earlier
+//! revisions are not needed any more.
 
 use crate::context::StoreContext;
-use crate::known_stacks::{KnownStacks, SeenOutputs};
+use crate::known_stacks::{KnownStacks, OutputsPin};
 use state_core::backend::{ObjectKind, ObjectName};
 use state_core::mutation::StackOutputs;
 use state_core::sealing::OpenedOutputs;
 use state_core::{Error, Lineage, Result, Serial, StackName};
 
-/// The outputs of one revision, as they were published.
+/// The published outputs of one revision.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PublishedOutputs {
-    /// The stack.
+    /// Lineage of the stack.
     pub lineage: Lineage,
-    /// The revision's serial.
+    /// Serial of the revision.
     pub serial: Serial,
-    /// The outputs, open.
+    /// The outputs with their values opened.
     pub outputs: StackOutputs,
 }
 
-/// The latest outputs that a stack published. Reads the name and the document, and nothing of the stack itself.
+/// The latest outputs that a stack published. Reads the name pointer and the outputs document only.
 pub(crate) async fn published_outputs(
     store: &StoreContext,
     name: &StackName,
@@ -31,25 +32,26 @@ pub(crate) async fn published_outputs(
     let Some(lineage) = pointer.and_then(|pointer| pointer.lineage()) else {
         return Err(Error::not_found(object()));
     };
-    let there = store.backend().list(lineage, ObjectKind::Outputs).await?;
-    let Some(latest) = there.last() else {
+    let documents = store.backend().list(lineage, ObjectKind::Outputs).await?;
+    let Some(latest) = documents.last() else {
         return Ok(None);
     };
     let Some(provider) = &store.keys else {
-        let reason = "its outputs are sealed, and there is no identity at hand to open them with";
+        let reason = "its outputs are sealed, and no identity is available to open them";
         return Err(Error::sealed(object(), reason));
     };
     let document = store.backend().read(lineage, latest).await?;
     let opened = provider.open_outputs(lineage, &document)?;
     if ObjectName::Outputs(opened.serial) != *latest {
+        // An attacker could store an old document under a newer name; the serial inside the document is sealed.
         let reason = format!(
-            "{latest} is the document of serial {}: somebody changed the store",
+            "{latest} contains the outputs of serial {}: the store was altered",
             opened.serial
         );
         return Err(Error::sealed(object(), reason));
     }
     if let Some(known_stacks) = store.known_stacks() {
-        require_onward(known_stacks, lineage, &opened)
+        require_no_regression(known_stacks, lineage, &opened)
             .await?
             .map_err(|reason| Error::distrusted(object(), reason))?;
     }
@@ -60,9 +62,9 @@ pub(crate) async fn published_outputs(
     }))
 }
 
-/// The same key as before, and not an older revision; remembered then. Nobody vouches for a new key of outputs to those
-/// who hold nothing else.
-async fn require_onward(
+/// Requires that the outputs are sealed with the same key as before and belong to no older revision; then updates the
+/// pin. A new key is refused, because recipients of outputs can't open the data keys that verify an endorsement.
+async fn require_no_regression(
     known_stacks: &dyn KnownStacks,
     lineage: Lineage,
     opened: &OpenedOutputs,
@@ -72,17 +74,17 @@ async fn require_onward(
         if before.key != opened.key {
             let (was, is) = (before.key, opened.key);
             return Ok(Err(format!(
-                "its outputs were sealed with key {was} when they were read last, and are sealed with {is} now"
+                "its outputs were sealed with key {was} when this client last read them, and are now sealed with {is}"
             )));
         }
         if before.serial > opened.serial {
             let (was, is) = (before.serial, opened.serial);
             return Ok(Err(format!(
-                "the store went back in time: outputs of serial {was} were read before, and now the latest are of {is}"
+                "the store was rolled back: this client read outputs of serial {was}, and the latest are now of serial {is}"
             )));
         }
     }
-    seen.outputs = Some(SeenOutputs {
+    seen.outputs = Some(OutputsPin {
         key: opened.key,
         serial: opened.serial,
     });

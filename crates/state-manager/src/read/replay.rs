@@ -1,7 +1,7 @@
-//! From stored bytes to a state: base snapshot, frames, replay.
+//! Turns stored bytes into a state: base snapshot, frames, replay.
 
 use crate::context::StackContext;
-use crate::objects::document::{Made, RevisionDocument};
+use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
 use state_core::journal::{Frame, FrameKind, ParsedFrame, Record, UpdateEnd, decode_records};
 use state_core::sealing::StackKey;
@@ -13,25 +13,25 @@ use std::collections::BTreeSet;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-/// A state that was read, and what was seen on the way.
+/// A replayed state, with facts about the frames that were read for it.
 #[derive(Clone)]
-pub(crate) struct Replayed {
+pub(crate) struct ReplayResult {
     pub(crate) state: State,
-    /// When the last thing that it holds was recorded.
+    /// Time of the last record in the state.
     pub(crate) moment: Timestamp,
-    /// The revisions that its frames made.
+    /// The revisions that the frames made.
     pub(crate) revisions: Vec<RevisionDocument>,
-    /// The stored snapshots that were read.
+    /// Digests of the stored snapshots that were read.
     pub(crate) snapshots: BTreeSet<Digest>,
-    /// Bytes of the frames.
+    /// Total size of the frames in bytes.
     pub(crate) journal_bytes: u64,
-    /// Whether a mark is in its frames and no mutation ended after the last one: one may, when its update was
-    /// quicker to end.
+    /// Whether the frames contain an update end and no mutation ended after the last one. A mutation can end after its
+    /// update, when the update didn't wait for it.
     pub(crate) ends_with_mark: bool,
 }
 
-/// The state after these frames, which begin at the base.
-pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame]) -> Result<Replayed> {
+/// The state after these frames, the first of which follows the base.
+pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame]) -> Result<ReplayResult> {
     let lineage = stack.lineage();
     require_link(lineage, base, frames)?;
     let (state, mut moment) = match &base.snapshot {
@@ -45,9 +45,10 @@ pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame
     let mut revisions = Vec::new();
     let mut ends_with_mark = false;
     for frame in frames {
+        // A mutation that ended after the update changed the state, so the state isn't that of the revision any more.
         ends_with_mark &= !holds(frame, br#"{"end":"#);
         if let Some(document) = RevisionDocument::of_frame(&frame_object(lineage, frame), frame)? {
-            if let Made::UpdateEnd(mark) = &document.made {
+            if let RevisionRecord::UpdateEnd(mark) = &document.made {
                 ends_with_mark = true;
                 moment = self::moment(mark).clone();
             }
@@ -64,7 +65,7 @@ pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame
     if let Some(update) = state.update() {
         moment = update.start.clone();
     }
-    Ok(Replayed {
+    Ok(ReplayResult {
         state,
         moment,
         revisions,
@@ -74,9 +75,10 @@ pub(crate) async fn from_base(stack: &StackContext, base: &Base, frames: &[Frame
     })
 }
 
-/// Each frame of data must have been made with the key since the stack has one. A fence needs none: see
+/// Checks that each data frame since the stack has a key is tagged with this key. Fences have no tag: see
 /// [`Frame::tagged`].
 pub(crate) fn authenticate(head: &Head, frames: &[Frame], key: &dyn StackKey) -> Result<()> {
+    // Frames before this slot were written while the stack had no key, so they have no tag.
     let since = head.keys.as_ref().map_or(Slot::ZERO, |keys| keys.since);
     let is_tagged = |frame: &&Frame| frame.kind() == FrameKind::Data && frame.slot() >= since;
     match frames
@@ -87,13 +89,13 @@ pub(crate) fn authenticate(head: &Head, frames: &[Frame], key: &dyn StackKey) ->
         None => Ok(()),
         Some(frame) => Err(Error::sealed(
             frame_object(head.lineage, frame),
-            "it wasn't written by anyone who has the data key: somebody changed the store",
+            "its tag doesn't match the data key: the store was altered",
         )),
     }
 }
 
-/// What `pick` finds in the state at each mark of these frames, which begin at the base; oldest first. One pass, and no
-/// more in memory than one state.
+/// The results of `pick` on the state at each update end in these frames, the first of which follows the base; oldest
+/// first. Replays once, and holds one state in memory.
 pub(crate) async fn at_marks<T>(
     stack: &StackContext,
     base: &Base,
@@ -107,7 +109,9 @@ pub(crate) async fn at_marks<T>(
     let mut from = 0;
     for (at, frame) in frames.iter().enumerate() {
         let document = RevisionDocument::of_frame(&frame_object(lineage, frame), frame)?;
-        let Some(document) = document.filter(|document| matches!(document.made, Made::UpdateEnd(_))) else {
+        let Some(document) =
+            document.filter(|document| matches!(document.made, RevisionRecord::UpdateEnd(_)))
+        else {
             continue;
         };
         let stretch = &frames[from..=at];
@@ -121,7 +125,7 @@ pub(crate) async fn at_marks<T>(
     Ok(picked)
 }
 
-/// The snapshots that the frames rebase to.
+/// The snapshots to which the frames reset the state.
 async fn load_rebases(stack: &StackContext, frames: &[Frame]) -> Result<LoadedSnapshots> {
     let mut loaded = LoadedSnapshots::new();
     for frame in frames {
@@ -134,7 +138,7 @@ async fn load_rebases(stack: &StackContext, frames: &[Frame]) -> Result<LoadedSn
     Ok(loaded)
 }
 
-/// The snapshots that a frame rebases to.
+/// References of the snapshots to which a frame resets the state.
 pub(crate) fn rebases(lineage: Lineage, frame: &Frame) -> Result<Vec<SnapshotRef>> {
     let records = records(lineage, frame, br#"{"reset-base":"#)?.into_iter();
     let snapshots = records.filter_map(|record| match record {
@@ -144,7 +148,7 @@ pub(crate) fn rebases(lineage: Lineage, frame: &Frame) -> Result<Vec<SnapshotRef
     Ok(snapshots.collect())
 }
 
-/// The checkpoints that a frame notes.
+/// The checkpoints that are noted in a frame.
 pub(crate) fn checkpoints(lineage: Lineage, frame: &Frame) -> Result<Vec<Base>> {
     let records = records(lineage, frame, br#"{"checkpoint":"#)?.into_iter();
     let bases = records.filter_map(|record| match record {
@@ -154,7 +158,7 @@ pub(crate) fn checkpoints(lineage: Lineage, frame: &Frame) -> Result<Vec<Base>> 
     Ok(bases.collect())
 }
 
-/// The records of a frame whose lines begin so. Most frames hold none: other lines aren't parsed.
+/// The records of a frame whose lines begin with these bytes. Other lines aren't parsed, which saves most of the work.
 fn records(lineage: Lineage, frame: &Frame, beginning: &[u8]) -> Result<Vec<Record>> {
     let mut found = Vec::new();
     if frame.kind() == FrameKind::Data {
@@ -166,18 +170,18 @@ fn records(lineage: Lineage, frame: &Frame, beginning: &[u8]) -> Result<Vec<Reco
     Ok(found)
 }
 
-/// When the update of a mark ended, or began if its end wasn't recorded.
+/// The end time of an update, or its start time if no end was recorded.
 pub(crate) fn moment(mark: &UpdateEnd) -> &Timestamp {
     mark.update.end.as_ref().unwrap_or(&mark.update.start)
 }
 
-/// Whether a record in the frame begins so.
+/// Whether a record of the frame begins with these bytes.
 fn holds(frame: &Frame, beginning: &[u8]) -> bool {
     let mut lines = frame.payload().split(|&b| b == b'\n');
     frame.kind() == FrameKind::Data && lines.any(|line| line.starts_with(beginning))
 }
 
-/// The first frame must follow the base's chain: what comes after is linked to it.
+/// Checks that the first frame continues the chain of the base. Later frames are linked to the first one.
 fn require_link(lineage: Lineage, base: &Base, frames: &[Frame]) -> Result<()> {
     let Some(first) = frames.first() else {
         return Ok(());
@@ -192,10 +196,11 @@ fn require_link(lineage: Lineage, base: &Base, frames: &[Frame]) -> Result<()> {
     Err(Error::corrupt(
         frame_object(lineage, first),
         0,
-        "it doesn't follow the base that names it",
+        "it doesn't continue the chain of its base",
     ))
 }
 
+/// Name of a frame in error messages.
 pub(crate) fn frame_object(lineage: Lineage, frame: &Frame) -> String {
     format!("journal frame {} of stack {lineage}", frame.slot())
 }

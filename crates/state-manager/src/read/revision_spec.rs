@@ -1,5 +1,5 @@
-//! Revisions as people name them: an id, the beginning of one, a serial, `@` for the current one, `@-` for the update
-//! before it.
+//! Revision specifications as people type them: an id, the beginning of an id, a serial, `@` for the current revision,
+//! `@-` for the update before it.
 //!
 //! ```
 //! use state_manager::{RevisionSpec, Stack, UnresolvedRevision};
@@ -22,7 +22,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
 
-/// A revision as a person names it. Every text is one: whether it names a revision is for the history to say.
+/// A revision specification. Any text can be parsed as one; [`RevisionList::resolve`] finds the revision.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct RevisionSpec(String);
 
@@ -41,13 +41,13 @@ impl fmt::Display for RevisionSpec {
 }
 
 impl RevisionSpec {
-    /// Number of updates before the current revision, for `@` and the like.
+    /// Number of updates before the current revision, for `@`, `@-`, `@--` and so on.
     fn back(&self) -> Option<usize> {
         let back = self.0.strip_prefix('@')?;
         back.chars().all(|c| c == '-').then_some(back.len())
     }
 
-    /// The serial, and the beginning of the rest of the id.
+    /// The serial, and the beginning of the rest of the id, if there is one.
     fn parts(&self) -> (&str, Option<&str>) {
         match self.0.split_once('-') {
             Some((serial, rest)) => (serial, Some(rest)),
@@ -55,12 +55,13 @@ impl RevisionSpec {
         }
     }
 
+    /// Whether the specification matches the revision with this id.
     fn fits(&self, id: &RevisionId) -> bool {
         let (serial, rest) = self.parts();
         id.serial().to_string() == serial && rest.is_none_or(|rest| id.short().starts_with(rest))
     }
 
-    /// Whether it would name a revision from before this serial.
+    /// Whether the specification can only match a revision before this serial.
     fn is_before(&self, begins: Serial) -> bool {
         match self.back() {
             Some(back) => back > 0,
@@ -69,36 +70,36 @@ impl RevisionSpec {
     }
 }
 
-/// Why a [`RevisionSpec`] names no revision.
+/// The reason why a [`RevisionSpec`] can't be resolved.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnresolvedRevision {
-    /// There is no such revision.
-    #[error("revision {spec}: there is no such revision")]
+    /// No revision matches the specification.
+    #[error("no revision `{spec}`")]
     Missing {
-        /// What was asked for.
+        /// The specification that was resolved.
         spec: RevisionSpec,
     },
-    /// It was deleted by a collection.
-    #[error("revision {spec}: it was collected: history begins at serial {begins}")]
+    /// The revision was deleted by a collection.
+    #[error("revision `{spec}` was collected: history begins at serial {begins}")]
     Collected {
-        /// What was asked for.
+        /// The specification that was resolved.
         spec: RevisionSpec,
-        /// The serial with which the history begins.
+        /// The serial at which the history begins.
         begins: Serial,
     },
-    /// It could be several revisions.
-    #[error("revision {spec}: it could be {}", joined(.candidates))]
+    /// Several revisions match the specification.
+    #[error("revision `{spec}` is ambiguous: it matches {}", joined(.candidates))]
     Ambiguous {
-        /// What was asked for.
+        /// The specification that was resolved.
         spec: RevisionSpec,
-        /// The revisions.
+        /// The revisions that match the specification.
         candidates: Vec<RevisionId>,
     },
 }
 
 impl UnresolvedRevision {
-    /// What was asked for.
+    /// The specification that was resolved.
     pub const fn spec(&self) -> &RevisionSpec {
         match self {
             Self::Missing { spec } | Self::Collected { spec, .. } | Self::Ambiguous { spec, .. } => spec,
@@ -106,30 +107,31 @@ impl UnresolvedRevision {
     }
 }
 
+/// The ids, joined with "or".
 fn joined(candidates: &[RevisionId]) -> String {
     let ids: Vec<_> = candidates.iter().map(ToString::to_string).collect();
     ids.join(" or ")
 }
 
-/// The revisions of a stack, to find some by their names.
+/// The revisions of a stack, for resolving specifications.
 #[derive(Clone, Debug)]
 pub struct RevisionList {
-    /// Newest first.
+    /// The revisions, newest first.
     revisions: Vec<Revision>,
-    /// The serial with which the history begins since a collection.
+    /// The serial at which the history begins since the last collection.
     begins: Option<Serial>,
 }
 
 impl RevisionList {
-    /// From the revisions, newest first, and the serial with which they begin since a collection.
+    /// A list of revisions, newest first, and the serial at which they begin since the last collection.
     pub(crate) const fn new(revisions: Vec<Revision>, begins: Option<Serial>) -> Self {
         Self { revisions, begins }
     }
 
-    /// The revision that is meant.
+    /// The revision that a specification matches.
     ///
     /// # Errors
-    /// When there is none, or several.
+    /// When no revision or several revisions match.
     pub fn resolve(&self, spec: &RevisionSpec) -> Result<RevisionId, UnresolvedRevision> {
         let found: Vec<&Revision> = match spec.back() {
             Some(back) => self.relative(back).into_iter().collect(),
@@ -149,10 +151,10 @@ impl RevisionList {
         }
     }
 
-    /// The update before the current one; none when the current one is the first.
+    /// The update before the current revision; none when the current one is the first.
     ///
     /// # Errors
-    /// When it was collected.
+    /// When the previous update was collected.
     pub fn previous(&self) -> Result<Option<RevisionId>, UnresolvedRevision> {
         match self.relative(1) {
             Some(revision) => Ok(Some(revision.id.clone())),
@@ -161,7 +163,7 @@ impl RevisionList {
         }
     }
 
-    /// The current revision, or the one so many updates before it.
+    /// The current revision for 0, or the update that many steps before it.
     fn relative(&self, back: usize) -> Option<&Revision> {
         self.revisions
             .iter()
@@ -170,6 +172,7 @@ impl RevisionList {
             .nth(back)
     }
 
+    /// The error for a specification without a match.
     fn missing(&self, spec: &RevisionSpec) -> UnresolvedRevision {
         let spec = spec.clone();
         match self.begins.filter(|begins| spec.is_before(*begins)) {
@@ -214,7 +217,7 @@ mod tests {
         text.parse().unwrap()
     }
 
-    /// The id, or none where nothing is found.
+    /// The id of the matching revision, or none.
     fn resolved(wanted: &str) -> Option<String> {
         match history().resolve(&spec(wanted)) {
             Ok(id) => Some(RevisionId::to_string(&id)),
@@ -246,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_be_two_is_refused() {
+    fn ambiguous_revision_is_refused() {
         let mut history = history();
         history
             .revisions
@@ -259,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_the_history_was_collected() {
+    fn revision_before_the_history_is_reported_as_collected() {
         let mut history = history();
         history.revisions.truncate(2);
         history.begins = Some(Serial(11));

@@ -1,4 +1,4 @@
-//! Going back across a move: entries would be in two stacks, or in none.
+//! Guards rollbacks across moves between stacks: a resource could end up in two stacks, or in none.
 
 use crate::context::StackContext;
 use crate::objects::document::RevisionKind;
@@ -10,19 +10,19 @@ use state_core::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// A move that a rollback would take back on this side only.
+/// A move between stacks that a rollback would revert on this side only.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CrossedMove {
-    /// The revision that made it.
+    /// The revision that made the move.
     pub revision: RevisionId,
-    /// The stack on the other side. `Out`: the entries would come back, and may live there. `In`: they would go, and no
-    /// stack has them then.
-    pub moved: StackMove,
-    /// The entries in question.
+    /// The direction and the other stack. `Out`: the rollback would restore resources that now belong to the other
+    /// stack. `In`: it would drop resources that no other stack contains.
+    pub moved: Moved,
+    /// Keys of the affected resources.
     pub entries: Vec<EntryKey>,
 }
 
-/// The moves that bringing back a revision would take back on this side only, newest first.
+/// The moves that a rollback to this revision would revert on this side only, newest first.
 pub(crate) async fn crossed_moves(
     stack: &StackContext,
     now: &State,
@@ -32,7 +32,7 @@ pub(crate) async fn crossed_moves(
     crossed(stack, now, to, &then).await
 }
 
-/// Refuses to bring back a revision from before a move.
+/// Refuses a rollback that would revert a move on this side only.
 pub(crate) async fn refuse(
     stack: &StackContext,
     now: &State,
@@ -44,12 +44,12 @@ pub(crate) async fn refuse(
         return Ok(());
     };
     let reason = match moved {
-        StackMove::Out(there) => format!(
-            "it would bring back {} of this stack that moved to {there}",
+        Moved::Out(there) => format!(
+            "it would restore {} of this stack that moved to {there}",
             counted(entries)
         ),
-        StackMove::In(there) => format!("it would drop {} that moved here from {there}", counted(entries)),
-        _ => format!("it would take back one side of the move of {}", counted(entries)),
+        Moved::In(there) => format!("it would drop {} that moved here from {there}", counted(entries)),
+        _ => format!("it would revert one side of the move of {}", counted(entries)),
     };
     let reason = format!("{reason}; nothing was changed");
     Err(Error::conflict(stack.object(), reason))
@@ -62,18 +62,19 @@ async fn crossed(
     then: &Snapshot,
 ) -> Result<Vec<CrossedMove>> {
     let now: Vec<SharedEntry> = now.entries().cloned().collect();
-    let mut coming = only_in(&then.entries, &now);
-    let mut going = only_in(&now, &then.entries);
+    let mut restored = only_in(&then.entries, &now);
+    let mut dropped = only_in(&now, &then.entries);
     let mut crossed = Vec::new();
     let (tip, _) = tip::read(stack).await?;
     let mut revisions = Revisions::of(stack, &tip).await?;
-    while !coming.is_empty() || !going.is_empty() {
+    while !restored.is_empty() || !dropped.is_empty() {
         let Some(revision) = revisions.next().await? else {
             break;
         };
         if revision.id <= *to {
-            // What came in before belongs to that revision; what left before may still come back with it.
-            going.clear();
+            // Resources that arrived before `to` are part of that revision, so the rollback doesn't drop them.
+            // Resources that left before `to` may be in it again after a forced rollback, so they are still checked.
+            dropped.clear();
         }
         let RevisionKind::Update(info) = revision.kind else {
             continue;
@@ -83,15 +84,16 @@ async fn crossed(
         let after = content_of(stack, Some(&revision.id)).await?;
         let sides = before.as_ref().zip(after.as_ref());
         if sides.is_none() && revision.id <= *to {
-            // So old that what was before it was collected: of what came back by force since, nobody can tell.
+            // The revision before the move was collected, so resources that a forced rollback restored since can't be
+            // detected.
             continue;
         }
         let mut entries = match &moved {
-            StackMove::Out(_) => taken(&mut coming, sides),
-            // Whatever came in was here last: it lives nowhere else.
+            Moved::Out(_) => take_moved(&mut restored, sides),
+            // A resource that arrived here lives in no other stack, so restoring it is safe.
             _ => {
-                drop(taken(&mut coming, sides.or(Some((then, then)))));
-                taken(&mut going, sides)
+                drop(take_moved(&mut restored, sides.or(Some((then, then)))));
+                take_moved(&mut dropped, sides)
             }
         };
         entries.sort_unstable();
@@ -106,7 +108,7 @@ async fn crossed(
     Ok(crossed)
 }
 
-/// What a revision holds; none when it was deleted.
+/// The content of a revision; none when the revision was deleted.
 async fn content_of(stack: &StackContext, revision: Option<&RevisionId>) -> Result<Option<Snapshot>> {
     let Some(revision) = revision else {
         let nothing = State::new(stack.lineage());
@@ -118,8 +120,12 @@ async fn content_of(stack: &StackContext, revision: Option<&RevisionId>) -> Resu
     }
 }
 
-/// Takes those that a move took from one side to the other. When a side of it can't be read any more, all of them.
-fn taken(entries: &mut BTreeMap<Identity, EntryKey>, sides: Option<(&Snapshot, &Snapshot)>) -> Vec<EntryKey> {
+/// Removes and returns the entries that a move took across. If one side of the move can't be read any more, all
+/// entries.
+fn take_moved(
+    entries: &mut BTreeMap<Identity, EntryKey>,
+    sides: Option<(&Snapshot, &Snapshot)>,
+) -> Vec<EntryKey> {
     let Some((before, after)) = sides else {
         return std::mem::take(entries).into_values().collect();
     };
@@ -131,15 +137,17 @@ fn taken(entries: &mut BTreeMap<Identity, EntryKey>, sides: Option<(&Snapshot, &
         .collect()
 }
 
+/// The entries of one list whose identity isn't in the other.
 fn only_in(one: &[SharedEntry], other: &[SharedEntry]) -> BTreeMap<Identity, EntryKey> {
     let known: BTreeSet<Identity> = other.iter().map(identity).collect();
     let only = one.iter().map(|entry| (identity(entry), entry.key()));
     only.filter(|(identity, _)| !known.contains(identity)).collect()
 }
 
+/// The uid of an entry, or its key if it has no uid.
 type Identity = (Option<Uid>, Option<EntryKey>);
 
-/// What stays of an entry when it gets another address: its uid, or its key if it has none.
+/// The identity of an entry that survives a change of its address: its uid, or its key if it has none.
 fn identity(entry: &SharedEntry) -> Identity {
     match entry.uid {
         Some(uid) => (Some(uid), None),
@@ -149,7 +157,7 @@ fn identity(entry: &SharedEntry) -> Identity {
 
 fn counted(entries: &[EntryKey]) -> String {
     match entries {
-        [one] => format!("entry {one}"),
-        several => format!("{} entries", several.len()),
+        [one] => format!("resource {one}"),
+        several => format!("{} resources", several.len()),
     }
 }

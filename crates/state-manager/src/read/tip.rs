@@ -1,33 +1,34 @@
-//! The tip of a stack: head, key and replayed journal of one moment, authenticated as far as this client can.
+//! The tip of a stack: head, key and replayed journal at one moment, authenticated as far as this client can.
 
 use crate::context::StackContext;
-use crate::keys::trust::{self, Point};
+use crate::keys::trust::{self, StackPosition};
 use crate::read::history_floor::{ATTEMPTS, HistoryFloor};
-use crate::read::replay::{self, Replayed};
+use crate::read::replay::{self, ReplayResult};
 use state_core::backend::JournalView;
 use state_core::sealing::StackKey;
 use state_core::{Error, Head, Result, RevisionId};
 use std::sync::Arc;
 
-/// Head and state of one moment.
+/// Head and state of a stack at one moment.
 pub(crate) struct Tip {
     pub(crate) head: Head,
-    /// The key, if an identity at hand opens it.
+    /// The data key, if an available identity opens it.
     pub(crate) key: Option<Arc<dyn StackKey>>,
-    pub(crate) replayed: Replayed,
-    /// Where history began when the journal was read.
+    pub(crate) replayed: ReplayResult,
+    /// The beginning of history when the journal was read.
     pub(crate) floor: HistoryFloor,
 }
 
 impl Tip {
-    /// Authenticates and replays a journal that was read from its head's base, or from before it.
+    /// Authenticates and replays a journal that was read from its head's base on, or from before it.
     pub(crate) async fn of(stack: &StackContext, view: &JournalView) -> Result<Self> {
         let key = trust::for_reading(stack, &view.head).await?;
         let base = &view.head.base;
         let before = view.frames.partition_point(|frame| frame.slot() < base.start);
         let frames = &view.frames[before..];
         if let Some(key) = &key {
-            // The base's chain vouches for the frames before it.
+            // Frames before the base need no tag check: the authenticated head contains the chain digest up to the
+            // base.
             replay::authenticate(&view.head, frames, &**key)?;
         }
         Ok(Self {
@@ -44,31 +45,34 @@ impl Tip {
     }
 }
 
-/// Reads the tip, and how the stack went back since this client saw it last.
+/// Reads the tip. Also returns a description of the regression if the stack has gone back since this client last saw
+/// it.
 pub(crate) async fn read(stack: &StackContext) -> Result<(Tip, Option<String>)> {
     let mut attempt = 1;
     loop {
         let view = stack.backend().read_journal(stack.lineage(), None).await?;
         match Tip::of(stack, &view).await {
-            // The base may have moved on, and the snapshot that it named before may be collected.
+            // A checkpoint may have moved the base during the read, and a collection may have deleted the old base's
+            // snapshot.
             Err(error) if attempt < ATTEMPTS => {
                 if stack.head().await?.base == view.head.base {
+                    // The base is unchanged, so the error isn't caused by a concurrent writer.
                     return Err(error);
                 }
                 attempt += 1;
             }
             tip => {
                 let tip = tip?;
-                let point = Point::of(&view, &tip.replayed.state);
-                let regression = trust::look(stack, &point, tip.key.as_deref()).await?;
+                let point = StackPosition::of(&view, &tip.replayed.state);
+                let regression = trust::advance_pin(stack, &point, tip.key.as_deref()).await?;
                 return Ok((tip, regression));
             }
         }
     }
 }
 
-/// Reads the tip and with it something of the history; starts over if a collection was quicker. A closure can't do
-/// it: its future wouldn't be known to be `Send`.
+/// Reads the tip and, with it, a part of the history; retries if a collection ran meanwhile. A macro, because the
+/// future of a closure couldn't be proven to be `Send`.
 macro_rules! reading {
     ($stack:expr, $tip:ident => $read:expr) => {
         loop {
@@ -82,7 +86,7 @@ macro_rules! reading {
 }
 pub(crate) use reading;
 
-/// Whether a read that began with this floor failed only because a collection was quicker.
+/// Whether a read that began with this floor may have failed because a collection ran meanwhile.
 pub(crate) async fn must_start_over<T>(
     stack: &StackContext,
     read: &Result<T>,

@@ -1,8 +1,8 @@
-//! Reading a whole stack and checking all that can be checked.
+//! Reads a whole stack and checks everything that can be checked.
 
 use crate::context::StackContext;
 use crate::keys::wrapped;
-use crate::objects::document::{Made, RevisionDocument};
+use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
 use crate::read::history;
 use crate::read::history_floor::{ATTEMPTS, whole_journal};
@@ -15,22 +15,23 @@ use state_core::verify::{self, Report};
 use state_core::{Base, Digest, Error, Frame, Result, Slot, State, Timestamp};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What was read, and what is wrong with it.
+/// The result of a verification: counts of what was read, and the violations.
 #[derive(Clone, Debug, Serialize)]
 pub struct VerifyReport {
-    /// Frames that were read.
+    /// Number of frames that were read.
     pub frames: u64,
-    /// Stored snapshots that were read.
+    /// Number of stored snapshots that were read.
     pub snapshots: u64,
-    /// Revisions that are listed.
+    /// Number of revisions in the history.
     pub revisions: u64,
-    /// Entries of the tip.
+    /// Number of resources in the tip.
     pub entries: u64,
-    /// Violations and notes.
+    /// Violations of integrity rules, and notes.
     #[serde(flatten)]
     pub report: Report,
 }
 
+/// Verifies a stack; retries if a writer or a collection changed it during an attempt that failed.
 pub(crate) async fn verify(stack: &StackContext, deep: bool) -> Result<VerifyReport> {
     let mut attempt = 1;
     loop {
@@ -40,6 +41,8 @@ pub(crate) async fn verify(stack: &StackContext, deep: bool) -> Result<VerifyRep
             return verified;
         };
         let now = stack.backend().read_journal(stack.lineage(), None).await?;
+        // A concurrent collection may have deleted objects that this attempt needed. The failure is real only if the
+        // stack didn't change during the attempt.
         if (now.tail, now.head.collection) == end {
             return verified;
         }
@@ -47,7 +50,7 @@ pub(crate) async fn verify(stack: &StackContext, deep: bool) -> Result<VerifyRep
     }
 }
 
-/// `read_to` becomes the end of the journal that was read, and what was collected of it.
+/// One attempt. `read_to` becomes the end of the journal that was read, and the collection in its head.
 async fn verify_once(
     stack: &StackContext,
     deep: bool,
@@ -65,7 +68,7 @@ async fn verify_once(
     let mut read = replayed.snapshots;
     if deep {
         for document in &revisions {
-            if let Made::DetachedRevision(stored) = &document.made {
+            if let RevisionRecord::DetachedRevision(stored) = &document.made {
                 snapshots::read(stack, &stored.snapshot).await?;
                 read.insert(stored.snapshot.digest);
             }
@@ -84,7 +87,7 @@ async fn verify_once(
     })
 }
 
-/// The documents of `updates/` are an index of the journal: each must say what the journal says.
+/// Compares each document in `updates/`, which is an index of the journal, with the journal.
 fn compare_documents(stack: &StackContext, frames: &[Frame], revisions: &[RevisionDocument]) -> Result<()> {
     let mut made = BTreeMap::new();
     for frame in frames {
@@ -93,21 +96,18 @@ fn compare_documents(stack: &StackContext, frames: &[Frame], revisions: &[Revisi
         }
     }
     for document in revisions {
-        let told = made.get(&document.revision);
-        if !told.is_some_and(|told| told.is_unchanged_from(document)) {
+        let recorded = made.get(&document.revision);
+        if !recorded.is_some_and(|recorded| recorded.is_unchanged_from(document)) {
             let name = ObjectName::Update(document.revision.clone());
             let object = format!("stack {}: {name}", stack.lineage());
-            return Err(Error::corrupt(
-                object,
-                0,
-                "it doesn't tell what the journal tells",
-            ));
+            return Err(Error::corrupt(object, 0, "it does not match the journal"));
         }
     }
     Ok(())
 }
 
-/// Replays the journal from where history begins and compares every checkpoint, and the tip, with what led to it.
+/// Replays the journal from the beginning of history and compares every checkpoint, and the tip, with the replayed
+/// state.
 async fn compare_checkpoints(
     stack: &StackContext,
     view: &JournalView,
@@ -122,15 +122,15 @@ async fn compare_checkpoints(
         checkpoints.extend(noted.map(|base| (base.start, base)));
     }
     checkpoints.insert(base.start, base.clone());
-    // A note may tell of a checkpoint from before the beginning.
+    // A note may name a checkpoint from before the beginning of history.
     let begins = from.start;
     for checkpoint in checkpoints
         .into_values()
         .filter(|checkpoint| checkpoint.snapshot.is_some() && checkpoint.start >= begins)
     {
-        let led_to = replay_between(stack, frames, &from, checkpoint.start, read).await?;
+        let expected = replay_between(stack, frames, &from, checkpoint.start, read).await?;
         let stored = replay::from_base(stack, &checkpoint, &[]).await?;
-        if !means_the_same(stack, &led_to, &stored.state).await? {
+        if !means_the_same(stack, &expected, &stored.state).await? {
             let name = checkpoint
                 .snapshot
                 .as_ref()
@@ -139,7 +139,7 @@ async fn compare_checkpoints(
             return Err(Error::corrupt(
                 object,
                 0,
-                "it isn't what the journal before it leads to",
+                "it does not match the journal before it",
             ));
         }
         read.extend(stored.snapshots);
@@ -151,12 +151,12 @@ async fn compare_checkpoints(
     Err(Error::corrupt(
         format!("journal of stack {}", stack.lineage()),
         0,
-        "it doesn't lead to the tip",
+        "replaying it doesn't yield the tip",
     ))
 }
 
-/// Whether two states are equal, whatever keys their values are sealed with. Without the keys only what is plain can be
-/// compared: which entries there are, in which order.
+/// Whether two states are equal, whichever keys their values are sealed with. Without these keys only the identity and
+/// the order of the entries are compared.
 async fn means_the_same(stack: &StackContext, one: &State, other: &State) -> Result<bool> {
     if one == other {
         return Ok(true);
@@ -169,11 +169,11 @@ async fn means_the_same(stack: &StackContext, one: &State, other: &State) -> Res
     match (open, wrapped::reveal(stack, snapshot(other)).await) {
         (Ok(one), Ok(other)) => Ok(one == other),
         (Err(Error::Sealed { .. }), _) | (_, Err(Error::Sealed { .. })) => {
-            let standing = |state: &State| -> Vec<_> {
+            let identities = |state: &State| -> Vec<_> {
                 let entries = state.entries();
                 entries.map(|entry| (entry.key(), entry.uid)).collect()
             };
-            Ok(standing(one) == standing(other))
+            Ok(identities(one) == identities(other))
         }
         (one, other) => one.and(other).map(|_| false),
     }

@@ -1,7 +1,7 @@
-//! What readers of a stack ask for: its state at one moment, its current revision, its history.
+//! Queries of readers: the state at one moment, the current revision, the history.
 
 use crate::context::StackContext;
-use crate::objects::document::{Made, Revision};
+use crate::objects::document::{Revision, RevisionRecord};
 use crate::read::history;
 use crate::read::tip::{self, Tip, reading};
 use state_core::mutation::StackOutputs;
@@ -9,30 +9,31 @@ use state_core::sealing::StackKey;
 use state_core::{Error, Head, Result, RevisionId, Snapshot, SnapshotMeta, StackName, State, Timestamp};
 use std::sync::Arc;
 
-/// A stack at one moment.
+/// A stack as it was at one moment.
 #[derive(Clone, Debug)]
 pub struct View {
-    /// The state.
+    /// The state after the last acknowledged mutation.
     pub state: Arc<State>,
-    /// The head.
+    /// The head of the stack.
     pub head: Head,
-    /// The stack's name.
+    /// The name of the stack.
     pub name: StackName,
-    /// Whether it is known to be from those who have the stack's key.
+    /// Whether the stack was authenticated with its data key.
     pub authenticity: Authenticity,
-    /// How the store went back in time since this client [saw](crate::KnownStacks) the stack last. Writing to it is refused.
+    /// How the stack has gone back since this client [last saw](crate::KnownStacks) it; none if it hasn't. A writer
+    /// is refused.
     pub regression: Option<String>,
     moment: Timestamp,
 }
 
-/// Whether what was read is from those who have the stack's key.
+/// Whether head and journal were authenticated with the stack's data key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Authenticity {
-    /// The stack has no key: whoever can write to the store can write anything.
+    /// The stack has no data key: anyone who can write to the store can change the stack undetected.
     None,
-    /// There was no identity at hand to check it with. Damage would still have been seen.
+    /// No available identity opens the data key. Accidental damage would still have been detected.
     Unchecked,
-    /// Head and journal were made with the key.
+    /// Head and journal were authenticated with the data key.
     Checked,
 }
 
@@ -47,7 +48,7 @@ impl Authenticity {
 }
 
 impl View {
-    /// The state as a snapshot, dated when the last thing in it was recorded.
+    /// The state as a snapshot, dated by the last record in it.
     pub fn snapshot(&self) -> Snapshot {
         self.state.snapshot(self.name.to_string(), self.moment.clone())
     }
@@ -57,23 +58,23 @@ impl View {
         self.moment().map(|_| self.snapshot())
     }
 
-    /// When the last thing in it was recorded; none for a stack that was never written to.
+    /// The time of the last record in the state; none for a stack that was never written to.
     pub fn moment(&self) -> Option<&Timestamp> {
         Some(&self.moment).filter(|moment| !moment.as_str().is_empty())
     }
 
-    /// Whether somebody is in the middle of an update, or died there.
+    /// Whether an update is open, because its writer is working or has crashed.
     pub fn update_open(&self) -> bool {
         self.state.update().is_some()
     }
 
-    /// Whether the state is known to say what the world is.
+    /// Whether the state is known to match the real resources.
     pub fn is_reliable(&self) -> bool {
         self.state.is_reliable()
     }
 }
 
-/// The current revision with all that is known of it.
+/// The current revision with its metadata and content.
 #[derive(Clone, Debug)]
 pub(crate) struct CurrentRevision {
     pub(crate) revision: RevisionId,
@@ -115,7 +116,7 @@ pub(crate) async fn snapshot_meta(stack: &StackContext) -> Result<SnapshotMeta> 
     reading!(stack, tip => meta(stack, &tip, &require_current(stack, &tip)?).await)
 }
 
-/// The current revision with all that is known of it; none when nothing was committed yet.
+/// The current revision with its metadata and content; none when nothing was committed yet.
 pub(crate) async fn current_revision(stack: &StackContext) -> Result<Option<CurrentRevision>> {
     reading!(stack, tip => {
         let Some(revision) = tip.replayed.state.current().cloned() else {
@@ -154,8 +155,8 @@ async fn current_snapshot(stack: &StackContext, tip: &Tip, revision: &RevisionId
 async fn meta(stack: &StackContext, tip: &Tip, revision: &RevisionId) -> Result<SnapshotMeta> {
     let document = history::document(stack, tip, revision).await;
     let version = match document.map_err(missing_of_current)?.made {
-        Made::UpdateEnd(mark) => mark.update.version,
-        Made::DetachedRevision(_) => String::new(),
+        RevisionRecord::UpdateEnd(mark) => mark.update.version,
+        RevisionRecord::DetachedRevision(_) => String::new(),
     };
     Ok(SnapshotMeta {
         lineage: stack.lineage().to_string(),
@@ -171,10 +172,14 @@ fn require_current(stack: &StackContext, tip: &Tip) -> Result<RevisionId> {
     })
 }
 
-/// The journal names it as current, so something of it must be there.
+/// Reports a missing current revision as damage: the journal names it, so its document must exist.
 fn missing_of_current(error: Error) -> Error {
     match error {
-        Error::NotFound { object } => Error::corrupt(object, 0, "it is current and its document is missing"),
+        Error::NotFound { object } => Error::corrupt(
+            object,
+            0,
+            "it is the current revision, but its document is missing",
+        ),
         other => other,
     }
 }

@@ -1,25 +1,25 @@
-//! One manager alone: `TestFull`, and what a single program may rely on beyond it.
+//! Rules for one manager alone: the steps of `TestFull`, and further guarantees for a single program.
 
-use super::{Bench, RuleViolation, change, ensure, held, initial, meta, named, same, set_output};
+use super::{Bench, RuleViolation, change, ensure, initial, meta, named, same, set_output, snapshot_of};
 use state_core::persistent::{OutputReader, PersistentMeta, Persister, Refresher, Transient};
 use state_core::testkit::conformance::Verdict;
 use state_core::{Dependency, Entry, Error, ErrorKind, Relation};
 use std::sync::Arc;
 
-/// The nine steps.
-pub async fn the_steps_of_test_full(bench: &Bench) -> Verdict {
+/// Passes the nine steps of Terraform's `TestFull`.
+pub async fn terraform_test_full_steps_pass(bench: &Bench) -> Verdict {
     let manager = bench.preloaded().await?;
     manager.refresh().await?;
     ensure(
-        same(&held(&manager)?, &initial()?),
-        "2: it isn't what was persisted",
+        same(&snapshot_of(&manager)?, &initial()?),
+        "2: the refreshed snapshot differs from the persisted one",
     )?;
     let meta0 = meta(&manager)?;
 
     let mut current = change(&manager, "bar", "baz")?;
     ensure(
-        held(&manager)? == current,
-        "4: what was written isn't what is read",
+        snapshot_of(&manager)? == current,
+        "4: the snapshot read differs from the one written",
     )?;
     manager.persist().await?;
     manager.refresh().await?;
@@ -27,66 +27,70 @@ pub async fn the_steps_of_test_full(bench: &Bench) -> Verdict {
     ensure(meta1.lineage == meta0.lineage, "5: the lineage changed")?;
     ensure(
         meta1.relation_to(&meta0) == Relation::Newer,
-        "5: a change has no higher serial",
+        "5: a change didn't raise the serial",
     )?;
 
     manager.write(current.clone());
     manager.persist().await?;
     ensure(
         meta(&manager)?.serial == meta1.serial,
-        "6: the same again took another serial",
+        "6: persisting an equal snapshot changed the serial",
     )?;
 
     set_output(&mut current, "serialCheck", "true");
     manager.write(current.clone());
     manager.persist().await?;
     let meta2 = meta(&manager)?;
-    ensure(meta2.serial > meta1.serial, "7: a change has no higher serial")?;
+    ensure(meta2.serial > meta1.serial, "7: a change didn't raise the serial")?;
     ensure(
         (&meta2.lineage, &meta2.version) == (&meta1.lineage, &meta1.version),
         "7: lineage or version changed",
     )?;
 
-    let mut copy = held(&manager)?;
+    let mut copy = snapshot_of(&manager)?;
     let another = Entry::leaf("module.another.null_resource.foo".parse()?, "null_resource");
     copy.entries.push(Arc::new(another));
     Arc::make_mut(&mut copy.entries[0]).kind = Some("changed".to_owned());
     ensure(
-        held(&manager)? != copy,
-        "8: a change of a copy is a change of the original",
+        snapshot_of(&manager)? != copy,
+        "8: changing a copy changed the original",
     )?;
     ensure(
-        state_core::encode_snapshot(&held(&manager)?) == state_core::encode_snapshot(&current),
-        "9: what was written isn't what is read, byte for byte",
+        state_core::encode_snapshot(&snapshot_of(&manager)?) == state_core::encode_snapshot(&current),
+        "9: the snapshot read differs from the one written, byte for byte",
     )?;
     manager.refresh().await?;
     ensure(
-        same(&held(&manager)?, &current),
-        "9: what was persisted isn't what is refreshed",
+        same(&snapshot_of(&manager)?, &current),
+        "9: the refreshed snapshot differs from the persisted one",
     )
 }
 
-/// Nothing in the store is no error, and nothing in memory writes nothing.
-pub async fn a_stack_without_a_snapshot_reads_as_none(bench: &Bench) -> Verdict {
+/// An empty stack reads as none without an error, and persisting an empty memory writes nothing.
+pub async fn stack_without_a_snapshot_reads_as_none(bench: &Bench) -> Verdict {
     let manager = bench.empty().await?;
     ensure(
         manager.read().is_none(),
-        "there is a snapshot before the first refresh",
+        "memory contains a snapshot before the first refresh",
     )?;
     manager.refresh().await?;
     manager.persist().await?;
     ensure(
         manager.read().is_none() && manager.snapshot_meta().is_none(),
-        "there is a snapshot where nothing was persisted",
+        "a snapshot was read although nothing was persisted",
     )?;
     match manager.root_outputs().await {
         Err(Error::NoCurrent { .. }) => {}
-        other => return Err(RuleViolation::new(format!("outputs of nothing: {other:?}"))),
+        other => {
+            return Err(RuleViolation::new(format!(
+                "outputs of an empty stack must fail with NoCurrent: {other:?}"
+            )));
+        }
     }
     manager.write(initial()?);
     ensure(
         manager.snapshot_meta().is_none(),
-        "a write in memory made a persistent snapshot",
+        "a write to memory made a persistent snapshot",
     )?;
     manager.persist().await?;
     ensure(meta(&manager)?.serial == 1, "the first serial isn't 1")?;
@@ -96,23 +100,23 @@ pub async fn a_stack_without_a_snapshot_reads_as_none(bench: &Bench) -> Verdict 
     )
 }
 
-/// The outputs of the persistent snapshot, not of the one in memory, with their marks.
+/// Outputs are read from the persistent snapshot, not from memory, with their sensitivity.
 pub async fn outputs_are_read_alone(bench: &Bench) -> Verdict {
     let manager = bench.preloaded().await?;
     change(&manager, "only_in_memory", "x")?;
     let outputs = manager.root_outputs().await?;
     ensure(
         named(&outputs) == ["nonsensitive_output", "sensitive_output"],
-        "the outputs aren't those that were persisted",
+        "the outputs differ from the persisted ones",
     )?;
     ensure(
         outputs.sensitive == ["sensitive_output"],
-        "the mark of a secret output is lost",
+        "the sensitivity of an output is lost",
     )
 }
 
-/// A snapshot that breaks a rule is refused as a whole, and the manager stays as it was.
-pub async fn what_was_refused_is_kept_in_memory_and_can_be_persisted_later(bench: &Bench) -> Verdict {
+/// A snapshot that breaks a rule is refused as a whole, and the manager's memory doesn't change.
+pub async fn refused_snapshot_stays_in_memory_for_a_later_persist(bench: &Bench) -> Verdict {
     let manager = bench.preloaded().await?;
     let before = meta(&manager)?;
     let mut broken = change(&manager, "bar", "baz")?;
@@ -126,13 +130,13 @@ pub async fn what_was_refused_is_kept_in_memory_and_can_be_persisted_later(bench
         Err(error) if error.kind() == ErrorKind::Integrity => {}
         other => {
             return Err(RuleViolation::new(format!(
-                "a snapshot that breaks a rule: {other:?}"
+                "a snapshot that breaks a rule must fail with Integrity: {other:?}"
             )));
         }
     }
     ensure(
-        held(&manager)? == broken,
-        "a refused snapshot is gone from memory",
+        snapshot_of(&manager)? == broken,
+        "a refused snapshot was removed from memory",
     )?;
     ensure(
         manager.stack().snapshot_meta().await? == before,
@@ -143,6 +147,6 @@ pub async fn what_was_refused_is_kept_in_memory_and_can_be_persisted_later(bench
     manager.persist().await?;
     ensure(
         meta(&manager)?.relation_to(&before) == Relation::Newer,
-        "a persist after a refused one took no effect",
+        "a persist after a refused one had no effect",
     )
 }

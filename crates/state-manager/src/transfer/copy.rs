@@ -1,8 +1,9 @@
-//! A stack with its whole history goes to another store, byte for byte.
+//! Copies a stack with its whole history to another store, byte for byte.
 //!
-//! Objects first, then the journal and the head, then the name: before the head the stack isn't there, and before the
-//! name nobody finds it. Each step may be made again, so a copy that was cut short is finished by making it again. What
-//! is sealed stays sealed: it takes no key. Afterwards the two are compared, by digests and by the chain.
+//! Order: objects, then journal and head, then the name. Without its head the copy doesn't exist for readers, and
+//! without its name it can't be found. Each step can be repeated, so copying again finishes an interrupted copy.
+//! Sealed values stay sealed, and no key is needed. Afterwards both stacks are compared, by object digests and by the
+//! chain.
 
 use crate::context::{StackContext, StoreContext};
 use crate::read::history_floor::{HistoryFloor, whole_journal};
@@ -14,32 +15,32 @@ use state_core::backend::{JournalView, NamePointer, NameTarget, ObjectKind, Obje
 use state_core::{Backend, Digest, Error, ErrorKind, Frame, Head, Lineage, Result, Slot, StackName};
 use std::collections::BTreeMap;
 
-/// What a copy brought over.
+/// The result of copying a stack.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub struct Copied {
-    /// The stack.
+pub struct CopyReport {
+    /// The name of the stack.
     #[serde(rename = "stack")]
     pub name: StackName,
-    /// Its identity, here and there.
+    /// The lineage of the stack, the same in both stores.
     pub lineage: Lineage,
-    /// How many frames its journal has.
+    /// Number of frames in the copied journal.
     pub frames: u64,
-    /// How many objects it has beside: snapshots, documents, logs, wrapped keys.
+    /// Number of copied objects: snapshots, documents, logs, wrapped keys.
     pub objects: u64,
-    /// Whether it was there already, whole.
+    /// Whether a complete copy existed before.
     pub was_there: bool,
 }
 
-/// What a stack consists of.
-struct Whole {
+/// The complete content of a stack.
+struct StackContents {
     view: JournalView,
     before: Tail,
     objects: BTreeMap<ObjectName, Digest>,
 }
 
 /// Copies a stack of another store to this one.
-pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Result<Copied> {
+pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Result<CopyReport> {
     let name = source.name().clone();
     let object = source.object();
     if let Some(there) = names::find(store, &name).await?
@@ -47,25 +48,27 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
     {
         return Err(Error::conflict(
             object,
-            "another stack has this name in the store that it would go to",
+            "another stack has this name in the destination store",
         ));
     }
     let (from, to) = (source.backend(), store.backend());
     let was_there = match to.read_head(source.lineage()).await {
         Ok(_) => true,
-        // Without a head it was begun and never finished.
+        // Objects without a head are left from an interrupted copy.
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Corrupt) => false,
         Err(error) => return Err(error),
     };
     let whole = if was_there {
         read(from, source.lineage(), None).await?
     } else {
-        take_in(store, source).await?
+        copy_contents(store, source).await?
     };
+    // Read back from the destination: the copy counts only if its stored bytes equal the source.
     let there = read(to, source.lineage(), None).await?;
     compare(&object, &whole, &there, was_there)?;
+    // The name comes last, so that no reader finds a copy that failed the comparison.
     point_to(store, &name, source.lineage()).await?;
-    Ok(Copied {
+    Ok(CopyReport {
         name,
         lineage: source.lineage(),
         frames: whole.view.frames.len() as u64,
@@ -74,17 +77,17 @@ pub(crate) async fn copy_from(store: &StoreContext, source: &StackContext) -> Re
     })
 }
 
-/// Objects, journal, head.
-async fn take_in(store: &StoreContext, source: &StackContext) -> Result<Whole> {
+/// Copies objects, then adopts journal and head in the destination.
+async fn copy_contents(store: &StoreContext, source: &StackContext) -> Result<StackContents> {
     let whole = read(source.backend(), source.lineage(), Some(store.backend())).await?;
     let head = &whole.view.head;
     if head.removed || head.moving_to.is_some() {
-        let reason = "it is being renamed, or was removed: lock it once, then copy it";
+        let reason = "it is being renamed or was removed; lock it once to finish the rename, then copy it";
         return Err(Error::conflict(source.object(), reason));
     }
     let mut copy = head.clone();
     copy.copied_from = Some(source.backend().url());
-    // The other store may keep its journal in another way.
+    // The compaction state describes the source's storage layout, and the destination store may use another one.
     copy.compaction = None;
     copy.nonce = source.nonce();
     let adopted = store
@@ -93,7 +96,7 @@ async fn take_in(store: &StoreContext, source: &StackContext) -> Result<Whole> {
         .adopt_stack(&copy, whole.before, &whole.view.frames)
         .await;
     match adopted {
-        // Another copy was quicker: the comparison tells whether it is the same.
+        // Another copy finished first. The comparison decides whether it is equal.
         Err(error) if error.kind() == ErrorKind::Conflict => {
             store
                 .backend()
@@ -106,30 +109,30 @@ async fn take_in(store: &StoreContext, source: &StackContext) -> Result<Whole> {
     Ok(whole)
 }
 
-/// The last step: from here on it is found.
+/// Binds the name to the copy. From here on the copy can be found.
 async fn point_to(store: &StoreContext, name: &StackName, lineage: Lineage) -> Result<()> {
     let known = store.backend().read_name(name).await?;
     if known.as_ref().and_then(NamePointer::lineage) == Some(lineage) {
         return Ok(());
     }
     let target = NameTarget::Lineage(lineage);
-    naming::point(store.backend(), known, name, target, store.nonce()).await
+    naming::swap_pointer(store.backend(), known, name, target, store.nonce()).await
 }
 
-/// All of a stack; each object goes on to another store as it is read, if one is given. Objects come after the journal
-/// that names them.
-async fn read(from: &dyn Backend, lineage: Lineage, to: Option<&dyn Backend>) -> Result<Whole> {
+/// Reads the whole stack. If `to` is given, each object is also written to it. Objects are read after the journal, so
+/// that every object the journal names existed before it was read.
+async fn read(from: &dyn Backend, lineage: Lineage, to: Option<&dyn Backend>) -> Result<StackContents> {
     let view = whole_journal(from, lineage).await?;
     let beginning = HistoryFloor::of(&view.head).beginning(lineage);
     let mut objects = BTreeMap::new();
     for kind in ObjectKind::ALL {
         let names = from.list(lineage, kind).await?;
-        let carried = stream::iter(names).map(|name| carry(from, lineage, name, to));
-        let carried: Vec<_> = carried.buffered(ahead(kind)).try_collect().await?;
-        objects.extend(carried.into_iter().flatten());
+        let copied = stream::iter(names).map(|name| copy_object(from, lineage, name, to));
+        let copied: Vec<_> = copied.buffered(concurrency(kind)).try_collect().await?;
+        objects.extend(copied.into_iter().flatten());
     }
     require_bases(&view.head, &objects)?;
-    Ok(Whole {
+    Ok(StackContents {
         view,
         before: Tail {
             next: beginning.start,
@@ -139,16 +142,16 @@ async fn read(from: &dyn Backend, lineage: Lineage, to: Option<&dyn Backend>) ->
     })
 }
 
-/// How many objects of a kind are under way at once. A snapshot may fill the memory.
-const fn ahead(kind: ObjectKind) -> usize {
+/// Number of objects of a kind that are in flight at once. Snapshots are limited further, because each may be large.
+const fn concurrency(kind: ObjectKind) -> usize {
     match kind {
         ObjectKind::Snapshot => 2,
         _ => 8,
     }
 }
 
-/// One object and its digest; none if it was collected since it was listed.
-async fn carry(
+/// Copies one object and returns its digest; none if it was collected since it was listed.
+async fn copy_object(
     from: &dyn Backend,
     lineage: Lineage,
     name: ObjectName,
@@ -165,7 +168,7 @@ async fn carry(
     Ok(Some((name, digest)))
 }
 
-/// The snapshots from which replay begins must be among the objects: without them the journal leads nowhere.
+/// Checks that the snapshots from which replay begins are among the objects: the journal is unusable without them.
 fn require_bases(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<()> {
     let collected = head.collection.as_ref().map(|collection| &collection.base);
     let bases = [Some(&head.base), head.rev_base.as_ref(), collected]
@@ -184,32 +187,34 @@ fn require_bases(head: &Head, objects: &BTreeMap<ObjectName, Digest>) -> Result<
     }
 }
 
-/// The chain covers every byte of the journal. One that was there before may have gone on, here or there.
-fn compare(object: &str, source: &Whole, copy: &Whole, was_there: bool) -> Result<()> {
+/// Compares source and copy. The chain covers every byte of the journal. If the copy existed before, either side may
+/// have been changed since.
+fn compare(object: &str, source: &StackContents, copy: &StackContents, was_there: bool) -> Result<()> {
     let differ = |what: &str| {
         if was_there {
-            return Error::conflict(object, format!("it is there already, and {what}"));
+            return Error::conflict(object, format!("a copy exists already, and {what}"));
         }
         Error::corrupt(object, 0, format!("{what} after it was copied"))
     };
-    if let Some(way) = parted(&source.view, &copy.view) {
+    if let Some(way) = describe_divergence(&source.view, &copy.view) {
         return Err(differ(&way));
     }
     if (source.before, &source.view.head.base) != (copy.before, &copy.view.head.base) {
-        return Err(differ("its journal begins elsewhere, or its base is another one"));
+        return Err(differ("its journal or its base begins at another slot"));
     }
     let missing = source
         .objects
         .iter()
         .find(|(name, digest)| copy.objects.get(*name) != Some(*digest));
     match missing {
-        Some((name, _)) => Err(differ(&format!("{name} is missing or another one"))),
+        Some((name, _)) => Err(differ(&format!("{name} is missing or different"))),
         None => Ok(()),
     }
 }
 
-/// How two journals of one stack parted; none if they are the same. Each frame's chain covers all before it.
-fn parted(source: &JournalView, copy: &JournalView) -> Option<String> {
+/// Describes how two journals of one stack diverge; none if they are equal. Each frame's chain covers all earlier
+/// frames.
+fn describe_divergence(source: &JournalView, copy: &JournalView) -> Option<String> {
     let (here, there) = (source.tail, copy.tail);
     if here == there {
         return None;
@@ -219,25 +224,28 @@ fn parted(source: &JournalView, copy: &JournalView) -> Option<String> {
         let passes = |frame: &Frame| frame.slot().next() == tail.next && *frame.chain() == tail.chain;
         end || view.frames.iter().any(passes)
     };
-    let frames = |more: Slot, less: Slot| more.get() - less.get();
+    let frames = |more: Slot, less: Slot| match more.get() - less.get() {
+        1 => "1 frame".to_owned(),
+        count => format!("{count} frames"),
+    };
     Some(if chain_at(copy, here) {
         format!(
-            "it has gone on there, by {} frames: go on with that one",
+            "the copy is ahead by {}: continue with the copy",
             frames(there.next, here.next)
         )
     } else if chain_at(source, there) {
         format!(
-            "the source has gone on since, by {} frames: a copy isn't brought up to date, so copy it to an empty store",
+            "the source is ahead by {}: an existing copy can't be updated, so copy to an empty store",
             frames(here.next, there.next)
         )
     } else {
-        let shared = shared(source, copy);
-        format!("the two went different ways from slot {shared} on: agree on one")
+        let first_difference = first_difference(source, copy);
+        format!("the two journals diverge from slot {first_difference} on: decide which stack to keep")
     })
 }
 
 /// The first slot in which two journals differ.
-fn shared(source: &JournalView, copy: &JournalView) -> Slot {
+fn first_difference(source: &JournalView, copy: &JournalView) -> Slot {
     let there: BTreeMap<Slot, &Digest> = copy
         .frames
         .iter()

@@ -1,5 +1,11 @@
-//! Moving entries to another stack: the three writes in their order. A move that was cut short is
+//! Moves resources to another stack: three writes in a fixed order. An interrupted move is
 //! [settled](super::settling) later.
+//!
+//! ```text
+//!  1. destination: MoveIn    the entries wait, not yet part of its state     crash here: withdrawn
+//!  2. source:      MoveOut   commit point: the entries leave the source      crash here: completed
+//!  3. destination: MoveEnd   the entries become part of its state
+//! ```
 
 use crate::intent::UpdateRequest;
 use crate::objects::snapshots::check_size;
@@ -10,25 +16,25 @@ use state_core::moves::{MoveEnd, MoveIn, MoveOut, MoveOutcome, Peer};
 use state_core::state::LoadedSnapshots;
 use state_core::{Base, EntryKey, Error, ErrorKind, MutationId, Result, RevisionId, State};
 
-/// A move that was made.
+/// The result of a move between two stacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MoveDone {
-    /// Its id, on both sides.
+pub struct MoveReport {
+    /// The id of the move, the same in both stacks.
     pub id: MutationId,
-    /// The revision of the source without the entries.
+    /// The revision of the source without the resources.
     pub source: RevisionId,
-    /// The revision of the destination with them.
+    /// The revision of the destination with the resources.
     pub destination: RevisionId,
 }
 
-/// Moves entries to another stack of the same store, which is locked too: one revision on each side. The revision of
-/// the source is the commit point.
+/// Moves resources to another locked stack of the same store: one revision on each side. The revision of the source is
+/// the commit point.
 pub(crate) async fn move_to(
     source: &LockedStack,
     destination: &LockedStack,
     request: UpdateRequest,
     plan: &MovePlan,
-) -> Result<MoveDone> {
+) -> Result<MoveReport> {
     let incoming = MoveIn {
         id: MutationId::random(source.entropy()),
         from: peer(source),
@@ -37,7 +43,7 @@ pub(crate) async fn move_to(
     };
     let id = incoming.id;
     let (planned, planned_there) = plan.planned_on();
-    expect_move(destination, incoming, planned_there.cloned()).await?;
+    announce_arrival(destination, incoming, planned_there.cloned()).await?;
     let entries: Vec<EntryKey> = plan.entries().iter().map(|entry| entry.key()).collect();
     let leaving = MoveOut {
         id,
@@ -45,41 +51,49 @@ pub(crate) async fn move_to(
         entries,
         at: Some(source.stack.now()),
     };
-    let left = let_go(source, leaving, request.clone(), planned.cloned()).await;
+    // The commit point: before this record the move has no effect, after it every owner completes the move.
+    let left = commit_departure(source, leaving, request.clone(), planned.cloned()).await;
     let left = match left {
         Ok(revision) => revision,
         Err(error) => {
-            if certainly_not_done(&error) {
-                // If this fails too, whoever locks the destination next finds out the same.
+            // After an indeterminate error the commit may be durable. The entries then keep waiting until the source
+            // can be read.
+            if certainly_not_committed(&error) {
+                // If this fails too, the next lock of the destination withdraws the entries.
                 drop(withdraw(destination, id).await);
             }
             return Err(error);
         }
     };
-    let arrived = take_in(destination, id, request).await;
-    let arrived = arrived.map_err(|error| waits_there(id, source, destination, &error))?;
-    // Worth no sync by itself: the next lock of the source finds out the same.
+    let arrived = complete_arrival(destination, id, request).await;
+    let arrived = arrived.map_err(|error| arrival_outstanding(id, source, destination, &error))?;
+    // Needs no sync of its own: without this record the next lock of the source confirms the move.
     let confirmed = Record::MoveEnd(MoveEnd {
         id,
         outcome: MoveOutcome::Confirmed,
     });
     drop(source.submit(vec![confirmed.into()], false).await);
-    Ok(MoveDone {
+    Ok(MoveReport {
         id,
         source: left,
         destination: arrived,
     })
 }
 
-/// Durable at the destination before anything leaves the source.
-async fn expect_move(destination: &LockedStack, incoming: MoveIn, planned: Option<RevisionId>) -> Result<()> {
+/// Records the entries as waiting at the destination. Durable before anything leaves the source, so that a crash
+/// after the commit point can't lose them.
+async fn announce_arrival(
+    destination: &LockedStack,
+    incoming: MoveIn,
+    planned: Option<RevisionId>,
+) -> Result<()> {
     for entry in &incoming.entries {
         check_size(entry)?;
     }
     let record = Record::MoveIn(incoming);
     let length = encode_records([&record]).len();
     if length > MAX_PAYLOAD {
-        let reason = format!("{length} bytes are more than one move may take: move fewer entries at once");
+        let reason = format!("{length} bytes are too many for one move: move fewer resources at once");
         return Err(Error::invalid("the move", reason));
     }
     let object = destination.stack.object();
@@ -90,8 +104,8 @@ async fn expect_move(destination: &LockedStack, incoming: MoveIn, planned: Optio
     destination.built(LoadedSnapshots::new(), build).await.map(drop)
 }
 
-/// The commit point.
-async fn let_go(
+/// Removes the entries from the source: the commit point of the move.
+async fn commit_departure(
     source: &LockedStack,
     leaving: MoveOut,
     request: UpdateRequest,
@@ -105,8 +119,8 @@ async fn let_go(
     source.commit(request, LoadedSnapshots::new(), build).await
 }
 
-/// The entries that wait for this move become entries of this stack, as one revision.
-pub(super) async fn take_in(
+/// Makes the waiting entries part of the destination's state, as one revision.
+pub(super) async fn complete_arrival(
     destination: &LockedStack,
     id: MutationId,
     request: UpdateRequest,
@@ -116,12 +130,17 @@ pub(super) async fn take_in(
     destination.commit(request, LoadedSnapshots::new(), build).await
 }
 
-/// The entries that wait for this move never left the other stack. Only for a caller that knows that they never will.
+/// Discards the waiting entries. Call it only when it is certain that they never left the source and never will.
 pub(super) async fn withdraw(destination: &LockedStack, id: MutationId) -> Result<()> {
-    end_move(destination, id, MoveOutcome::Withdrawn).await
+    record_move_end(destination, id, MoveOutcome::Withdrawn).await
 }
 
-pub(super) async fn end_move(locked: &LockedStack, id: MutationId, outcome: MoveOutcome) -> Result<()> {
+/// Records the end of a move on one of its sides.
+pub(super) async fn record_move_end(
+    locked: &LockedStack,
+    id: MutationId,
+    outcome: MoveOutcome,
+) -> Result<()> {
     let end = Record::MoveEnd(MoveEnd { id, outcome });
     locked.submit(vec![end.into()], true).await.map(drop)
 }
@@ -133,10 +152,15 @@ fn peer(locked: &LockedStack) -> Peer {
     }
 }
 
-fn waits_there(id: MutationId, source: &LockedStack, destination: &LockedStack, error: &Error) -> Error {
+fn arrival_outstanding(
+    id: MutationId,
+    source: &LockedStack,
+    destination: &LockedStack,
+    error: &Error,
+) -> Error {
     let (from, to) = (source.stack.name().short(), destination.stack.name().short());
     let reason = format!(
-        "the entries left stack {from} and wait at stack {to}, which takes them in when it is locked again: {error}"
+        "the resources left stack {from} and wait at stack {to}, which records them when it is locked again: {error}"
     );
     Error::Indeterminate {
         object: format!("move {id} from stack {from} to stack {to}"),
@@ -145,6 +169,7 @@ fn waits_there(id: MutationId, source: &LockedStack, destination: &LockedStack, 
     }
 }
 
+/// Checks that the stack still has the revision for which the move was planned.
 fn require_planned(state: &State, planned: Option<&RevisionId>, object: String) -> Result<()> {
     if state.current() == planned && state.update().is_none() {
         return Ok(());
@@ -153,8 +178,8 @@ fn require_planned(state: &State, planned: Option<&RevisionId>, object: String) 
     Err(Error::conflict(object, reason))
 }
 
-/// Whether the commit point was certainly not reached, and can't be by this session any more.
-fn certainly_not_done(error: &Error) -> bool {
+/// Whether the commit point was certainly not reached, and can't be reached by this session any more.
+fn certainly_not_committed(error: &Error) -> bool {
     match error {
         Error::Fenced { indeterminate, .. } => !indeterminate,
         other => matches!(

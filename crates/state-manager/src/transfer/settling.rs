@@ -1,89 +1,100 @@
-//! Moves that were cut short, and what becomes of them: whoever locks one of the two stacks finds out.
+//! Settles interrupted moves. Every lock of one of the two stacks does so.
 //!
-//! The source knows: a move that it remembers is committed, and so are the entries that wait at the destination. One
-//! that it doesn't remember can still be committed by its writer; so it is withdrawn only under the source's lock.
+//! The source decides: if its state remembers the move, the move is committed, and the waiting entries become part of
+//! the destination. If not, the move's writer may still commit it, so the entries are withdrawn only while the source
+//! is locked, which excludes that writer.
 
 use crate::context::StackContext;
 use crate::intent::UpdateRequest;
 use crate::read::view;
-use crate::transfer::moves::{end_move, take_in, withdraw};
+use crate::transfer::moves::{complete_arrival, record_move_end, withdraw};
 use crate::write::locked_stack::LockedStack;
 use crate::write::opening;
 use state_core::moves::{MoveIn, MoveOut, MoveOutcome, Peer};
 use state_core::{Error, MutationId, Result, RevisionId, State, UpdateKind};
 
-/// What became of entries that waited at a destination.
+/// The outcome of settling a move whose resources waited at a destination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum MoveSettled {
-    /// They had left the source, and are in the destination now, as this revision.
+pub enum MoveSettlement {
+    /// The resources had left the source, and are part of the destination now, as this revision.
     Arrived(RevisionId),
-    /// They are in the source, and stay there.
+    /// The resources are still in the source and stay there.
     Withdrawn,
 }
 
-/// Where entries are that wait at a destination.
-enum Fate {
-    /// They left the source.
+/// Whether a move whose entries wait at the destination was committed at its source.
+enum SourceStatus {
+    /// The move is committed: the entries left the source.
     Left,
-    /// They are in the source, which is held so that it stays so; or it was removed, and nobody writes to it again.
+    /// The move isn't committed. The source is held locked so that it stays so; none if the source was removed,
+    /// because no writer can write to it again.
     Stayed(Option<Box<LockedStack>>),
 }
 
-/// Settles a move whose entries wait at this stack, as its source says.
-pub(crate) async fn settle_move(locked: &LockedStack, id: MutationId) -> Result<MoveSettled> {
+/// Settles a move whose entries wait at this stack, according to its source.
+pub(crate) async fn settle_move(locked: &LockedStack, id: MutationId) -> Result<MoveSettlement> {
     let incoming = find(&locked.state(), id)?;
-    match fate(locked, &incoming).await? {
-        Fate::Left => arrived(locked, &incoming).await.map(MoveSettled::Arrived),
-        Fate::Stayed(source) => {
+    match source_status(locked, &incoming).await? {
+        SourceStatus::Left => complete_incoming(locked, &incoming)
+            .await
+            .map(MoveSettlement::Arrived),
+        SourceStatus::Stayed(source) => {
             let withdrawn = withdraw(locked, id).await;
             if let Some(source) = source {
-                // What was withdrawn is durable, or the error says so.
+                // The withdrawal is durable or returned an error; an error of closing the source adds nothing.
                 drop(source.close().await);
             }
-            withdrawn.map(|()| MoveSettled::Withdrawn)
+            withdrawn.map(|()| MoveSettlement::Withdrawn)
         }
     }
 }
 
-/// Settles a move whose entries wait at this stack by hand, when the source can't be read any more.
-pub(crate) async fn resolve_move(locked: &LockedStack, id: MutationId, left: bool) -> Result<MoveSettled> {
+/// Settles by hand a move whose entries wait at this stack, when its source can't be read any more.
+pub(crate) async fn resolve_move(locked: &LockedStack, id: MutationId, left: bool) -> Result<MoveSettlement> {
     let incoming = find(&locked.state(), id)?;
     if let Ok((source, _)) = locked.stack.sibling(incoming.from.lineage).await
         && view::tip(&source).await.is_ok()
     {
-        let reason = format!("{} can be read, so it is asked and nobody else", incoming.from);
+        let reason = format!(
+            "{} can be read, so it decides: settle the move instead",
+            incoming.from
+        );
         return Err(Error::conflict(format!("move {id}"), reason));
     }
     if left {
-        return arrived(locked, &incoming).await.map(MoveSettled::Arrived);
+        return complete_incoming(locked, &incoming)
+            .await
+            .map(MoveSettlement::Arrived);
     }
-    withdraw(locked, id).await.map(|()| MoveSettled::Withdrawn)
+    withdraw(locked, id).await.map(|()| MoveSettlement::Withdrawn)
 }
 
-/// Settles all moves of this stack as far as others can be asked; the rest stays as it is.
+/// Settles all moves of this stack as far as the other stacks can be read; the rest stays unsettled.
 ///
 /// # Errors
-/// What ended this session's queue.
+/// The error that stopped this session's queue.
 pub(crate) async fn settle_moves(locked: &LockedStack) -> Result<()> {
     let state = locked.state();
     for incoming in state.incoming() {
         if settle_move(locked, incoming.id).await.is_err() {
+            // An unreachable source must not keep this stack from being locked. Only an error of this queue is
+            // returned.
             locked.still_writes()?;
         }
     }
     for leaving in state.departed() {
         if has_arrived(locked, leaving).await {
-            end_move(locked, leaving.id, MoveOutcome::Confirmed).await?;
+            record_move_end(locked, leaving.id, MoveOutcome::Confirmed).await?;
         }
     }
     Ok(())
 }
 
-/// Settles the moves from another stack that is held too: so nobody else could.
+/// Settles the moves from another stack that this process holds too, so that no other process can settle them.
 ///
 /// # Errors
-/// What ended this session's queue.
+/// The error that stopped this session's queue.
 async fn settle_moves_from(locked: &LockedStack, source: &LockedStack) -> Result<()> {
     let (state, there) = (locked.state(), source.state());
     let lineage = source.stack.lineage();
@@ -92,12 +103,12 @@ async fn settle_moves_from(locked: &LockedStack, source: &LockedStack) -> Result
         .filter(|incoming| incoming.from.lineage == lineage)
     {
         let id = incoming.id;
-        let settled = if !remembers(&there, id) {
+        let settled = if !has_departed(&there, id) {
             withdraw(locked, id).await
-        } else if let Err(error) = arrived(locked, incoming).await {
+        } else if let Err(error) = complete_incoming(locked, incoming).await {
             Err(error)
         } else {
-            end_move(source, id, MoveOutcome::Confirmed).await
+            record_move_end(source, id, MoveOutcome::Confirmed).await
         };
         if settled.is_err() {
             locked.still_writes()?;
@@ -116,9 +127,11 @@ pub(crate) async fn lock_both<E: From<Error>>(
         return Err(Error::conflict(one.object(), "it is the same stack").into());
     }
     let in_order = one.name().folded() < other.name().folded();
+    // A fixed order of locking: two processes with the same pair would otherwise each hold one stack and wait for the
+    // other.
     let (first, second) = if in_order { (one, other) } else { (other, one) };
     let first = lock(first).await?;
-    // Of several errors the first one counts; the locks are freed in any case.
+    // The first error is returned; the locks are released in any case.
     let second = match lock(second).await {
         Ok(second) => second,
         Err(error) => {
@@ -137,29 +150,32 @@ pub(crate) async fn lock_both<E: From<Error>>(
     })
 }
 
-/// Neither lock could ask the other stack while that one was held here.
+/// Settles moves between two held stacks: while one was being locked, the other one couldn't be read or locked for it.
 async fn settle_between(one: &LockedStack, other: &LockedStack) -> Result<()> {
     settle_moves_from(one, other).await?;
     settle_moves_from(other, one).await
 }
 
-async fn fate(locked: &LockedStack, incoming: &MoveIn) -> Result<Fate> {
+/// Determines at the source whether a move is committed; locks the source if it isn't.
+async fn source_status(locked: &LockedStack, incoming: &MoveIn) -> Result<SourceStatus> {
     let (source, head) = locked.stack.sibling(incoming.from.lineage).await?;
-    if remembers(&view::tip(&source).await?.state, incoming.id) {
-        return Ok(Fate::Left);
+    if has_departed(&view::tip(&source).await?.state, incoming.id) {
+        return Ok(SourceStatus::Left);
     }
     if head.removed {
-        return Ok(Fate::Stayed(None));
+        // A removed source can't be locked, and no writer can commit the move in it any more.
+        return Ok(SourceStatus::Stayed(None));
     }
     let source = opening::acquire(&source, "settle a move", None).await?;
-    if remembers(&source.state(), incoming.id) {
+    // Read again under the lock: the move's writer may have committed between the read and the acquisition.
+    if has_departed(&source.state(), incoming.id) {
         source.close().await?;
-        return Ok(Fate::Left);
+        return Ok(SourceStatus::Left);
     }
-    Ok(Fate::Stayed(Some(Box::new(source))))
+    Ok(SourceStatus::Stayed(Some(Box::new(source))))
 }
 
-/// Whether the destination has the entries that left; it is made to take them, if it can be.
+/// Whether the destination has recorded the entries that left this stack; completes the move there if it can be locked.
 async fn has_arrived(locked: &LockedStack, leaving: &MoveOut) -> bool {
     let MoveOut { id, to, .. } = leaving;
     let Ok((destination, _)) = locked.stack.sibling(to.lineage).await else {
@@ -168,36 +184,39 @@ async fn has_arrived(locked: &LockedStack, leaving: &MoveOut) -> bool {
     let waits = |state: &State| state.incoming().any(|incoming| incoming.id == *id);
     match view::tip(&destination).await {
         Ok(tip) if !waits(&tip.state) => true,
-        Ok(_) => take_in_there(&destination, *id).await.is_ok(),
+        Ok(_) => complete_arrival_at(&destination, *id).await.is_ok(),
         Err(_) => false,
     }
 }
 
-async fn arrived(locked: &LockedStack, incoming: &MoveIn) -> Result<RevisionId> {
+/// Makes the waiting entries part of this stack.
+async fn complete_incoming(locked: &LockedStack, incoming: &MoveIn) -> Result<RevisionId> {
     let MoveIn {
         id, from, entries, ..
     } = incoming;
-    take_in(locked, *id, request(from, entries.len())).await
+    complete_arrival(locked, *id, request(from, entries.len())).await
 }
 
-/// As the source, which knows that the entries left.
-async fn take_in_there(destination: &StackContext, id: MutationId) -> Result<()> {
+/// Makes the entries part of the destination, on behalf of the source, which knows that they left.
+async fn complete_arrival_at(destination: &StackContext, id: MutationId) -> Result<()> {
     let session = opening::acquire(destination, "settle a move", None).await?;
-    let arrived = match find(&session.state(), id) {
-        Ok(incoming) => arrived(&session, &incoming).await.map(drop),
+    let complete_incoming = match find(&session.state(), id) {
+        Ok(incoming) => complete_incoming(&session, &incoming).await.map(drop),
         Err(_) => Ok(()),
     };
     let closed = session.close().await;
-    arrived.and(closed)
+    complete_incoming.and(closed)
 }
 
+/// The update request for a settled move, as the history shows it.
 fn request(from: &Peer, count: usize) -> UpdateRequest {
-    let entries = if count == 1 { "entry" } else { "entries" };
-    let message = format!("move of {count} {entries} from {from}, finished");
+    let entries = if count == 1 { "resource" } else { "resources" };
+    let message = format!("finish move of {count} {entries} from {from}");
     UpdateRequest::new(UpdateKind::Edit).with_message(message)
 }
 
-fn remembers(state: &State, id: MutationId) -> bool {
+/// Whether the source's state remembers that it committed this move.
+fn has_departed(state: &State, id: MutationId) -> bool {
     state.departed().any(|leaving| leaving.id == id)
 }
 
@@ -205,5 +224,5 @@ fn find(state: &State, id: MutationId) -> Result<MoveIn> {
     let found = state.incoming().find(|incoming| incoming.id == id);
     found
         .cloned()
-        .ok_or_else(|| Error::not_found(format!("move {id}, waiting here")))
+        .ok_or_else(|| Error::not_found(format!("waiting move {id}")))
 }

@@ -1,11 +1,12 @@
-//! Background writer of update documents, published outputs and checkpoints, in order, never in the way of a mutation.
+//! Background writer of update documents, published outputs and checkpoints. Mutations never wait for it.
 //!
-//! Update documents go out as their marks are acknowledged; a checkpoint's head swap comes after the documents
-//! of all marks before it, because both go through one queue. What a crash leaves undone the next owner does.
+//! Ordering: each update document is written after its record is acknowledged. A checkpoint's head swap follows the
+//! documents of all earlier revisions, because both go through one channel. The next owner writes the documents that a
+//! crash left out.
 
 use crate::environment::Environment;
 use crate::keys::sealing::SessionSealer;
-use crate::objects::document::{Made, RevisionDocument};
+use crate::objects::document::{RevisionDocument, RevisionRecord};
 use crate::objects::snapshots;
 use crate::write::queue::batch::{Job, Request, Work};
 use state_core::backend::{ObjectName, Tail};
@@ -19,10 +20,10 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 
-/// A checkpoint is due when the journal behind the base is larger than this, and than the base's snapshot.
+/// A checkpoint is due when the journal after the base is larger than this and larger than the base's snapshot.
 const CHECKPOINT_BYTES: u64 = 1 << 20;
 
-/// The queue's side of it.
+/// Handle of the queue to the background task.
 pub(crate) struct Checkpointer {
     tasks: mpsc::UnboundedSender<Task>,
     base: watch::Receiver<Base>,
@@ -33,6 +34,7 @@ pub(crate) struct Checkpointer {
     checkpointing: Arc<tokio::sync::Semaphore>,
 }
 
+/// Work for the background task, done in the order in which it was sent.
 enum Task {
     Document(Box<RevisionDocument>),
     Outputs(Serial, StackOutputs),
@@ -48,15 +50,16 @@ pub(crate) struct CheckpointTask {
     pub(crate) writer: Arc<dyn Writer>,
     pub(crate) environment: Environment,
     pub(crate) stack: String,
-    /// Where it tells the queue that a checkpoint is in force.
+    /// Channel on which the task queues a note that a checkpoint is in force. Weak: the task must not keep the queue
+    /// alive.
     pub(crate) queue: mpsc::WeakSender<Request>,
-    /// What heads and documents are tagged with.
+    /// Seals and signs heads and documents.
     pub(crate) seal: SessionSealer,
-    /// Who gets the outputs apart.
+    /// Recipients of the published outputs; none if nothing is published.
     pub(crate) publication: Option<Publication>,
 }
 
-/// For whom a session publishes, and how.
+/// The recipients for whom a session publishes outputs, and the policy with which these are sealed.
 #[derive(Clone, Debug)]
 pub(crate) struct Publication {
     policy: SealingPolicy,
@@ -64,7 +67,7 @@ pub(crate) struct Publication {
 }
 
 impl Publication {
-    /// What the head asks for; none when nobody but those who read the stack shall have the outputs.
+    /// The publication that the head configures; none when there are no recipients for outputs.
     pub(crate) fn of(head: &Head) -> Option<Self> {
         let recipients = head.keys.as_ref().map(|keys| keys.outputs.clone())?;
         (!recipients.is_empty()).then_some(Self {
@@ -73,7 +76,7 @@ impl Publication {
         })
     }
 
-    /// Writes the document of a revision.
+    /// Writes the outputs document of a revision.
     async fn publish(
         &self,
         writer: &dyn Writer,
@@ -86,16 +89,21 @@ impl Publication {
     }
 }
 
-/// What an earlier owner left unwritten.
+/// Objects that a crashed owner left unwritten.
 #[derive(Default)]
-pub(crate) struct Unwritten {
+pub(crate) struct UnwrittenObjects {
     pub(crate) documents: Vec<RevisionDocument>,
     pub(crate) outputs: Option<(Serial, StackOutputs)>,
 }
 
 impl Checkpointer {
-    /// Starts it.
-    pub(crate) fn start(task: CheckpointTask, base: Base, journal_bytes: u64, unwritten: Unwritten) -> Self {
+    /// Starts the background task, with the objects that the previous owner left unwritten as its first work.
+    pub(crate) fn start(
+        task: CheckpointTask,
+        base: Base,
+        journal_bytes: u64,
+        unwritten: UnwrittenObjects,
+    ) -> Self {
         let (tasks, todo) = mpsc::unbounded_channel();
         for document in unwritten.documents {
             let _ = tasks.send(Task::Document(Box::new(document))).ok();
@@ -116,16 +124,19 @@ impl Checkpointer {
         }
     }
 
-    /// Where replay begins now.
+    /// The base from which replay begins now.
     pub(crate) fn base(&self) -> Base {
         self.base.borrow().clone()
     }
 
-    /// A frame is durable; `ending` is the mark in it, and `state` what it led to.
+    /// Notes that a frame is durable. `ending` is the record that made a revision, and `state` the state after the
+    /// frame.
     pub(crate) fn appended(&mut self, frame: &Frame, ending: Option<Record>, state: &State) {
         self.journal_bytes += frame.bytes().len() as u64;
+        // Documents are derived from durable frames only: one written earlier could name a revision that never came
+        // to be.
         if let Some(document) = ending.and_then(|record| RevisionDocument::of_record(frame, record)) {
-            if self.publishes && matches!(document.made, Made::UpdateEnd(_)) {
+            if self.publishes && matches!(document.made, RevisionRecord::UpdateEnd(_)) {
                 let outputs = Task::Outputs(document.revision.serial(), state.outputs().clone());
                 let _ = self.tasks.send(outputs).ok();
             }
@@ -133,7 +144,7 @@ impl Checkpointer {
         }
     }
 
-    /// Whether a checkpoint is due and none is being made.
+    /// Whether a checkpoint is due and none is in progress.
     pub(crate) fn wants_checkpoint(&self) -> bool {
         let base = self
             .base
@@ -144,20 +155,22 @@ impl Checkpointer {
         self.journal_bytes > base.max(CHECKPOINT_BYTES) && self.checkpointing.available_permits() > 0
     }
 
-    /// Makes a checkpoint of an acknowledged state; `start` is the journal's end behind it.
+    /// Starts a checkpoint of an acknowledged state; `start` is the end of the journal after that state.
     pub(crate) fn checkpoint(&mut self, state: Arc<State>, start: Tail) {
+        // One permit: while a checkpoint is being written, another one would only repeat most of its work.
         if let Ok(permit) = Arc::clone(&self.checkpointing).try_acquire_owned() {
             self.journal_bytes = 0;
             let _ = self.tasks.send(Task::Checkpoint { state, start, permit }).ok();
         }
     }
 
-    /// Finishes what was asked, then ends.
+    /// Finishes all tasks that were sent, then stops.
     pub(crate) async fn stop(&mut self) {
         let (tasks, _) = mpsc::unbounded_channel();
+        // Replacing the sender closes the channel, so that the task ends after its last item.
         drop(std::mem::replace(&mut self.tasks, tasks));
         if let Some(running) = self.running.take() {
-            // A checkpointer that panicked left only derived objects undone: the next owner writes them.
+            // A panic of the task can only have left out derived objects, and the next owner writes those.
             let _ = running.await.ok();
         }
     }
@@ -165,12 +178,13 @@ impl Checkpointer {
 
 impl CheckpointTask {
     async fn run(self, mut todo: mpsc::UnboundedReceiver<Task>, base: watch::Sender<Base>) {
-        // Once a document can't be written no checkpoint may pass it: its mark would fall behind the base.
+        // After a failed document no checkpoint may pass it. The next owner finds missing documents only in the
+        // journal after the base, so a base beyond the record would lose the document for good.
         let mut behind = false;
         while let Some(task) = todo.recv().await {
             match task {
                 Task::Document(document) => behind |= self.write_document(&document).await.is_err(),
-                // The next owner writes those of the current revision.
+                // A failure is ignored: the next owner publishes the outputs of the current revision.
                 Task::Outputs(serial, outputs) => {
                     let _ = self.publish(serial, &outputs).await.ok();
                 }
@@ -203,6 +217,8 @@ impl CheckpointTask {
 
     async fn checkpoint(&self, state: Arc<State>, start: Tail) -> Result<Base> {
         let mut snapshot = state.snapshot(&self.stack, self.environment.clock.now());
+        // The continuation (pending operations, open update, moves) lets replay start at the snapshot as if it had read
+        // the whole journal.
         snapshot.continuation = Some(state.continuation());
         let reference = snapshots::store(&*self.writer, Arc::new(snapshot), start.next).await?;
         let made = Base {
@@ -213,8 +229,8 @@ impl CheckpointTask {
         let open = state.update().is_some();
         let nonce = Nonce::random(&*self.environment.entropy);
         let change = |head: &mut Head| {
-            // While an update is open its start lies before the new base: readers of the current revision
-            // begin where they began before.
+            // An open update began before the new base. Readers of the current revision must therefore replay from the
+            // earlier base until that update has ended.
             head.rev_base = open.then(|| head.rev_base.clone().unwrap_or_else(|| head.base.clone()));
             head.base = made.clone();
         };
@@ -222,7 +238,8 @@ impl CheckpointTask {
         Ok(made)
     }
 
-    /// Tells the journal. It rides with the next batch; without one the head vouches alone.
+    /// Queues a record of the checkpoint. It is written with the next batch; until then only the head names the new
+    /// base.
     fn note(&self, base: Base) {
         let (reply, _) = oneshot::channel();
         let work = Work::Prepared(vec![Record::Checkpoint(CheckpointNote { base }).into()]);

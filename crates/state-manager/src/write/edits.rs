@@ -1,4 +1,4 @@
-//! Changes of a stack that are one revision each: edits, resolutions, deletions of revisions.
+//! Changes that are one revision each: edits, resolutions, confirmations, and the deletion of revisions.
 
 use crate::context::StackContext;
 use crate::intent::UpdateRequest;
@@ -13,7 +13,7 @@ use state_core::state::LoadedSnapshots;
 use state_core::{Entry, Error, MutationId, Result, RevisionId, State};
 use std::sync::Arc;
 
-/// Changes entries by hand. `expected` is the state that the changes were made for.
+/// Changes entries by hand. `expected` is the state for which the changes were made.
 pub(crate) async fn edit(
     locked: &LockedStack,
     request: UpdateRequest,
@@ -33,6 +33,8 @@ pub(crate) async fn edit(
     let object = locked.stack.object();
     let id = MutationId::random(locked.entropy());
     let build = move |state: &State| {
+        // Compared when the queue reaches the job: a revision made after the caller read the state would be
+        // overwritten.
         if state.current() != current.as_ref() {
             let reason = "another revision was made in the meantime; nothing was changed";
             return Err(Error::conflict(object, reason));
@@ -42,8 +44,8 @@ pub(crate) async fn edit(
     locked.commit(request, LoadedSnapshots::new(), build).await
 }
 
-/// Settles a pending operation by hand. The person who settles the last one has looked at the world: a mark that a
-/// crashed writer left goes with it.
+/// Resolves a pending operation by hand. The operator who resolves the last one has checked the real resources, so the
+/// unreliable mark of a crashed writer is cleared with it.
 pub(crate) async fn resolve(
     locked: &LockedStack,
     request: UpdateRequest,
@@ -62,7 +64,7 @@ pub(crate) async fn resolve(
     locked.commit(request, LoadedSnapshots::new(), build).await
 }
 
-/// The resolution as it is stored: under the uid that the entry will be recorded with.
+/// The resolution sealed for storage, with the uid under which its entry will be recorded.
 fn sealed_resolution(locked: &LockedStack, id: MutationId, resolution: Resolution) -> Result<Resolution> {
     let Resolution::Done(Some(entry)) = resolution else {
         return Ok(resolution);
@@ -78,23 +80,28 @@ fn sealed_resolution(locked: &LockedStack, id: MutationId, resolution: Resolutio
 }
 
 /// Records that the state is right although a crashed writer had marked it as unreliable.
-pub(crate) async fn vouch(locked: &LockedStack, request: UpdateRequest) -> Result<RevisionId> {
+pub(crate) async fn mark_reliable(locked: &LockedStack, request: UpdateRequest) -> Result<RevisionId> {
     let object = locked.stack.object();
     let build = move |state: &State| {
         let pending = state.pending().count();
         if pending > 0 {
-            let reason = format!("{pending} operation(s) are pending: resolve them, one by one");
+            let noun = if pending == 1 {
+                "operation is"
+            } else {
+                "operations are"
+            };
+            let reason = format!("{pending} {noun} pending: resolve them one by one");
             return Err(Error::conflict(object, reason));
         }
         if state.invalidated().is_none() {
-            return Err(Error::conflict(object, "it isn't marked as unreliable"));
+            return Err(Error::conflict(object, "it is not marked as unreliable"));
         }
         Ok(vec![Record::Validate(CompletionReason::Resolved)])
     };
     locked.commit(request, LoadedSnapshots::new(), build).await
 }
 
-/// Forgets a revision. One that isn't there, or not any more, is fine.
+/// Deletes a revision from the history. Succeeds without effect if the revision doesn't exist.
 pub(crate) async fn delete(locked: &LockedStack, revision: &RevisionId) -> Result<()> {
     let state = locked.state();
     if state.current() == Some(revision) {
@@ -112,7 +119,7 @@ pub(crate) async fn delete(locked: &LockedStack, revision: &RevisionId) -> Resul
     locked.submit(vec![forget.into()], true).await.map(drop)
 }
 
-/// The revision from which the update began that made the current one.
+/// The revision on which the update began that made the current one.
 pub(crate) async fn before_current(stack: &StackContext, state: &State) -> Result<RevisionId> {
     let object = stack.object();
     let Some(current) = state.current() else {

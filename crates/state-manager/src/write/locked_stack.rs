@@ -1,12 +1,12 @@
-//! A stack whose writer lock is held, with the queue behind it: how every change of a stack is recorded.
+//! A stack whose writer lock is held, with the queue behind it: every change of a stack is recorded through this type.
 
 use crate::context::StackContext;
 use crate::intent::UpdateRequest;
 use crate::keys::sealing::SessionSealer;
-use crate::keys::trust::{self, Point};
+use crate::keys::trust::{self, StackPosition};
 use crate::write::log_buffer::{LogBuffer, UnsavedLogs};
 use crate::write::queue::batch::{Job, JobReply, Prepared, Request, Work};
-use crate::write::queue::{Published, ended};
+use crate::write::queue::{Published, error_after};
 use state_core::backend::{HeadChange, Tail};
 use state_core::head::Watermark;
 use state_core::journal::{CompletionReason, Record, UpdateEnd};
@@ -26,21 +26,22 @@ pub(crate) struct LockedStack {
     pub(crate) writer: Arc<dyn Writer>,
     pub(crate) seal: SessionSealer,
     pub(crate) recovered: Arc<[PendingOperation]>,
-    /// Logs of ended updates that couldn't be stored yet.
+    /// Logs of ended updates that could not be stored yet.
     pub(crate) logs: Arc<UnsavedLogs>,
-    /// Shared while a stored snapshot isn't named by a record yet; exclusive during a collection.
+    /// Held shared while a stored snapshot isn't yet named by a record; held exclusively by a collection, which would
+    /// otherwise delete that snapshot as unused.
     pub(crate) storing: Arc<RwLock<()>>,
     pub(super) requests: mpsc::Sender<Request>,
     pub(super) published: watch::Receiver<Published>,
 }
 
 impl LockedStack {
-    /// The state as last acknowledged.
+    /// The state after the last acknowledged batch.
     pub(crate) fn state(&self) -> Arc<State> {
         Arc::clone(&self.published.borrow().state)
     }
 
-    /// The state as last acknowledged, and the end of the journal there.
+    /// The state after the last acknowledged batch, and the end of the journal there.
     pub(super) fn published(&self) -> (Arc<State>, Tail) {
         let published = self.published.borrow();
         (Arc::clone(&published.state), published.tail)
@@ -50,14 +51,14 @@ impl LockedStack {
         &*self.stack.environment().entropy
     }
 
-    /// Queues records that the caller knows already. Those that aren't `durable` are acknowledged at once and ride with
-    /// the next batch.
+    /// Queues records that the caller has built. Those that aren't `durable` are acknowledged at once and written
+    /// with the next batch.
     pub(crate) async fn submit(&self, records: Vec<Prepared>, durable: bool) -> Result<JobReply> {
         self.queue(Work::Prepared(records), LoadedSnapshots::new(), durable)
             .await
     }
 
-    /// Queues records that are built from the state when their turn comes.
+    /// Queues a function that builds records from the state at the time when the queue reaches the job.
     pub(crate) async fn built<F>(&self, loaded: LoadedSnapshots, build: F) -> Result<JobReply>
     where
         F: FnOnce(&State, &Base) -> Result<Vec<Record>> + Send + 'static,
@@ -79,33 +80,33 @@ impl LockedStack {
         let end = self.stack.now();
         let during = loaded.clone();
         let build = move |state: &State, base: &Base| {
-            let mut records = vec![started(state, info)];
+            let mut records = vec![update_start_record(state, info)];
             records.extend(build(state)?);
-            finished(state, base, records, UpdateResult::Succeeded, &end, &during)
+            with_update_end(state, base, records, UpdateResult::Succeeded, &end, &during)
         };
         let answer = self.built(loaded, build).await?;
-        self.made(answer)
+        self.require_revision(answer)
     }
 
-    /// Ends the open update with a mark.
+    /// Ends the open update, which makes a revision.
     pub(crate) async fn end_update(&self, result: UpdateResult) -> Result<RevisionId> {
         let end = self.stack.now();
         let build = move |state: &State, base: &Base| {
-            finished(state, base, Vec::new(), result, &end, &LoadedSnapshots::new())
+            with_update_end(state, base, Vec::new(), result, &end, &LoadedSnapshots::new())
         };
         let answer = self.built(LoadedSnapshots::new(), build).await?;
-        self.made(answer)
+        self.require_revision(answer)
     }
 
-    /// Stores the log of an update that ended. A log that can't be stored now is tried again at the close.
+    /// Stores the log of an ended update. A log that can't be stored now is stored at the close.
     pub(crate) async fn keep_log(&self, revision: &RevisionId, log: &LogBuffer) {
         if self.logs.add(revision.serial(), log).is_ok() && self.logs.store(&*self.writer).await.is_err() {
-            // It stays, and the close returns the error.
+            // The log stays in `logs`; the close stores it again and returns the error.
         }
     }
 
-    pub(crate) fn made(&self, answer: JobReply) -> Result<RevisionId> {
-        answer.revision.ok_or_else(|| self.gone())
+    pub(crate) fn require_revision(&self, answer: JobReply) -> Result<RevisionId> {
+        answer.revision.ok_or_else(|| self.queue_ended())
     }
 
     async fn queue(&self, work: Work, loaded: LoadedSnapshots, durable: bool) -> Result<JobReply> {
@@ -116,12 +117,13 @@ impl LockedStack {
             durable,
             reply,
         };
+        // Once the job is in the channel it runs to its end, even if the caller drops this future.
         let queued = self.requests.send(Request::Job(job)).await;
-        queued.map_err(|_| self.gone())?;
-        answer.await.map_err(|_| self.gone())?
+        queued.map_err(|_| self.queue_ended())?;
+        answer.await.map_err(|_| self.queue_ended())?
     }
 
-    /// What a request says of an update that starts now.
+    /// The description of an update that starts now.
     pub(crate) fn update_info(&self, request: UpdateRequest) -> UpdateInfo {
         let environment = self.stack.environment();
         let id = UpdateId::random(self.entropy());
@@ -135,50 +137,54 @@ impl LockedStack {
         info
     }
 
-    /// Changes the head, signed if the stack has a key.
+    /// Changes the head, and signs it if the stack has a key.
     pub(crate) async fn swap_head(&self, change: HeadChange<'_>) -> Result<Head> {
         let nonce = self.stack.nonce();
         self.seal.swap_head(&*self.writer, nonce, change).await
     }
 
-    /// Fails if the queue has ended because of a failure.
+    /// Fails if the queue was stopped by a failure.
     pub(crate) fn still_writes(&self) -> Result<()> {
         match &self.published.borrow().failure {
-            Some(error) => Err(ended(error)),
+            Some(error) => Err(error_after(error)),
             None => Ok(()),
         }
     }
 
-    /// Writes what is queued, closes the journal with a watermark and frees the lock.
+    /// Writes all queued jobs, closes the journal with a watermark and releases the lock.
     pub(crate) async fn close(self) -> Result<()> {
         let logged = self.logs.store(&*self.writer).await;
         let marked = match self.end_queue().await {
             Ok(tail) => self.set_watermark(tail).await,
             Err(error) => Err(error),
         };
+        // The lock is released last, whatever failed before: the head may only be swapped while it is held.
         let released = self.writer.release().await;
         marked.and(released).and(logged)
     }
 
-    /// Closes, then returns the result of the work: its error comes before one of the close.
+    /// Closes, then returns the result of the preceding work. An error of the work takes precedence over one of the
+    /// close.
     pub(crate) async fn close_after<T>(self, worked: Result<T>) -> Result<T> {
         let closed = self.close().await;
         let value = worked?;
         closed.map(|()| value)
     }
 
-    /// Lets the next owner notice a cut journal, and this client a store that was put back.
+    /// Records the end of the journal, in the head and in the known stacks: the next owner detects a truncated
+    /// journal by it, and this client a store that was rolled back.
     async fn set_watermark(&self, tail: Tail) -> Result<()> {
         let Some(last) = tail.next.get().checked_sub(1) else {
             return Ok(());
         };
-        let point = Point {
+        let point = StackPosition {
             epoch: self.writer.epoch(),
             serial: self.state().serial(),
             tail,
             journal: None,
         };
-        trust::keep(&self.stack, &point, self.seal.key()).await;
+        // The pin is written before the head: after a crash between the two it names an end that is durable already.
+        trust::remember_position(&self.stack, &point, self.seal.key()).await;
         let watermark = Watermark {
             slot: Slot(last),
             chain: tail.chain,
@@ -188,31 +194,32 @@ impl LockedStack {
             .map(drop)
     }
 
-    /// Writes what is queued and ends the queue; the lock stays.
+    /// Writes all queued jobs and ends the queue; the lock stays held.
     pub(crate) async fn end_queue(&self) -> Result<Tail> {
         let (reply, answer) = oneshot::channel();
         let asked = self.requests.send(Request::Close(reply)).await;
-        asked.map_err(|_| self.gone())?;
-        answer.await.map_err(|_| self.gone())?
+        asked.map_err(|_| self.queue_ended())?;
+        answer.await.map_err(|_| self.queue_ended())?
     }
 
-    fn gone(&self) -> Error {
+    fn queue_ended(&self) -> Error {
         if let Err(error) = self.still_writes() {
             return error;
         }
-        Error::closed(self.stack.object(), "its queue has ended: open the stack again")
+        Error::closed(self.stack.object(), "its session has ended: lock the stack again")
     }
 }
 
-/// The record with which an update begins.
-pub(crate) fn started(state: &State, mut info: UpdateInfo) -> Record {
+/// The record that starts an update.
+pub(crate) fn update_start_record(state: &State, mut info: UpdateInfo) -> Record {
+    // Set when the queue reaches the job: the revision that was current when the job was queued may be outdated.
     info.parent = state.current().cloned();
     Record::UpdateStart(info)
 }
 
-/// The records, then the mark that ends their update. The mark tells what the update did, so they are applied to
-/// a copy first.
-pub(crate) fn finished(
+/// The records, followed by the record that ends their update. That record describes the state after the others, so
+/// they are applied to a copy of the state first.
+pub(crate) fn with_update_end(
     state: &State,
     base: &Base,
     mut records: Vec<Record>,
@@ -220,6 +227,7 @@ pub(crate) fn finished(
     end: &Timestamp,
     loaded: &LoadedSnapshots,
 ) -> Result<Vec<Record>> {
+    // Applied to a copy only: the queue applies the records to its own state when it adds the job.
     let mut after = state.clone();
     for record in &records {
         let applied = after.apply(record, loaded);
@@ -228,7 +236,7 @@ pub(crate) fn finished(
     let Some(update) = after.update() else {
         return Err(Error::conflict("the update", "it has ended already"));
     };
-    if is_vouched_for(&after, update, result) {
+    if confirms_resources(&after, update, result) {
         records.push(Record::Validate(CompletionReason::Succeeded));
     }
     let update = UpdateInfo {
@@ -246,13 +254,13 @@ pub(crate) fn finished(
     Ok(records)
 }
 
-/// Whether an update that ends says what the world is, of a state that is marked as unreliable: it changed the world,
-/// compared itself with it or came from elsewhere, all of it went well, and nothing is pending. A change by hand says
-/// nothing of the world, and one who failed may not have seen all of it.
-fn is_vouched_for(after: &State, update: &UpdateInfo, result: UpdateResult) -> bool {
-    let looks_at_the_world = update.kind.is_driven() || update.kind == UpdateKind::Import;
+/// Whether an ending update confirms that the state matches the real resources, so that the unreliable mark is cleared.
+/// That holds if it changed or read the resources or imported the state, succeeded, and left no operation pending. An
+/// edit by hand doesn't check the resources, and a failed update may not have reached all of them.
+fn confirms_resources(after: &State, update: &UpdateInfo, result: UpdateResult) -> bool {
+    let checks_resources = update.kind.is_driven() || update.kind == UpdateKind::Import;
     after.invalidated().is_some()
         && after.pending().next().is_none()
-        && looks_at_the_world
+        && checks_resources
         && result == UpdateResult::Succeeded
 }

@@ -1,4 +1,4 @@
-//! The log of an open update, sealed line by line and stored when the update ends.
+//! Buffer for the log of an open update. Lines are sealed one by one and stored when the update ends.
 
 use crate::read::logs::{MAX_LOG, context};
 use bytes::Bytes;
@@ -7,15 +7,16 @@ use state_core::sealing::StackKey;
 use state_core::{Crypter, Entropy, LogLevel, LogLine, Result, Serial, Timestamp, Writer, sealed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// Compression level for stored logs: the fastest.
 const LEVEL: i32 = 1;
 
-/// How what was said is stored. Providers quote what they like: on a sealed stack all of it is sealed.
+/// How log messages are stored. Providers may quote secrets in any message, so a sealed stack seals all of them.
 #[derive(Debug, Default)]
 pub(crate) enum LogSealing {
     #[default]
     Plain,
     Sealed(Arc<dyn Crypter>),
-    /// The stack is sealed, with a key that can't seal lines.
+    /// The stack is sealed, but its key can't seal log lines: messages are left out.
     Unavailable,
 }
 
@@ -36,7 +37,7 @@ impl LogSealing {
         };
         match sealed {
             Some(token) => format!("{}{token}", sealed::TEXT_PREFIX),
-            None => "(left out: the stack's key can't seal it)".to_owned(),
+            None => "(omitted: the stack's key can't seal log lines)".to_owned(),
         }
     }
 }
@@ -68,11 +69,13 @@ impl LogBuffer {
             message: self.sealing.message(line),
             ..line.clone()
         };
-        // Strings and names only: this always serialises.
+        // A log line consists of strings and enums only, so its serialization can't fail.
         let encoded = serde_json::to_vec(&stored).unwrap_or_default();
         let mut lines = lock(&self.lines);
         lines.last = Some(line.time.clone());
         if lines.bytes.len() + encoded.len() >= MAX_LOG {
+            // Lines beyond the limit are counted, not kept: a provider that logs without end must not exhaust the
+            // memory.
             lines.left_out += 1;
             return;
         }
@@ -87,7 +90,8 @@ impl LogBuffer {
             last,
         } = std::mem::take(&mut *lock(&self.lines));
         if let (true, Some(time)) = (left_out > 0, last) {
-            let message = format!("{left_out} line(s) more were said than a log holds");
+            let lines = if left_out == 1 { "line was" } else { "lines were" };
+            let message = format!("{left_out} more {lines} dropped: the log is full");
             let line = LogLine::new(time, LogLevel::Warning, message);
             bytes.extend(serde_json::to_vec(&line).unwrap_or_default());
             bytes.push(b'\n');
@@ -96,14 +100,14 @@ impl LogBuffer {
     }
 }
 
-/// Logs that are still to be stored.
+/// Logs of ended updates that are not stored yet.
 #[derive(Debug, Default)]
 pub(crate) struct UnsavedLogs {
     logs: Mutex<Vec<(Serial, Bytes)>>,
 }
 
 impl UnsavedLogs {
-    /// Takes the lines of an update that ended.
+    /// Adds the lines of an ended update.
     pub(crate) fn add(&self, serial: Serial, buffer: &LogBuffer) -> std::io::Result<()> {
         let lines = buffer.take();
         if !lines.is_empty() {
@@ -113,13 +117,14 @@ impl UnsavedLogs {
         Ok(())
     }
 
-    /// Stores all of them; what can't be stored stays.
+    /// Stores all logs; those that can't be stored stay in the list.
     pub(crate) async fn store(&self, writer: &dyn Writer) -> Result<()> {
         loop {
             let Some((serial, bytes)) = lock(&self.logs).first().cloned() else {
                 return Ok(());
             };
             writer.create(&ObjectName::Log(serial), bytes).await?;
+            // Removed only after it is stored: a failure before leaves the log for the close.
             lock(&self.logs).retain(|(stored, _)| *stored != serial);
         }
     }

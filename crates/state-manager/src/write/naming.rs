@@ -1,4 +1,4 @@
-//! Stacks get names, lose them and are removed: each change is durable at one commit point.
+//! Creates, renames and removes stacks. Each change takes effect at one commit point.
 
 use crate::context::{StackContext, StoreContext};
 use crate::read::names;
@@ -7,19 +7,19 @@ use state_core::backend::{NamePointer, NameTarget};
 use state_core::head::{PendingRename, SealingPolicy};
 use state_core::{Backend, Error, Head, Lineage, Nonce, Result, StackName};
 
-/// What became of a request to remove a stack.
+/// The outcome of a request to remove a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// It is gone.
+    /// The stack was removed.
     Removed,
-    /// It still has entries, and nobody forced it: nothing happened.
+    /// The stack still has resources and the removal wasn't forced: nothing was changed.
     HasResources {
-        /// How many.
+        /// Number of resources in the stack.
         count: usize,
     },
 }
 
-/// Makes an empty stack with a policy.
+/// Creates an empty stack with a sealing policy.
 pub(crate) async fn create(
     store: &StoreContext,
     name: &StackName,
@@ -34,8 +34,10 @@ pub(crate) async fn create(
     let lineage = Lineage::random(&*store.environment.entropy);
     let mut head = Head::new(lineage, name.clone(), store.nonce());
     head.policy = policy;
+    // The head is created before the name points to it: after a crash between the two an unnamed, empty stack is left,
+    // never a name without a stack.
     store.backend().create_stack(&head).await?;
-    point(
+    swap_pointer(
         store.backend(),
         known,
         name,
@@ -47,8 +49,8 @@ pub(crate) async fn create(
     Ok(store.stack(name.clone(), lineage))
 }
 
-/// Swaps the pointer of a name, as long as it is the one that was read.
-pub(crate) async fn point(
+/// Replaces the pointer of a name if it is still the one that was read.
+pub(crate) async fn swap_pointer(
     backend: &dyn Backend,
     known: Option<NamePointer>,
     name: &StackName,
@@ -61,15 +63,17 @@ pub(crate) async fn point(
         nonce,
     };
     let before = known.map(|known| known.nonce);
+    // The nonce of the pointer that was read makes this a compare-and-swap: of two clients that create or rename to the
+    // same name, one gets a conflict.
     backend.swap_name(name, before, &pointer).await
 }
 
-/// Removes a stack that is locked. It is free afterwards.
+/// Removes a locked stack. Its lock is released afterwards.
 pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: bool) -> Result<Removal> {
     let name = locked.stack.name();
     let state = locked.state();
     let awaited: usize = state.incoming().map(|incoming| incoming.entries.len()).sum();
-    // It is unknown whether an object that was to be created exists: only the record says that someone has to look.
+    // A pending create may have made a resource that only this record mentions, so it counts as a resource.
     let unseen = state
         .pending()
         .filter(|pending| state.entry(&pending.target).is_none());
@@ -80,24 +84,27 @@ pub(crate) async fn remove(store: &StoreContext, locked: LockedStack, force: boo
     }
     if let Some(leaving) = state.departed().next().filter(|_| !force) {
         let reason = format!(
-            "move {} to {} isn't settled, and only this stack knows of it",
-            leaving.id, leaving.to
+            "move {} to {} isn't settled, and only this stack knows its outcome: lock {} to settle it, or force the removal",
+            leaving.id, leaving.to, leaving.to
         );
         let object = locked.stack.object();
         locked.close().await?;
         return Err(Error::conflict(object, reason));
     }
+    // The head is marked as removed before the name is released: a writer that comes back finds a removed stack, even
+    // if a new stack has its name by then.
     locked.writer.remove(store.nonce()).await?;
     let known = store.backend().read_name(name).await?;
     let lineage = known.as_ref().and_then(NamePointer::lineage);
     if lineage == Some(locked.stack.lineage()) {
-        point(store.backend(), known, name, NameTarget::Removed, store.nonce()).await?;
+        // Another client may have pointed the name to a new stack since.
+        swap_pointer(store.backend(), known, name, NameTarget::Removed, store.nonce()).await?;
     }
     names::remember(store, name, None).await;
     Ok(Removal::Removed)
 }
 
-/// Gives a stack that is locked another name. It is free afterwards.
+/// Renames a locked stack. Its lock is released afterwards.
 pub(crate) async fn rename(store: &StoreContext, locked: LockedStack, to: &StackName) -> Result<()> {
     let renamed = rename_locked(store, &locked, to).await;
     locked.close_after(renamed).await
@@ -112,6 +119,9 @@ async fn rename_locked(store: &StoreContext, locked: &LockedStack, to: &StackNam
     {
         return Err(taken(&head.name));
     }
+    // Order of the writes: (1) the head announces the new name, (2) the new name's pointer is swapped, (3) the head
+    // takes the new name, (4) the old name becomes a tombstone. The next owner finds the announcement and finishes or
+    // reverts.
     let moving = PendingRename {
         name: to.clone(),
         nonce: store.nonce(),
@@ -120,8 +130,10 @@ async fn rename_locked(store: &StoreContext, locked: &LockedStack, to: &StackNam
         .swap_head(&|head| head.moving_to = Some(moving.clone()))
         .await?;
     let target = NameTarget::Lineage(stack.lineage());
-    if let Err(error) = point(store.backend(), known, to, target, moving.nonce).await {
+    if let Err(error) = swap_pointer(store.backend(), known, to, target, moving.nonce).await {
         if matches!(error, Error::Conflict { .. }) {
+            // Only a conflict proves that the pointer wasn't swapped. After any other error it may have been, so the
+            // announcement stays and the next owner decides by the pointer's nonce.
             locked.swap_head(&|head| head.moving_to = None).await?;
         }
         return Err(error);
@@ -132,7 +144,7 @@ async fn rename_locked(store: &StoreContext, locked: &LockedStack, to: &StackNam
     Ok(())
 }
 
-/// A rename that an owner before began: forward if the new name's pointer was swapped, else back.
+/// Finishes a rename that a previous owner began: forward if the new name's pointer was swapped, else back.
 pub(crate) async fn finish_rename(locked: &LockedStack, head: &Head) -> Result<()> {
     let Some(moving) = &head.moving_to else {
         return Ok(());
@@ -144,7 +156,7 @@ pub(crate) async fn finish_rename(locked: &LockedStack, head: &Head) -> Result<(
     locked.swap_head(&|head| head.moving_to = None).await.map(drop)
 }
 
-/// The commit point of a rename, and the tombstone of the old name.
+/// The commit point of a rename: swaps the head, then makes the old name a tombstone.
 async fn commit_rename(locked: &LockedStack, from: &StackName, to: &StackName) -> Result<()> {
     let stack = &locked.stack;
     let change = |head: &mut Head| {
@@ -161,7 +173,7 @@ async fn commit_rename(locked: &LockedStack, from: &StackName, to: &StackName) -
         .is_some_and(|pointer| pointer.lineage() == Some(stack.lineage()));
     if ours {
         let target = NameTarget::MovedTo(to.clone());
-        point(stack.backend(), old, from, target, stack.nonce()).await?;
+        swap_pointer(stack.backend(), old, from, target, stack.nonce()).await?;
     }
     Ok(())
 }

@@ -1,15 +1,15 @@
-//! How a stack gets locked: the lock is acquired, what was read under it is authenticated, replayed and finished, then
-//! the queue starts.
+//! Opens a stack for writing: acquires the lock, authenticates and replays what was read under it, repairs what a crash
+//! left unfinished, and starts the queue.
 
 use crate::client_lock;
 use crate::context::StackContext;
 use crate::keys::sealing::SessionSealer;
-use crate::keys::trust::{self, Point};
+use crate::keys::trust::{self, StackPosition};
 use crate::keys::wrapped;
 use crate::objects::document::RevisionDocument;
-use crate::read::replay::{self, Replayed};
+use crate::read::replay::{self, ReplayResult};
 use crate::read::view;
-use crate::write::checkpointer::{CheckpointTask, Checkpointer, Publication, Unwritten};
+use crate::write::checkpointer::{CheckpointTask, Checkpointer, Publication, UnwrittenObjects};
 use crate::write::locked_stack::LockedStack;
 use crate::write::naming;
 use crate::write::queue::{Published, Queue, WAITING};
@@ -20,15 +20,16 @@ use state_core::{Epoch, Head, Result, Serial, UpdateResult};
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
-/// Takes the writer lock unless a client lock of someone else holds. Leaves moves that were cut short as they are.
+/// Takes the writer lock unless another client's lock holds. Does not settle interrupted moves.
 pub(crate) async fn acquire(
     stack: &StackContext,
     operation: &str,
     break_epoch: Option<Epoch>,
 ) -> Result<LockedStack> {
-    // Checked before, so that a client that may not write doesn't take a new epoch, let alone break a lock.
+    // Checked before the acquisition too: a client that may not write must not raise the epoch, let alone break a lock.
     client_lock::gate(stack, &stack.head().await?)?;
     let acquired = acquire_writer(stack, operation, break_epoch).await?;
+    // Checked again under the lock: a client lock may have been set between the read above and the acquisition.
     if let Err(refused) = client_lock::gate(stack, &acquired.head) {
         acquired.writer.release().await?;
         return Err(refused);
@@ -36,7 +37,7 @@ pub(crate) async fn acquire(
     open(stack, acquired).await
 }
 
-/// Takes the writer lock whatever client lock holds. Returns the head of that moment with it.
+/// Takes the writer lock even if a client lock holds. Also returns the head as it was at the acquisition.
 pub(crate) async fn acquire_ungated(stack: &StackContext, operation: &str) -> Result<(LockedStack, Head)> {
     let acquired = acquire_writer(stack, operation, None).await?;
     let head = acquired.head.clone();
@@ -57,15 +58,15 @@ async fn acquire_writer(
     stack.backend().acquire(stack.lineage(), &request).await
 }
 
-/// What a writer found, and accepted.
-struct Checked {
+/// The accepted content of a stack, and what its previous writer left to be written.
+struct OpeningCheck {
     seal: SessionSealer,
-    replayed: Replayed,
+    replayed: ReplayResult,
     publication: Option<Publication>,
-    unwritten: Unwritten,
+    unwritten: UnwrittenObjects,
 }
 
-/// Replays the journal, ends what the writer before left open, and starts the queue.
+/// Replays the journal, ends the update that the previous writer left open, and starts the queue.
 async fn open(stack: &StackContext, acquired: Acquired) -> Result<LockedStack> {
     let checked = check(stack, &acquired).await?;
     let Acquired {
@@ -110,37 +111,41 @@ async fn open(stack: &StackContext, acquired: Acquired) -> Result<LockedStack> {
         logs: Arc::default(),
         storing: Arc::default(),
     };
+    // Before the queue starts: the first job must not run while the stack's name is undecided.
     naming::finish_rename(&locked, &head).await?;
+    // The task ends by itself when the queue is closed or its last handle is dropped.
     let _detached = tokio::spawn(queue.run(state));
     if interrupted {
+        // Recorded under the new epoch, so that the history shows the crashed update as interrupted.
         locked.end_update(UpdateResult::Interrupted).await?;
     }
     Ok(locked)
 }
 
-/// Head and journal must be from those who have the key, and must not have gone back. Then what the writer before left
-/// unwritten is found.
-async fn check(stack: &StackContext, acquired: &Acquired) -> Result<Checked> {
+/// Requires that head and journal were written by holders of the data key and have not gone back. Then finds the
+/// objects that the previous writer left unwritten.
+async fn check(stack: &StackContext, acquired: &Acquired) -> Result<OpeningCheck> {
     let (head, frames, tail) = (&acquired.head, &acquired.frames, acquired.tail);
     let seal = seal_for_writing(stack, acquired).await?;
     let replayed = replay::from_base(stack, &head.base, frames).await?;
-    let point = Point {
+    let point = StackPosition {
         epoch: head.epoch,
         serial: replayed.state.serial(),
         tail,
         journal: Some((&head.base, frames)),
     };
-    trust::require_onward(stack, &point, seal.key()).await?;
+    // Only after authentication: a forged journal must not move the pin.
+    trust::require_no_regression(stack, &point, seal.key()).await?;
     let publication = Publication::of(head);
     let outputs = match &publication {
         Some(_) => unpublished(stack, &replayed).await?,
         None => None,
     };
-    let unwritten = Unwritten {
+    let unwritten = UnwrittenObjects {
         documents: missing_documents(stack, &replayed).await?,
         outputs,
     };
-    Ok(Checked {
+    Ok(OpeningCheck {
         seal,
         replayed,
         publication,
@@ -148,11 +153,12 @@ async fn check(stack: &StackContext, acquired: &Acquired) -> Result<Checked> {
     })
 }
 
-/// What the owner seals with, once head and frames are known to be authentic. A stack without a key gets its first
-/// here, unless it is plaintext.
+/// The sealer of this session, after head and frames were authenticated. A stack without a key gets its first one here,
+/// unless its policy is plaintext.
 async fn seal_for_writing(stack: &StackContext, acquired: &Acquired) -> Result<SessionSealer> {
     let (head, writer) = (&acquired.head, &*acquired.writer);
     if head.key_id.is_none() {
+        // Without a key there are no tags to check. The pin must confirm that the stack never had one.
         trust::require_key(stack, head, None).await?;
     }
     match (head.policy, head.key_id, stack.keyring().provider()) {
@@ -165,6 +171,8 @@ async fn seal_for_writing(stack: &StackContext, acquired: &Acquired) -> Result<S
             Ok(SessionSealer::new(head.policy, Some(key)))
         }
         (_, None, Some(provider)) => {
+            // The key files are durable before the head names the key: a crash between the two leaves unused files,
+            // never a head whose key can't be read.
             let key = provider.generate(stack.lineage())?;
             let wrapped_key = provider.wrap(key.id(), None)?;
             let files = wrapped::store(stack, writer, key.id(), &wrapped_key).await?;
@@ -182,9 +190,9 @@ async fn seal_for_writing(stack: &StackContext, acquired: &Acquired) -> Result<S
     }
 }
 
-/// The revisions of the live journal whose documents are not written yet. Deleted ones need none: theirs may have been
-/// collected.
-async fn missing_documents(stack: &StackContext, replayed: &Replayed) -> Result<Vec<RevisionDocument>> {
+/// The revisions of the live journal whose documents are missing. Deleted revisions need no document: theirs may have
+/// been collected.
+async fn missing_documents(stack: &StackContext, replayed: &ReplayResult) -> Result<Vec<RevisionDocument>> {
     if replayed.revisions.is_empty() {
         return Ok(Vec::new());
     }
@@ -196,8 +204,11 @@ async fn missing_documents(stack: &StackContext, replayed: &Replayed) -> Result<
     Ok(replayed.revisions.iter().filter(is_missing).cloned().collect())
 }
 
-/// The current revision's outputs, if the writer before died before it published them.
-async fn unpublished(stack: &StackContext, replayed: &Replayed) -> Result<Option<(Serial, StackOutputs)>> {
+/// The current revision's outputs, if the previous writer crashed before it published them.
+async fn unpublished(
+    stack: &StackContext,
+    replayed: &ReplayResult,
+) -> Result<Option<(Serial, StackOutputs)>> {
     let Some(current) = replayed.state.current() else {
         return Ok(None);
     };

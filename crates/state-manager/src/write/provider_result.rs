@@ -1,4 +1,4 @@
-//! Results of mutations on their way to the journal: sealed, and not too large. No result is thrown away.
+//! Records the results of mutations: sealed, and reduced if they are too large. No result is discarded.
 
 use crate::objects::snapshots::too_large;
 use crate::write::locked_stack::LockedStack;
@@ -16,10 +16,11 @@ pub(crate) struct ProviderResult {
     pub(crate) outcome: Outcome,
     /// The entry under the uid of the intent.
     pub(crate) entry: Option<Entry>,
+    /// Explanations of the provider for a result that isn't a success.
     pub(crate) reasons: Vec<String>,
 }
 
-/// Records a result. Returns the rules that it breaks: then it is kept on the pending operation.
+/// Records a result. Returns the rules that it breaks: then the result is kept on the pending operation.
 pub(crate) async fn end(
     locked: &LockedStack,
     id: MutationId,
@@ -32,7 +33,8 @@ pub(crate) async fn end(
     if record.is_long()
         && let Some(detail) = end.entry.as_deref().and_then(too_large)
     {
-        let detail = format!("its outputs were not recorded: {detail}");
+        // The real resource was already changed: refusing the result would lose its id. Only the outputs are left out.
+        let detail = format!("the outputs were not recorded: {detail}");
         end = without_outputs(end, detail.clone());
         left_out = Some(detail);
         record = Prepared::from(Record::End(end.clone()));
@@ -55,8 +57,8 @@ impl ProviderResult {
         }
     }
 
-    /// The result as it is stored, and why not all of it is recorded. Of an entry that can't be sealed only its existence
-    /// and its id are recorded, no value.
+    /// The result sealed for storage, and the reason why parts of it are left out. Of an entry that can't be sealed
+    /// only its existence and its id are recorded, and no value.
     fn sealed(self, locked: &LockedStack, id: MutationId, target: &EntryKey) -> (Self, Option<String>) {
         let state = locked.state();
         let with_reasons = |entry: &Entry| Entry {
@@ -90,13 +92,14 @@ impl ProviderResult {
     }
 
     fn without_values(self, begun: Option<&Entry>, error: &Error) -> (Self, Option<String>) {
-        let detail = format!("its values were not recorded: {error}");
+        let detail = format!("the values were not recorded: {error}");
         let secrets = self
             .entry
             .as_ref()
             .map(SecretStrings::of_entry)
             .unwrap_or_default();
         let entry = self.entry.map(|entry| Entry {
+            // An id that is itself one of the secrets is left out as well.
             id: entry.id.clone().filter(|id| !secrets.contains(id)),
             inputs: begun.and_then(|begun| begun.inputs.clone()),
             sensitive_inputs: begun
@@ -117,7 +120,7 @@ impl ProviderResult {
     }
 }
 
-/// All of a result but the outputs that are too large.
+/// The result without the outputs that are too large.
 fn without_outputs(mut end: End, detail: String) -> End {
     end.outcome = Outcome::Partial;
     end.reasons.push(detail);

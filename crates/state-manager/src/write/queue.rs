@@ -1,12 +1,12 @@
-//! The serial mutation queue: one task owns a stack's state, takes all that waits, appends once, acknowledges
-//! all.
+//! The serial mutation queue: one task owns a stack's state, takes all waiting jobs, appends once and acknowledges all
+//! of them.
 //!
-//! - A job that breaks a rule is refused alone; its records reach nobody's journal.
-//! - While a batch syncs, the next one is prepared on the state behind it. Exactly one append is in flight.
-//! - What isn't worth a sync by itself rides with the next batch, or with the close.
-//! - A mark ends its frame: the chain there is in the revision's id.
-//! - After a failed append nothing is acknowledged any more: the outcome is for the store to tell at the next
-//!   opening.
+//! - A job that breaks a rule is refused alone; none of its records is written.
+//! - While a batch is being synced, the next one is prepared on the state after it. Exactly one append is in flight.
+//! - Jobs that don't need a sync of their own are written with the next batch, or at the close.
+//! - A record that makes a revision is the last of its frame: the id of the revision contains the chain digest there.
+//! - After a failed append nothing more is acknowledged, because the frame may or may not be durable. The next opening
+//!   reads the outcome from the store.
 
 pub(crate) mod batch;
 
@@ -19,15 +19,15 @@ use state_core::{Entropy, Error, Nonce, Result, State, Writer};
 use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot, watch};
 
-/// How many jobs may wait before callers do.
+/// How many jobs may wait in the channel before callers wait to send.
 pub(crate) const WAITING: usize = 1024;
 
-/// What readers of a session see: the state of the last acknowledgement.
+/// The state that readers of a session see: that of the last acknowledgement.
 #[derive(Clone, Debug)]
 pub(crate) struct Published {
     pub(crate) state: Arc<State>,
     pub(crate) tail: Tail,
-    /// Why nothing more is acknowledged.
+    /// The error that stopped the queue; none while it runs.
     pub(crate) failure: Option<Arc<Error>>,
 }
 
@@ -40,25 +40,26 @@ pub(crate) struct Queue {
     pub(crate) requests: mpsc::Receiver<Request>,
     pub(crate) published: watch::Sender<Published>,
     pub(crate) checkpointer: Checkpointer,
-    /// What frames are tagged with.
+    /// Key with which frames are tagged; none on a plaintext stack.
     pub(crate) key: Option<Arc<dyn StackKey>>,
 }
 
-/// Who may still ask.
+/// Whether further requests can arrive.
 #[derive(Default)]
-struct Intake {
+struct IntakeState {
     ended: bool,
     closing: Option<oneshot::Sender<Result<Tail>>>,
 }
 
 impl Queue {
-    /// Runs until it is closed, every handle is gone, or an append fails.
+    /// Runs until the queue is closed, all handles are dropped, or an append fails.
     pub(crate) async fn run(mut self, state: State) {
-        let mut intake = Intake::default();
+        let mut intake = IntakeState::default();
         let mut next = Batch::on(state);
         let mut failure = None;
         while failure.is_none() {
             self.collect(&mut next, &mut intake).await;
+            // The close request waits until the batch before it has been sent: it returns the final tail.
             if next.is_empty() && intake.ended {
                 break;
             }
@@ -66,6 +67,8 @@ impl Queue {
                 match self.send(next, &mut intake).await {
                     Ok(following) => next = following,
                     Err(error) => {
+                        // `next` was prepared on a state that may never become durable, so the published state
+                        // replaces it.
                         failure = Some(self.publish_failure(error));
                         next = Batch::on(State::clone(&self.published.borrow().state));
                     }
@@ -75,16 +78,17 @@ impl Queue {
         if let Some(error) = &failure {
             self.refuse_all(&mut intake, error).await;
         }
+        // Stopped before the reply: the caller releases the lock next, and the task must not swap the head after that.
         self.checkpointer.stop().await;
         if let Some(reply) = intake.closing {
             let _ = reply
-                .send(failure.map_or(Ok(self.tail), |error| Err(ended(&error))))
+                .send(failure.map_or(Ok(self.tail), |error| Err(error_after(&error))))
                 .ok();
         }
     }
 
-    /// Takes all that waits; waits itself while there is nothing to send.
-    async fn collect(&mut self, next: &mut Batch, intake: &mut Intake) {
+    /// Takes all waiting requests; waits for the first one while the batch needs no sync.
+    async fn collect(&mut self, next: &mut Batch, intake: &mut IntakeState) {
         if !next.must_be_sent() && !intake.ended {
             match self.requests.recv().await {
                 Some(request) => self.take(request, next, intake),
@@ -100,10 +104,11 @@ impl Queue {
         }
     }
 
-    fn take(&mut self, request: Request, next: &mut Batch, intake: &mut Intake) {
+    fn take(&mut self, request: Request, next: &mut Batch, intake: &mut IntakeState) {
         match request {
             Request::Job(job) => next.add(job, &self.checkpointer.base()),
             Request::Close(reply) => {
+                // No request is accepted after a close, so that the returned tail is the end of the journal.
                 self.requests.close();
                 if intake.closing.is_some() {
                     let _ = reply.send(Err(self.closed("it is being closed already"))).ok();
@@ -114,8 +119,8 @@ impl Queue {
         }
     }
 
-    /// Appends a batch and acknowledges it; meanwhile prepares the next one, which comes back.
-    async fn send(&mut self, mut sending: Batch, intake: &mut Intake) -> Result<Batch> {
+    /// Appends a batch and acknowledges it. Prepares and returns the next batch meanwhile.
+    async fn send(&mut self, mut sending: Batch, intake: &mut IntakeState) -> Result<Batch> {
         let frame = match self.next_frame(&sending).await {
             Ok(frame) => frame,
             Err(error) => {
@@ -123,12 +128,14 @@ impl Queue {
                 return Err(error);
             }
         };
+        // Settled before the append: the next batch is built on this state and must see the id of the new revision.
         let revision = sending.settle(frame.chain());
         let mut next = Batch::on(sending.state().clone());
         let writer = Arc::clone(&self.writer);
         let mut append = writer.append(&frame);
         let outcome = loop {
             tokio::select! {
+                // `biased` polls the append first: a stream of new requests must not delay the acknowledgement.
                 biased;
                 outcome = &mut append => break outcome,
                 request = self.requests.recv(), if !intake.ended && !next.is_full() => match request {
@@ -139,7 +146,9 @@ impl Queue {
         };
         if let Err(error) = outcome {
             sending.fail(&error);
-            next.fail(&ended(&error));
+            // The next batch was built on records whose fate is unknown, so its jobs are refused too. They were never
+            // written.
+            next.fail(&error_after(&error));
             return Err(error);
         }
         self.tail = Tail {
@@ -149,6 +158,8 @@ impl Queue {
         let ending = sending.take_ending();
         self.checkpointer.appended(&frame, ending, sending.state());
         let state = Arc::new(sending.state().clone());
+        // Order matters: the new state is published before jobs are acknowledged, so that a caller that reads the state
+        // after its acknowledgement sees its own change.
         self.published.send_replace(Published {
             state,
             tail: self.tail,
@@ -158,9 +169,10 @@ impl Queue {
         Ok(next)
     }
 
-    /// The frame of a batch. A checkpoint that is due begins here, between two appends.
+    /// The frame of a batch. Before it, a due checkpoint is started: no append is in flight at this point.
     async fn next_frame(&mut self, batch: &Batch) -> Result<Frame> {
         if self.checkpointer.wants_checkpoint() {
+            // A base can start only at a segment: the rotation begins one right after the state of the checkpoint.
             let before = self.tail;
             self.tail = self.writer.rotate(before, Nonce::random(&*self.entropy)).await?;
             self.checkpointer
@@ -179,18 +191,18 @@ impl Queue {
         )
     }
 
-    /// After a failure: everybody who waits or comes later hears why.
-    async fn refuse_all(&mut self, intake: &mut Intake, error: &Error) {
+    /// After a failure: answers all waiting and later requests with its reason.
+    async fn refuse_all(&mut self, intake: &mut IntakeState, error: &Error) {
         self.requests.close();
         while let Some(request) = self.requests.recv().await {
             match request {
-                Request::Job(job) => job.refuse(ended(error)),
+                Request::Job(job) => job.refuse(error_after(error)),
                 Request::Close(reply) => intake.closing = Some(reply),
             }
         }
     }
 
-    /// From here on every handle can tell why.
+    /// Publishes a failure, so that every handle returns its reason from then on.
     fn publish_failure(&self, error: Error) -> Arc<Error> {
         let error = Arc::new(error);
         self.published
@@ -203,8 +215,8 @@ impl Queue {
     }
 }
 
-/// What those hear who come after a failure: nothing of theirs was written.
-pub(crate) fn ended(error: &Error) -> Error {
+/// The error for requests after a failure: none of their records was written.
+pub(crate) fn error_after(error: &Error) -> Error {
     let object = error.object().to_owned();
     match error {
         Error::Fenced { mine, theirs, .. } => Error::Fenced {

@@ -1,10 +1,10 @@
-//! Whole snapshots take the place of all that a stack holds: imports, rollbacks, and saves within an update.
+//! Whole snapshots that replace the content of a stack: imports, rollbacks, and saves within an update.
 
 use crate::intent::UpdateRequest;
 use crate::keys::wrapped;
 use crate::objects::snapshots::{self as stored, check_size};
 use crate::read::{rollback_guard, view};
-use crate::write::locked_stack::{LockedStack, finished};
+use crate::write::locked_stack::{LockedStack, with_update_end};
 use state_core::journal::{CompletionReason, DetachedRevision, Record, ResetBase, ResetCause};
 use state_core::snapshot::Invalidation;
 use state_core::state::LoadedSnapshots;
@@ -16,7 +16,7 @@ use state_core::{
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-/// Replaces all entries by those of a snapshot, as one revision; with a `parent` only while that one is current.
+/// Replaces all entries by those of a snapshot, as one revision. With a `parent`, only while that revision is current.
 pub(crate) async fn replace(
     locked: &LockedStack,
     request: UpdateRequest,
@@ -24,6 +24,8 @@ pub(crate) async fn replace(
     cause: ResetCause,
     parent: Option<Option<RevisionId>>,
 ) -> Result<RevisionId> {
+    // Held until the record that names the stored snapshot is durable: a concurrent collection would delete it as
+    // unused.
     let _storing = locked.storing.read().await;
     let pending = std::mem::take(&mut snapshot.pending_operations);
     let (reference, snapshot) = store(locked, snapshot).await?;
@@ -36,6 +38,7 @@ pub(crate) async fn replace(
     let object = locked.stack.object();
     let build = move |state: &State| {
         if parent.is_some_and(|parent| parent.as_ref() != state.current()) {
+            // Compared when the queue reaches the job, so that no other revision can come in between.
             let reason = "another revision was made in the meantime";
             return Err(Error::conflict(object, reason));
         }
@@ -49,7 +52,8 @@ pub(crate) async fn replace(
     locked.commit(request, loaded, build).await
 }
 
-/// Replaces all entries by those of an exported state; it must fit the stack as it is now, unless the request is forced.
+/// Replaces all entries by those of an exported state. Unless the request is forced, the export must match the stack's
+/// present revision.
 pub(crate) async fn import_exported(
     locked: &LockedStack,
     request: UpdateRequest,
@@ -62,44 +66,45 @@ pub(crate) async fn import_exported(
     replace(locked, request, snapshot, cause, None).await
 }
 
-/// Whether a deployment fits the stack as it is now.
+/// Checks that an exported state matches the stack's present revision.
 async fn check_fits(locked: &LockedStack, snapshot: &Snapshot) -> Result<()> {
     let conflict = |reason: String| Err(Error::conflict(locked.stack.object(), reason));
     let known: BTreeSet<_> = locked.state().pending().map(|operation| operation.id).collect();
-    let strange = snapshot
+    let unknown = snapshot
         .pending_operations
         .iter()
         .filter(|operation| !known.contains(&operation.id))
         .count();
-    if strange > 0 {
+    if unknown > 0 {
+        let noun = if unknown == 1 { "operation" } else { "operations" };
         return conflict(format!(
-            "the deployment has {strange} pending operation(s) that the stack doesn't know: settle them where it comes from"
+            "the deployment has {unknown} pending {noun} that the stack doesn't know: resolve them in the stack it was exported from"
         ));
     }
     let current = match view::snapshot_meta(&locked.stack).await {
         Err(error) if error.kind() == ErrorKind::NoCurrent => return Ok(()),
         other => other?,
     };
-    let given = SnapshotMeta {
+    let imported = SnapshotMeta {
         lineage: snapshot
             .lineage
             .map_or_else(String::new, |lineage| lineage.to_string()),
         serial: snapshot.serial.map_or(0, |serial| serial.get()),
         version: String::new(),
     };
-    match given.relation_to(&current) {
+    match imported.relation_to(&current) {
         Relation::Newer | Relation::Equal => Ok(()),
         Relation::Older => conflict(format!(
             "the deployment has serial {}, the stack is at serial {}",
-            given.serial, current.serial
+            imported.serial, current.serial
         )),
-        Relation::Unrelated => {
-            conflict("the deployment is of another lineage, or of none: the two are unrelated".to_owned())
-        }
+        Relation::Unrelated => conflict(
+            "the deployment has another lineage or none, so it is unrelated to this stack".to_owned(),
+        ),
     }
 }
 
-/// Brings back what a revision holds, as a new revision on top of the current one.
+/// Restores the content of a revision, as a new revision on top of the current one.
 pub(crate) async fn rollback(
     locked: &LockedStack,
     request: UpdateRequest,
@@ -108,14 +113,19 @@ pub(crate) async fn rollback(
     let state = locked.state();
     let pending = state.pending().count();
     if pending > 0 {
-        let reason = format!("{pending} operation(s) are pending: resolve them first");
+        let noun = if pending == 1 {
+            "operation is"
+        } else {
+            "operations are"
+        };
+        let reason = format!("{pending} {noun} pending: resolve them first");
         return Err(Error::conflict(locked.stack.object(), reason));
     }
     let snapshot = view::snapshot(&locked.stack, to).await?;
     if !request.forced {
         rollback_guard::refuse(&locked.stack, &locked.state(), to, &snapshot).await?;
     }
-    // It may be sealed with an earlier key, or not at all.
+    // The revision may be sealed with an earlier key or be plain, and is sealed again with the present key.
     let snapshot = wrapped::reveal(&locked.stack, snapshot).await?;
     let cause = ResetCause::Restore { revision: to.clone() };
     replace(locked, request, snapshot, cause, None).await
@@ -134,21 +144,22 @@ pub(crate) async fn write(locked: &LockedStack, snapshot: Snapshot) -> Result<Re
         })])
     };
     let answer = locked.built(LoadedSnapshots::new(), build).await?;
-    locked.made(answer)
+    locked.require_revision(answer)
 }
 
 /// Marks the stack as unreliable within the open update.
 pub(crate) async fn invalidate(locked: &LockedStack) -> Result<()> {
     let since = locked.stack.now();
     let build = move |state: &State, _: &Base| {
-        let update = state.update().ok_or_else(ended)?.id;
+        let update = state.update().ok_or_else(update_ended)?.id;
         Ok(vec![Record::Invalidate(Invalidation { update, since })])
     };
     locked.built(LoadedSnapshots::new(), build).await.map(drop)
 }
 
-/// Puts a snapshot in place of all that is there, within the open update, and takes the mark back. Returns the rules
-/// that it breaks: then it is recorded repaired, and the mark stays. With `end` the update ends with it.
+/// Replaces the content of the stack by a snapshot within the open update, and clears the unreliable mark. If the
+/// snapshot breaks rules, it is repaired first, the mark stays, and the violations are returned. With `end` the
+/// update also ends.
 pub(crate) async fn save(
     locked: &LockedStack,
     snapshot: Snapshot,
@@ -156,11 +167,11 @@ pub(crate) async fn save(
 ) -> Result<Vec<Violation>> {
     let lineage = locked.stack.lineage();
     if let Some(other) = snapshot.lineage.filter(|other| *other != lineage) {
-        let reason = format!("the snapshot is of lineage {other}: the two are unrelated");
+        let reason = format!("the snapshot has lineage {other}, so it is unrelated to this stack");
         return Err(Error::conflict(locked.stack.object(), reason));
     }
     let _storing = locked.storing.read().await;
-    let (reference, snapshot, broken) = store_as(locked, snapshot, mend).await?;
+    let (reference, snapshot, broken) = store_as(locked, snapshot, repair_if_broken).await?;
     let loaded = LoadedSnapshots::from([(reference.digest, snapshot)]);
     let mut records = vec![Record::ResetBase(ResetBase {
         id: MutationId::random(locked.entropy()),
@@ -170,33 +181,34 @@ pub(crate) async fn save(
     })];
     let mut result = UpdateResult::Failed;
     if broken.is_empty() {
+        // A repaired snapshot may differ from the real resources, so only a valid one clears the mark.
         records.push(Record::Validate(CompletionReason::Saved));
         result = UpdateResult::Succeeded;
     }
     let during = loaded.clone();
     let build = move |state: &State, base: &Base| match end {
-        None => state.update().map(|_| records).ok_or_else(ended),
-        Some(end) => finished(state, base, records, result, &end, &during),
+        None => state.update().map(|_| records).ok_or_else(update_ended),
+        Some(end) => with_update_end(state, base, records, result, &end, &during),
     };
     locked.built(loaded, build).await?;
     Ok(broken)
 }
 
-fn ended() -> Error {
+fn update_ended() -> Error {
     Error::conflict("the update", "it has ended already")
 }
 
-/// Says what becomes of a snapshot that may break rules; the words name it in errors.
-type Judge = fn(&str, Snapshot, &dyn Entropy) -> Result<(Snapshot, Vec<Violation>)>;
+/// Rejects or repairs a snapshot that may break rules. The first argument names the snapshot in errors.
+type SnapshotCheck = fn(&str, Snapshot, &dyn Entropy) -> Result<(Snapshot, Vec<Violation>)>;
 
-/// Makes a snapshot ours, verifies it and stores it.
+/// Prepares a snapshot for this stack, verifies it and stores it.
 async fn store(locked: &LockedStack, snapshot: Snapshot) -> Result<(SnapshotRef, Arc<Snapshot>)> {
-    let (reference, snapshot, _) = store_as(locked, snapshot, refuse).await?;
+    let (reference, snapshot, _) = store_as(locked, snapshot, reject_if_broken).await?;
     Ok((reference, snapshot))
 }
 
-/// What is pending in a snapshot from another system, as it is stored here: under the uids of the entries that it is
-/// about.
+/// The pending operations of a snapshot from another system, as this stack stores them: with the uids of the entries
+/// that they refer to.
 fn adopted(
     locked: &LockedStack,
     mut pending: Vec<PendingOperation>,
@@ -225,11 +237,12 @@ fn adopted(
     Ok(pending)
 }
 
-/// Makes a snapshot ours and stores what `judge` makes of it. Returns the rules that it breaks.
+/// Prepares a snapshot for this stack, applies `check` and stores the result. Returns the rules that the snapshot
+/// breaks.
 async fn store_as(
     locked: &LockedStack,
     mut snapshot: Snapshot,
-    judge: Judge,
+    check: SnapshotCheck,
 ) -> Result<(SnapshotRef, Arc<Snapshot>, Vec<Violation>)> {
     let (state, tail) = locked.published();
     snapshot.lineage = Some(locked.stack.lineage());
@@ -241,13 +254,14 @@ async fn store_as(
     let entropy = Arc::clone(&locked.stack.environment().entropy);
     let object = format!("snapshot for {}", locked.stack.object());
     let seal = locked.seal.clone();
+    // Stored on a blocking thread: verification and sealing of a large snapshot would delay all other tasks.
     let (snapshot, broken) = stored::blocking(move || {
-        // What a snapshot says of itself comes first: mixed with those that are there now, its uids could meet.
+        // Uids of the snapshot take precedence. If present uids replaced them, two entries could get the same one.
         identify(&mut snapshot, &*entropy, |entry| {
             let known = state.entry(&entry.key()).filter(|old| old.id == entry.id);
             known.and_then(|old| old.uid)
         });
-        let (snapshot, broken) = judge(&object, snapshot, &*entropy)?;
+        let (snapshot, broken) = check(&object, snapshot, &*entropy)?;
         Ok::<_, Error>((seal.snapshot(snapshot)?, broken))
     })
     .await??;
@@ -256,7 +270,7 @@ async fn store_as(
     Ok((reference, snapshot, broken))
 }
 
-/// Gives each entry that has none a uid: the one that is known, or a new one.
+/// Gives each entry without a uid the one that `known` returns, or a new one.
 fn identify(snapshot: &mut Snapshot, entropy: &dyn Entropy, known: impl Fn(&Entry) -> Option<Uid>) {
     for entry in &mut snapshot.entries {
         if entry.uid.is_none() {
@@ -266,11 +280,15 @@ fn identify(snapshot: &mut Snapshot, entropy: &dyn Entropy, known: impl Fn(&Entr
     }
 }
 
-fn refuse(object: &str, snapshot: Snapshot, _: &dyn Entropy) -> Result<(Snapshot, Vec<Violation>)> {
+fn reject_if_broken(object: &str, snapshot: Snapshot, _: &dyn Entropy) -> Result<(Snapshot, Vec<Violation>)> {
     verify::check(object, &snapshot).map(|()| (snapshot, Vec::new()))
 }
 
-fn mend(object: &str, snapshot: Snapshot, entropy: &dyn Entropy) -> Result<(Snapshot, Vec<Violation>)> {
+fn repair_if_broken(
+    object: &str,
+    snapshot: Snapshot,
+    entropy: &dyn Entropy,
+) -> Result<(Snapshot, Vec<Violation>)> {
     let broken = verify::verify(&snapshot).violations;
     if broken.is_empty() {
         return Ok((snapshot, broken));
@@ -279,8 +297,9 @@ fn mend(object: &str, snapshot: Snapshot, entropy: &dyn Entropy) -> Result<(Snap
     if !repaired.is_valid() {
         return Err(Error::integrity(object, broken));
     }
-    let mut mended = repaired.snapshot;
-    // Of two with one uid the later one lost it: nobody knows which of them had it before.
-    identify(&mut mended, entropy, |_| None);
-    Ok((mended, broken))
+    let mut repaired_snapshot = repaired.snapshot;
+    // Of two entries with the same uid the later one lost it. Which of them had it first is unknown, so it gets a new
+    // one.
+    identify(&mut repaired_snapshot, entropy, |_| None);
+    Ok((repaired_snapshot, broken))
 }

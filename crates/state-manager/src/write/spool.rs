@@ -1,8 +1,9 @@
-//! Results that could not be acknowledged because the store went away after the world was changed.
+//! Spools provider results that could not be recorded because the store became unavailable after the provider call.
 //!
-//! A result is worth more than the store: without it nobody knows the id of what was made. So it is kept in a local
-//! file, as it would have been recorded (of a sealed stack: sealed), and [`Session::bring_back`](crate::Session::bring_back) records it once the
-//! store answers again. Opt in with [`Stacks::with_spool`](crate::Stacks::with_spool).
+//! Without its result, the id of a created resource would be lost. So the result is written to a local file in the form
+//! in which it would have been recorded (sealed if the stack is sealed), and
+//! [`Session::record_spooled`](crate::Session::record_spooled) records it once the store is available again. Enable
+//! it with [`Stacks::with_spool`](crate::Stacks::with_spool).
 
 use crate::intent::UpdateRequest;
 use crate::keys::wrapped;
@@ -20,47 +21,47 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The largest spool file in bytes: an entry and what is around it.
-const MOST: u64 = 64 << 20;
+/// Maximum size of a spool file in bytes: the largest entry and its envelope.
+const MAX_FILE_BYTES: u64 = 64 << 20;
 
-/// How many different results of one mutation are kept.
-const MOST_OF_ONE: usize = 16;
+/// Maximum number of different results that are kept for one mutation.
+const MAX_RESULTS_PER_MUTATION: usize = 16;
 
-/// A result that waits in a file.
+/// A provider result that waits in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub struct Spooled {
-    /// The store, without secrets.
+pub struct SpooledResult {
+    /// URL of the store, without secrets.
     pub store: String,
-    /// The stack's identity.
+    /// Identity of the stack.
     pub lineage: Lineage,
-    /// The stack's name then.
+    /// Name of the stack when the result was spooled.
     pub stack: StackName,
-    /// When it came back.
+    /// Time at which the provider returned the result.
     pub at: Timestamp,
-    /// What came back, as it is stored.
+    /// The result in the form in which it is recorded.
     pub end: End,
 }
 
-impl Enveloped for Spooled {
+impl Enveloped for SpooledResult {
     const KIND: &'static str = "spool";
 }
 
-/// What became of a result that was brought back.
+/// The outcome of recording a spooled result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum BroughtBack {
-    /// It is recorded now, as this revision.
+pub enum SpoolOutcome {
+    /// The result is recorded now, as this revision.
     Recorded(RevisionId),
-    /// It had been recorded all the same.
+    /// The result had been recorded before: the append that seemed to fail had succeeded.
     Known,
 }
 
-impl Spooled {
-    /// Reads a file.
+impl SpooledResult {
+    /// Reads a spool file.
     ///
     /// # Errors
-    /// `NotFound`; `Corrupt` for any byte that differs from what was written.
+    /// `NotFound`; `Corrupt` when any byte differs from what was written.
     pub fn read(path: &Path) -> Result<Self> {
         let object = path.display().to_string();
         let unreadable = |error: io::Error| match error.kind() {
@@ -71,24 +72,27 @@ impl Spooled {
             },
         };
         let length = std::fs::metadata(path).map_err(unreadable)?.len();
-        if length > MOST {
+        if length > MAX_FILE_BYTES {
             return Err(Error::invalid(
                 object,
-                format!("{length} bytes are too many for a result"),
+                format!("a result of {length} bytes is too large"),
             ));
         }
         let bytes = std::fs::read(path).map_err(unreadable)?;
         Self::decode(&object, &bytes)
     }
 
-    /// Writes it to a file of its own in a folder: durable when it returns. Told twice, it is kept once; another
-    /// result of the same mutation goes beside the first.
+    /// Writes the result to its own file in a folder. Durable when it returns. The same result is written once; a
+    /// different result of the same mutation gets a second file.
     fn write(&self, folder: &Path) -> io::Result<PathBuf> {
         create_folder(folder)?;
-        for number in 0..MOST_OF_ONE {
+        for number in 0..MAX_RESULTS_PER_MUTATION {
             let path = folder.join(self.file_name(number));
             match self.write_new(&path) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                    // The existing file may be a torn write of a crashed process: only an equal result counts as
+                    // written. It is synced again, because the process that wrote it may have crashed before its
+                    // sync.
                     if Self::read(&path).is_ok_and(|kept| kept.is_the_same(self)) {
                         File::open(&path)?.sync_all()?;
                         File::open(folder)?.sync_all()?;
@@ -102,7 +106,9 @@ impl Spooled {
                 }
             }
         }
-        Err(io::Error::other("there are too many results of this mutation"))
+        Err(io::Error::other(
+            "too many different results of this mutation are spooled",
+        ))
     }
 
     fn file_name(&self, number: usize) -> String {
@@ -116,6 +122,7 @@ impl Spooled {
     fn write_new(&self, path: &Path) -> io::Result<()> {
         let mut options = OpenOptions::new();
         options.write(true).create_new(true);
+        // Results may contain resource data: only their owner may read them.
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let mut file = options.open(path)?;
@@ -123,32 +130,32 @@ impl Spooled {
         file.sync_all()
     }
 
-    /// Whether it is the same result, whenever it came.
+    /// Whether both are the same result, whenever each was returned.
     fn is_the_same(&self, other: &Self) -> bool {
         (&self.store, self.lineage, &self.end) == (&other.store, other.lineage, &other.end)
     }
 }
 
-/// Makes a folder, and those that it is in, durable.
+/// Creates a folder and its missing parents durably.
 fn create_folder(folder: &Path) -> io::Result<()> {
     let missing: Vec<&Path> = folder.ancestors().take_while(|path| !path.exists()).collect();
     std::fs::create_dir_all(folder)?;
     for made in missing {
-        // The entry of a new folder is in the one around it.
+        // A new folder is durable only when the parent folder that contains its name is synced.
         let around = made.parent().filter(|parent| !parent.as_os_str().is_empty());
         File::open(around.unwrap_or(Path::new(".")))?.sync_all()?;
     }
     Ok(())
 }
 
-/// Keeps a result that couldn't be recorded, if the store is to blame and there is a place for it. The error tells
-/// where it is.
+/// Spools a result that could not be recorded, if the store caused the failure and a spool folder is configured. The
+/// returned error names the file.
 pub(crate) async fn keep(locked: &LockedStack, end: End, error: Error) -> Error {
-    let Some(folder) = locked.stack.spool().filter(|_| is_the_stores(&error)) else {
+    let Some(folder) = locked.stack.spool().filter(|_| is_store_failure(&error)) else {
         return error;
     };
     let id = end.id;
-    let spooled = Spooled {
+    let spooled = SpooledResult {
         store: locked.stack.backend().url(),
         lineage: locked.stack.lineage(),
         stack: locked.stack.name().clone(),
@@ -169,27 +176,31 @@ pub(crate) async fn keep(locked: &LockedStack, end: End, error: Error) -> Error 
     }
 }
 
-/// Records a result that waited in a file, as one revision.
-pub(crate) async fn bring_back(
+/// Records a spooled result, as one revision.
+pub(crate) async fn record_spooled(
     locked: &LockedStack,
     request: UpdateRequest,
-    spooled: &Spooled,
-) -> Result<BroughtBack> {
+    spooled: &SpooledResult,
+) -> Result<SpoolOutcome> {
     let id = spooled.end.id;
     if spooled.lineage != locked.stack.lineage() {
-        let reason = format!("the result is of stack {} ({})", spooled.stack, spooled.lineage);
+        let reason = format!(
+            "the result belongs to stack {} ({})",
+            spooled.stack, spooled.lineage
+        );
         let object = locked.stack.object();
         return Err(Error::conflict(object, reason));
     }
     if !locked.state().pending().any(|operation| operation.id == id) {
+        // Not pending any more: the append may have succeeded although its acknowledgement was lost.
         return match locked.state().lookup(id) {
-            Some(_) => Ok(BroughtBack::Known),
+            Some(_) => Ok(SpoolOutcome::Known),
             None => Err(Error::not_found(format!("pending operation {id}"))),
         };
     }
     let resolution = resolution(locked, id, &spooled.end).await?;
     let resolved = edits::resolve(locked, request, id, resolution).await?;
-    Ok(BroughtBack::Recorded(resolved))
+    Ok(SpoolOutcome::Recorded(resolved))
 }
 
 async fn resolution(locked: &LockedStack, id: MutationId, end: &End) -> Result<Resolution> {
@@ -197,7 +208,7 @@ async fn resolution(locked: &LockedStack, id: MutationId, end: &End) -> Result<R
         (Outcome::Failed, _) => Ok(Resolution::NotDone),
         (Outcome::Partial, None) => Err(Error::invalid(
             format!("pending operation {id}"),
-            "it was done in part, and what is left wasn't told",
+            "the deletion was partly done, and the result doesn't say what is left; check the resource and resolve the operation by hand",
         )),
         (_, None) => Ok(Resolution::Done(None)),
         (_, Some(entry)) => {
@@ -209,7 +220,7 @@ async fn resolution(locked: &LockedStack, id: MutationId, end: &End) -> Result<R
     }
 }
 
-/// It may be sealed with a key that the stack had then.
+/// The entry with its values opened: it may be sealed with an earlier key of the stack.
 async fn opened(locked: &LockedStack, entry: Entry) -> Result<Entry> {
     let mut carrier = Snapshot::new(FactoryInfo::default(), "", locked.stack.now());
     carrier.lineage = Some(locked.stack.lineage());
@@ -218,8 +229,8 @@ async fn opened(locked: &LockedStack, entry: Entry) -> Result<Entry> {
     Ok(opened.entries.pop().map_or(entry, |opened| Entry::clone(&opened)))
 }
 
-/// Whether the result may be missing from the journal through no fault of its own.
-fn is_the_stores(error: &Error) -> bool {
+/// Whether the store, and not the result itself, may be the reason that the result wasn't recorded.
+fn is_store_failure(error: &Error) -> bool {
     matches!(
         error.kind(),
         ErrorKind::Fenced
@@ -233,14 +244,14 @@ fn is_the_stores(error: &Error) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Spooled;
+    use super::SpooledResult;
     use state_core::mutation::End;
     use state_core::testkit::clock::SeededEntropy;
     use state_core::{Lineage, MutationId, Outcome, Timestamp};
 
-    fn failed(reason: &str, at: &str) -> Spooled {
+    fn failed(reason: &str, at: &str) -> SpooledResult {
         let entropy = SeededEntropy::new(1);
-        Spooled {
+        SpooledResult {
             store: "s3://bucket".to_owned(),
             lineage: Lineage::random(&entropy),
             stack: "shop".parse().unwrap(),
@@ -255,30 +266,30 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_is_told_twice_is_kept_once_and_another_one_beside_it() {
+    fn equal_result_is_spooled_once_and_another_gets_a_second_file() {
         let folder = tempfile::tempdir().unwrap();
         let spool = folder.path().join("made/for/it");
         let first = failed("quota", "2026-01-01T00:00:00Z");
         let kept = first.write(&spool).unwrap();
         let again = failed("quota", "2026-01-01T00:00:09Z").write(&spool).unwrap();
         assert_eq!(again, kept);
-        assert_eq!(Spooled::read(&kept).unwrap(), first);
+        assert_eq!(SpooledResult::read(&kept).unwrap(), first);
 
         let other = failed("denied", "2026-01-01T00:00:00Z");
         let beside = other.write(&spool).unwrap();
         assert_ne!(beside, kept);
-        assert_eq!(Spooled::read(&beside).unwrap(), other);
+        assert_eq!(SpooledResult::read(&beside).unwrap(), other);
         assert_eq!(other.write(&spool).unwrap(), beside);
     }
 
     #[test]
-    fn what_a_crash_left_half_written_is_not_taken_for_a_result_and_not_replaced() {
+    fn torn_spool_file_is_neither_read_nor_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let result = failed("quota", "2026-01-01T00:00:00Z");
         let torn = folder.path().join(result.file_name(0));
         std::fs::write(&torn, &b"{\"half"[..]).unwrap();
         let kept = result.write(folder.path()).unwrap();
-        assert_eq!(Spooled::read(&kept).unwrap(), result);
+        assert_eq!(SpooledResult::read(&kept).unwrap(), result);
         assert_eq!(std::fs::read(&torn).unwrap(), b"{\"half");
     }
 }

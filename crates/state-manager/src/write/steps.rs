@@ -1,10 +1,10 @@
-//! The records of an open update: its start, intents, steps and edits. Each is sealed, checked and encoded once, then
-//! queued.
+//! Records of an open update: its start, intents, steps and edits. Each is sealed, checked and encoded in the caller's
+//! task, then queued.
 
 use crate::intent::{Intent, UpdateRequest};
 use crate::keys::sealing::SessionSealer;
 use crate::objects::snapshots::check_size;
-use crate::write::locked_stack::{LockedStack, started};
+use crate::write::locked_stack::{LockedStack, update_start_record};
 use crate::write::queue::batch::Prepared;
 use state_core::journal::Record;
 use state_core::mutation::{Edit, EditChange, Step, StepChange};
@@ -15,13 +15,13 @@ use state_core::{
 };
 use std::sync::Arc;
 
-/// Starts an update; a `marked` one marks the stack as unreliable at once.
+/// Starts an update. With `marked` the same records also mark the stack as unreliable.
 pub(crate) async fn start(locked: &LockedStack, request: UpdateRequest, marked: bool) -> Result<UpdateId> {
     let info = locked.update_info(request);
     let id = info.id;
     let since = info.start.clone();
     let build = move |state: &State, _: &Base| {
-        let mut records = vec![started(state, info)];
+        let mut records = vec![update_start_record(state, info)];
         if marked {
             records.push(Record::Invalidate(Invalidation { update: id, since }));
         }
@@ -31,7 +31,7 @@ pub(crate) async fn start(locked: &LockedStack, request: UpdateRequest, marked: 
     Ok(id)
 }
 
-/// Records the intent to change something outside. Returns the mutation's id, and the uid of its entry.
+/// Records the intent to change a real resource. Returns the mutation's id, and the uid of its entry.
 pub(crate) async fn begin(locked: &LockedStack, intent: Intent) -> Result<(MutationId, Uid)> {
     let now = locked.stack.now();
     let (mut begin, uid) = intent.begin(&locked.state(), locked.entropy(), Some(now))?;
@@ -45,17 +45,17 @@ pub(crate) async fn begin(locked: &LockedStack, intent: Intent) -> Result<(Mutat
     Ok((id, uid))
 }
 
-/// Records that an entry was looked at.
+/// Records that a resource was checked and needs no change.
 pub(crate) async fn same(locked: &LockedStack, entry: Entry) -> Result<()> {
     let state = locked.state();
     let old = state.entry(&entry.key());
     let entry = Arc::new(sealed_as(&locked.seal, entry, old)?);
-    let silent = old.is_some_and(|old| entry.is_unchanged_from(old));
+    let unchanged = old.is_some_and(|old| entry.is_unchanged_from(old));
     let change = StepChange::Same(Arc::clone(&entry));
-    step(locked, change, Some(&*entry), !silent).await
+    step(locked, change, Some(&*entry), !unchanged).await
 }
 
-/// Records an entry as it was read; none when it is gone.
+/// Records an entry as the provider reports it; none when the resource no longer exists.
 pub(crate) async fn refresh(locked: &LockedStack, target: EntryKey, entry: Option<Entry>) -> Result<()> {
     let state = locked.state();
     let sealed = |entry| sealed_as(&locked.seal, entry, state.entry(&target));
@@ -67,7 +67,7 @@ pub(crate) async fn refresh(locked: &LockedStack, target: EntryKey, entry: Optio
     step(locked, change, entry.as_deref(), true).await
 }
 
-/// Records outputs of an entry that were registered after its step.
+/// Records outputs of a resource that were registered after its step.
 pub(crate) async fn outputs(
     locked: &LockedStack,
     target: EntryKey,
@@ -87,7 +87,8 @@ pub(crate) async fn outputs(
     let sealed = sealed_as(&locked.seal, registered, old)?;
     check_size(&sealed)?;
     let change = if old.is_some_and(|old| old.inputs != sealed.inputs) {
-        // A value that is secret now is among the inputs too, so they change with it.
+        // An output that became sensitive may also occur among the inputs, which are then sealed too and change with
+        // it.
         StepChange::Refresh {
             target,
             entry: Some(Arc::new(sealed)),
@@ -102,7 +103,7 @@ pub(crate) async fn outputs(
     step(locked, change, None, true).await
 }
 
-/// Records a step that touches nothing outside. `entry` is the one whose size is to be checked.
+/// Records a step that changes no real resource. `entry` is the one whose size is checked.
 pub(crate) async fn step(
     locked: &LockedStack,
     change: StepChange,
@@ -114,7 +115,7 @@ pub(crate) async fn step(
     locked.submit(vec![record], durable).await.map(drop)
 }
 
-/// Records edits within the update: all of them, or none.
+/// Records edits by hand within the update: all of them, or none.
 pub(crate) async fn edit(locked: &LockedStack, changes: Vec<EditChange>) -> Result<()> {
     let id = MutationId::random(locked.entropy());
     let state = locked.state();
@@ -125,20 +126,21 @@ pub(crate) async fn edit(locked: &LockedStack, changes: Vec<EditChange>) -> Resu
     record(locked, Record::Edit(Edit { id, changes })).await
 }
 
-/// Queues one record.
+/// Queues one record and waits until it is durable.
 pub(crate) async fn record(locked: &LockedStack, record: Record) -> Result<()> {
     locked.submit(vec![record.into()], true).await.map(drop)
 }
 
-/// The entry as it is stored, under the uid of the one whose place it takes.
+/// The entry sealed for storage, with the uid of the entry that it replaces.
 fn sealed_as(seal: &SessionSealer, entry: Entry, old: Option<&SharedEntry>) -> Result<Entry> {
+    // The uid must be final before sealing: a sealed value is bound to the uid of its entry.
     seal.entry(Entry {
         uid: old.and_then(|old| old.uid).or(entry.uid),
         ..entry
     })
 }
 
-/// The change as it is stored.
+/// The change with its entry sealed for storage.
 pub(crate) fn sealed_change(seal: &SessionSealer, change: EditChange) -> Result<EditChange> {
     let sealed = |entry: &SharedEntry| seal.entry(Entry::clone(entry)).map(Arc::new);
     Ok(match change {
@@ -151,7 +153,7 @@ pub(crate) fn sealed_change(seal: &SessionSealer, change: EditChange) -> Result<
     })
 }
 
-/// The change, with a uid on the entry that it brings.
+/// The change, with a uid on its entry.
 fn identified(change: EditChange, state: &State, entropy: &dyn Entropy) -> EditChange {
     let with = |entry: SharedEntry, known: Option<Uid>| match entry.uid {
         Some(_) => entry,

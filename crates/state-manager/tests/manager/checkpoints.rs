@@ -1,4 +1,4 @@
-//! Checkpoints: in the background, triggered by bytes, invisible but for what they save.
+//! Checkpoints: written in the background when the journal is large, without any change that readers see.
 
 use super::*;
 use state_core::{Backend, Json, Properties};
@@ -13,7 +13,7 @@ fn heavy(name: &str, bytes: usize) -> Entry {
 }
 
 #[tokio::test]
-async fn a_journal_that_outgrows_its_snapshot_is_checkpointed_and_history_stays() {
+async fn checkpoint_of_a_long_journal_keeps_history() {
     let (backend, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let mut made = Vec::new();
@@ -26,12 +26,12 @@ async fn a_journal_that_outgrows_its_snapshot_is_checkpointed_and_history_stays(
     let head = backend.read_head(stack.lineage()).await.unwrap();
     assert!(
         head.base.snapshot.is_some(),
-        "4.8 MB of journal made a checkpoint"
+        "4.8 MB of journal must cause a checkpoint"
     );
     assert_eq!(
         stack.list().await.unwrap(),
         made,
-        "revisions before it are still listed"
+        "revisions before the checkpoint must still be listed"
     );
     for (round, revision) in made.iter().enumerate() {
         assert_eq!(stack.get(revision).await.unwrap().entries.len(), round + 1);
@@ -42,7 +42,7 @@ async fn a_journal_that_outgrows_its_snapshot_is_checkpointed_and_history_stays(
 }
 
 #[tokio::test]
-async fn a_checkpoint_in_an_open_update_keeps_the_current_revision_readable() {
+async fn checkpoint_in_open_update_keeps_current_revision() {
     let (backend, stack) = new_stack().await;
     let first = deploy(&stack, &["a"]).await;
     let session = stack.lock("deploy").await.unwrap();
@@ -55,7 +55,7 @@ async fn a_checkpoint_in_an_open_update_keeps_the_current_revision_readable() {
     assert!(head.base.snapshot.is_some());
     assert!(
         head.rev_base.is_some(),
-        "the current revision is older than the base"
+        "the current revision must be older than the base"
     );
     assert_eq!(stack.current_rev().await.unwrap(), first);
     assert_eq!(stack.current().await.unwrap().entries.len(), 1);
@@ -65,12 +65,12 @@ async fn a_checkpoint_in_an_open_update_keeps_the_current_revision_readable() {
     assert_eq!(
         stack.current().await.unwrap().entries.len(),
         13,
-        "the next owner ended the update"
+        "the next owner must have ended the update"
     );
 }
 
 #[tokio::test]
-async fn a_clean_close_leaves_a_watermark() {
+async fn close_writes_a_watermark() {
     let (backend, stack) = new_stack().await;
     deploy(&stack, &["a"]).await;
     let head = backend.read_head(stack.lineage()).await.unwrap();

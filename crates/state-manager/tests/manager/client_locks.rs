@@ -1,4 +1,4 @@
-//! Client locks: held across processes, set and cleared under the writer lock only.
+//! Client locks: they outlive a process, and are set and cleared only under the writer lock.
 
 use super::*;
 use state_core::ErrorKind;
@@ -12,35 +12,35 @@ async fn locked_by(stack: &Stack) -> String {
 }
 
 #[tokio::test]
-async fn a_client_lock_keeps_others_out_and_lets_its_holder_work() {
+async fn client_lock_excludes_all_but_its_holder() {
     let (_, stack) = new_stack().await;
     let lock = stack
         .acquire_client_lock("freeze", "moving the database", None)
         .await
         .unwrap();
     assert_eq!(stack.lock_status().await.unwrap().client_lock, Some(lock.clone()));
-    let told = locked_by(&stack).await;
+    let message = locked_by(&stack).await;
     for part in ["ana@ci", &lock.id, "moving the database"] {
-        assert!(told.contains(part), "{part} is missing: {told}");
+        assert!(message.contains(part), "{part} is missing: {message}");
     }
     let epoch = stack.lock_status().await.unwrap().epoch;
     locked_by(&stack).await;
     assert_eq!(
         stack.lock_status().await.unwrap().epoch,
         epoch,
-        "a refusal fences nobody"
+        "a refused lock must not raise the epoch"
     );
     deploy(&stack.clone().with_client_lock(&lock.id), &["a"]).await;
     assert_eq!(names(&stack).await, ["a"]);
     assert_eq!(
         stack.lock_status().await.unwrap().client_lock.unwrap().id,
         lock.id,
-        "it outlives its holder's session"
+        "the client lock must outlive its holder's session"
     );
 }
 
 #[tokio::test]
-async fn a_client_lock_is_freed_by_its_id_only() {
+async fn client_lock_is_released_only_by_its_id() {
     let (_, stack) = new_stack().await;
     let lock = stack.acquire_client_lock("freeze", "", None).await.unwrap();
     let error = stack.free_client_lock("release", "another").await.unwrap_err();
@@ -54,7 +54,7 @@ async fn a_client_lock_is_freed_by_its_id_only() {
 }
 
 #[tokio::test]
-async fn a_holder_whose_client_lock_is_gone_is_refused() {
+async fn holder_of_a_released_client_lock_is_refused() {
     let (_, stack) = new_stack().await;
     let lock = stack.acquire_client_lock("freeze", "", None).await.unwrap();
     let holder = stack.clone().with_client_lock(&lock.id);
@@ -68,7 +68,7 @@ async fn a_holder_whose_client_lock_is_gone_is_refused() {
 }
 
 #[tokio::test]
-async fn only_who_has_the_writer_lock_sets_or_clears_a_client_lock() {
+async fn client_lock_changes_only_under_the_writer_lock() {
     let (_, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let refused = stack.acquire_client_lock("freeze", "", None).await.unwrap_err();
@@ -88,7 +88,7 @@ async fn only_who_has_the_writer_lock_sets_or_clears_a_client_lock() {
 }
 
 #[tokio::test]
-async fn a_writer_is_not_broken_past_a_client_lock_of_its_own() {
+async fn client_lock_protects_its_writer_from_break_lock() {
     let (_, stack) = new_stack().await;
     let lock = stack.acquire_client_lock("freeze", "", None).await.unwrap();
     let holder = stack.clone().with_client_lock(&lock.id);
@@ -107,7 +107,7 @@ async fn a_writer_is_not_broken_past_a_client_lock_of_its_own() {
 }
 
 #[tokio::test]
-async fn an_expired_client_lock_keeps_nobody_out() {
+async fn expired_client_lock_excludes_no_one() {
     let clock = Arc::new(ManualClock::default());
     let environment = Environment {
         clock: clock.clone(),

@@ -1,5 +1,5 @@
-//! Collection: what retention asks for stays as it was, the rest says that it was collected, and bytes go a grace
-//! later.
+//! Collection: kept revisions don't change, dropped ones are reported as collected, and their bytes are deleted after
+//! the grace period.
 
 mod declined;
 mod interrupted;
@@ -18,7 +18,7 @@ use std::time::Duration;
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A stack on a clock that a test moves.
+/// A stack on a clock that the test controls.
 struct Driver {
     backend: MemoryBackend,
     clock: Arc<ManualClock>,
@@ -40,15 +40,15 @@ impl Driver {
         }
     }
 
-    /// A revision a day, each by a writer of its own.
+    /// A stack with one revision for each day, each made by its own session.
     async fn of_days(days: usize) -> (Self, Vec<RevisionId>) {
-        let desk = Self::new().await;
+        let driver = Self::new().await;
         let mut made = Vec::new();
         for day in 0..days {
-            made.push(deploy(&desk.stack, &[&format!("e{day}")]).await);
-            desk.clock.advance(DAY);
+            made.push(deploy(&driver.stack, &[&format!("e{day}")]).await);
+            driver.clock.advance(DAY);
         }
-        (desk, made)
+        (driver, made)
     }
 
     async fn collect(&self, retention: &Retention) -> CollectionReport {
@@ -56,7 +56,10 @@ impl Driver {
         let session = self.stack.lock("gc").await.unwrap();
         let done = session.collect(retention).await.unwrap();
         session.close().await.unwrap();
-        assert_eq!(planned.dropped, done.dropped, "what was planned is what was done");
+        assert_eq!(
+            planned.dropped, done.dropped,
+            "the plan must match the collection"
+        );
         assert_eq!(planned.deleted, done.deleted);
         done
     }
@@ -65,7 +68,7 @@ impl Driver {
         assert!(self.stack.verify(true).await.unwrap().report.is_valid());
     }
 
-    /// How many pieces there are, the journal's before a slot included.
+    /// Number of stored items, including all journal items.
     async fn stored_items(&self) -> usize {
         self.backend
             .stored_items(self.stack.lineage(), Slot(u64::MAX))
@@ -112,7 +115,7 @@ fn is_collected<T: std::fmt::Debug>(result: &state_core::Result<T>) -> bool {
 }
 
 #[tokio::test]
-async fn what_is_young_or_among_the_last_stays_and_the_rest_was_collected() {
+async fn young_and_last_revisions_stay_and_others_are_collected() {
     for (days, last, dropped) in [
         (4, 2, 7),
         (3, 4, 6),
@@ -121,34 +124,34 @@ async fn what_is_young_or_among_the_last_stays_and_the_rest_was_collected() {
         (0, 100, 0),
         (0, 0, 9),
     ] {
-        let (desk, made) = Driver::of_days(10).await;
+        let (driver, made) = Driver::of_days(10).await;
         let mut before = Vec::new();
         for revision in &made {
-            before.push(desk.stack.get(revision).await.unwrap());
+            before.push(driver.stack.get(revision).await.unwrap());
         }
-        let report = desk.collect(&keep(days, last, DAY)).await;
+        let report = driver.collect(&keep(days, last, DAY)).await;
         assert_eq!(report.dropped, made[..dropped], "{days} days, {last} revisions");
         assert_eq!(
             (report.kept, report.oldest),
             (10 - dropped, Some(made[dropped].clone()))
         );
         assert_eq!(report.held_back, 0);
-        assert_eq!(desk.stack.list().await.unwrap(), made[dropped..]);
+        assert_eq!(driver.stack.list().await.unwrap(), made[dropped..]);
         for (revision, before) in made.iter().zip(&before).skip(dropped) {
-            assert_eq!(desk.stack.get(revision).await.unwrap(), *before);
+            assert_eq!(driver.stack.get(revision).await.unwrap(), *before);
         }
         for revision in &made[..dropped] {
-            assert!(is_collected(&desk.stack.get(revision).await));
+            assert!(is_collected(&driver.stack.get(revision).await));
         }
-        desk.is_sound().await;
+        driver.is_sound().await;
     }
 }
 
 #[tokio::test]
-async fn every_way_to_a_collected_revision_says_so() {
-    let (desk, made) = Driver::of_days(5).await;
-    desk.collect(&keep(0, 1, Duration::ZERO)).await;
-    let stack = &desk.stack;
+async fn every_query_reports_a_collected_revision() {
+    let (driver, made) = Driver::of_days(5).await;
+    driver.collect(&keep(0, 1, Duration::ZERO)).await;
+    let stack = &driver.stack;
     assert_eq!(stack.collected_before().await.unwrap(), Some(made[4].serial()));
     let session = stack.lock("x").await.unwrap();
     let request = || UpdateRequest::new(UpdateKind::Rollback);
@@ -161,7 +164,7 @@ async fn every_way_to_a_collected_revision_says_so() {
     let blame = stack.blame(&address("e0"), None).await.unwrap();
     assert!(
         !blame.lines.is_empty(),
-        "what is older than the history is from its beginning"
+        "older properties must be attributed to the beginning of history"
     );
     assert_eq!(stack.history().await.unwrap().len(), 1);
     assert_eq!(stack.history_page(None, 10).await.unwrap().len(), 1);
@@ -176,179 +179,190 @@ async fn every_way_to_a_collected_revision_says_so() {
 }
 
 #[tokio::test]
-async fn bytes_go_only_after_the_grace_and_then_no_more_than_was_dropped() {
-    let (desk, made) = Driver::of_days(6).await;
-    let all = desk.stored_items().await;
+async fn dropped_items_are_deleted_only_after_the_grace_period() {
+    let (driver, made) = Driver::of_days(6).await;
+    let all = driver.stored_items().await;
     let retention = keep(0, 2, DAY);
-    let first = desk.collect(&retention).await;
+    let first = driver.collect(&retention).await;
     assert_eq!((first.dropped.len(), first.deleted.files), (4, 0));
     let waiting = first.waiting.unwrap();
     assert_eq!(waiting.until.as_str(), "2026-01-08T00:00:00Z");
     assert!(waiting.amount.files > 0 && waiting.amount.bytes > 0);
-    assert!(desk.stored_items().await > all, "nothing is gone yet");
+    assert!(driver.stored_items().await > all, "nothing may be deleted yet");
 
-    desk.clock.advance(23 * HOUR);
-    let second = desk.collect(&retention).await;
+    driver.clock.advance(23 * HOUR);
+    let second = driver.collect(&retention).await;
     assert!(second.is_idle(), "{second:?}");
     assert_eq!(second.waiting.as_ref(), Some(&waiting));
 
-    desk.clock.advance(HOUR);
-    let before = desk.stored_items().await;
-    let third = desk.collect(&retention).await;
+    driver.clock.advance(HOUR);
+    let before = driver.stored_items().await;
+    let third = driver.collect(&retention).await;
     assert_eq!(third.deleted, waiting.amount);
     assert_eq!(third.waiting, None);
-    // A fence of the session that collected is new.
+    // The session of the collection added one fence.
     let gone = usize::try_from(third.deleted.files).unwrap();
-    assert_eq!(desk.stored_items().await, before + 1 - gone);
+    assert_eq!(driver.stored_items().await, before + 1 - gone);
     assert!(
-        desk.collect(&retention).await.is_idle(),
-        "a third time there is nothing to do"
+        driver.collect(&retention).await.is_idle(),
+        "a repeated collection must have nothing to do"
     );
-    assert_eq!(desk.stack.list().await.unwrap(), made[4..]);
-    desk.is_sound().await;
+    assert_eq!(driver.stack.list().await.unwrap(), made[4..]);
+    driver.is_sound().await;
 }
 
 #[tokio::test]
-async fn a_run_an_hour_does_not_put_the_deletion_off() {
-    let (desk, _) = Driver::of_days(4).await;
+async fn hourly_collections_do_not_postpone_the_deletion() {
+    let (driver, _) = Driver::of_days(4).await;
     let retention = keep(0, 1, DAY);
     let mut deleted = 0;
     for round in 0..50 {
-        deploy(&desk.stack, &[&format!("more{round}")]).await;
-        deleted += desk.collect(&retention).await.deleted.files;
-        desk.clock.advance(HOUR);
+        deploy(&driver.stack, &[&format!("more{round}")]).await;
+        deleted += driver.collect(&retention).await.deleted.files;
+        driver.clock.advance(HOUR);
     }
     assert!(deleted > 50, "{deleted}");
-    desk.is_sound().await;
+    driver.is_sound().await;
 }
 
 #[tokio::test]
-async fn a_dry_run_changes_nothing() {
-    let (desk, made) = Driver::of_days(5).await;
-    let head = desk.backend.read_head(desk.stack.lineage()).await.unwrap();
-    let stored_items = desk.stored_items().await;
-    let planned = desk
+async fn planning_a_collection_changes_nothing() {
+    let (driver, made) = Driver::of_days(5).await;
+    let head = driver.backend.read_head(driver.stack.lineage()).await.unwrap();
+    let stored_items = driver.stored_items().await;
+    let planned = driver
         .stack
         .plan_collection(&keep(0, 1, Duration::ZERO))
         .await
         .unwrap();
     assert_eq!(planned.dropped, made[..4]);
     assert!(planned.deleted.files > 0);
-    assert_eq!(desk.backend.read_head(desk.stack.lineage()).await.unwrap(), head);
-    assert_eq!(desk.stored_items().await, stored_items);
-    assert_eq!(desk.stack.list().await.unwrap(), made);
+    assert_eq!(
+        driver.backend.read_head(driver.stack.lineage()).await.unwrap(),
+        head
+    );
+    assert_eq!(driver.stored_items().await, stored_items);
+    assert_eq!(driver.stack.list().await.unwrap(), made);
 }
 
 #[tokio::test]
-async fn a_stretch_of_the_journal_without_a_border_is_held_back() {
-    let desk = Driver::new().await;
-    let session = desk.stack.lock("deploy").await.unwrap();
+async fn revisions_without_a_cut_point_are_held_back() {
+    let driver = Driver::new().await;
+    let session = driver.stack.lock("deploy").await.unwrap();
     for round in 0..5 {
         let update = start(&session).await;
         create(&update, entry(&format!("e{round}"), &[])).await;
         update.finish(UpdateResult::Succeeded).await.unwrap();
     }
     session.close().await.unwrap();
-    let report = desk.collect(&keep(0, 2, Duration::ZERO)).await;
+    let report = driver.collect(&keep(0, 2, Duration::ZERO)).await;
     assert_eq!((report.dropped.len(), report.held_back, report.kept), (0, 3, 5));
-    let last = deploy(&desk.stack, &["f"]).await;
-    let report = desk.collect(&keep(0, 1, Duration::ZERO)).await;
+    let last = deploy(&driver.stack, &["f"]).await;
+    let report = driver.collect(&keep(0, 1, Duration::ZERO)).await;
     assert_eq!((report.dropped.len(), report.held_back), (5, 0));
-    assert_eq!(desk.stack.list().await.unwrap(), [last]);
-    desk.is_sound().await;
+    assert_eq!(driver.stack.list().await.unwrap(), [last]);
+    driver.is_sound().await;
 }
 
 #[tokio::test]
-async fn a_revision_that_was_deleted_by_hand_loses_its_bytes() {
-    let desk = Driver::new().await;
-    deploy(&desk.stack, &["a"]).await;
-    let session = desk.stack.lock("x").await.unwrap();
+async fn objects_of_a_deleted_revision_are_collected() {
+    let driver = Driver::new().await;
+    deploy(&driver.stack, &["a"]).await;
+    let session = driver.stack.lock("x").await.unwrap();
     let one = session.write(snapshot(&["b"])).await.unwrap();
     let two = session.write(snapshot(&["c"])).await.unwrap();
     session.delete(&one).await.unwrap();
     session.close().await.unwrap();
-    let list = async |kind| desk.backend.list(desk.stack.lineage(), kind).await.unwrap().len();
+    let list = async |kind| {
+        driver
+            .backend
+            .list(driver.stack.lineage(), kind)
+            .await
+            .unwrap()
+            .len()
+    };
     assert_eq!(
         (list(ObjectKind::Snapshot).await, list(ObjectKind::Update).await),
         (2, 3)
     );
-    let report = desk.collect(&keep(100, 100, DAY)).await;
+    let report = driver.collect(&keep(100, 100, DAY)).await;
     assert_eq!((report.dropped.len(), report.forgotten), (0, vec![one.clone()]));
     assert_eq!(report.waiting.unwrap().amount.files, 2);
-    desk.clock.advance(DAY);
-    assert_eq!(desk.collect(&keep(100, 100, DAY)).await.deleted.files, 2);
+    driver.clock.advance(DAY);
+    assert_eq!(driver.collect(&keep(100, 100, DAY)).await.deleted.files, 2);
     assert_eq!(
         (list(ObjectKind::Snapshot).await, list(ObjectKind::Update).await),
         (1, 2)
     );
-    // Nobody writes its document anew.
-    deploy(&desk.stack, &["d"]).await;
-    assert!(desk.collect(&keep(100, 100, DAY)).await.is_idle());
+    // The next session must not write its document again.
+    deploy(&driver.stack, &["d"]).await;
+    assert!(driver.collect(&keep(100, 100, DAY)).await.is_idle());
     assert_eq!(
-        desk.stack.get(&one).await.unwrap_err().kind(),
+        driver.stack.get(&one).await.unwrap_err().kind(),
         ErrorKind::NotFound
     );
-    assert_eq!(desk.stack.get(&two).await.unwrap().entries.len(), 1);
-    desk.is_sound().await;
+    assert_eq!(driver.stack.get(&two).await.unwrap().entries.len(), 1);
+    driver.is_sound().await;
 }
 
 #[tokio::test]
-async fn the_current_revision_stays_readable_while_an_update_is_open() {
-    let desk = Driver::new().await;
-    deploy(&desk.stack, &["old"]).await;
-    let current = deploy(&desk.stack, &["a"]).await;
-    let session = desk.stack.lock("deploy").await.unwrap();
+async fn current_revision_survives_collection_in_open_update() {
+    let driver = Driver::new().await;
+    deploy(&driver.stack, &["old"]).await;
+    let current = deploy(&driver.stack, &["a"]).await;
+    let session = driver.stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
     for round in 0..12 {
         create(&update, heavy(&format!("e{round:02}"), 200_000)).await;
     }
     let report = session.collect(&keep(0, 0, Duration::ZERO)).await.unwrap();
     assert_eq!(report.dropped.len(), 1);
-    assert_eq!(desk.stack.current_rev().await.unwrap(), current);
-    assert_eq!(desk.stack.current().await.unwrap().entries.len(), 2);
+    assert_eq!(driver.stack.current_rev().await.unwrap(), current);
+    assert_eq!(driver.stack.current().await.unwrap().entries.len(), 2);
     create(&update, entry("last", &[])).await;
     let made = update.finish(UpdateResult::Succeeded).await.unwrap();
     session.close().await.unwrap();
-    assert_eq!(desk.stack.get(&made).await.unwrap().entries.len(), 15);
-    assert_eq!(desk.stack.get(&current).await.unwrap().entries.len(), 2);
-    desk.is_sound().await;
+    assert_eq!(driver.stack.get(&made).await.unwrap().entries.len(), 15);
+    assert_eq!(driver.stack.get(&current).await.unwrap().entries.len(), 2);
+    driver.is_sound().await;
 }
 
 #[tokio::test]
-async fn logs_go_with_their_revisions() {
-    let desk = Driver::new().await;
+async fn logs_are_collected_with_their_revisions() {
+    let driver = Driver::new().await;
     for round in 0..3 {
-        let session = desk.stack.lock("deploy").await.unwrap();
+        let session = driver.stack.lock("deploy").await.unwrap();
         let update = start(&session).await;
-        let time = desk.clock.now();
+        let time = driver.clock.now();
         update.log(&LogLine::new(time, LogLevel::Info, format!("round {round}")));
         update.finish(UpdateResult::Succeeded).await.unwrap();
         session.close().await.unwrap();
     }
-    let said = async || {
-        desk.stack
+    let count_lines = async || {
+        driver
+            .stack
             .logs(&state_manager::LogQuery::default())
             .await
             .unwrap()
             .len()
     };
-    assert_eq!(said().await, 3);
-    desk.collect(&keep(0, 1, DAY)).await;
-    assert_eq!(said().await, 1);
-    desk.clock.advance(DAY);
-    desk.collect(&keep(0, 1, DAY)).await;
-    let logs = desk
+    assert_eq!(count_lines().await, 3);
+    driver.collect(&keep(0, 1, DAY)).await;
+    assert_eq!(count_lines().await, 1);
+    driver.clock.advance(DAY);
+    driver.collect(&keep(0, 1, DAY)).await;
+    let logs = driver
         .backend
-        .list(desk.stack.lineage(), ObjectKind::Log)
+        .list(driver.stack.lineage(), ObjectKind::Log)
         .await
         .unwrap();
-    assert_eq!((said().await, logs.len()), (1, 1));
+    assert_eq!((count_lines().await, logs.len()), (1, 1));
 }
 
 #[tokio::test]
-async fn imports_of_other_handles_are_not_taken_for_leftovers() {
-    let desk = Driver::new().await;
-    let session = desk.stack.lock("x").await.unwrap();
+async fn concurrent_imports_survive_collections() {
+    let driver = Driver::new().await;
+    let session = driver.stack.lock("x").await.unwrap();
     let imports = async {
         for round in 0..20 {
             let names = format!("e{round}");
@@ -367,19 +381,19 @@ async fn imports_of_other_handles_are_not_taken_for_leftovers() {
     };
     tokio::join!(imports, collections);
     session.close().await.unwrap();
-    desk.is_sound().await;
-    for revision in desk.stack.list().await.unwrap() {
-        desk.stack.get(&revision).await.unwrap();
+    driver.is_sound().await;
+    for revision in driver.stack.list().await.unwrap() {
+        driver.stack.get(&revision).await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn a_rename_and_a_client_lock_survive_a_collection() {
-    let (desk, made) = Driver::of_days(3).await;
-    desk.collect(&keep(0, 1, Duration::ZERO)).await;
-    let stacks = on(Arc::new(desk.backend.clone()), &desk.clock);
+async fn rename_works_after_a_collection() {
+    let (driver, made) = Driver::of_days(3).await;
+    driver.collect(&keep(0, 1, Duration::ZERO)).await;
+    let stacks = on(Arc::new(driver.backend.clone()), &driver.clock);
     let live = "shop/live".parse().unwrap();
-    stacks.rename(desk.stack.name(), &live).await.unwrap();
+    stacks.rename(driver.stack.name(), &live).await.unwrap();
     let stack = stacks.get(&live).await.unwrap().unwrap();
     assert_eq!(stack.list().await.unwrap(), made[2..]);
     deploy(&stack, &["more"]).await;
@@ -394,12 +408,12 @@ fn heavy(name: &str, bytes: usize) -> Entry {
     }
 }
 
-/// The names of all that is stored, but for the journal from the floor on.
+/// The names of all stored items, except for journal items from the floor on.
 async fn stored(backend: &dyn Backend, stack: &Stack) -> Vec<StoredItemName> {
     let floor = backend.read_head(stack.lineage()).await.unwrap().floor;
     let store = backend.collectable().unwrap();
     let stored_items = store.stored_items(stack.lineage(), floor).await.unwrap();
-    let mut names: Vec<_> = stored_items.into_iter().map(|piece| piece.name).collect();
+    let mut names: Vec<_> = stored_items.into_iter().map(|item| item.name).collect();
     names.sort();
     names
 }

@@ -1,4 +1,4 @@
-//! Copies between stores: the same stack, byte for byte, wherever the copy is cut short.
+//! Copies between stores: byte for byte the same stack, even if copying is interrupted.
 
 use super::*;
 use state_backend_object_store::object_store::memory::InMemory;
@@ -21,7 +21,7 @@ fn folder() -> (tempfile::TempDir, Stacks) {
     (folder, over(Arc::new(store), 50))
 }
 
-/// All that can be read of a stack.
+/// Everything that can be read of a stack.
 async fn all_of(stack: &Stack) -> (Vec<RevisionId>, Vec<state_core::Snapshot>, Vec<String>) {
     let revisions = stack.list().await.unwrap();
     let mut snapshots = Vec::new();
@@ -37,7 +37,7 @@ async fn copied(to: &Stacks, from: &Stack) -> Stack {
     to.get(from.name()).await.unwrap().unwrap()
 }
 
-/// Updates, a pending operation, a stored revision and a rollback.
+/// A stack with updates, a pending operation, a detached revision and a rollback.
 async fn lived_in() -> (MemoryBackend, Stack) {
     let (backend, stack) = new_stack().await;
     deploy(&stack, &["a", "b"]).await;
@@ -56,7 +56,7 @@ async fn lived_in() -> (MemoryBackend, Stack) {
 }
 
 #[tokio::test]
-async fn a_copy_is_the_same_stack_and_goes_on_in_any_store() {
+async fn copy_equals_its_source_and_can_be_updated() {
     let (_backend, stack) = lived_in().await;
     let (_folder, files) = folder();
     let memory = over(Arc::new(MemoryBackend::new()), 60);
@@ -68,7 +68,7 @@ async fn a_copy_is_the_same_stack_and_goes_on_in_any_store() {
         Some("memory:")
     );
 
-    // It goes on there: who locks it finds what was pending, and its revisions are its own.
+    // The copy can be updated: its next writer finds the pending operation, and its new revisions are its own.
     deploy(&on_files, &["e"]).await;
     assert_eq!(on_files.tip().await.unwrap().state.pending().count(), 1);
     let in_memory = copied(&memory, &on_files).await;
@@ -83,13 +83,13 @@ async fn a_copy_is_the_same_stack_and_goes_on_in_any_store() {
 }
 
 #[tokio::test]
-async fn every_prefix_of_a_journal_copies_to_what_it_is() {
+async fn every_prefix_of_a_journal_is_copied_unchanged() {
     let (_backend, stack) = new_stack().await;
     for round in 0..6 {
         let session = stack.lock("work").await.unwrap();
         let update = start(&session).await;
         create(&update, entry(&format!("e{round}"), &[])).await;
-        // In the middle of an update, too.
+        // Also in the middle of an update.
         for at in ["open", "closed"] {
             let (_folder, files) = folder();
             let memory = over(Arc::new(MemoryBackend::new()), 70);
@@ -107,7 +107,7 @@ async fn every_prefix_of_a_journal_copies_to_what_it_is() {
 }
 
 #[tokio::test]
-async fn a_copy_that_is_cut_short_anywhere_is_finished_by_making_it_again() {
+async fn interrupted_copy_is_finished_by_copying_again() {
     let (_backend, stack) = lived_in().await;
     let operations = [
         Operation::ReadName,
@@ -149,14 +149,17 @@ async fn a_copy_that_is_cut_short_anywhere_is_finished_by_making_it_again() {
             assert!(again.verify(true).await.unwrap().report.is_valid());
         }
     }
-    assert!(failed > 30, "the faults struck: {failed}");
+    assert!(failed > 30, "too few copies failed: {failed}");
 }
 
 #[tokio::test]
-async fn what_went_another_way_is_not_overwritten() {
+async fn diverged_copy_is_not_overwritten() {
     let (backend, stack) = lived_in().await;
     let here = stacks(&backend, 5);
-    assert!(here.copy_from(&stack).await.unwrap().was_there, "the same store");
+    assert!(
+        here.copy_from(&stack).await.unwrap().was_there,
+        "source and destination are the same store"
+    );
 
     let (_folder, files) = folder();
     let copy = copied(&files, &stack).await;
@@ -164,14 +167,11 @@ async fn what_went_another_way_is_not_overwritten() {
     deploy(&copy, &["only-there"]).await;
     let refused = files.copy_from(&stack).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Conflict, "{refused}");
-    assert!(refused.to_string().contains("it has gone on there"), "{refused}");
+    assert!(refused.to_string().contains("the copy is ahead by"), "{refused}");
     deploy(&stack, &["only-here"]).await;
     let apart = files.copy_from(&stack).await.unwrap_err();
     assert_eq!(apart.kind(), ErrorKind::Conflict, "{apart}");
-    assert!(
-        apart.to_string().contains("went different ways from slot"),
-        "{apart}"
-    );
+    assert!(apart.to_string().contains("diverge from slot"), "{apart}");
     assert!(names(&copy).await.contains(&"only-there".to_owned()));
 
     let (_behind, behind) = folder();
@@ -179,10 +179,7 @@ async fn what_went_another_way_is_not_overwritten() {
     deploy(&stack, &["later"]).await;
     let stale = behind.copy_from(&stack).await.unwrap_err();
     assert_eq!(stale.kind(), ErrorKind::Conflict, "{stale}");
-    assert!(
-        stale.to_string().contains("the source has gone on since"),
-        "{stale}"
-    );
+    assert!(stale.to_string().contains("the source is ahead by"), "{stale}");
 
     let (_other, other) = folder();
     other.new_stack(stack.name()).await.unwrap();
@@ -190,11 +187,11 @@ async fn what_went_another_way_is_not_overwritten() {
     assert_eq!(taken.kind(), ErrorKind::Conflict, "{taken}");
 }
 
-/// How long each read takes from a store that is far away.
+/// Duration of each read from a remote store.
 const FAR: Duration = Duration::from_millis(100);
 
 #[tokio::test(start_paused = true)]
-async fn objects_of_a_store_that_is_far_away_are_read_some_at_once_and_each_one_once() {
+async fn remote_objects_are_read_concurrently_and_once() {
     let near: Arc<InMemory> = Arc::default();
     let at_home = over(Arc::new(objects::backend(&FaultyStore::new(near.clone()))), 95);
     let stack = at_home
@@ -219,14 +216,14 @@ async fn objects_of_a_store_that_is_far_away_are_read_some_at_once_and_each_one_
     assert!(copied.objects >= 40, "{copied:?}");
     assert!(
         gets <= read + 8,
-        "{gets} reads of {read}: each is read once, and the head some times"
+        "{gets} reads of {read} items: each may be read once, the head a few times"
     );
     let one_by_one = FAR * u32::try_from(gets).unwrap();
     assert!(took * 5 < one_by_one, "{took:?}, one by one {one_by_one:?}");
 }
 
 #[tokio::test]
-async fn a_sealed_stack_is_copied_without_a_key_and_opens_with_its_own() {
+async fn sealed_stack_is_copied_without_its_key() {
     const CANARY: &str = "correct-horse-battery";
     let identity = generate_identity();
     let memory = MemoryBackend::new();

@@ -1,4 +1,4 @@
-//! Changes by hand: one revision each, and all of them can be undone.
+//! Changes by hand: each is one revision, and each can be undone.
 
 use super::*;
 use proptest::collection::vec;
@@ -22,7 +22,7 @@ enum Change {
     Remove(prop::sample::Index),
     Move(prop::sample::Index, u8),
     ProtectAll,
-    /// A stored revision comes between: it isn't current, so nothing of it is undone.
+    /// Stores a detached revision, which never becomes current and so isn't undone.
     Write(Vec<SharedEntry>),
     Undo,
 }
@@ -121,7 +121,7 @@ fn content(state: &State) -> (Vec<SharedEntry>, StackOutputs) {
     (state.entries().cloned().collect(), state.outputs().clone())
 }
 
-/// Undoes what made a new revision, and redoes it.
+/// Undoes the latest revision, and redoes it.
 async fn undo_and_redo(
     session: &Session,
     before: &State,
@@ -142,7 +142,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(scaled(64)))]
 
     #[test]
-    fn undo_of_anything_is_the_identity_and_undo_of_undo_redoes(changes in changes()) {
+    fn undo_reverts_any_change_and_undo_of_undo_redoes(changes in changes()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let (_, stack) = new_stack().await;
@@ -162,7 +162,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn the_first_revision_cannot_be_undone() {
+async fn first_revision_cannot_be_undone() {
     let (_, stack) = new_stack().await;
     let session = stack.lock("undo").await.unwrap();
     let nothing = session.undo(String::new()).await.unwrap_err();
@@ -176,7 +176,7 @@ async fn the_first_revision_cannot_be_undone() {
 }
 
 #[tokio::test]
-async fn an_edit_is_one_revision_or_nothing() {
+async fn edit_is_one_revision_or_changes_nothing() {
     let (_, stack) = new_stack().await;
     deploy(&stack, &["a", "b"]).await;
     let session = stack.lock("edit").await.unwrap();

@@ -1,4 +1,5 @@
-//! A store that fails before the effect, after it, late, or twice: the error is true, and the state whole.
+//! A store that fails before or after the effect, late, or that repeats it: errors are correct and the state stays
+//! valid.
 
 use super::*;
 use state_core::testkit::conformance;
@@ -15,13 +16,13 @@ async fn faulty() -> (MemoryBackend, FaultPlan, Stack) {
     (backend, plan, stack)
 }
 
-/// The same stack as somebody else sees it.
+/// The same stack as another client sees it.
 async fn elsewhere(backend: &MemoryBackend, stack: &Stack) -> Stack {
     stacks(backend, 77).get(stack.name()).await.unwrap().unwrap()
 }
 
 #[tokio::test]
-async fn an_append_that_fails_tells_what_became_of_it() {
+async fn failed_append_reports_whether_it_was_applied() {
     for (fault, kind, there) in [
         (Fault::BeforeEffect, ErrorKind::NotApplied, false),
         (Fault::AfterEffect, ErrorKind::Indeterminate, true),
@@ -36,7 +37,7 @@ async fn an_append_that_fails_tells_what_became_of_it() {
         assert_eq!(
             later.kind(),
             ErrorKind::Closed,
-            "nothing is acknowledged any more"
+            "nothing may be acknowledged after a failed append"
         );
         session.close().await.unwrap_err();
         drop(update);
@@ -47,7 +48,7 @@ async fn an_append_that_fails_tells_what_became_of_it() {
 }
 
 #[tokio::test]
-async fn an_append_that_is_late_is_fenced() {
+async fn late_append_is_fenced() {
     let (backend, plan, stack) = faulty().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
@@ -65,13 +66,13 @@ async fn an_append_that_is_late_is_fenced() {
     assert_eq!(
         names(&other).await,
         ["b"],
-        "what is late isn't visible, and in nobody's way"
+        "a late append must neither be visible nor block the next owner"
     );
     assert!(other.verify(true).await.unwrap().report.is_valid());
 }
 
 #[tokio::test]
-async fn what_is_done_twice_is_done_once() {
+async fn repeated_calls_have_one_effect() {
     let (backend, plan, stack) = faulty().await;
     for round in 0..3 {
         for operation in [Operation::Create, Operation::Release, Operation::SwapHead] {
@@ -84,9 +85,9 @@ async fn what_is_done_twice_is_done_once() {
     assert!(seen.verify(true).await.unwrap().report.is_valid());
 }
 
-/// Renames while one call after the other fails; the store then has the stack under exactly one name.
+/// Renames while each call fails in turn; afterwards the stack has exactly one of the two names.
 #[tokio::test]
-async fn a_rename_that_fails_anywhere_leaves_exactly_one_name() {
+async fn interrupted_rename_leaves_exactly_one_name() {
     let (old, new): (StackName, StackName) =
         ("shop/production".parse().unwrap(), "shop/live".parse().unwrap());
     let mut failed = 0;
@@ -105,7 +106,7 @@ async fn a_rename_that_fails_anywhere_leaves_exactly_one_name() {
                 failed += usize::from(renamed.is_err());
                 plan_of_rename.deliver().await;
                 let after = stacks(&backend, 4);
-                // Whoever locks it next finishes what was left.
+                // The next lock of the stack finishes or reverts the rename.
                 for name in after.names().await.unwrap() {
                     let found = after.get(&name).await.unwrap().unwrap();
                     let seen = found.lock_status().await.unwrap().epoch;
@@ -132,13 +133,13 @@ async fn a_rename_that_fails_anywhere_leaves_exactly_one_name() {
             }
         }
     }
-    assert!(failed > 20, "the faults were met: {failed}");
+    assert!(failed > 20, "too few renames failed: {failed}");
 }
 
-/// Deploys while one call after the other fails. Whatever was acknowledged is there, the state is whole, and the
-/// next deployment works.
+/// Deploys while each call fails in turn. All acknowledged revisions exist afterwards, the state is valid, and the next
+/// deployment works.
 #[tokio::test]
-async fn a_deployment_that_fails_anywhere_loses_nothing_that_was_acknowledged() {
+async fn failed_deployment_keeps_all_acknowledged_revisions() {
     let mut failed = 0;
     for operation in Operation::ALL {
         for fault in Fault::ALL {
@@ -166,10 +167,10 @@ async fn a_deployment_that_fails_anywhere_loses_nothing_that_was_acknowledged() 
             }
         }
     }
-    assert!(failed > 20, "the faults were met: {failed}");
+    assert!(failed > 20, "too few deployments failed: {failed}");
 }
 
-/// One more entry; none when any of it failed before its revision was acknowledged.
+/// Deploys one more resource; none when anything failed before its revision was acknowledged.
 async fn try_deploy(stack: &Stack) -> Option<state_core::RevisionId> {
     let session = stack.lock("deploy").await.ok()?;
     let work = async {
@@ -180,13 +181,13 @@ async fn try_deploy(stack: &Stack) -> Option<state_core::RevisionId> {
         update.finish(UpdateResult::Succeeded).await
     };
     let revision = work.await.ok();
-    // What is acknowledged stays, whether or not the lock can be given back.
+    // An acknowledged revision stays, whether or not the lock can be released.
     drop(session.close().await);
     revision
 }
 
 #[tokio::test]
-async fn seed_002_holds_over_a_wrapper_that_does_not_fail() {
+async fn state_manager_contract_holds_over_a_faultless_wrapper() {
     let make = async || {
         let wrapped = FaultyBackend::new(Arc::new(MemoryBackend::new()));
         Arc::new(wrapped) as Arc<dyn state_core::Backend>
@@ -196,7 +197,7 @@ async fn seed_002_holds_over_a_wrapper_that_does_not_fail() {
 }
 
 #[tokio::test]
-async fn a_persist_that_fails_is_invisible_or_done_and_can_be_repeated() {
+async fn failed_persist_is_invisible_or_complete_and_repeatable() {
     use state_core::persistent::{Persister, Refresher, Transient};
     use state_manager::StateManager;
     let mut failed = 0;
@@ -232,5 +233,5 @@ async fn a_persist_that_fails_is_invisible_or_done_and_can_be_repeated() {
             }
         }
     }
-    assert!(failed > 5, "the faults were met: {failed}");
+    assert!(failed > 5, "too few persists failed: {failed}");
 }

@@ -1,10 +1,10 @@
-//! The same promises on files.
+//! The manager on a store in files.
 
 use super::*;
 use state_core::ErrorKind;
 
 #[tokio::test]
-async fn a_stack_on_files_is_there_when_the_store_is_opened_again() {
+async fn stack_in_files_is_found_after_reopening_the_store() {
     let folder = tempfile::tempdir().unwrap();
     let url = format!("file://{}", folder.path().join("store").display());
     let name = "shop/production".parse().unwrap();
@@ -31,7 +31,7 @@ async fn a_stack_on_files_is_there_when_the_store_is_opened_again() {
     assert!(stack.verify(true).await.unwrap().report.is_valid());
 }
 
-/// Takes the file away, and gives back what was in it.
+/// Removes the file and returns its content.
 fn take(path: &std::path::Path) -> Vec<u8> {
     let bytes = std::fs::read(path).unwrap();
     std::fs::remove_file(path).unwrap();
@@ -39,7 +39,7 @@ fn take(path: &std::path::Path) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_missing_object_is_corrupt_and_never_no_current() {
+async fn missing_object_is_corrupt_and_not_no_current() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("store");
     let name = "shop/production".parse().unwrap();

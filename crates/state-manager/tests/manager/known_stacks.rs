@@ -1,4 +1,4 @@
-//! What a client saw of a stack: nobody exchanges, forges or puts back a store behind its back.
+//! Known stacks: a client detects a store that was exchanged, forged or rolled back.
 
 use super::*;
 use state_core::head::{Keys, Succession};
@@ -9,7 +9,7 @@ use state_manager::{KnownStacks, MemoryKnownStacks, Rekey, StackPin};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Gives each process its own random bits.
+/// Gives each simulated process its own random bits.
 static PROCESSES: AtomicU64 = AtomicU64::new(1000);
 
 /// A store in a folder, as one client sees it.
@@ -32,7 +32,7 @@ impl Client {
         Self::new(root, Some(keys(7, identity)))
     }
 
-    /// In a new process, which remembers what the ones before saw.
+    /// The stacks in a new process, which remembers what earlier processes of this client saw.
     fn stacks(&self) -> Stacks {
         let url = format!("file://{}", self.root.display());
         let stacks = Stacks::create(&url, environment(PROCESSES.fetch_add(1, Ordering::Relaxed))).unwrap();
@@ -59,7 +59,7 @@ impl Client {
         deploy(&self.stack().await.unwrap(), &[name]).await
     }
 
-    /// Neither reads nor writes.
+    /// Requires that both reading and writing are refused.
     async fn refuses(&self, what: &str) {
         for error in [self.read().await.unwrap_err(), self.write().await.unwrap_err()] {
             assert_eq!(error.kind(), ErrorKind::Distrusted, "{what}: {error}");
@@ -71,7 +71,7 @@ impl Client {
         assert_eq!(error.kind(), ErrorKind::Distrusted, "{what}: {error}");
     }
 
-    /// Shows it, says that it went back, and doesn't write.
+    /// Requires that reading succeeds and reports a regression, and that writing is refused.
     async fn reports(&self, what: &str) {
         assert!(self.read().await.unwrap().is_some(), "{what}");
         let error = self.write().await.unwrap_err();
@@ -79,7 +79,7 @@ impl Client {
     }
 }
 
-/// A sealed stack with a revision; the same seed gives the same lineage.
+/// Makes a sealed stack with one revision; the same seed yields the same lineage.
 async fn make(root: &Path, seed: u64, keys: Arc<AgeKeys>) {
     let url = format!("file://{}", root.display());
     let stacks = Stacks::create(&url, environment(seed)).unwrap();
@@ -104,13 +104,13 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Puts another store in the place of one.
+/// Replaces a store by a copy of another one.
 fn put_in_place(of: &Path, other: &Path) {
     std::fs::remove_dir_all(of).unwrap();
     copy(other, of);
 }
 
-/// Changes a head as somebody does who can write to the store.
+/// Changes a head like an attacker with write access to the store.
 fn change_head(root: &Path, lineage: state_core::Lineage, change: impl FnOnce(&mut Head)) {
     let path = root.join("stacks").join(lineage.to_string()).join("head.json");
     let mut head = Head::decode("head", &std::fs::read(&path).unwrap()).unwrap();
@@ -118,7 +118,7 @@ fn change_head(root: &Path, lineage: state_core::Lineage, change: impl FnOnce(&m
     std::fs::write(path, head.encode()).unwrap();
 }
 
-/// The keys of somebody who wraps what they make to somebody else, whose recipient is no secret.
+/// Keys of an attacker who wraps new keys to a victim, whose recipient is public.
 fn strangers_keys(to: &GeneratedIdentity) -> Arc<AgeKeys> {
     let stranger = generate_identity();
     let identities = Identities::parse("stranger", stranger.file()).unwrap();
@@ -128,7 +128,7 @@ fn strangers_keys(to: &GeneratedIdentity) -> Arc<AgeKeys> {
 }
 
 #[tokio::test]
-async fn a_forged_stack_is_refused_after_first_contact() {
+async fn forged_stack_is_refused_after_first_contact() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("store");
     let anna = generate_identity();
@@ -137,24 +137,28 @@ async fn a_forged_stack_is_refused_after_first_contact() {
     assert_eq!(client.read().await.unwrap(), None);
     client.deploy("b").await;
 
-    // The same lineage or another one: all of it fits, under a key that was made by somebody else.
+    // With the same lineage or another one: all digests match, under a key that the attacker made.
     for seed in [1, 2] {
         let forged = folder.path().join(format!("forged-{seed}"));
         make(&forged, seed, strangers_keys(&anna)).await;
         put_in_place(&root, &forged);
         client.refuses(&format!("forged with seed {seed}")).await;
         let newcomer = Client::of(&root, &anna);
-        assert_eq!(newcomer.read().await.unwrap(), None, "first contact trusts");
+        assert_eq!(
+            newcomer.read().await.unwrap(),
+            None,
+            "the first contact must trust the stack"
+        );
     }
 
-    // Unless it is accepted on purpose.
+    // The user may accept the stack explicitly.
     let name = "shop".parse().unwrap();
     client.stacks().trust(&name).await.unwrap();
     client.write().await.unwrap();
 }
 
 #[tokio::test]
-async fn a_key_that_was_told_on_another_way_is_pinned_before_first_contact() {
+async fn key_from_another_channel_is_pinned_before_first_contact() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("store");
     let anna = generate_identity();
@@ -162,20 +166,20 @@ async fn a_key_that_was_told_on_another_way_is_pinned_before_first_contact() {
     let client = Client::of(&root, &anna);
     let view = client.stack().await.unwrap().tip().await.unwrap();
     let lineage = view.head.lineage;
-    let told = StackPin::pinned(view.head.key_id.unwrap());
-    client.known_stacks.remember(lineage, Some(&told)).await;
+    let pin = StackPin::pinned(view.head.key_id.unwrap());
+    client.known_stacks.remember(lineage, Some(&pin)).await;
     client.write().await.unwrap();
 
     let forged = folder.path().join("forged");
     make(&forged, 1, strangers_keys(&anna)).await;
     put_in_place(&root, &forged);
     let newcomer = Client::of(&root, &anna);
-    newcomer.known_stacks.remember(lineage, Some(&told)).await;
+    newcomer.known_stacks.remember(lineage, Some(&pin)).await;
     newcomer.refuses("forged before first contact").await;
 }
 
 #[tokio::test]
-async fn a_new_key_is_followed_only_if_each_one_before_vouched_for_the_next() {
+async fn new_key_is_followed_only_if_each_key_endorses_the_next() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("store");
     let (anna, bob) = (generate_identity(), generate_identity());
@@ -194,7 +198,7 @@ async fn a_new_key_is_followed_only_if_each_one_before_vouched_for_the_next() {
 }
 
 #[tokio::test]
-async fn a_key_of_a_stranger_is_not_followed_whatever_they_make_up_for_it() {
+async fn unendorsed_key_is_refused_with_any_forged_endorsement() {
     let folder = tempfile::tempdir().unwrap();
     let (root, honest) = (folder.path().join("store"), folder.path().join("honest"));
     let anna = generate_identity();
@@ -236,7 +240,7 @@ async fn a_key_of_a_stranger_is_not_followed_whatever_they_make_up_for_it() {
     put_in_place(&root, &honest);
     client.write().await.unwrap();
 
-    // Nor is it shown to those who can't open it, as long as they open the one before.
+    // The key is also refused for a client that can't open it, as long as the client opens the key before it.
     let eve = generate_identity();
     let provider = strangers_keys(&eve);
     let strange = provider.generate(lineage).unwrap();
@@ -244,11 +248,13 @@ async fn a_key_of_a_stranger_is_not_followed_whatever_they_make_up_for_it() {
         head.key_id = Some(strange.id());
         head.sign(&*strange);
     });
-    client.refused_to_read("a stranger's key for somebody else").await;
+    client
+        .refused_to_read("a stranger's key for another recipient")
+        .await;
 }
 
 #[tokio::test]
-async fn who_was_removed_goes_on_to_read_what_needs_no_key() {
+async fn removed_recipient_still_reads_without_a_key() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("store");
     let (anna, bob) = (generate_identity(), generate_identity());
@@ -270,7 +276,7 @@ async fn who_was_removed_goes_on_to_read_what_needs_no_key() {
 }
 
 #[tokio::test]
-async fn a_sealed_stack_that_says_it_is_plain_is_neither_read_nor_written() {
+async fn downgrade_of_a_sealed_stack_to_plaintext_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("store");
     let anna = generate_identity();
@@ -286,7 +292,7 @@ async fn a_sealed_stack_that_says_it_is_plain_is_neither_read_nor_written() {
             head.policy = policy;
         });
         client.refuses("a downgrade").await;
-        // Not even by somebody who lost the identity meanwhile.
+        // The downgrade is also refused for a client that lost its identity meanwhile.
         let without = Client {
             root: root.clone(),
             keys: None,
@@ -297,7 +303,7 @@ async fn a_sealed_stack_that_says_it_is_plain_is_neither_read_nor_written() {
 }
 
 #[tokio::test]
-async fn a_store_that_went_back_is_shown_with_a_report_and_not_written() {
+async fn rolled_back_store_is_reported_and_not_written() {
     let folder = tempfile::tempdir().unwrap();
     let anna = generate_identity();
     for sealed in [true, false] {
@@ -319,21 +325,24 @@ async fn a_store_that_went_back_is_shown_with_a_report_and_not_written() {
         copy(&root, &latest);
 
         put_in_place(&root, &earlier);
-        client.reports("put back").await;
-        // Somebody goes on from there: as far as it was, and further, it is another past.
+        client.reports("rolled back").await;
+        // Another client continues from there: the history differs, even when its serial reaches and passes the
+        // pinned one.
         let stranger = Client {
             known_stacks: Arc::default(),
             ..Client::new(&root, client.keys.clone())
         };
         for step in ["c", "d", "e"] {
             stranger.deploy(step).await;
-            client.reports(&format!("put back and changed with {step}")).await;
+            client
+                .reports(&format!("rolled back and changed with {step}"))
+                .await;
         }
         put_in_place(&root, &latest);
         assert_eq!(client.read().await.unwrap(), None);
         client.write().await.unwrap();
 
-        // A restore that was meant.
+        // The user may accept an intended restore.
         put_in_place(&root, &earlier);
         client.stacks().trust(&name).await.unwrap();
         client.write().await.unwrap();
@@ -341,7 +350,7 @@ async fn a_store_that_went_back_is_shown_with_a_report_and_not_written() {
 }
 
 #[tokio::test]
-async fn no_single_file_of_an_earlier_or_foreign_store_passes_unnoticed() {
+async fn any_replaced_file_is_detected_or_has_no_effect() {
     let folder = tempfile::tempdir().unwrap();
     let anna = generate_identity();
     let (root, foreign) = (folder.path().join("store"), folder.path().join("foreign"));
@@ -353,7 +362,7 @@ async fn no_single_file_of_an_earlier_or_foreign_store_passes_unnoticed() {
     let request = UpdateRequest::new(UpdateKind::Rollback);
     let earlier = folder.path().join("earlier");
     copy(&root, &earlier);
-    // Now there is a snapshot too, and names and documents of several moments.
+    // Makes a snapshot, and names and documents of several points in time.
     let session = stack.lock("rollback").await.unwrap();
     session.rollback(request, &first).await.unwrap();
     session.close().await.unwrap();
@@ -383,7 +392,7 @@ async fn no_single_file_of_an_earlier_or_foreign_store_passes_unnoticed() {
                 stack.verify(true).await?;
                 stack.tip().await
             };
-            // What is derived, or isn't looked at, may differ: then what is shown is what was there.
+            // A derived or unread file may be replaced without an error. Then the client must show the honest state.
             match seen.await {
                 Ok(view) if view.regression.is_none() => {
                     assert_eq!(
@@ -419,7 +428,7 @@ fn files_below(root: &Path) -> Vec<PathBuf> {
 }
 
 #[tokio::test]
-async fn a_stack_that_another_removed_and_made_again_is_taken_for_true_only_on_purpose() {
+async fn recreated_stack_is_trusted_only_after_accept() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("store");
     let anna = generate_identity();
@@ -430,12 +439,16 @@ async fn a_stack_that_another_removed_and_made_again_is_taken_for_true_only_on_p
     other.stacks().remove(&name, true).await.unwrap();
     other.stacks().new_stack(&name).await.unwrap();
     other.deploy("x").await;
-    assert_eq!(other.read().await.unwrap(), None, "who did it knows");
+    assert_eq!(
+        other.read().await.unwrap(),
+        None,
+        "the client that recreated the stack must trust it"
+    );
     client.refuses("another stack").await;
     client.stacks().trust(&name).await.unwrap();
     client.deploy("y").await;
 
-    // A rename is none of that.
+    // A rename isn't treated as a recreation.
     let to = "store".parse().unwrap();
     other.stacks().rename(&name, &to).await.unwrap();
     let renamed = client.stacks().get(&to).await.unwrap().unwrap();

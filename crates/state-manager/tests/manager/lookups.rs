@@ -1,4 +1,5 @@
-//! What became of a mutation whose append nobody could settle: whoever has the stack next finds out, and it stays true.
+//! Lookup of mutations whose append had an unknown outcome: the next owner determines the outcome, and it stays the
+//! same.
 
 use super::*;
 use state_backend_object_store::object_store::memory::InMemory;
@@ -9,20 +10,20 @@ use state_core::backend::Opening;
 use state_core::{ErrorKind, MutationId};
 use state_manager::Error;
 
-/// Longer than anybody asks.
-const GONE: usize = 300;
+/// Number of requests that fail, more than any caller retries.
+const FAILING_REQUESTS: usize = 300;
 
-struct Cut {
-    /// What stands between the first writer and the store.
+struct Connection {
+    /// The connection between the first writer and the store.
     line: FaultyStore,
     session: Session,
     update: Update,
-    /// The same stack by another way.
+    /// The same stack through a second connection.
     direct: Stack,
 }
 
-/// A session, and another way to its store.
-async fn cut() -> Cut {
+/// A session, and a second connection to its store.
+async fn connection() -> Connection {
     let shared: Arc<InMemory> = Arc::default();
     let (line, direct) = (FaultyStore::new(shared.clone()), FaultyStore::new(shared));
     let clock = Arc::new(VirtualClock::start());
@@ -40,7 +41,7 @@ async fn cut() -> Cut {
     let session = first.lock("deploy").await.unwrap();
     let update = start(&session).await;
     let direct = stacks(&direct, 2).get(&name).await.unwrap().unwrap();
-    Cut {
+    Connection {
         line,
         session,
         update,
@@ -48,11 +49,11 @@ async fn cut() -> Cut {
     }
 }
 
-impl Cut {
-    /// The next append meets this, and after it the store is gone.
+impl Connection {
+    /// Makes the next append meet this fault, and all requests after it fail.
     fn fail(&self, fault: StoreFault) {
         self.line.fail(0, fault);
-        for after in 1..GONE {
+        for after in 1..FAILING_REQUESTS {
             self.line.fail(after, StoreFault::Before);
         }
     }
@@ -74,26 +75,30 @@ fn unknown(error: &Error) -> MutationId {
     }
 }
 
-/// What lands, what doesn't, and what would land after somebody else took over: there is the fence then.
-const FATES: [(StoreFault, bool); 5] = [
+/// Faults, and whether the append takes effect. A late append meets the fence of the next owner.
+const FAULT_OUTCOMES: [(StoreFault, bool); 5] = [
     (StoreFault::After, true),
     (StoreFault::SilentAfter, true),
     (StoreFault::Before, false),
     (StoreFault::Silent, false),
-    (StoreFault::Late(GONE), false),
+    (StoreFault::Late(FAILING_REQUESTS), false),
 ];
 
 #[tokio::test(start_paused = true)]
-async fn an_end_that_nobody_could_settle_is_looked_up_after_a_takeover() {
-    for (fault, landed) in FATES {
-        let cut = cut().await;
-        let step = cut.update.begin(Intent::create(entry("a", &[]))).await.unwrap();
+async fn unknown_end_is_looked_up_after_a_takeover() {
+    for (fault, landed) in FAULT_OUTCOMES {
+        let connection = connection().await;
+        let step = connection
+            .update
+            .begin(Intent::create(entry("a", &[])))
+            .await
+            .unwrap();
         let id = step.id();
-        cut.fail(fault);
+        connection.fail(fault);
         let error = step.succeed(Some(entry("a", &[]))).await.unwrap_err();
         assert_eq!(unknown(&error), id, "{fault:?}");
 
-        let next = cut.taken_over().await;
+        let next = connection.taken_over().await;
         let answer = |session: &Session| {
             let state = session.state();
             let is_pending = state.pending().any(|operation| operation.id == id);
@@ -106,36 +111,39 @@ async fn an_end_that_nobody_could_settle_is_looked_up_after_a_takeover() {
         };
         assert_eq!(answer(&next), truth, "{fault:?}");
 
-        // What was under way lands now, or meets the fence. The first writer writes nothing more.
-        cut.line.heal();
-        cut.line.deliver().await;
-        assert_eq!(cut.session.check().await.unwrap_err().kind(), ErrorKind::Closed);
+        // A request in flight takes effect now or meets the fence. The first writer writes nothing more.
+        connection.line.heal();
+        connection.line.deliver().await;
+        assert_eq!(
+            connection.session.check().await.unwrap_err().kind(),
+            ErrorKind::Closed
+        );
         next.close().await.unwrap();
-        let later = cut.direct.lock("later").await.unwrap();
+        let later = connection.direct.lock("later").await.unwrap();
         assert_eq!(answer(&later), truth, "{fault:?}, later");
         later.close().await.unwrap();
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_beginning_that_nobody_could_settle_is_pending_or_never_was() {
-    for (fault, landed) in FATES {
-        let cut = cut().await;
-        cut.fail(fault);
-        let error = cut
+async fn unknown_begin_is_pending_or_absent_after_a_takeover() {
+    for (fault, landed) in FAULT_OUTCOMES {
+        let connection = connection().await;
+        connection.fail(fault);
+        let error = connection
             .update
             .begin(Intent::create(entry("a", &[])))
             .await
             .unwrap_err();
         let id = unknown(&error);
-        let next = cut.taken_over().await;
-        cut.line.heal();
-        cut.line.deliver().await;
+        let next = connection.taken_over().await;
+        connection.line.heal();
+        connection.line.deliver().await;
         let is_pending = next.state().pending().any(|operation| operation.id == id);
         assert_eq!(is_pending, landed, "{fault:?}");
-        assert_eq!(next.lookup(id), None, "{fault:?}: it had no end");
+        assert_eq!(next.lookup(id), None, "{fault:?}: the mutation had no end");
         next.close().await.unwrap();
-        let tip = cut.direct.tip().await.unwrap();
+        let tip = connection.direct.tip().await.unwrap();
         assert_eq!(
             tip.state.pending().count(),
             usize::from(landed),

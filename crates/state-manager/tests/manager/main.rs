@@ -1,4 +1,4 @@
-//! What the manager promises, on the memory backend.
+//! Tests of the manager's guarantees, on the memory backend.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
@@ -26,13 +26,13 @@ mod registry;
 mod revisions;
 mod rotation;
 mod sealed;
-mod seed_000;
-mod seed_001;
-mod seed_004;
 mod sessions;
 #[cfg(unix)]
 mod spooling;
+mod store_features;
+mod updates;
 mod waiting;
+mod whole_snapshots;
 
 use state_core::head::SealingPolicy;
 use state_core::testkit::clock::{ManualClock, SeededEntropy};
@@ -67,7 +67,7 @@ async fn new_stack() -> (MemoryBackend, Stack) {
     (backend, stack)
 }
 
-/// The keys of somebody who has this identity, and wraps new ones to it.
+/// A key provider with this identity, which wraps new keys to it.
 fn keys(seed: u64, identity: &GeneratedIdentity) -> Arc<AgeKeys> {
     let identities = Identities::parse("identity", identity.file()).unwrap();
     let recipients = identity.recipient().parse().unwrap();
@@ -104,7 +104,7 @@ async fn create(update: &Update, entry: Entry) {
     assert_eq!(step.succeed(Some(entry)).await.unwrap(), vec![]);
 }
 
-/// One revision that makes these.
+/// Makes one revision that creates these resources.
 async fn deploy(stack: &Stack, names: &[&str]) -> state_core::RevisionId {
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;

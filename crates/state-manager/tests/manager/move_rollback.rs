@@ -1,17 +1,18 @@
-//! Going back across a move: what would be in two stacks, or in none, is told and refused.
+//! Rollbacks across a move: resources that would be in two stacks, or in none, are reported and the rollback is
+//! refused.
 
 use super::moves::{BEFORE, Pair};
 use super::*;
 use state_core::{ErrorKind, RevisionId};
 
-/// The first revisions of both.
+/// The first revision of each stack.
 async fn firsts(pair: &Pair) -> [RevisionId; 2] {
     let first = async |stack: &Stack| stack.list().await.unwrap()[0].clone();
     [first(&pair.source).await, first(&pair.there).await]
 }
 
 #[tokio::test]
-async fn going_back_across_a_move_is_refused_unless_it_is_forced() {
+async fn rollback_across_a_move_is_refused_unless_forced() {
     let pair = Pair::new("shop/a").await;
     let done = pair.make(&["a", "b"]).await.unwrap();
     let firsts = firsts(&pair).await;
@@ -30,7 +31,7 @@ async fn going_back_across_a_move_is_refused_unless_it_is_forced() {
         let request = UpdateRequest::new(UpdateKind::Rollback);
         let refused = session.rollback(request.clone(), first).await.unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Conflict);
-        assert!(refused.to_string().contains("2 entries"), "{refused}");
+        assert!(refused.to_string().contains("2 resources"), "{refused}");
         let undo = session.undo(String::new()).await.unwrap_err();
         assert_eq!(undo.kind(), ErrorKind::Conflict);
         let forced = UpdateRequest {
@@ -44,7 +45,7 @@ async fn going_back_across_a_move_is_refused_unless_it_is_forced() {
 }
 
 #[tokio::test]
-async fn what_moved_back_or_was_not_touched_by_a_move_can_be_rolled_back() {
+async fn rollback_is_allowed_after_resources_moved_back() {
     let pair = Pair::new("shop/a").await;
     pair.make(&["a", "b"]).await.unwrap();
     let back = Pair {
@@ -70,7 +71,7 @@ async fn what_moved_back_or_was_not_touched_by_a_move_can_be_rolled_back() {
 }
 
 #[tokio::test]
-async fn a_revision_that_was_forced_back_still_tells_what_lives_elsewhere() {
+async fn forced_rollback_still_reports_moved_resources() {
     let pair = Pair::new("shop/a").await;
     pair.make(&["a", "b"]).await.unwrap();
     let [first, _] = firsts(&pair).await;

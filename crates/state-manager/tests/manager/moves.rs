@@ -1,13 +1,13 @@
-//! Moves between stacks: whatever fails at whatever step, the entries end on exactly one side.
+//! Moves between stacks: whichever step fails, the resources end up on exactly one side.
 
 use super::*;
 use state_core::edits::{MovePlan, MoveRequest};
 use state_core::moves::StackMove;
 use state_core::testkit::fault::{Fault, FaultPlan, FaultyBackend, Operation};
 use state_core::{ErrorKind, StackName};
-use state_manager::{MoveDone, MoveSettled, Removal};
+use state_manager::{MoveReport, MoveSettlement, Removal};
 
-/// A store with two stacks: `source` holds a, b on a, c; `there` holds z.
+/// A store with two stacks: `source` contains a, b (which depends on a) and c; `there` contains z.
 pub(crate) struct Pair {
     pub(crate) backend: MemoryBackend,
     pub(crate) plan: FaultPlan,
@@ -20,7 +20,7 @@ fn name(text: &str) -> StackName {
 }
 
 impl Pair {
-    /// Two stacks; the source's name comes first, or last.
+    /// Makes the two stacks; the name of the source sorts before or after the other one.
     pub(crate) async fn new(source: &str) -> Self {
         let backend = MemoryBackend::default();
         let wrapped = FaultyBackend::new(Arc::new(backend.clone()));
@@ -54,8 +54,8 @@ impl Pair {
         Stacks::lock_both(&self.source, &self.there, async |stack| stack.lock("mv").await).await
     }
 
-    /// Moves and gives both back; the first thing that failed.
-    pub(crate) async fn make(&self, moved: &[&str]) -> state_core::Result<MoveDone> {
+    /// Moves resources and closes both sessions. Returns the first error.
+    pub(crate) async fn make(&self, moved: &[&str]) -> state_core::Result<MoveReport> {
         let (source, there) = self.lock().await?;
         let plan = plan(&source, &there, moved);
         let request = UpdateRequest::new(UpdateKind::Edit).with_message("mv");
@@ -66,7 +66,7 @@ impl Pair {
         Ok(done)
     }
 
-    /// As somebody else sees them, on the store without faults.
+    /// Both stacks as another client sees them, on the store without faults.
     async fn elsewhere(&self) -> (Stack, Stack) {
         let stacks = stacks(&self.backend, 77);
         let find = async |stack: &Stack| stacks.get(stack.name()).await.unwrap().unwrap();
@@ -82,7 +82,7 @@ fn plan(source: &Session, there: &Session, moved: &[&str]) -> MovePlan {
     MovePlan::new(&source.state(), &there.state(), &request).unwrap()
 }
 
-/// Takes the lock from whoever has it, and gives it back.
+/// Takes over the lock from its holder, and releases it.
 async fn takeover(stack: &Stack) {
     let seen = stack.lock_status().await.unwrap().epoch;
     let session = stack.break_lock("takeover", seen).await.unwrap();
@@ -98,7 +98,7 @@ pub(crate) const BEFORE: [&[&str]; 2] = [&["a", "b", "c"], &["z"]];
 pub(crate) const AFTER: [&[&str]; 2] = [&["c"], &["z", "a", "b"]];
 
 #[tokio::test]
-async fn a_move_is_one_revision_on_each_side_and_history_tells_of_both() {
+async fn move_is_one_revision_in_each_history() {
     let pair = Pair::new("shop/a").await;
     let uid = pair
         .source
@@ -119,10 +119,10 @@ async fn a_move_is_one_revision_on_each_side_and_history_tells_of_both() {
         let history = stack.history().await.unwrap();
         assert_eq!(history.len(), 2);
         let state_manager::RevisionKind::Update(info) = &history[0].kind else {
-            panic!("an update made it")
+            panic!("the revision must be made by an update")
         };
-        let (Some(StackMove::In(peer)) | Some(StackMove::Out(peer))) = &info.moved else {
-            panic!("it tells where")
+        let (Some(Moved::In(peer)) | Some(Moved::Out(peer))) = &info.moved else {
+            panic!("the update must record the move")
         };
         assert_eq!(peer.lineage, other.lineage());
         let state = stack.tip().await.unwrap().state;
@@ -132,7 +132,7 @@ async fn a_move_is_one_revision_on_each_side_and_history_tells_of_both() {
     }
 }
 
-/// How often a move calls an operation when nothing fails.
+/// Number of calls of an operation in a move without faults.
 async fn calls(operation: Operation) -> usize {
     let pair = Pair::new("shop/a").await;
     let before = pair.plan.calls(operation);
@@ -140,9 +140,10 @@ async fn calls(operation: Operation) -> usize {
     pair.plan.calls(operation) - before
 }
 
-/// Fails one call of a move, lets others recover, from either side first; on which side the entries are then.
+/// Fails one call of a move, then lets other clients recover, starting with either side. Returns whether the move took
+/// effect.
 async fn fail(source: &str, operation: Operation, call: usize, fault: Fault, from_source: bool) -> bool {
-    let told = format!("{source}: {operation:?} {call} {fault:?}, from the source: {from_source}");
+    let case = format!("{source}: {operation:?} {call} {fault:?}, from the source: {from_source}");
     let pair = Pair::new(source).await;
     pair.plan.fail(operation, call, fault);
     let made = pair.make(&["a", "b"]).await;
@@ -154,33 +155,34 @@ async fn fail(source: &str, operation: Operation, call: usize, fault: Fault, fro
     } else {
         [&there, &source]
     };
-    // Twice: what the first one can't settle, because the other one is still held, the second one can.
+    // Twice: the first takeover of a side can't settle its moves while the other side is still held; the second one
+    // can.
     for stack in [order[0], order[1], order[0], order[1]] {
         takeover(stack).await;
     }
     let found = [names(&source).await, names(&there).await];
     let moved = found == AFTER;
-    assert!(moved || found == BEFORE, "{told}: {found:?}");
+    assert!(moved || found == BEFORE, "{case}: {found:?}");
     if let Ok(done) = &made {
-        assert!(moved, "{told}: what was acknowledged is there");
+        assert!(moved, "{case}: an acknowledged move must have taken effect");
         assert_eq!(
             there.tip().await.unwrap().state.lookup(done.id),
             Some(true),
-            "{told}"
+            "{case}"
         );
     }
     if let Err(error) = &made
         && error.kind() == ErrorKind::NotApplied
         && operation == Operation::Append
     {
-        assert!(!moved, "{told}: what was certainly not applied isn't there");
+        assert!(!moved, "{case}: a move that was not applied must have no effect");
     }
     for stack in [&source, &there] {
         let state = stack.tip().await.unwrap().state;
         assert_eq!(
             (state.incoming().count(), state.departed().count()),
             (0, 0),
-            "{told}: nothing is left to be settled"
+            "{case}: no move may remain unsettled"
         );
         is_whole(stack).await;
         deploy(stack, &["later"]).await;
@@ -189,7 +191,7 @@ async fn fail(source: &str, operation: Operation, call: usize, fault: Fault, fro
 }
 
 #[tokio::test]
-async fn a_move_that_fails_at_any_step_ends_on_exactly_one_side() {
+async fn interrupted_move_ends_on_exactly_one_side() {
     let (mut moved, mut stayed) = (0, 0);
     for operation in Operation::ALL {
         let calls = calls(operation).await;
@@ -213,7 +215,7 @@ async fn a_move_that_fails_at_any_step_ends_on_exactly_one_side() {
     assert!(moved > 20 && stayed > 20, "{moved} moved, {stayed} stayed");
 }
 
-/// A move whose writer dies right before the commit point, or right behind it, with both locks still held.
+/// A move whose writer fails right before or right after the commit point, with both locks still held.
 async fn cut(moved: &[&str], committed: bool) -> (Pair, Session, Session) {
     let pair = Pair::new("shop/a").await;
     let (source, there) = pair.lock().await.unwrap();
@@ -227,7 +229,7 @@ async fn cut(moved: &[&str], committed: bool) -> (Pair, Session, Session) {
 }
 
 #[tokio::test]
-async fn what_left_arrives_even_while_the_source_is_held() {
+async fn committed_move_arrives_while_the_source_is_locked() {
     let (pair, _source, there) = cut(&["a", "b"], true).await;
     assert_eq!(
         [names(&pair.source).await, names(&pair.there).await],
@@ -239,7 +241,7 @@ async fn what_left_arrives_even_while_the_source_is_held() {
 }
 
 #[tokio::test]
-async fn a_move_in_is_withdrawn_only_while_nobody_can_commit_it() {
+async fn move_is_withdrawn_only_when_it_cannot_be_committed() {
     let (pair, source, there) = cut(&["a", "b"], false).await;
     drop(there);
     takeover(&pair.there).await;
@@ -247,7 +249,7 @@ async fn a_move_in_is_withdrawn_only_while_nobody_can_commit_it() {
     assert_eq!(
         tip.state.incoming().count(),
         1,
-        "its writer still holds the source"
+        "the move's writer still holds the source"
     );
     assert!(!tip.is_reliable());
     let session = pair.there.lock("look").await.unwrap();
@@ -258,23 +260,23 @@ async fn a_move_in_is_withdrawn_only_while_nobody_can_commit_it() {
     );
     for left in [true, false] {
         let refused = session.resolve_move(id, left).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Conflict, "the source can be asked");
+        assert_eq!(refused.kind(), ErrorKind::Conflict, "the source can be read");
     }
     drop(source);
     let seen = pair.source.lock_status().await.unwrap().epoch;
     pair.source.force_unlock(seen).await.unwrap();
-    assert_eq!(session.settle_move(id).await.unwrap(), MoveSettled::Withdrawn);
+    assert_eq!(session.settle_move(id).await.unwrap(), MoveSettlement::Withdrawn);
     session.close().await.unwrap();
     pair.plan.deliver().await;
     assert_eq!([names(&pair.source).await, names(&pair.there).await], BEFORE);
 }
 
 #[tokio::test]
-async fn whoever_locks_the_source_finishes_the_move_too() {
+async fn next_lock_of_the_source_finishes_the_move() {
     let (pair, source, there) = cut(&["a", "b"], true).await;
     drop((source, there));
     let seen = pair.there.lock_status().await.unwrap().epoch;
-    // Frees the lock and settles nothing: as after the end of the process.
+    // Releases the lock without settling the move, like the end of the process.
     let freed = stacks(&pair.backend, 5)
         .get(pair.there.name())
         .await
@@ -289,10 +291,10 @@ async fn whoever_locks_the_source_finishes_the_move_too() {
 }
 
 #[tokio::test]
-async fn a_move_that_was_cut_short_can_be_made_again_at_once() {
+async fn interrupted_move_can_be_repeated_at_once() {
     for committed in [true, false] {
         let pair = Pair::new("shop/a").await;
-        // Before the commit point what is withdrawn fails too; behind it the arrival fails.
+        // Before the commit point the withdrawal fails too; after it the arrival fails.
         for call in if committed { 2..3 } else { 1..3 } {
             pair.plan.fail(Operation::Append, call, Fault::BeforeEffect);
         }
@@ -315,7 +317,7 @@ async fn a_move_that_was_cut_short_can_be_made_again_at_once() {
 }
 
 #[tokio::test]
-async fn a_plan_that_is_out_of_date_moves_nothing_and_waits_nowhere() {
+async fn outdated_move_plan_moves_nothing() {
     let pair = Pair::new("shop/a").await;
     for late in [true, false] {
         let (source, there) = pair.lock().await.unwrap();
@@ -334,7 +336,7 @@ async fn a_plan_that_is_out_of_date_moves_nothing_and_waits_nowhere() {
 }
 
 #[tokio::test]
-async fn a_source_that_cannot_be_asked_any_more_is_answered_for_by_hand() {
+async fn move_is_resolved_by_hand_if_its_source_is_unreadable() {
     for left in [true, false] {
         let (pair, _source, there) = cut(&["a", "b"], false).await;
         drop(there);
@@ -351,7 +353,7 @@ async fn a_source_that_cannot_be_asked_any_more_is_answered_for_by_hand() {
 }
 
 #[tokio::test]
-async fn a_stack_that_a_move_waits_for_is_removed_only_by_force() {
+async fn source_of_an_unsettled_move_is_removed_only_by_force() {
     let (pair, source, there) = cut(&["a", "b", "c"], true).await;
     drop(source);
     takeover(&pair.source).await;
@@ -360,7 +362,7 @@ async fn a_stack_that_a_move_waits_for_is_removed_only_by_force() {
     assert_eq!(
         refused.kind(),
         ErrorKind::Conflict,
-        "it is empty, and the only one to know"
+        "the empty stack is the only record of the outcome"
     );
     let removed = stacks.remove(pair.source.name(), true).await.unwrap();
     assert_eq!(removed, Removal::Removed);
@@ -369,12 +371,12 @@ async fn a_stack_that_a_move_waits_for_is_removed_only_by_force() {
     assert_eq!(
         names(&pair.there).await,
         ["z", "a", "b", "c"],
-        "it still tells that they left"
+        "the removed stack must still know the outcome of the move"
     );
 }
 
 #[tokio::test]
-async fn two_stacks_are_locked_in_the_order_of_their_names_and_none_stays_held_alone() {
+async fn two_stacks_are_locked_in_name_order_or_not_at_all() {
     let pair = Pair::new("shop/x").await;
     let asked = std::sync::Mutex::new(Vec::new());
     let lock = async |stack: &Stack| {
@@ -386,7 +388,7 @@ async fn two_stacks_are_locked_in_the_order_of_their_names_and_none_stays_held_a
         assert_eq!(
             first.stack().lineage(),
             one.lineage(),
-            "they come as they were asked for"
+            "sessions must come in the order of the arguments"
         );
         first.close().await.unwrap();
         second.close().await.unwrap();

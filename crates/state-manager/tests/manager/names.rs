@@ -1,4 +1,4 @@
-//! Stacks by name.
+//! Names of stacks: creation, removal, renaming and summaries.
 
 use super::*;
 use state_core::{ErrorKind, StackName};
@@ -26,7 +26,7 @@ async fn names_that_differ_only_in_case_collide() {
 }
 
 #[tokio::test]
-async fn a_stack_that_was_removed_and_made_again_is_another_one() {
+async fn recreated_stack_has_another_lineage() {
     let (backend, stack) = new_stack().await;
     deploy(&stack, &["a"]).await;
     let stacks = stacks(&backend, 2);
@@ -43,7 +43,7 @@ async fn a_stack_that_was_removed_and_made_again_is_another_one() {
 }
 
 #[tokio::test]
-async fn a_renamed_stack_is_found_under_its_new_name_only() {
+async fn renamed_stack_is_found_only_under_its_new_name() {
     let (backend, stack) = new_stack().await;
     deploy(&stack, &["a"]).await;
     let stacks = stacks(&backend, 2);
@@ -68,7 +68,7 @@ async fn a_renamed_stack_is_found_under_its_new_name_only() {
 }
 
 #[tokio::test]
-async fn a_taken_name_is_refused_and_nothing_changes() {
+async fn rename_to_a_taken_name_changes_nothing() {
     let (backend, stack) = new_stack().await;
     let stacks = stacks(&backend, 2);
     stacks.new_stack(&name("shop/other")).await.unwrap();
@@ -81,7 +81,7 @@ async fn a_taken_name_is_refused_and_nothing_changes() {
 }
 
 #[tokio::test]
-async fn the_summary_says_who_is_at_work() {
+async fn summary_names_the_lock_holder_and_pending_work() {
     let (backend, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;

@@ -1,4 +1,4 @@
-//! The manager on object stores: what it costs in requests, and what becomes of a session that is cut off.
+//! The manager on object stores: the number of requests, and sessions that lose their connection.
 
 use super::*;
 use futures_util::future::join_all;
@@ -15,7 +15,7 @@ pub(super) fn store() -> FaultyStore {
     FaultyStore::new(Arc::new(InMemory::new()))
 }
 
-/// Its leases outlast any test.
+/// A backend whose leases outlast any test.
 pub(super) fn backend(store: &FaultyStore) -> ObjectBackend {
     let mut options = Options::new("s3://bucket", Path::default());
     options.lease = Duration::from_secs(2 * 60 * 60);
@@ -24,7 +24,7 @@ pub(super) fn backend(store: &FaultyStore) -> ObjectBackend {
     ObjectBackend::new(Arc::new(store.clone()), options, Opening::Create)
 }
 
-/// Waits until nothing is written in the background any more.
+/// Waits until no request is made in the background any more.
 async fn quiet(store: &FaultyStore) -> RequestCounts {
     let mut counts = store.counts();
     loop {
@@ -36,7 +36,7 @@ async fn quiet(store: &FaultyStore) -> RequestCounts {
     }
 }
 
-/// The requests that begin so many steps at once, and those that end them, for each size of a batch.
+/// The number of requests to begin and to end a batch of steps, for each size of a batch.
 async fn requests_of_batches(entries: usize) -> Vec<(usize, usize, usize)> {
     let store = store();
     let stacks = Stacks::new(Arc::new(backend(&store)), environment(1));
@@ -65,7 +65,7 @@ async fn requests_of_batches(entries: usize) -> Vec<(usize, usize, usize)> {
             .map(|index| entry(&format!("new{size}-{index}"), &[]))
             .collect();
         let before = quiet(&store).await;
-        // Unconstrained: else the runtime lets the queue run in between, and there are more batches.
+        // Unconstrained: otherwise the runtime would let the queue run between the steps, which would split the batch.
         let begun = made
             .iter()
             .map(|entry| update.begin(Intent::create(entry.clone())));
@@ -79,7 +79,7 @@ async fn requests_of_batches(entries: usize) -> Vec<(usize, usize, usize)> {
         assert_eq!(
             after.puts - before.puts,
             after.all() - before.all(),
-            "nothing but writes"
+            "all requests must be writes"
         );
         measured.push((size, between.all() - before.all(), after.all() - between.all()));
     }
@@ -88,14 +88,14 @@ async fn requests_of_batches(entries: usize) -> Vec<(usize, usize, usize)> {
 }
 
 #[tokio::test]
-async fn a_batch_costs_one_request_however_large_it_and_the_stack_are() {
+async fn batch_costs_one_request_regardless_of_its_size() {
     let expected = [(1, 1, 1), (16, 1, 1), (256, 1, 1)];
     assert_eq!(requests_of_batches(100).await, expected);
     assert_eq!(requests_of_batches(100_000).await, expected);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_that_is_cut_off_past_its_lease_is_fenced_and_what_it_began_is_on_record() {
+async fn session_offline_past_its_lease_is_fenced() {
     let shared: Arc<InMemory> = Arc::default();
     let (line, direct) = (FaultyStore::new(shared.clone()), FaultyStore::new(shared));
     let clock = Arc::new(VirtualClock::start());
@@ -145,7 +145,7 @@ async fn a_session_that_is_cut_off_past_its_lease_is_fenced_and_what_it_began_is
 }
 
 #[tokio::test]
-async fn a_grace_is_measured_by_the_stores_clock_whatever_the_machines_say() {
+async fn grace_period_is_measured_by_the_store_clock() {
     let store = store();
     let retention = {
         let mut retention = state_manager::Retention::default();
@@ -181,9 +181,12 @@ async fn a_grace_is_measured_by_the_stores_clock_whatever_the_machines_say() {
         session.close().await.unwrap();
         assert_eq!(
             collected.deleted.files, 0,
-            "the grace isn't over by the store's clock"
+            "the grace period has not passed by the store's clock"
         );
         waiting.push(collected.waiting.unwrap().until);
     }
-    assert_eq!(waiting[0], waiting[1], "one moment for both machines");
+    assert_eq!(
+        waiting[0], waiting[1],
+        "both machines must compute the same end of the grace period"
+    );
 }

@@ -1,4 +1,4 @@
-//! Seed 002's contract, on memory, on files and on objects.
+//! The contract of the persistent state manager, on memory, files and object stores.
 
 use super::*;
 use state_core::Backend;
@@ -6,7 +6,7 @@ use state_core::testkit::conformance;
 use state_manager::testkit;
 
 #[tokio::test]
-async fn memory_keeps_the_contract_of_seed_002() {
+async fn memory_satisfies_the_state_manager_contract() {
     let make = async || Arc::new(MemoryBackend::new()) as Arc<dyn Backend>;
     let results = testkit::run_all(make, &environment(1)).await;
     assert!(results.len() >= 10);
@@ -15,7 +15,7 @@ async fn memory_keeps_the_contract_of_seed_002() {
 
 #[cfg(feature = "fs")]
 #[tokio::test]
-async fn files_keep_the_contract_of_seed_002() {
+async fn files_satisfy_the_state_manager_contract() {
     use state_manager::state_backend_fs::FsBackend;
     let folder = tempfile::tempdir().unwrap();
     let made = std::cell::Cell::new(0);
@@ -30,7 +30,7 @@ async fn files_keep_the_contract_of_seed_002() {
 }
 
 #[tokio::test]
-async fn objects_keep_the_contract_of_seed_002() {
+async fn object_stores_satisfy_the_state_manager_contract() {
     let make = async || Arc::new(objects::backend(&objects::store())) as Arc<dyn Backend>;
     let results = testkit::run_all(make, &environment(1)).await;
     assert!(results.len() >= 10);

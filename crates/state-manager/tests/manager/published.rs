@@ -1,4 +1,4 @@
-//! Outputs with recipients of their own: who holds only an output key reads the outputs, and nothing else.
+//! Published outputs: the holder of an output key reads the outputs, and nothing else of the stack.
 
 use super::*;
 use state_core::mutation::StackOutputs;
@@ -30,7 +30,7 @@ async fn set_outputs(stack: &Stack, url: &str) -> state_core::RevisionId {
     revision
 }
 
-/// A store in a folder, with a sealed stack of Anna's whose outputs Carl gets.
+/// A store in a folder with a sealed stack of Anna, who publishes its outputs to Carl.
 struct Shop {
     folder: tempfile::TempDir,
     anna: GeneratedIdentity,
@@ -87,7 +87,7 @@ impl Shop {
 }
 
 #[tokio::test]
-async fn who_holds_only_an_output_key_reads_the_outputs_and_nothing_else() {
+async fn output_recipient_reads_the_outputs_and_nothing_else() {
     let shop = Shop::new().await;
     let read = shop.read(&shop.carl).await.unwrap().unwrap();
     assert_eq!((read.serial, &read.outputs), (Serial(2), &outputs("db://first")));
@@ -111,7 +111,7 @@ async fn who_holds_only_an_output_key_reads_the_outputs_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn who_is_no_recipient_of_outputs_any_more_reads_none_that_are_new() {
+async fn removed_output_recipient_reads_no_new_outputs() {
     let shop = Shop::new().await;
     let dora = generate_identity();
     let stack = shop.stack(3).await;
@@ -128,7 +128,7 @@ async fn who_is_no_recipient_of_outputs_any_more_reads_none_that_are_new() {
     assert_eq!(stack.output_recipients().await.unwrap(), [dora.recipient()]);
     set_outputs(&stack, "db://second").await;
     assert_eq!(shop.read(&shop.carl).await.unwrap_err().kind(), ErrorKind::Sealed);
-    // Nobody vouches for the new key to those who hold nothing else.
+    // The endorsement of the new key can't be verified by a client that can open nothing but outputs.
     assert_eq!(shop.read(&dora).await.unwrap_err().kind(), ErrorKind::Distrusted);
     let newcomer = Shop {
         known_stacks: Arc::default(),
@@ -139,7 +139,7 @@ async fn who_is_no_recipient_of_outputs_any_more_reads_none_that_are_new() {
 }
 
 #[tokio::test]
-async fn what_a_writer_did_not_publish_before_it_died_the_next_one_publishes() {
+async fn next_writer_publishes_outputs_after_a_crash() {
     let shop = Shop::new().await;
     let latest = shop.documents().pop().unwrap();
     for document in shop.documents() {
@@ -160,7 +160,7 @@ async fn what_a_writer_did_not_publish_before_it_died_the_next_one_publishes() {
 }
 
 #[tokio::test]
-async fn published_outputs_that_were_changed_or_put_back_are_refused() {
+async fn altered_or_older_published_outputs_are_refused() {
     let shop = Shop::new().await;
     shop.read(&shop.carl).await.unwrap();
     let first = shop.documents().pop().unwrap();
@@ -188,7 +188,7 @@ async fn published_outputs_that_were_changed_or_put_back_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_recipient_gets_no_outputs_and_nothing_changes() {
+async fn malformed_output_recipient_changes_nothing() {
     let shop = Shop::new().await;
     let stack = shop.stack(3).await;
     let before = (stack.list().await.unwrap(), shop.documents());

@@ -1,4 +1,4 @@
-//! Who changed what, and the history one revision at a time.
+//! Blame, and the history one revision at a time.
 
 use super::*;
 use state_core::mutation::EditChange;
@@ -39,7 +39,7 @@ async fn update(stack: &Stack, entry: Entry) -> RevisionId {
     revision
 }
 
-fn told(blame: &Blame, pointer: &str) -> Option<RevisionId> {
+fn blamed_revision(blame: &Blame, pointer: &str) -> Option<RevisionId> {
     let line = blame
         .lines
         .iter()
@@ -49,25 +49,25 @@ fn told(blame: &Blame, pointer: &str) -> Option<RevisionId> {
 }
 
 #[tokio::test]
-async fn each_property_is_blamed_on_the_revision_that_last_changed_it() {
+async fn blame_names_the_last_change_of_each_property() {
     let (_, stack) = new_stack().await;
     let first = make(&stack, sized("a", r#"{"keep":1,"list":[1,2],"size":1}"#)).await;
     let second = update(&stack, sized("a", r#"{"keep":1,"list":[1,2],"size":2}"#)).await;
     deploy(&stack, &["other"]).await;
     let fourth = update(&stack, sized("a", r#"{"keep":1,"list":[1,3],"size":2}"#)).await;
     let blame = stack.blame(&address("a"), None).await.unwrap();
-    assert_eq!(told(&blame, "/inputs/keep"), Some(first.clone()));
-    assert_eq!(told(&blame, "/inputs/list/0"), Some(first.clone()));
-    assert_eq!(told(&blame, "/address"), Some(first.clone()));
-    assert_eq!(told(&blame, "/inputs/size"), Some(second.clone()));
-    assert_eq!(told(&blame, "/inputs/list/1"), Some(fourth));
+    assert_eq!(blamed_revision(&blame, "/inputs/keep"), Some(first.clone()));
+    assert_eq!(blamed_revision(&blame, "/inputs/list/0"), Some(first.clone()));
+    assert_eq!(blamed_revision(&blame, "/address"), Some(first.clone()));
+    assert_eq!(blamed_revision(&blame, "/inputs/size"), Some(second.clone()));
+    assert_eq!(blamed_revision(&blame, "/inputs/list/1"), Some(fourth));
     let earlier = stack.blame(&address("a"), Some(&second)).await.unwrap();
-    assert_eq!(told(&earlier, "/inputs/size"), Some(second));
-    assert_eq!(told(&earlier, "/inputs/list/1"), Some(first));
+    assert_eq!(blamed_revision(&earlier, "/inputs/size"), Some(second));
+    assert_eq!(blamed_revision(&earlier, "/inputs/list/1"), Some(first));
 }
 
 #[tokio::test]
-async fn blame_follows_the_object_through_a_move() {
+async fn blame_follows_a_resource_through_a_rename() {
     let (_, stack) = new_stack().await;
     let first = make(&stack, sized("a", r#"{"size":1}"#)).await;
     let old = stack.tip().await.unwrap().state.entry(&key("a")).unwrap().clone();
@@ -83,14 +83,14 @@ async fn blame_follows_the_object_through_a_move() {
     )
     .await;
     let blame = stack.blame(&address("b"), None).await.unwrap();
-    assert_eq!(told(&blame, "/inputs/size"), Some(first));
-    assert_eq!(told(&blame, "/address"), Some(second));
+    assert_eq!(blamed_revision(&blame, "/inputs/size"), Some(first));
+    assert_eq!(blamed_revision(&blame, "/address"), Some(second));
     let gone = stack.blame(&address("a"), None).await.unwrap_err();
     assert_eq!(gone.kind(), ErrorKind::NotFound);
 }
 
 #[tokio::test]
-async fn what_an_open_update_changed_is_of_no_revision_yet() {
+async fn blame_names_no_revision_for_changes_of_an_open_update() {
     let (_, stack) = new_stack().await;
     let first = make(&stack, sized("a", r#"{"keep":1,"size":1}"#)).await;
     let session = stack.lock("deploy").await.unwrap();
@@ -99,12 +99,12 @@ async fn what_an_open_update_changed_is_of_no_revision_yet() {
     let step = open.begin(Intent::update(entry.clone())).await.unwrap();
     step.succeed(Some(entry)).await.unwrap();
     let blame = stack.blame(&address("a"), None).await.unwrap();
-    assert_eq!(told(&blame, "/inputs/size"), None);
-    assert_eq!(told(&blame, "/inputs/keep"), Some(first));
+    assert_eq!(blamed_revision(&blame, "/inputs/size"), None);
+    assert_eq!(blamed_revision(&blame, "/inputs/keep"), Some(first));
 }
 
 #[tokio::test]
-async fn an_object_that_took_the_place_of_another_is_not_that_one() {
+async fn blame_stops_at_a_recreated_resource() {
     let (_, stack) = new_stack().await;
     make(&stack, sized("a", r#"{"size":1}"#)).await;
     change(&stack, UpdateKind::Edit, vec![EditChange::Remove(key("a"))]).await;
@@ -119,7 +119,7 @@ async fn an_object_that_took_the_place_of_another_is_not_that_one() {
 }
 
 #[tokio::test]
-async fn revisions_come_one_by_one_as_the_history_tells_them() {
+async fn revisions_iterate_in_the_order_of_the_history() {
     let (_, stack) = new_stack().await;
     for name in ["a", "b", "c"] {
         deploy(&stack, &[name]).await;
@@ -129,10 +129,10 @@ async fn revisions_come_one_by_one_as_the_history_tells_them() {
     session.delete(&second).await.unwrap();
     session.close().await.unwrap();
     let mut revisions = stack.revisions().await.unwrap();
-    let mut told = Vec::new();
+    let mut iterated = Vec::new();
     while let Some(revision) = revisions.next().await.unwrap() {
-        told.push(revision);
+        iterated.push(revision);
     }
-    assert_eq!(told.len(), 2);
-    assert_eq!(told, stack.history().await.unwrap());
+    assert_eq!(iterated.len(), 2);
+    assert_eq!(iterated, stack.history().await.unwrap());
 }

@@ -1,4 +1,4 @@
-//! Kinds of backends: ours, and those of others.
+//! Backend types: the built-in ones, and those that an embedder registers.
 
 use super::*;
 use state_core::backend::{Backend, BackendType, OpenRequest};
@@ -19,7 +19,7 @@ impl Crypter for Rot13 {
     }
 }
 
-/// A kind that answers only to the right token, and wants a crypter.
+/// A backend type that accepts only one token, and requires a crypter.
 fn picky() -> BackendType {
     let fields = vec![
         FieldType::new("bucket", FieldKind::String, "where").required(),
@@ -27,7 +27,7 @@ fn picky() -> BackendType {
         FieldType::new("token", FieldKind::String, "who").secret(),
     ];
     let open = |request: OpenRequest| {
-        assert!(request.crypter.is_some(), "the factory gets the crypter");
+        assert!(request.crypter.is_some(), "the factory must receive the crypter");
         assert_eq!(request.configuration.string("token"), Some("hunter2"));
         assert_eq!(request.configuration.string("prefix"), Some("a/b"));
         Ok(Arc::new(MemoryBackend::new()) as Arc<dyn Backend>)
@@ -44,7 +44,7 @@ fn picky() -> BackendType {
 }
 
 #[tokio::test]
-async fn a_third_party_backend_is_opened_by_its_url() {
+async fn third_party_backend_is_opened_by_its_url() {
     let mut registry = BackendRegistry::default();
     registry.register(picky()).unwrap();
     let store = StoreRequest::new("picky://bucket/a/b?token=wrong")
@@ -60,7 +60,7 @@ async fn a_third_party_backend_is_opened_by_its_url() {
 }
 
 #[test]
-fn what_does_not_fit_the_schema_is_told_with_what_does() {
+fn invalid_configuration_error_lists_the_valid_fields() {
     let mut registry = BackendRegistry::default();
     registry.register(picky()).unwrap();
     let error = |store: &StoreRequest| Stacks::open_with(&registry, store, environment(1)).unwrap_err();
@@ -91,7 +91,7 @@ fn what_does_not_fit_the_schema_is_told_with_what_does() {
 }
 
 #[test]
-fn what_is_secret_in_a_url_is_not_told() {
+fn secrets_in_a_url_are_not_printed() {
     let mut registry = BackendRegistry::default();
     registry.register(picky()).unwrap();
     for (url, shown) in [
@@ -106,7 +106,7 @@ fn what_is_secret_in_a_url_is_not_told() {
 }
 
 #[tokio::test]
-async fn a_store_in_memory_is_shared_within_its_registry() {
+async fn store_in_memory_is_shared_within_its_registry() {
     let registry = BackendRegistry::default();
     let store = StoreRequest::new("memory://one");
     let missing = Stacks::open_with(&registry, &store, environment(1)).unwrap_err();
@@ -121,7 +121,7 @@ async fn a_store_in_memory_is_shared_within_its_registry() {
 
 #[cfg(feature = "fs")]
 #[test]
-fn a_url_of_files_has_parameters() {
+fn file_url_accepts_parameters() {
     let folder = tempfile::tempdir().unwrap();
     let url = state_manager::file_url(folder.path().join("a?b 100%").to_str().unwrap());
     Stacks::create(&url, environment(1)).unwrap();

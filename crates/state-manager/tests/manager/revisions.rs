@@ -1,4 +1,4 @@
-//! Revisions, import, rollback: seed 003's contract.
+//! Revisions, import and rollback.
 
 use super::*;
 use state_core::{ErrorKind, FactoryInfo, Snapshot, Timestamp};
@@ -23,7 +23,7 @@ fn entries_of(snapshot: &Snapshot) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn nothing_is_current_before_the_first_revision() {
+async fn no_revision_is_current_before_the_first_one() {
     let (_, stack) = new_stack().await;
     assert_eq!(stack.current().await.unwrap_err().kind(), ErrorKind::NoCurrent);
     assert_eq!(
@@ -57,7 +57,7 @@ async fn every_revision_stays_readable() {
 }
 
 #[tokio::test]
-async fn rolling_back_rolls_forward_and_says_what_it_restored() {
+async fn rollback_makes_a_revision_that_names_its_origin() {
     let (_, stack) = new_stack().await;
     let first = deploy(&stack, &["a"]).await;
     deploy(&stack, &["b"]).await;
@@ -78,7 +78,7 @@ async fn rolling_back_rolls_forward_and_says_what_it_restored() {
 }
 
 #[tokio::test]
-async fn rolling_back_keeps_the_uid_of_what_comes_back() {
+async fn rollback_keeps_the_uid_of_restored_resources() {
     let (_, stack) = new_stack().await;
     let first = deploy(&stack, &["a"]).await;
     let uid = stack.get(&first).await.unwrap().entries[0].uid;
@@ -111,13 +111,13 @@ async fn rollback_is_refused_while_operations_are_pending() {
 }
 
 #[tokio::test]
-async fn write_makes_a_revision_that_is_not_current_until_it_is_set() {
+async fn written_revision_is_current_only_after_set_current() {
     let (_, stack) = new_stack().await;
     let first = deploy(&stack, &["a"]).await;
     let session = stack.lock("x").await.unwrap();
     let one = session.write(snapshot(&["b"])).await.unwrap();
     let two = session.write(snapshot(&["b"])).await.unwrap();
-    assert_ne!(one, two, "writing twice makes two revisions");
+    assert_ne!(one, two, "writing twice must make two revisions");
     assert_eq!(stack.current_rev().await.unwrap(), first);
     assert_eq!(entries_of(&stack.get(&two).await.unwrap()), ["b"]);
     let set = session.set_current(&one).await.unwrap();
@@ -146,13 +146,13 @@ async fn delete_refuses_the_current_revision_and_is_idempotent() {
     assert_eq!(
         stack.list().await.unwrap(),
         std::slice::from_ref(&second),
-        "nothing was deleted instead"
+        "no other revision may be deleted instead"
     );
     assert_eq!(stack.current_rev().await.unwrap(), second);
 }
 
 #[tokio::test]
-async fn an_import_that_breaks_a_rule_writes_nothing() {
+async fn import_that_breaks_a_rule_writes_nothing() {
     let (_, stack) = new_stack().await;
     let session = stack.lock("x").await.unwrap();
     let mut broken = snapshot(&["a"]);
@@ -190,7 +190,7 @@ async fn foreign_serials_never_go_back() {
     assert_eq!(
         exported(&forced).await,
         4,
-        "a forced import goes out as it came in"
+        "a forced import must be exported with its own serial"
     );
     let back = session
         .rollback(UpdateRequest::new(UpdateKind::Rollback), &first)
@@ -214,7 +214,7 @@ async fn pending_operations_survive_an_import() {
 }
 
 #[tokio::test]
-async fn a_step_that_ends_after_its_update_is_not_part_of_the_revision() {
+async fn step_ending_after_its_update_is_not_in_the_revision() {
     let (_, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
@@ -222,13 +222,13 @@ async fn a_step_that_ends_after_its_update_is_not_part_of_the_revision() {
     let revision = update.finish(UpdateResult::Succeeded).await.unwrap();
     let before = stack.get(&revision).await.unwrap();
     assert_eq!(step.succeed(Some(entry("late", &[]))).await.unwrap(), vec![]);
-    assert_eq!(names(&stack).await, ["late"], "what came back is recorded");
+    assert_eq!(names(&stack).await, ["late"], "the late result must be recorded");
     assert_eq!(stack.get(&revision).await.unwrap(), before);
     assert_eq!(entries_of(&stack.current().await.unwrap()), [""; 0]);
 }
 
 #[tokio::test]
-async fn what_a_rollback_brings_back_has_the_uids_that_it_had() {
+async fn rollback_restores_the_uid_of_a_deleted_resource() {
     let (_, stack) = new_stack().await;
     let first = deploy(&stack, &["a"]).await;
     let session = stack.lock("deploy").await.unwrap();

@@ -1,4 +1,4 @@
-//! Keys come and go: a crash anywhere leaves a stack that opens, and history stays what it was.
+//! Key rotation: after a crash anywhere the stack still opens, and earlier revisions don't change.
 
 use super::*;
 use state_core::head::SealingPolicy;
@@ -43,7 +43,7 @@ async fn passwords(stack: &Stack, revision: &state_core::RevisionId) -> state_co
 }
 
 #[tokio::test]
-async fn a_second_recipient_reads_all_and_a_removed_one_reads_nothing_new() {
+async fn added_recipient_reads_all_and_removed_one_nothing_new() {
     let backend = MemoryBackend::default();
     let (anna, bob) = (generate_identity(), generate_identity());
     let of_anna = stacks(&backend, 1).with_keys(keys(1, &anna));
@@ -86,14 +86,14 @@ async fn a_second_recipient_reads_all_and_a_removed_one_reads_nothing_new() {
     assert_eq!(
         passwords(&bob, &second).await.unwrap(),
         2,
-        "old history stays under the old key"
+        "earlier revisions must stay under the old key"
     );
     assert_eq!(bob.lock("write").await.unwrap_err().kind(), ErrorKind::Sealed);
     for stack in [&anna, &bob] {
         assert!(stack.verify(true).await.unwrap().report.is_valid());
     }
 
-    // Back across the rotation: sealed anew with the key in use.
+    // Rollback to a revision before the rotation: it is sealed again with the present key.
     let session = anna.lock("rollback").await.unwrap();
     let request = UpdateRequest::new(UpdateKind::Rollback);
     let back = session.rollback(request, &first).await.unwrap();
@@ -103,7 +103,7 @@ async fn a_second_recipient_reads_all_and_a_removed_one_reads_nothing_new() {
 }
 
 #[tokio::test]
-async fn a_plain_stack_is_sealed_as_a_whole_and_its_history_says_what_stays_plain() {
+async fn sealing_a_plain_stack_lists_the_plain_revisions() {
     let backend = MemoryBackend::default();
     let anna = generate_identity();
     let stacks = stacks(&backend, 1).with_keys(keys(1, &anna));
@@ -138,7 +138,7 @@ async fn a_plain_stack_is_sealed_as_a_whole_and_its_history_says_what_stays_plai
 }
 
 #[tokio::test]
-async fn a_rotation_that_is_cut_short_anywhere_leaves_a_stack_that_opens_and_can_be_rotated() {
+async fn interrupted_rotation_leaves_a_stack_that_opens() {
     let operations = [
         Operation::Acquire,
         Operation::ReadHead,
@@ -187,7 +187,7 @@ async fn a_rotation_that_is_cut_short_anywhere_leaves_a_stack_that_opens_and_can
 }
 
 #[tokio::test]
-async fn what_is_no_recipient_is_refused_and_nothing_changes() {
+async fn malformed_recipient_is_refused_and_changes_nothing() {
     let backend = MemoryBackend::default();
     let anna = generate_identity();
     let stacks = stacks(&backend, 1).with_keys(keys(1, &anna));
@@ -206,17 +206,17 @@ async fn what_is_no_recipient_is_refused_and_nothing_changes() {
         };
         assert!(stack.rekey("rekey", rekey).await.is_err(), "{wrong:?}");
     }
-    let nobody = Rekey {
+    let no_recipients = Rekey {
         recipients: Some(Vec::new()),
         ..Rekey::default()
     };
-    assert!(stack.rekey("rekey", nobody).await.is_err());
+    assert!(stack.rekey("rekey", no_recipients).await.is_err());
     assert_eq!(stack.recipients().await.unwrap(), before);
     deploy_secret(&stack, "b").await;
 }
 
 #[tokio::test]
-async fn what_only_looks_sealed_in_a_plain_stack_is_left_alone() {
+async fn text_that_looks_sealed_in_a_plain_stack_is_unchanged() {
     let (_, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
@@ -234,7 +234,7 @@ async fn what_only_looks_sealed_in_a_plain_stack_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_history_that_is_forgotten_with_its_key_leaves_nothing_that_the_old_key_opens() {
+async fn rekey_with_forget_history_leaves_nothing_for_the_old_key() {
     let backend = MemoryBackend::default();
     let (anna, bob) = (generate_identity(), generate_identity());
     let of_anna = stacks(&backend, 1).with_keys(keys(1, &anna));
@@ -269,13 +269,13 @@ async fn a_history_that_is_forgotten_with_its_key_leaves_nothing_that_the_old_ke
     .await
     .unwrap();
     let floor = stack.tip().await.unwrap().head.floor;
-    for piece in old {
+    for item in old {
         if let state_core::backend::StoredItemName::Object(state_core::backend::ObjectName::Snapshot {
             slot,
             ..
-        }) = piece.name
+        }) = item.name
         {
-            assert!(slot >= floor, "a snapshot under the old key is left");
+            assert!(slot >= floor, "no snapshot under the old key may remain");
         }
     }
     assert_eq!(passwords(&stack, &rekeyed.revision).await.unwrap(), 2);

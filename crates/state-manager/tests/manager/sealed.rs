@@ -1,4 +1,4 @@
-//! Sealed stacks: nothing sensitive at rest, nothing forged unnoticed, nothing readable without the key.
+//! Sealed stacks: no secret is stored in plaintext, no forgery is undetected, no value is readable without the key.
 
 use super::*;
 use state_core::mutation::StackOutputs;
@@ -42,7 +42,7 @@ async fn opened(root: &Path, keys: Option<Arc<AgeKeys>>) -> Stack {
     stacks.get(&"shop".parse().unwrap()).await.unwrap().unwrap()
 }
 
-/// All bytes below a folder, snapshots unpacked.
+/// All bytes below a folder, with snapshots decompressed.
 fn bytes_below(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     for item in std::fs::read_dir(folder).unwrap() {
@@ -60,7 +60,7 @@ fn bytes_below(folder: &Path) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// Creates, updates, fails in part, leaves one pending, sets outputs, checkpoints and rolls back.
+/// Creates, updates, fails partly, leaves one operation pending, sets outputs, imports and rolls back.
 async fn work_hard(stack: &Stack) {
     let session = stack.lock("work").await.unwrap();
     let update = start(&session).await;
@@ -99,7 +99,7 @@ async fn work_hard(stack: &Stack) {
 }
 
 #[tokio::test]
-async fn no_canary_reaches_the_store_an_error_or_a_debug_and_the_key_opens_all_of_it() {
+async fn secrets_reach_no_file_and_the_key_opens_all_of_them() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("store");
     let identity = generate_identity();
@@ -142,7 +142,7 @@ async fn no_canary_reaches_the_store_an_error_or_a_debug_and_the_key_opens_all_o
 }
 
 #[tokio::test]
-async fn without_the_key_everything_is_listed_and_nothing_is_written_or_opened() {
+async fn client_without_key_lists_but_neither_opens_nor_writes() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("store");
     let stack = sealed_stack(&root, &generate_identity()).await;
@@ -161,7 +161,7 @@ async fn without_the_key_everything_is_listed_and_nothing_is_written_or_opened()
         assert_eq!(error.kind(), ErrorKind::Sealed, "{error}");
         assert!(!error.to_string().contains(CANARY));
     }
-    // A refused writer leaves nothing but the trace of its takeover: head, lock and an empty segment.
+    // A refused writer leaves only the trace of its acquisition: head, lock and an empty segment.
     let kept = |all: Vec<(String, Vec<u8>)>| -> Vec<(String, state_core::Digest)> {
         let derived = |path: &str| {
             ["/snapshots/", "/updates/", "/keys/"]
@@ -179,7 +179,7 @@ async fn without_the_key_everything_is_listed_and_nothing_is_written_or_opened()
 }
 
 #[tokio::test]
-async fn a_sensitive_value_without_any_key_is_refused_and_nothing_of_it_is_written() {
+async fn sensitive_value_without_key_is_refused_and_not_written() {
     let backend = MemoryBackend::default();
     let stacks = stacks(&backend, 1);
     let stack = stacks.new_stack(&"shop".parse().unwrap()).await.unwrap();
@@ -190,7 +190,7 @@ async fn a_sensitive_value_without_any_key_is_refused_and_nothing_of_it_is_writt
         .await
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Sealed, "{error}");
-    // What came back is recorded without its values: that it is there, and its id.
+    // The result is recorded without its values: that the resource exists, and its id.
     let step = update.begin(Intent::create(entry("a", &[]))).await.unwrap();
     let came_back = Entry {
         id: Some("i-1".to_owned()),
@@ -207,7 +207,7 @@ async fn a_sensitive_value_without_any_key_is_refused_and_nothing_of_it_is_writt
 }
 
 #[tokio::test]
-async fn a_value_that_did_not_change_keeps_its_bytes() {
+async fn unchanged_sealed_value_keeps_its_bytes() {
     let backend = MemoryBackend::default();
     let identity = generate_identity();
     let stacks = stacks(&backend, 1).with_keys(keys(1, &identity));
@@ -243,7 +243,7 @@ async fn a_value_that_did_not_change_keeps_its_bytes() {
     assert_eq!(sealed(&stack.tip().await.unwrap().state), first);
 }
 
-/// Writes enough for a checkpoint, so that the first revisions lie below the live journal.
+/// Writes enough data for a checkpoint, so that the first revisions lie before the live journal.
 async fn make_a_checkpoint(stack: &Stack) {
     let session = stack.lock("large").await.unwrap();
     let update = start(&session).await;
@@ -257,14 +257,14 @@ async fn make_a_checkpoint(stack: &Stack) {
 }
 
 #[tokio::test]
-async fn who_has_no_key_changes_no_head_frame_or_document_unnoticed() {
+async fn forged_head_or_document_is_detected() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("store");
     let identity = generate_identity();
     let stack = sealed_stack(&root, &identity).await;
     work_hard(&stack).await;
     make_a_checkpoint(&stack).await;
-    // Heads and documents that fit all plain digests.
+    // Heads and documents with correct plain digests.
     let place = root.join("stacks").join(stack.lineage().to_string());
     let head_path = place.join("head.json");
     let honest = std::fs::read(&head_path).unwrap();
@@ -288,7 +288,7 @@ async fn who_has_no_key_changes_no_head_frame_or_document_unnoticed() {
     std::fs::write(&head_path, &honest).unwrap();
     assert!(opened(&root, Some(keys(9, &identity))).await.tip().await.is_ok());
 
-    // A revision's document that names another base.
+    // The document of a revision that names another base.
     let updates = std::fs::read_dir(place.join("updates")).unwrap();
     let path = updates.map(|item| item.unwrap().path()).min().unwrap();
     let honest = std::fs::read_to_string(&path).unwrap();
@@ -315,7 +315,7 @@ async fn who_has_no_key_changes_no_head_frame_or_document_unnoticed() {
 }
 
 #[tokio::test]
-async fn what_providers_say_is_sealed_too_and_opens_with_the_key_of_its_time() {
+async fn log_messages_are_sealed_with_the_key_of_their_time() {
     use state_core::{LogLevel, LogLine, Timestamp};
     use state_manager::{LogQuery, Rekey};
     let folder = tempfile::tempdir().unwrap();
@@ -358,7 +358,7 @@ async fn what_providers_say_is_sealed_too_and_opens_with_the_key_of_its_time() {
 }
 
 #[tokio::test]
-async fn a_stack_gives_out_a_crypter_under_its_own_key() {
+async fn crypter_uses_the_data_key_of_its_stack() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("store");
     let identity = generate_identity();
@@ -376,7 +376,7 @@ async fn a_stack_gives_out_a_crypter_under_its_own_key() {
     assert_eq!(
         missing.kind(),
         ErrorKind::Sealed,
-        "it has no key before its first writer"
+        "the stack must have no key before its first writer"
     );
     let stack = stacks(true).get(&name).await.unwrap().unwrap();
     stack.lock("first").await.unwrap().close().await.unwrap();
@@ -386,7 +386,10 @@ async fn a_stack_gives_out_a_crypter_under_its_own_key() {
     assert!(tokens.iter().all(|token| !token.contains(CANARY)));
     let again = stacks(true).crypter(&name).await.unwrap();
     assert_eq!(again.decrypt("db", &tokens[0]).unwrap(), CANARY.as_bytes());
-    assert!(again.decrypt("api", &tokens[0]).is_err(), "in another context");
+    assert!(
+        again.decrypt("api", &tokens[0]).is_err(),
+        "a token must not open in another context"
+    );
     assert_eq!(
         stacks(false).crypter(&name).await.unwrap_err().kind(),
         ErrorKind::Sealed

@@ -1,10 +1,10 @@
-//! The lock, the queue, crashes and fences.
+//! Sessions: the lock, the queue, crashes and fencing.
 
 use super::*;
 use state_core::{ErrorKind, Outcome};
 
 #[tokio::test]
-async fn a_second_writer_is_told_who_holds_the_lock() {
+async fn lock_error_names_the_lock_holder() {
     let (_, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let error = stack.lock("other").await.unwrap_err();
@@ -18,7 +18,7 @@ async fn a_second_writer_is_told_who_holds_the_lock() {
 }
 
 #[tokio::test]
-async fn what_is_acknowledged_is_what_a_reader_sees() {
+async fn reader_sees_every_acknowledged_step() {
     let (_, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
@@ -32,7 +32,7 @@ async fn what_is_acknowledged_is_what_a_reader_sees() {
 }
 
 #[tokio::test]
-async fn many_tasks_share_frames() {
+async fn concurrent_steps_share_frames() {
     let (backend, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
@@ -61,7 +61,7 @@ async fn read(backend: &MemoryBackend, stack: &Stack) -> usize {
 }
 
 #[tokio::test]
-async fn a_rejected_begin_reaches_nobodys_journal() {
+async fn refused_begin_writes_no_frame() {
     let (backend, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
@@ -76,7 +76,7 @@ async fn a_rejected_begin_reaches_nobodys_journal() {
 }
 
 #[tokio::test]
-async fn a_same_that_says_nothing_new_rides_with_the_next_batch() {
+async fn unchanged_same_is_written_with_the_next_batch() {
     let (backend, stack) = new_stack().await;
     deploy(&stack, &["a", "b"]).await;
     let session = stack.lock("deploy").await.unwrap();
@@ -86,13 +86,17 @@ async fn a_same_that_says_nothing_new_rides_with_the_next_batch() {
     for entry in state.entries() {
         update.same(Entry::clone(entry)).await.unwrap();
     }
-    assert_eq!(read(&backend, &stack).await, before, "no frame of its own");
+    assert_eq!(
+        read(&backend, &stack).await,
+        before,
+        "an unchanged resource must cause no frame of its own"
+    );
     create(&update, entry("c", &["a", "b"])).await;
     assert_eq!(names(&stack).await, ["a", "b", "c"]);
 }
 
 #[tokio::test]
-async fn what_rides_is_written_at_the_close() {
+async fn deferred_records_are_written_at_the_close() {
     let (_, stack) = new_stack().await;
     deploy(&stack, &["a", "b"]).await;
     let session = stack.lock("deploy").await.unwrap();
@@ -104,7 +108,7 @@ async fn what_rides_is_written_at_the_close() {
 }
 
 #[tokio::test]
-async fn a_guard_that_is_dropped_leaves_its_pending_operation_on_record() {
+async fn dropped_mutation_stays_pending() {
     let (_, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
@@ -117,7 +121,7 @@ async fn a_guard_that_is_dropped_leaves_its_pending_operation_on_record() {
     assert_eq!(session.recovered().iter().map(|p| p.id).collect::<Vec<_>>(), [id]);
     assert!(
         session.state().update().is_none(),
-        "the update that was open is ended as interrupted"
+        "the open update must be ended as interrupted"
     );
     let history = stack.history().await.unwrap();
     let state_manager::RevisionKind::Update(update) = &history[0].kind else {
@@ -126,7 +130,7 @@ async fn a_guard_that_is_dropped_leaves_its_pending_operation_on_record() {
     assert_eq!(update.result, Some(UpdateResult::Interrupted));
 }
 
-/// The writer before frees its lock in the background.
+/// Locks the stack again. The previous session releases its lock in the background.
 async fn relock(stack: &Stack) -> Session {
     for _ in 0..1000 {
         if let Ok(session) = stack.lock("again").await {
@@ -138,21 +142,21 @@ async fn relock(stack: &Stack) -> Session {
 }
 
 #[tokio::test]
-async fn a_future_that_is_dropped_after_it_was_queued_still_runs() {
+async fn queued_job_runs_although_its_future_is_dropped() {
     let (_, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
     let mut begin = Box::pin(update.begin(Intent::create(entry("a", &[]))));
     let polled =
         std::future::poll_fn(|context| std::task::Poll::Ready(begin.as_mut().poll(context).is_ready()));
-    assert!(!polled.await, "it is queued, not acknowledged");
+    assert!(!polled.await, "the job must be queued but not acknowledged");
     drop(begin);
     create(&update, entry("b", &[])).await;
     assert_eq!(session.state().pending().count(), 1);
 }
 
 #[tokio::test]
-async fn a_writer_whose_lock_was_broken_is_fenced_and_what_it_writes_is_not_visible() {
+async fn stale_writer_is_fenced_after_break() {
     let (_, stack) = new_stack().await;
     let stale = stack.lock("first").await.unwrap();
     let update = start(&stale).await;
@@ -172,7 +176,7 @@ async fn a_writer_whose_lock_was_broken_is_fenced_and_what_it_writes_is_not_visi
     assert_eq!(
         after.kind(),
         ErrorKind::Fenced,
-        "whoever comes later hears it too"
+        "later calls must fail in the same way"
     );
     assert!(stale.close().await.is_err());
     let update = start(&owner).await;
@@ -183,7 +187,7 @@ async fn a_writer_whose_lock_was_broken_is_fenced_and_what_it_writes_is_not_visi
 }
 
 #[tokio::test]
-async fn breaking_a_lock_needs_the_epoch_that_was_seen() {
+async fn break_lock_needs_the_epoch_that_was_seen() {
     let (_, stack) = new_stack().await;
     let _held = stack.lock("first").await.unwrap();
     let seen = stack.lock_status().await.unwrap().epoch;
@@ -195,7 +199,7 @@ async fn breaking_a_lock_needs_the_epoch_that_was_seen() {
 }
 
 #[tokio::test]
-async fn a_result_that_breaks_a_rule_is_kept_with_its_id() {
+async fn result_that_breaks_a_rule_is_kept_with_its_id() {
     let (_, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
@@ -224,7 +228,7 @@ async fn a_result_that_breaks_a_rule_is_kept_with_its_id() {
 }
 
 #[tokio::test]
-async fn lookup_tells_what_became_of_a_mutation() {
+async fn lookup_returns_the_outcome_of_a_mutation() {
     let (_, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
@@ -241,7 +245,7 @@ async fn lookup_tells_what_became_of_a_mutation() {
 }
 
 #[tokio::test]
-async fn the_manifest_tells_of_the_last_update_and_its_plugins() {
+async fn manifest_describes_the_last_update_and_its_plugins() {
     use state_core::snapshot::Plugin;
     let (_, stack) = new_stack().await;
     let plugin = |name: &str| Plugin {

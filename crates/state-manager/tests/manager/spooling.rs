@@ -1,10 +1,10 @@
-//! Results that the store couldn't take: kept in a file, sealed where the stack is, and brought back.
+//! Spooled results: written to a file when the store is unavailable, sealed like the stack, and recorded later.
 
 use super::*;
 use state_core::testkit::fault::{Fault, FaultPlan, FaultyBackend, Operation};
 use state_core::{Backend, ErrorKind, Json, Outcome, Properties};
 use state_encrypt::generate_identity;
-use state_manager::{BroughtBack, Error, Mutation, Spooled};
+use state_manager::{Error, Mutation, SpoolOutcome, SpooledResult};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ fn made(name: &str) -> Entry {
     }
 }
 
-/// A step that was begun on a store with a plan; its result will be kept in the folder.
+/// A step that has begun, and whose end will fail with this fault.
 async fn begun(stacks: Stacks, plan: &FaultPlan, fault: Fault) -> (Session, Mutation) {
     let stack = stacks
         .get(&"shop/production".parse().unwrap())
@@ -58,7 +58,7 @@ async fn taken_over(stacks: &Stacks) -> Session {
 }
 
 #[tokio::test]
-async fn a_result_that_the_store_did_not_take_is_kept_and_brought_back() {
+async fn unrecorded_result_is_spooled_and_recorded_later() {
     for (fault, outcome, known) in [
         (Fault::BeforeEffect, Outcome::Succeeded, false),
         (Fault::BeforeEffect, Outcome::Partial, false),
@@ -84,24 +84,28 @@ async fn a_result_that_the_store_did_not_take_is_kept_and_brought_back() {
         session.close().await.unwrap_err();
 
         let next = taken_over(&stacks(&backend, 3)).await;
-        let spooled = Spooled::read(&file).unwrap();
-        let back = next.bring_back(request(), &spooled).await.unwrap();
-        assert_eq!(matches!(back, BroughtBack::Known), known, "{fault:?} {outcome:?}");
+        let spooled = SpooledResult::read(&file).unwrap();
+        let back = next.record_spooled(request(), &spooled).await.unwrap();
+        assert_eq!(
+            matches!(back, SpoolOutcome::Known),
+            known,
+            "{fault:?} {outcome:?}"
+        );
         assert_eq!(next.state().pending().count(), 0);
         let entry = next.state().entry(&key("a")).cloned();
         let id = entry.and_then(|entry| entry.id.clone());
         assert_eq!(id.as_deref(), (outcome != Outcome::Failed).then_some("i-17"));
         assert_eq!(
-            next.bring_back(request(), &spooled).await.unwrap(),
-            BroughtBack::Known,
-            "twice"
+            next.record_spooled(request(), &spooled).await.unwrap(),
+            SpoolOutcome::Known,
+            "recording the result twice must change nothing"
         );
         next.close().await.unwrap();
     }
 }
 
 #[tokio::test]
-async fn without_a_place_for_it_the_error_is_the_stores() {
+async fn without_a_spool_folder_the_store_error_is_returned() {
     let (backend, _stack) = new_stack().await;
     let wrapped = FaultyBackend::new(Arc::new(backend));
     let plan = wrapped.plan();
@@ -116,7 +120,7 @@ async fn without_a_place_for_it_the_error_is_the_stores() {
 }
 
 #[tokio::test]
-async fn of_a_sealed_stack_nothing_plain_is_kept_and_it_comes_back_sealed() {
+async fn spooled_result_of_a_sealed_stack_is_sealed() {
     let identity = generate_identity();
     let memory: Arc<dyn Backend> = Arc::new(MemoryBackend::new());
     let name = "shop/production".parse().unwrap();
@@ -142,7 +146,7 @@ async fn of_a_sealed_stack_nothing_plain_is_kept_and_it_comes_back_sealed() {
     );
     drop(session);
 
-    // The key may have changed in between.
+    // The data key may have changed since the result was spooled.
     let next = taken_over(&plain).await;
     next.close().await.unwrap();
     let stack = plain.get(&name).await.unwrap().unwrap();
@@ -151,8 +155,8 @@ async fn of_a_sealed_stack_nothing_plain_is_kept_and_it_comes_back_sealed() {
         .await
         .unwrap();
     let next = stack.lock("next").await.unwrap();
-    let spooled = Spooled::read(&file).unwrap();
-    next.bring_back(request(), &spooled).await.unwrap();
+    let spooled = SpooledResult::read(&file).unwrap();
+    next.record_spooled(request(), &spooled).await.unwrap();
     next.close().await.unwrap();
     let stored = stack.current().await.unwrap();
     assert!(!outputs_of(&stored).contains(CANARY));
@@ -163,7 +167,7 @@ async fn of_a_sealed_stack_nothing_plain_is_kept_and_it_comes_back_sealed() {
 }
 
 #[tokio::test]
-async fn what_is_damaged_or_of_another_stack_is_refused() {
+async fn damaged_or_foreign_spool_file_is_refused() {
     let (backend, _stack) = new_stack().await;
     let folder = tempfile::tempdir().unwrap();
     let wrapped = FaultyBackend::new(Arc::new(backend));
@@ -172,7 +176,7 @@ async fn what_is_damaged_or_of_another_stack_is_refused() {
     let (_session, step) = begun(gone, &plan, Fault::BeforeEffect).await;
     step.succeed(Some(made("a"))).await.unwrap_err();
     let file = file_in(folder.path());
-    let spooled = Spooled::read(&file).unwrap();
+    let spooled = SpooledResult::read(&file).unwrap();
 
     let other = MemoryBackend::default();
     let other = stacks(&other, 7)
@@ -180,15 +184,17 @@ async fn what_is_damaged_or_of_another_stack_is_refused() {
         .await
         .unwrap();
     let session = other.lock("work").await.unwrap();
-    let refused = session.bring_back(request(), &spooled).await.unwrap_err();
+    let refused = session.record_spooled(request(), &spooled).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Conflict);
 
     let mut bytes = std::fs::read(&file).unwrap();
     bytes[40] ^= 1;
     std::fs::write(&file, bytes).unwrap();
-    assert_eq!(Spooled::read(&file).unwrap_err().kind(), ErrorKind::Corrupt);
+    assert_eq!(SpooledResult::read(&file).unwrap_err().kind(), ErrorKind::Corrupt);
     assert_eq!(
-        Spooled::read(&folder.path().join("none")).unwrap_err().kind(),
+        SpooledResult::read(&folder.path().join("none"))
+            .unwrap_err()
+            .kind(),
         ErrorKind::NotFound
     );
 }

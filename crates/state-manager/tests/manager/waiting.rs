@@ -1,4 +1,4 @@
-//! The writer lock with a time limit and with cancellation, and its forced release: seed 003's `Lock`.
+//! The writer lock with a time limit, with cancellation, and with a forced release.
 
 use super::*;
 use state_core::{Clock, Epoch, ErrorKind};
@@ -7,13 +7,13 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-/// The same stack through a handle of its own.
+/// The same stack through another handle.
 async fn again(backend: &MemoryBackend, stack: &Stack, seed: u64) -> Stack {
     stacks(backend, seed).get(stack.name()).await.unwrap().unwrap()
 }
 
 #[tokio::test]
-async fn waiting_ends_at_its_limit_and_says_for_whom() {
+async fn waiting_ends_at_its_limit_and_names_the_holder() {
     let (backend, stack) = new_stack().await;
     let held = stack.lock("deploy").await.unwrap();
     let clock = Arc::new(ManualClock::default());
@@ -29,7 +29,11 @@ async fn waiting_ends_at_its_limit_and_says_for_whom() {
         assert_eq!(refused.kind(), ErrorKind::Locked);
         assert!(refused.to_string().contains("ana@ci"), "{refused}");
         assert!(refused.to_string().contains("for `deploy`"), "{refused}");
-        assert_eq!(clock.elapsed() - before, limit, "neither longer nor shorter");
+        assert_eq!(
+            clock.elapsed() - before,
+            limit,
+            "the wait must take exactly the limit"
+        );
     }
     held.check().await.unwrap();
 }
@@ -50,7 +54,7 @@ async fn waiting_takes_the_lock_once_it_is_free() {
 }
 
 #[tokio::test]
-async fn a_waiter_that_is_dropped_at_any_point_leaves_nothing() {
+async fn dropped_waiter_leaves_no_lock() {
     for polls in 0..12 {
         let (backend, stack) = new_stack().await;
         let first = deploy(&stack, &["a"]).await;
@@ -80,7 +84,7 @@ async fn a_waiter_that_is_dropped_at_any_point_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn force_unlock_frees_only_what_was_seen() {
+async fn force_unlock_needs_the_epoch_that_was_seen() {
     let (_, stack) = new_stack().await;
     let held = stack.lock("deploy").await.unwrap();
     let seen = stack.lock_status().await.unwrap().epoch;
@@ -97,7 +101,7 @@ async fn force_unlock_frees_only_what_was_seen() {
     assert_eq!(
         stack.lock_status().await.unwrap().epoch,
         status.epoch,
-        "a free lock stays as it is"
+        "a free lock must not change"
     );
     assert_eq!(
         stack.force_unlock(seen).await.unwrap_err().kind(),

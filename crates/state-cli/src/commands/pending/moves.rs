@@ -6,7 +6,7 @@ use crate::entry::PendingView;
 use crate::error::CliError;
 use crate::marks::first;
 use state_core::{EntryKey, Error, ErrorKind, MutationId, State, Timestamp};
-use state_manager::{MoveSettled, Session, Stack};
+use state_manager::{MoveSettlement, Session, Stack};
 
 /// How many resources of a move are named in a table.
 const NAMED: usize = 3;
@@ -108,7 +108,7 @@ async fn settle(
         other => other.map_err(|error| undecided(error, object))?,
     };
     let resolution = match settled {
-        MoveSettled::Withdrawn => "not done",
+        MoveSettlement::Withdrawn => "not done",
         _ => "done",
     };
     Ok((resolution, session.state()))

@@ -5,7 +5,7 @@ use crate::settings::quoted;
 use crate::store;
 use serde::Serialize;
 use state_core::{MutationId, RevisionId, UpdateKind};
-use state_manager::{BroughtBack, Session, Spooled, Stack, UpdateRequest};
+use state_manager::{Session, SpoolOutcome, SpooledResult, Stack, UpdateRequest};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -23,7 +23,7 @@ struct SpoolReport {
 /// Unreadable files are skipped: naming one with `--from` reports the reason.
 pub(super) fn waiting(stack: &Stack) -> BTreeMap<MutationId, PathBuf> {
     let of_stack = |path: PathBuf| {
-        let spooled = Spooled::read(&path).ok()?;
+        let spooled = SpooledResult::read(&path).ok()?;
         (spooled.lineage == stack.lineage()).then_some((spooled.end.id, path))
     };
     let begin = stack.lineage().to_string();
@@ -51,7 +51,7 @@ pub(super) fn hint(file: &Path) -> String {
 
 /// Runs `pending resolve --from`.
 pub(super) async fn resolve(context: &Context, file: &Path) -> CommandResult {
-    let spooled = Spooled::read(file)?;
+    let spooled = SpooledResult::read(file)?;
     let stacks = context.store.open().await?;
     let name = context.settings.stack.as_ref().unwrap_or(&spooled.stack);
     let stack = context.store.find(&stacks, name).await?;
@@ -59,7 +59,7 @@ pub(super) async fn resolve(context: &Context, file: &Path) -> CommandResult {
     let work = async |session: &Session| {
         let message = format!("pending operation {id}: result from a file");
         let request = UpdateRequest::new(UpdateKind::Edit).with_message(message);
-        let back = session.bring_back(request, &spooled).await?;
+        let back = session.record_spooled(request, &spooled).await?;
         Ok((back, session.state().pending().count()))
     };
     let (done, warnings) = context.store.locked(&stack, "pending resolve", work).await?;
@@ -68,7 +68,7 @@ pub(super) async fn resolve(context: &Context, file: &Path) -> CommandResult {
         stack: stack.name().to_string(),
         operation: id.to_string(),
         revision: match back {
-            BroughtBack::Recorded(revision) => Some(revision),
+            SpoolOutcome::Recorded(revision) => Some(revision),
             _ => None,
         },
         still_pending,

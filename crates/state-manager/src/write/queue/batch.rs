@@ -1,4 +1,4 @@
-//! One batch: what goes into a frame, and who waits for it.
+//! One batch: the records of one frame, and the jobs that wait for it.
 
 use crate::objects::snapshots::{check_size, has_long_string};
 use state_core::backend::Tail;
@@ -9,37 +9,37 @@ use state_core::verify::{Rule, Violation};
 use state_core::{Base, Digest, Entry, Error, MutationId, Result, RevisionId, State};
 use tokio::sync::oneshot;
 
-/// The most mutations that go into one frame.
+/// Maximum number of jobs in one frame.
 const MAX_JOBS: usize = 256;
 
-/// A batch isn't filled further beyond this many bytes.
+/// Size in bytes at which a batch takes no further jobs.
 const FULL_BYTES: usize = 1 << 20;
 
-/// What goes through the queue.
+/// A message to the queue.
 pub(crate) enum Request {
     Job(Job),
-    /// Finish what is waiting, then stop.
+    /// Writes all waiting jobs, then stops the queue.
     Close(oneshot::Sender<Result<Tail>>),
 }
 
-/// Some records that are applied together or not at all.
+/// Records that are applied together or not at all.
 pub(crate) struct Job {
     pub(crate) work: Work,
-    /// Stored snapshots that the records refer to.
+    /// Stored snapshots to which the records refer.
     pub(crate) loaded: LoadedSnapshots,
-    /// Worth a sync by itself. What isn't is acknowledged at once and rides with the next batch.
+    /// Whether the job needs a sync of its own. Otherwise it is acknowledged at once and written with the next batch.
     pub(crate) durable: bool,
     pub(crate) reply: oneshot::Sender<Result<JobReply>>,
 }
 
-/// A record with its line, encoded by the caller.
+/// A record with its encoded line. The caller encodes it, in its own task.
 pub(crate) struct Prepared {
     record: Record,
     line: Vec<u8>,
 }
 
 impl Prepared {
-    /// Encodes a record; refuses it if its entry is too large for readers.
+    /// Encodes a record; refuses it if its entry is larger than readers accept.
     pub(crate) fn checked(record: Record, entry: Option<&Entry>) -> Result<Self> {
         let prepared = Self::from(record);
         match entry {
@@ -48,8 +48,8 @@ impl Prepared {
         }
     }
 
-    /// Whether something in the record may be too large. No part of a line is longer than the line, so most entries
-    /// are not encoded a second time to be measured.
+    /// Whether the record may contain a string that is too long. No string is longer than the whole line, so most
+    /// entries need not be encoded a second time to be measured.
     pub(crate) fn is_long(&self) -> bool {
         self.line.len() > Limits::default().max_string_bytes
     }
@@ -62,23 +62,23 @@ impl From<Record> for Prepared {
     }
 }
 
-/// Builds records from the state that they follow.
+/// Builds records from the state on which they will be applied.
 pub(crate) type Builder = Box<dyn FnOnce(&State, &Base) -> Result<Vec<Record>> + Send>;
 
-/// What a job records.
+/// The records of a job, or the function that builds them.
 pub(crate) enum Work {
-    /// Known before its turn comes.
+    /// Records that the caller built before queueing them.
     Prepared(Vec<Prepared>),
-    /// Depends on the state when its turn comes.
+    /// Records that depend on the state at the time when the queue reaches the job.
     Built(Builder),
 }
 
-/// What a caller hears.
+/// The reply to a caller.
 #[derive(Debug, Default)]
 pub(crate) struct JobReply {
-    /// Rules that a result broke: it stays on its pending operation.
+    /// Rules that a provider result broke: the result is kept on its pending operation.
     pub(crate) refused: Vec<Violation>,
-    /// The revision that was made.
+    /// The revision that the batch made.
     pub(crate) revision: Option<RevisionId>,
 }
 
@@ -88,24 +88,25 @@ impl Job {
     }
 }
 
-struct Waiting {
+/// A job that waits for its batch to become durable.
+struct WaitingJob {
     reply: oneshot::Sender<Result<JobReply>>,
-    answer: JobReply,
+    job_reply: JobReply,
     mutations: Vec<MutationId>,
 }
 
-/// The next frame, as far as it is filled.
+/// The next frame while it is being filled.
 pub(crate) struct Batch {
     state: State,
     payload: Vec<u8>,
     jobs: usize,
-    waiting: Vec<Waiting>,
-    /// The mark or stored revision that ends the frame.
+    waiting: Vec<WaitingJob>,
+    /// The record that makes a revision and so ends the frame.
     ending: Option<Record>,
 }
 
 impl Batch {
-    /// An empty batch behind this state.
+    /// An empty batch on top of this state.
     pub(crate) fn on(state: State) -> Self {
         Self {
             state,
@@ -116,14 +117,16 @@ impl Batch {
         }
     }
 
-    /// Applies a job; one that breaks a rule is refused and leaves no trace.
+    /// Applies a job. A job that breaks a rule is refused and changes nothing.
     pub(crate) fn add(&mut self, job: Job, base: &Base) {
+        // Applied to a copy: a job of several records that fails at a later one must leave no trace of the earlier
+        // ones.
         let mut state = self.state.clone();
-        match prepare(&mut state, job.work, &job.loaded, base).and_then(fitting) {
+        match prepare(&mut state, job.work, &job.loaded, base).and_then(require_fitting) {
             Err(error) => {
                 let _ = job.reply.send(Err(error)).ok();
             }
-            Ok((records, answer)) => {
+            Ok((records, job_reply)) => {
                 self.state = state;
                 self.jobs += 1;
                 let mutations = records.iter().filter_map(|p| p.record.mutation()).collect();
@@ -134,13 +137,14 @@ impl Batch {
                     }
                 }
                 if job.durable {
-                    self.waiting.push(Waiting {
+                    self.waiting.push(WaitingJob {
                         reply: job.reply,
-                        answer,
+                        job_reply,
                         mutations,
                     });
                 } else {
-                    let _ = job.reply.send(Ok(answer)).ok();
+                    // Acknowledged before it is durable: the caller accepts that a crash loses this record.
+                    let _ = job.reply.send(Ok(job_reply)).ok();
                 }
             }
         }
@@ -150,13 +154,15 @@ impl Batch {
         self.payload.is_empty()
     }
 
-    /// Whether somebody waits for it.
+    /// Whether a job waits for the batch to become durable.
     pub(crate) fn must_be_sent(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// Whether nothing more should go into it.
+    /// Whether no further job may be added.
     pub(crate) fn is_full(&self) -> bool {
+        // The record that ends the frame must be its last one: the id of its revision contains the chain digest after
+        // it.
         self.ending.is_some() || self.jobs >= MAX_JOBS || self.payload.len() >= FULL_BYTES
     }
 
@@ -164,7 +170,7 @@ impl Batch {
         &self.payload
     }
 
-    /// The state with all of it applied.
+    /// The state after all records of the batch.
     pub(crate) const fn state(&self) -> &State {
         &self.state
     }
@@ -177,37 +183,39 @@ impl Batch {
         self.ending.take()
     }
 
-    /// It is durable.
+    /// Acknowledges all jobs: the batch is durable.
     pub(crate) fn acknowledge(self, revision: Option<&RevisionId>) {
-        for Waiting { reply, answer, .. } in self.waiting {
+        for WaitingJob { reply, job_reply, .. } in self.waiting {
             let _ = reply
                 .send(Ok(JobReply {
                     revision: revision.cloned(),
-                    ..answer
+                    ..job_reply
                 }))
                 .ok();
         }
     }
 
-    /// It is not, or nobody knows.
+    /// Fails all jobs: the batch isn't durable, or its outcome is unknown.
     pub(crate) fn fail(self, error: &Error) {
-        for Waiting { reply, mutations, .. } in self.waiting {
-            let _ = reply.send(Err(told_to_each(error, mutations))).ok();
+        for WaitingJob { reply, mutations, .. } in self.waiting {
+            // Each job gets an error with its own mutation ids, so that its caller can look up their outcome later.
+            let _ = reply.send(Err(error_for_job(error, mutations))).ok();
         }
     }
 }
 
-/// What fits into no frame, or could be written and not read again, is refused alone: it must not end the queue for all
-/// others, nor the stack for all readers.
-fn fitting((records, answer): (Vec<Prepared>, JobReply)) -> Result<(Vec<Prepared>, JobReply)> {
+/// Refuses a job whose records don't fit into a frame, or contain a string that no reader would accept. If such a job
+/// were written, the append would end the queue for all other jobs, or no reader could read the stack again.
+fn require_fitting((records, job_reply): (Vec<Prepared>, JobReply)) -> Result<(Vec<Prepared>, JobReply)> {
+    // A job may join a batch that is just below `FULL_BYTES`, so it must leave that much room in the frame.
     const MOST: usize = MAX_PAYLOAD - FULL_BYTES;
     let bytes: usize = records.iter().map(|prepared| prepared.line.len()).sum();
     let detail = if bytes > MOST {
-        format!("encoded it has {bytes} bytes; {MOST} are the most")
+        format!("its encoding has {bytes} bytes; the maximum is {MOST}")
     } else if records.iter().any(|prepared| has_long_string(&prepared.line)) {
-        "it has a string of more than 16 MiB".to_owned()
+        "it contains a string of more than 16 MiB".to_owned()
     } else {
-        return Ok((records, answer));
+        return Ok((records, job_reply));
     };
     Err(Error::Integrity {
         object: "the change".to_owned(),
@@ -229,14 +237,14 @@ fn prepare(
         Work::Prepared(records) => records,
         Work::Built(build) => build(state, base)?.into_iter().map(Prepared::from).collect(),
     };
-    let mut answer = JobReply::default();
+    let mut job_reply = JobReply::default();
     for Prepared { record, .. } in &records {
         let applied = state
             .apply(record, loaded)
             .map_err(|violations| Error::integrity(describe(record), violations))?;
-        answer.refused.extend(applied.refused);
+        job_reply.refused.extend(applied.refused);
     }
-    Ok((records, answer))
+    Ok((records, job_reply))
 }
 
 fn describe(record: &Record) -> String {
@@ -250,8 +258,8 @@ fn describe(record: &Record) -> String {
     }
 }
 
-/// One failure, as each of those who waited for it must hear it.
-fn told_to_each(error: &Error, mutations: Vec<MutationId>) -> Error {
+/// One failure of the batch, as the error of one of its jobs.
+fn error_for_job(error: &Error, mutations: Vec<MutationId>) -> Error {
     let object = error.object().to_owned();
     match error {
         Error::Fenced {

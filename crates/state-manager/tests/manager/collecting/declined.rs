@@ -1,4 +1,4 @@
-//! A store that can't delete: the whole history stays, and who asks hears why.
+//! A store that can't delete: the whole history stays, and a collection reports the reason.
 
 use super::*;
 use async_trait::async_trait;
@@ -8,7 +8,7 @@ use state_core::backend::{
 };
 use state_core::{Head, Lineage, Nonce, Result, StackName};
 
-/// Memory, written by somebody who never heard of deletion.
+/// Memory behind a backend that doesn't implement deletion.
 #[derive(Debug)]
 struct Archive(MemoryBackend);
 
@@ -53,7 +53,7 @@ impl Backend for Archive {
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_delete_keeps_the_whole_history_and_says_why() {
+async fn store_without_deletion_keeps_history_and_reports_it() {
     let memory = MemoryBackend::default();
     let clock = Arc::new(ManualClock::default());
     let stacks = on(Arc::new(Archive(memory.clone())), &clock);

@@ -1,18 +1,18 @@
-//! A collection that ends anywhere: what retention asks for stays, and the next run finds the rest.
+//! Interrupted collections: kept revisions don't change, and the next run deletes the rest.
 
 use super::*;
 use state_core::testkit::fault::{Fault, FaultyBackend, Operation};
 
 /// A stack with eight revisions.
-struct Scene {
+struct Fixture {
     backend: Arc<dyn Backend>,
     clock: Arc<ManualClock>,
     stack: Stack,
     made: Vec<RevisionId>,
 }
 
-impl Scene {
-    async fn play(backend: Arc<dyn Backend>) -> Self {
+impl Fixture {
+    async fn new(backend: Arc<dyn Backend>) -> Self {
         let clock = Arc::new(ManualClock::default());
         let stack = on(Arc::clone(&backend), &clock)
             .new_stack_with(&"shop/production".parse().unwrap(), SealingPolicy::Plaintext)
@@ -36,7 +36,7 @@ impl Scene {
         }
     }
 
-    /// The same on a copy of the store.
+    /// The same stack on a copy of the store.
     #[cfg(feature = "fs")]
     async fn on_copy(&self, backend: Arc<dyn Backend>) -> Self {
         let stacks = on(Arc::clone(&backend), &self.clock);
@@ -49,15 +49,15 @@ impl Scene {
     }
 }
 
-/// Collects with one fault; whether it was reached.
+/// Collects with one fault. Returns whether the fault was reached.
 async fn with_fault(
-    fresh: &impl AsyncFn() -> Scene,
+    fresh: &impl AsyncFn() -> Fixture,
     operation: Operation,
     call: usize,
     fault: Fault,
     expected: &[StoredItemName],
 ) -> bool {
-    let Scene {
+    let Fixture {
         backend,
         clock,
         stack,
@@ -109,8 +109,8 @@ async fn with_fault(
     reached
 }
 
-async fn interrupted_anywhere(fresh: impl AsyncFn() -> Scene, faults: &[Fault]) {
-    let Scene { backend, stack, .. } = fresh().await;
+async fn interrupted_anywhere(fresh: impl AsyncFn() -> Fixture, faults: &[Fault]) {
+    let Fixture { backend, stack, .. } = fresh().await;
     let session = stack.lock("gc").await.unwrap();
     let done = session.collect(&keep(0, 3, Duration::ZERO)).await.unwrap();
     session.close().await.unwrap();
@@ -136,33 +136,33 @@ async fn interrupted_anywhere(fresh: impl AsyncFn() -> Scene, faults: &[Fault]) 
     }
     assert_eq!(
         deletions as u64, done.deleted.files,
-        "it was interrupted at each piece"
+        "the collection must be interrupted at each item"
     );
 }
 
 #[tokio::test]
-async fn a_collection_that_ends_anywhere_is_finished_by_the_next() {
-    let fresh = async || Scene::play(Arc::new(MemoryBackend::default())).await;
+async fn interrupted_collection_is_finished_by_the_next() {
+    let fresh = async || Fixture::new(Arc::new(MemoryBackend::default())).await;
     let faults = [Fault::BeforeEffect, Fault::AfterEffect, Fault::Twice];
     interrupted_anywhere(fresh, &faults).await;
 }
 
 #[cfg(feature = "fs")]
 #[tokio::test]
-async fn a_collection_of_files_that_ends_anywhere_is_finished_by_the_next() {
+async fn interrupted_collection_of_files_is_finished_by_the_next() {
     use state_manager::state_backend_fs::FsBackend;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     let folder = tempfile::tempdir().unwrap();
     let first = folder.path().join("first");
-    let scene = Scene::play(Arc::new(FsBackend::create(&first).unwrap())).await;
+    let fixture = Fixture::new(Arc::new(FsBackend::create(&first).unwrap())).await;
     let copies = AtomicUsize::new(0);
     let fresh = async || {
         let copy = folder
             .path()
             .join(copies.fetch_add(1, Ordering::Relaxed).to_string());
         copy_folder(&first, &copy);
-        scene.on_copy(Arc::new(FsBackend::open(copy).unwrap())).await
+        fixture.on_copy(Arc::new(FsBackend::open(copy).unwrap())).await
     };
     interrupted_anywhere(fresh, &[Fault::BeforeEffect, Fault::AfterEffect]).await;
 }

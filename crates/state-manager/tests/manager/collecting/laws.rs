@@ -1,4 +1,4 @@
-//! Whatever happened to a stack, and whatever retention asks for: what is kept is what it was.
+//! Property test: after any actions and any collections, kept revisions have the content they had when they were made.
 
 use super::*;
 use proptest::collection::vec;
@@ -7,18 +7,19 @@ use state_core::Clock;
 use state_core::testkit::run::scaled;
 use std::collections::BTreeMap;
 
-/// Something that somebody does to a stack.
+/// An action on a stack.
 #[derive(Clone, Debug)]
-enum Act {
+enum Action {
     Deploy(u8),
-    /// So much that a checkpoint is due.
+    /// Deploys a resource so large that a checkpoint is due.
     DeployHeavy(u8),
     Import(u8),
     Write(u8),
-    /// Bring back, or delete, the revision of this index.
+    /// Rolls back to the revision with this index.
     Rollback(usize),
+    /// Deletes the revision with this index.
     Delete(usize),
-    /// The next ones are done by another writer.
+    /// Lets another session do the following actions.
     Reopen,
     Wait(u8),
     Collect {
@@ -28,36 +29,36 @@ enum Act {
     },
 }
 
-fn acts() -> impl Strategy<Value = Vec<Act>> {
-    let act = prop_oneof![
-        6 => any::<u8>().prop_map(Act::Deploy),
-        1 => any::<u8>().prop_map(Act::DeployHeavy),
-        3 => any::<u8>().prop_map(Act::Import),
-        2 => any::<u8>().prop_map(Act::Write),
-        1 => any::<usize>().prop_map(Act::Rollback),
-        1 => any::<usize>().prop_map(Act::Delete),
-        4 => Just(Act::Reopen),
-        3 => (0..60u8).prop_map(Act::Wait),
-        4 => (0..3u8, 0..5u8, 0..3u8).prop_map(|(days, last, grace)| Act::Collect { days, last, grace }),
+fn actions() -> impl Strategy<Value = Vec<Action>> {
+    let action = prop_oneof![
+        6 => any::<u8>().prop_map(Action::Deploy),
+        1 => any::<u8>().prop_map(Action::DeployHeavy),
+        3 => any::<u8>().prop_map(Action::Import),
+        2 => any::<u8>().prop_map(Action::Write),
+        1 => any::<usize>().prop_map(Action::Rollback),
+        1 => any::<usize>().prop_map(Action::Delete),
+        4 => Just(Action::Reopen),
+        3 => (0..60u8).prop_map(Action::Wait),
+        4 => (0..3u8, 0..5u8, 0..3u8).prop_map(|(days, last, grace)| Action::Collect { days, last, grace }),
     ];
-    vec(act, 1..40)
+    vec(action, 1..40)
 }
 
-/// What a test knows of a stack.
-struct Known {
-    desk: Driver,
-    /// What each revision held when it was made; none for one that was deleted.
+/// The expected state of a stack.
+struct Model {
+    driver: Driver,
+    /// Content of each revision when it was made; none for a deleted one.
     held: BTreeMap<RevisionId, Option<Snapshot>>,
-    /// When each was made.
+    /// Time at which each revision was made.
     times: BTreeMap<RevisionId, Duration>,
     collected: Vec<RevisionId>,
     session: Option<Session>,
 }
 
-impl Known {
+impl Model {
     async fn session(&mut self) -> Session {
         if self.session.is_none() {
-            self.session = Some(self.desk.stack.lock("act").await.unwrap());
+            self.session = Some(self.driver.stack.lock("act").await.unwrap());
         }
         self.session.clone().unwrap()
     }
@@ -69,8 +70,8 @@ impl Known {
     }
 
     async fn made(&mut self, revision: RevisionId) {
-        let snapshot = self.desk.stack.get(&revision).await.unwrap();
-        self.times.insert(revision.clone(), self.desk.clock.elapsed());
+        let snapshot = self.driver.stack.get(&revision).await.unwrap();
+        self.times.insert(revision.clone(), self.driver.clock.elapsed());
         self.held.insert(revision, Some(snapshot));
     }
 
@@ -80,25 +81,25 @@ impl Known {
         Some(all[index].clone())
     }
 
-    async fn act(&mut self, act: &Act) {
+    async fn perform(&mut self, action: &Action) {
         let session = self.session().await;
-        match *act {
-            Act::Deploy(number) => self.deploy(&session, entry(&format!("e{number}"), &[])).await,
-            Act::DeployHeavy(number) => {
+        match *action {
+            Action::Deploy(number) => self.deploy(&session, entry(&format!("e{number}"), &[])).await,
+            Action::DeployHeavy(number) => {
                 self.deploy(&session, heavy(&format!("h{number}"), 600_000)).await;
             }
-            Act::Import(number) => {
+            Action::Import(number) => {
                 let request = UpdateRequest::new(UpdateKind::Import);
                 let imported = snapshot(&[&format!("i{number}")]);
                 let made = session.import(request, imported, None).await.unwrap();
                 self.made(made).await;
             }
-            Act::Write(number) => {
+            Action::Write(number) => {
                 let made = session.write(snapshot(&[&format!("w{number}")])).await.unwrap();
                 self.made(made).await;
             }
-            Act::Rollback(index) => self.roll_back(&session, index).await,
-            Act::Delete(index) => {
+            Action::Rollback(index) => self.roll_back(&session, index).await,
+            Action::Delete(index) => {
                 if let Some(revision) = self.pick(index)
                     && session.state().current() != Some(&revision)
                 {
@@ -108,9 +109,9 @@ impl Known {
                     }
                 }
             }
-            Act::Reopen => self.close().await,
-            Act::Wait(hours) => self.desk.clock.advance(HOUR * hours.into()),
-            Act::Collect { days, last, grace } => self.collect(&session, days, last, grace).await,
+            Action::Reopen => self.close().await,
+            Action::Wait(hours) => self.driver.clock.advance(HOUR * hours.into()),
+            Action::Collect { days, last, grace } => self.collect(&session, days, last, grace).await,
         }
     }
 
@@ -145,33 +146,33 @@ impl Known {
     async fn collect(&mut self, session: &Session, days: u8, last: u8, grace: u8) {
         let current = session.state().current().cloned();
         let retention = keep(days.into(), last.into(), HOUR * grace.into());
-        let now = self.desk.clock.elapsed();
+        let now = self.driver.clock.elapsed();
         let report = session.collect(&retention).await.unwrap();
         for revision in &report.dropped {
             let held = self.held.remove(revision);
             assert!(
                 held.is_some_and(|held| held.is_some()),
-                "it was there: {revision}"
+                "a dropped revision must have existed: {revision}"
             );
             assert_ne!(Some(revision), current.as_ref());
             assert!(
                 now - self.times[revision] >= DAY * u32::from(days),
-                "it is young: {revision}"
+                "a dropped revision must be old enough: {revision}"
             );
             self.collected.push(revision.clone());
         }
         let left = self.held.values().flatten().count();
         assert_eq!(report.kept, left);
         assert!(report.dropped.is_empty() || left >= usize::from(last));
-        // Deleted ones below the floor are gone as well.
-        let begins = self.desk.stack.collected_before().await.unwrap();
+        // Deleted revisions below the floor are collected as well.
+        let begins = self.driver.stack.collected_before().await.unwrap();
         self.held.retain(|revision, held| {
             held.is_some() || begins.is_none_or(|begins| revision.serial() >= begins)
         });
     }
 
     async fn check(&self) {
-        let stack = &self.desk.stack;
+        let stack = &self.driver.stack;
         let expected: Vec<_> = self
             .held
             .iter()
@@ -188,7 +189,7 @@ impl Known {
         for revision in &self.collected {
             assert!(is_collected(&stack.get(revision).await), "{revision}");
         }
-        self.desk.is_sound().await;
+        self.driver.is_sound().await;
     }
 }
 
@@ -196,26 +197,26 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(scaled(48)))]
 
     #[test]
-    fn what_is_kept_is_what_it_was_and_the_rest_was_collected(acts in acts()) {
+    fn kept_revisions_are_unchanged_and_others_collected(actions in actions()) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
-            let mut known = Known {
-                desk: Driver::new().await,
+            let mut model = Model {
+                driver: Driver::new().await,
                 held: BTreeMap::new(),
                 times: BTreeMap::new(),
                 collected: Vec::new(),
                 session: None,
             };
-            for act in &acts {
-                known.act(act).await;
-                if matches!(act, Act::Collect { .. }) {
-                    known.check().await;
+            for action in &actions {
+                model.perform(action).await;
+                if matches!(action, Action::Collect { .. }) {
+                    model.check().await;
                 }
             }
-            known.close().await;
-            known.check().await;
-            // And nothing is left over that nobody can ask for.
-            let session = known.session().await;
+            model.close().await;
+            model.check().await;
+            // Nothing may remain that no reader can request.
+            let session = model.session().await;
             session.collect(&keep(0, 1, Duration::ZERO)).await.unwrap();
             let again = session.collect(&keep(0, 1, Duration::ZERO)).await.unwrap();
             prop_assert!(again.is_idle(), "{again:?}");

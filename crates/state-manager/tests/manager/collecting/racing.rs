@@ -1,12 +1,12 @@
-//! Readers of files that are being deleted: they get what was, or hear that it was collected.
+//! Readers of files that are being deleted: they get the correct content, or an error that it was collected.
 
 use super::*;
 use state_manager::state_backend_fs::FsBackend;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Without any grace, which is more than anybody is promised.
+/// Runs without a grace period, so readers have no guaranteed time to finish.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn who_reads_while_files_go_gets_the_truth_or_hears_that_it_was_collected() {
+async fn concurrent_reader_gets_content_or_a_collected_error() {
     let folder = tempfile::tempdir().unwrap();
     let clock = Arc::new(ManualClock::default());
     let root = folder.path().join("store");

@@ -1,4 +1,4 @@
-//! Seed 001 over the stacks of a store: crypters, history by pages, logs, deployments, logout.
+//! Features of a store's stacks: crypters, pages of the history, logs, exported deployments, logout.
 
 use super::*;
 use state_core::backend::{Backend, ObjectKind};
@@ -31,7 +31,7 @@ impl Crypter for Reverse {
 }
 
 #[tokio::test]
-async fn a_stack_gets_its_crypter_from_the_provider() {
+async fn configured_provider_supplies_the_crypter() {
     let (backend, stack) = new_stack().await;
     let stacks = stacks(&backend, 2);
     let without = stacks.crypter(stack.name()).await.unwrap_err();
@@ -40,13 +40,13 @@ async fn a_stack_gets_its_crypter_from_the_provider() {
     let crypter = stacks.crypter(stack.name()).await.unwrap();
     let sealed = crypter.encrypt("config", b"abc").unwrap();
     assert_eq!(crypter.decrypt("config", &sealed).unwrap(), b"abc");
-    let nobody = stacks.crypter(&"no/body".parse().unwrap()).await.unwrap_err();
-    assert_eq!(nobody.kind(), ErrorKind::NotFound);
+    let missing = stacks.crypter(&"no/body".parse().unwrap()).await.unwrap_err();
+    assert_eq!(missing.kind(), ErrorKind::NotFound);
     stacks.logout().await.unwrap();
 }
 
 #[tokio::test]
-async fn the_pages_of_the_history_are_the_history() {
+async fn pages_of_the_history_join_to_the_whole() {
     let (backend, stack) = new_stack().await;
     for round in 0..7 {
         deploy(&stack, &[&format!("e{round}")]).await;
@@ -82,8 +82,8 @@ fn line(time: &str, level: LogLevel, about: Option<&str>, message: &str) -> LogL
     }
 }
 
-/// An update that says these.
-async fn say(stack: &Stack, lines: &[LogLine]) -> RevisionId {
+/// Runs an update that logs these lines.
+async fn log_lines(stack: &Stack, lines: &[LogLine]) -> RevisionId {
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
     for line in lines {
@@ -94,16 +94,16 @@ async fn say(stack: &Stack, lines: &[LogLine]) -> RevisionId {
     revision
 }
 
-async fn said(stack: &Stack, query: LogQuery) -> Vec<String> {
+async fn messages(stack: &Stack, query: LogQuery) -> Vec<String> {
     let lines = stack.logs(&query).await.unwrap();
     lines.into_iter().map(|stored| stored.line.message).collect()
 }
 
 #[tokio::test]
-async fn logs_are_kept_by_update_and_found_by_a_query() {
+async fn logs_are_stored_by_update_and_found_by_queries() {
     use LogLevel::{Debug, Error, Info};
     let (_, stack) = new_stack().await;
-    say(
+    log_lines(
         &stack,
         &[
             line("2026-01-01T00:00:00Z", Info, None, "begin"),
@@ -112,27 +112,27 @@ async fn logs_are_kept_by_update_and_found_by_a_query() {
         ],
     )
     .await;
-    say(&stack, &[]).await;
-    let third = say(
+    log_lines(&stack, &[]).await;
+    let third = log_lines(
         &stack,
         &[line("2026-01-01T01:00:00Z", Error, Some("module.net"), "late")],
     )
     .await;
     let all = LogQuery::default;
-    assert_eq!(said(&stack, all()).await, ["begin", "half", "zone", "late"]);
+    assert_eq!(messages(&stack, all()).await, ["begin", "half", "zone", "late"]);
     let level = Some(Info);
     assert_eq!(
-        said(&stack, LogQuery { level, ..all() }).await,
+        messages(&stack, LogQuery { level, ..all() }).await,
         ["begin", "zone", "late"]
     );
     let address = Some(address("module.net"));
     assert_eq!(
-        said(&stack, LogQuery { address, ..all() }).await,
+        messages(&stack, LogQuery { address, ..all() }).await,
         ["half", "late"],
-        "below it, and not what only begins alike"
+        "the query must match children, but not names with the same prefix"
     );
     let update = Some(third.serial());
-    assert_eq!(said(&stack, LogQuery { update, ..all() }).await, ["late"]);
+    assert_eq!(messages(&stack, LogQuery { update, ..all() }).await, ["late"]);
     let since = Some(Timestamp::new("2026-01-01T00:00:00.1Z"));
     let until = Some(Timestamp::new("2026-01-01T01:00:00Z"));
     let spans = LogQuery {
@@ -140,21 +140,27 @@ async fn logs_are_kept_by_update_and_found_by_a_query() {
         until: until.clone(),
         ..all()
     };
-    assert_eq!(said(&stack, spans).await, ["half"]);
+    assert_eq!(messages(&stack, spans).await, ["half"]);
     assert_eq!(
-        said(&stack, LogQuery { until, ..all() }).await,
+        messages(&stack, LogQuery { until, ..all() }).await,
         ["begin", "half", "zone"]
     );
-    assert_eq!(said(&stack, LogQuery { since, ..all() }).await, ["half", "late"]);
+    assert_eq!(
+        messages(&stack, LogQuery { since, ..all() }).await,
+        ["half", "late"]
+    );
     let limit = Some(2);
-    assert_eq!(said(&stack, LogQuery { limit, ..all() }).await, ["zone", "late"]);
+    assert_eq!(
+        messages(&stack, LogQuery { limit, ..all() }).await,
+        ["zone", "late"]
+    );
     let since = Some(Timestamp::new("yesterday"));
     let wrong = stack.logs(&LogQuery { since, ..all() }).await.unwrap_err();
     assert_eq!(wrong.kind(), ErrorKind::Invalid);
 }
 
 #[tokio::test]
-async fn a_log_that_cannot_be_stored_does_not_hide_its_revision() {
+async fn failure_to_store_a_log_does_not_hide_its_revision() {
     for (failures, kept) in [(1, true), (2, false)] {
         let (backend, stack) = new_stack().await;
         let wrapped = FaultyBackend::new(Arc::new(backend.clone()));
@@ -164,7 +170,7 @@ async fn a_log_that_cannot_be_stored_does_not_hide_its_revision() {
         let session = faulty.lock("deploy").await.unwrap();
         let update = start(&session).await;
         update.log(&line("2026-01-01T00:00:00Z", LogLevel::Info, None, "said"));
-        // The document of the update is written beside it: fail both, and the log again at the close.
+        // The document of the update is written at the same time: both fail, and the log again at the close.
         for call in 0..failures * 2 {
             plan.fail(Operation::Create, call, Fault::BeforeEffect);
         }
@@ -172,16 +178,16 @@ async fn a_log_that_cannot_be_stored_does_not_hide_its_revision() {
         let closed = session.close().await;
         assert_eq!(stack.current_rev().await.unwrap(), revision);
         if kept && closed.is_ok() {
-            assert_eq!(said(&stack, LogQuery::default()).await, ["said"]);
+            assert_eq!(messages(&stack, LogQuery::default()).await, ["said"]);
         } else {
-            let told = closed.unwrap_err();
-            assert_eq!(told.kind(), ErrorKind::NotApplied, "{told}");
+            let error = closed.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::NotApplied, "{error}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_deployment_goes_out_and_comes_back() {
+async fn exported_deployment_can_be_imported_again() {
     let (backend, stack) = new_stack().await;
     deploy(&stack, &["a", "b"]).await;
     let stacks = stacks(&backend, 2);
@@ -202,7 +208,7 @@ async fn a_deployment_goes_out_and_comes_back() {
     assert_eq!(
         stale.kind(),
         ErrorKind::Conflict,
-        "the import itself moved the stack"
+        "the import itself made a newer revision"
     );
     assert!(stale.to_string().contains("serial 1"), "{stale}");
 
@@ -222,7 +228,7 @@ async fn a_deployment_goes_out_and_comes_back() {
 }
 
 #[tokio::test]
-async fn a_deployment_with_strange_pending_operations_is_refused() {
+async fn deployment_with_unknown_pending_operations_is_refused() {
     let (backend, stack) = new_stack().await;
     let stacks = stacks(&backend, 2);
     let session = stack.lock("deploy").await.unwrap();

@@ -1,6 +1,6 @@
-//! Seed 000, and seed 004's persister: whole snapshots, the mark while the world is changed, and what takes it back.
+//! Whole snapshots: the mark during a mutation, what clears it, and saves within an update.
 
-use super::seed_004::reliable;
+use super::updates::reliable;
 use super::*;
 use state_core::mutation::Resolution;
 use state_core::target::{SnapshotMutation, SnapshotPersister, SnapshotProvider, TargetProvider};
@@ -26,7 +26,7 @@ async fn begin(stacks: &Stacks) -> Box<dyn SnapshotMutation> {
     stacks.begin_mutation(&name()).await.unwrap()
 }
 
-/// A stack whose writer died between the begin and the end of a mutation.
+/// A stack whose writer crashed between the begin and the end of a mutation.
 async fn abandoned() -> (MemoryBackend, Stack) {
     let (backend, stack) = new_stack().await;
     deploy(&stack, &["a"]).await;
@@ -38,16 +38,23 @@ async fn abandoned() -> (MemoryBackend, Stack) {
 }
 
 #[tokio::test]
-async fn a_mutation_marks_the_stack_durably_and_its_end_stores_the_snapshot_and_takes_the_mark_back() {
+async fn mutation_marks_the_stack_and_its_end_clears_the_mark() {
     let (backend, stack) = new_stack().await;
     let writer = stacks(&backend, 2);
     assert!(writer.get_snapshot(&name()).await.unwrap().is_none());
     let mut mutation = begin(&writer).await;
     assert!(!reliable(&backend).await);
     let marked = writer.get_snapshot(&name()).await.unwrap().unwrap();
-    assert!(marked.invalidated.is_some(), "the snapshot itself says so");
+    assert!(
+        marked.invalidated.is_some(),
+        "the snapshot itself must carry the mark"
+    );
     let second = stacks(&backend, 3).begin_mutation(&name()).await.unwrap_err();
-    assert_eq!(second.kind(), ErrorKind::Locked, "one at a time");
+    assert_eq!(
+        second.kind(),
+        ErrorKind::Locked,
+        "a second mutation must be refused"
+    );
     let made = snapshot(&[entry("a", &[]), entry("b", &["a"])]);
     assert_eq!(mutation.end(made.clone()).await.unwrap(), vec![]);
     assert!(reliable(&backend).await);
@@ -62,18 +69,18 @@ async fn a_mutation_marks_the_stack_durably_and_its_end_stores_the_snapshot_and_
     assert_eq!(target.snapshot.unwrap().entries, stored.entries);
     assert!(target.crypter.is_none());
     drop(begin(&writer).await);
-    let nobody: StackName = "no/body".parse().unwrap();
+    let missing: StackName = "no/body".parse().unwrap();
     for error in [
-        writer.target(&nobody).await.err(),
-        writer.get_snapshot(&nobody).await.err(),
-        writer.begin_mutation(&nobody).await.err(),
+        writer.target(&missing).await.err(),
+        writer.get_snapshot(&missing).await.err(),
+        writer.begin_mutation(&missing).await.err(),
     ] {
         assert_eq!(error.unwrap().kind(), ErrorKind::NotFound);
     }
 }
 
 #[tokio::test]
-async fn a_writer_that_dies_in_a_mutation_leaves_the_stack_unreliable_for_every_reader() {
+async fn crash_in_a_mutation_leaves_the_stack_unreliable() {
     let (backend, stack) = abandoned().await;
     let summary = stacks(&backend, 9).list().await.unwrap().remove(0);
     assert!(!summary.reliable && summary.pending == 0);
@@ -84,7 +91,7 @@ async fn a_writer_that_dies_in_a_mutation_leaves_the_stack_unreliable_for_every_
     let interrupted = stack.current().await.unwrap();
     assert_eq!(interrupted.invalidated, Some(mark.clone()));
     assert_eq!(names(&stack).await, ["a"]);
-    // What says nothing of the world leaves it.
+    // Changes that don't check the real resources leave the mark.
     let session = stack.lock("by hand").await.unwrap();
     let state = session.state();
     let request = || UpdateRequest::new(UpdateKind::Edit);
@@ -111,7 +118,7 @@ async fn a_writer_that_dies_in_a_mutation_leaves_the_stack_unreliable_for_every_
 }
 
 #[tokio::test]
-async fn an_update_a_refresh_a_destroy_or_an_import_that_succeeds_takes_the_mark_back() {
+async fn successful_update_refresh_destroy_or_import_clears_mark() {
     for kind in [UpdateKind::Update, UpdateKind::Refresh, UpdateKind::Destroy] {
         let (backend, stack) = abandoned().await;
         let session = stack.lock("x").await.unwrap();
@@ -131,7 +138,7 @@ async fn an_update_a_refresh_a_destroy_or_an_import_that_succeeds_takes_the_mark
 }
 
 #[tokio::test]
-async fn a_person_takes_the_mark_back_with_the_last_pending_operation_or_by_a_word() {
+async fn resolving_the_last_operation_or_confirming_clears_mark() {
     let (backend, stack) = abandoned().await;
     let session = stack.lock("x").await.unwrap();
     let update = start(&session).await;
@@ -145,27 +152,27 @@ async fn a_person_takes_the_mark_back_with_the_last_pending_operation_or_by_a_wo
     update.finish(UpdateResult::Succeeded).await.unwrap();
     assert!(
         session.state().invalidated().is_some(),
-        "not while something is pending"
+        "the mark must stay while an operation is pending"
     );
     let request = || UpdateRequest::new(UpdateKind::Edit);
-    let early = session.vouch(request()).await.unwrap_err();
+    let early = session.mark_reliable(request()).await.unwrap_err();
     assert_eq!(early.kind(), ErrorKind::Conflict);
     for (place, id) in pending.into_iter().enumerate() {
         session.resolve(request(), id, Resolution::NotDone).await.unwrap();
         assert_eq!(reliable(&backend).await, place == 1);
     }
-    let needless = session.vouch(request()).await.unwrap_err();
+    let needless = session.mark_reliable(request()).await.unwrap_err();
     assert_eq!(needless.kind(), ErrorKind::Conflict);
     let (backend, stack) = abandoned().await;
     let session = stack.lock("x").await.unwrap();
-    let revision = session.vouch(request()).await.unwrap();
+    let revision = session.mark_reliable(request()).await.unwrap();
     assert!(reliable(&backend).await);
     assert_eq!(stack.get(&revision).await.unwrap().invalidated, None);
     assert_eq!(names(&stack).await, ["a"]);
 }
 
 #[tokio::test]
-async fn a_snapshot_that_breaks_rules_is_recorded_as_far_as_it_can_be_and_the_mark_stays() {
+async fn broken_snapshot_is_repaired_and_the_mark_stays() {
     let (backend, stack) = new_stack().await;
     let writer = stacks(&backend, 2);
     let mut mutation = begin(&writer).await;
@@ -182,7 +189,7 @@ async fn a_snapshot_that_breaks_rules_is_recorded_as_far_as_it_can_be_and_the_ma
     assert_eq!(
         hopeless.kind(),
         ErrorKind::Integrity,
-        "what is missing can't be invented"
+        "a missing kind can't be repaired"
     );
     assert!(!reliable(&backend).await);
     let made = Entry {
@@ -199,7 +206,7 @@ async fn a_snapshot_that_breaks_rules_is_recorded_as_far_as_it_can_be_and_the_ma
     assert_eq!(names(&stack).await, ["a", "b"]);
     let tip = stack.tip().await.unwrap();
     assert_eq!(tip.state.entry(&key("b")).unwrap().id.as_deref(), Some("i-17"));
-    assert!(!tip.is_reliable(), "somebody must look at it");
+    assert!(!tip.is_reliable(), "a repaired state must stay unreliable");
     assert!(stack.verify(true).await.unwrap().report.is_valid());
     let whole = snapshot(&[entry("a", &[]), entry("b", &["a"])]);
     assert_eq!(begin(&writer).await.end(whole).await.unwrap(), vec![]);
@@ -207,7 +214,7 @@ async fn a_snapshot_that_breaks_rules_is_recorded_as_far_as_it_can_be_and_the_ma
 }
 
 #[tokio::test]
-async fn the_persister_invalidates_and_saves_any_number_of_times_and_a_replace_ends_reliable() {
+async fn persister_invalidates_and_saves_repeatedly() {
     let (backend, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
@@ -220,13 +227,17 @@ async fn the_persister_invalidates_and_saves_any_number_of_times_and_a_replace_e
         assert!(reliable(&backend).await);
         assert_eq!(names(&stack).await.len(), made.len());
     }
-    // A replace changes nothing of its own: seed 004 flushes it all the same, else the stack would end invalid.
+    // A replace changes no entry, but its save must clear the mark all the same.
     update.invalidate().await.unwrap();
     update.replace(key("c")).await.unwrap();
     update.save(snapshot(&made)).await.unwrap();
     update.clone().finish(UpdateResult::Succeeded).await.unwrap();
     assert!(reliable(&backend).await);
-    assert_eq!(stack.list().await.unwrap().len(), 1, "one update, one revision");
+    assert_eq!(
+        stack.list().await.unwrap().len(),
+        1,
+        "one update must make one revision"
+    );
     for late in [
         update.invalidate().await,
         update.save(snapshot(&made)).await.map(drop),
@@ -240,7 +251,7 @@ async fn the_persister_invalidates_and_saves_any_number_of_times_and_a_replace_e
 }
 
 #[tokio::test]
-async fn a_mark_survives_checkpoints() {
+async fn mark_survives_checkpoints() {
     let (backend, stack) = abandoned().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
@@ -257,15 +268,15 @@ async fn a_mark_survives_checkpoints() {
     let head = state_core::Backend::read_head(&backend, stack.lineage())
         .await
         .unwrap();
-    assert!(head.base.snapshot.is_some(), "there was a checkpoint");
+    assert!(head.base.snapshot.is_some(), "a checkpoint must have been made");
     assert!(!reliable(&backend).await);
     assert!(stack.verify(true).await.unwrap().report.is_valid());
 }
 
-/// Runs a mutation while one call after the other fails. What the store says afterwards is what the caller was told, or
-/// what nobody was told and holds the mark.
+/// Runs a mutation while each call fails in turn. Afterwards the store matches the reported outcome; if the outcome is
+/// unknown, the stack carries the mark.
 #[tokio::test]
-async fn a_mutation_that_fails_anywhere_is_ended_or_marked() {
+async fn interrupted_mutation_is_ended_or_marked() {
     let mut failed = [0, 0];
     for operation in Operation::ALL {
         for fault in [Fault::BeforeEffect, Fault::AfterEffect, Fault::Late, Fault::Twice] {
@@ -306,5 +317,8 @@ async fn a_mutation_that_fails_anywhere_is_ended_or_marked() {
             }
         }
     }
-    assert!(failed[0] > 5 && failed[1] > 5, "the faults were met: {failed:?}");
+    assert!(
+        failed[0] > 5 && failed[1] > 5,
+        "too few mutations failed: {failed:?}"
+    );
 }

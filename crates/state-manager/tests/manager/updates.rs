@@ -1,4 +1,4 @@
-//! Seed 004 over a session: invalid while something is under way, reliable at the end, plugins, manifest, outputs.
+//! Updates: unreliable while a step is in progress, reliable at the end; plugins, manifest and outputs.
 
 use super::*;
 use state_core::json::{Json, Properties};
@@ -13,13 +13,13 @@ fn plugin(name: &str) -> Plugin {
     }
 }
 
-/// Whether somebody else, who opens the stack now, is told that the snapshot is reliable.
+/// Whether another client that opens the stack now sees it as reliable.
 pub(crate) async fn reliable(backend: &MemoryBackend) -> bool {
     stacks(backend, 9).list().await.unwrap().remove(0).reliable
 }
 
 #[tokio::test]
-async fn a_step_invalidates_durably_before_the_world_is_touched_and_its_end_clears_it() {
+async fn step_marks_the_stack_durably_and_its_end_clears_the_mark() {
     let (backend, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
@@ -27,7 +27,7 @@ async fn a_step_invalidates_durably_before_the_world_is_touched_and_its_end_clea
     let step = update.begin(Intent::create(entry("a", &[]))).await.unwrap();
     assert!(
         !reliable(&backend).await,
-        "durable as soon as the begin is acknowledged"
+        "the mark must be durable when the begin is acknowledged"
     );
     step.succeed(Some(entry("a", &[]))).await.unwrap();
     assert!(reliable(&backend).await);
@@ -35,12 +35,12 @@ async fn a_step_invalidates_durably_before_the_world_is_touched_and_its_end_clea
         .begin(Intent::update(entry("a", &["nowhere"])))
         .await
         .map(drop);
-    assert!(step.is_err(), "a step that is refused invalidates nothing");
+    assert!(step.is_err(), "a refused step must not mark the stack");
     assert!(reliable(&backend).await);
 }
 
 #[tokio::test]
-async fn an_invalid_snapshot_stays_invalid_when_its_writer_dies() {
+async fn unreliable_stack_stays_unreliable_after_a_crash() {
     let (backend, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
@@ -51,12 +51,12 @@ async fn an_invalid_snapshot_stays_invalid_when_its_writer_dies() {
     deploy(&stack, &["b"]).await;
     assert!(
         !reliable(&backend).await,
-        "a later update doesn't know either what became of it"
+        "a later update can't know the outcome of the step"
     );
 }
 
 #[tokio::test]
-async fn an_update_that_ends_in_a_replace_ends_reliable() {
+async fn update_that_ends_with_a_replace_is_reliable() {
     let (backend, stack) = new_stack().await;
     deploy(&stack, &["a"]).await;
     let session = stack.lock("deploy").await.unwrap();
@@ -83,7 +83,7 @@ async fn an_update_that_ends_in_a_replace_ends_reliable() {
 }
 
 #[tokio::test]
-async fn plugins_that_were_recorded_are_in_the_manifest_of_their_update_only() {
+async fn recorded_plugins_appear_only_in_their_update_manifest() {
     let (_, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
@@ -101,13 +101,16 @@ async fn plugins_that_were_recorded_are_in_the_manifest_of_their_update_only() {
     ] {
         let manifest = stack.get(&revision).await.unwrap().manifest.unwrap();
         assert_eq!(manifest.plugins, plugins);
-        assert_eq!(manifest.version, "0", "the version of the writer");
+        assert_eq!(
+            manifest.version, "0",
+            "the manifest must name the writer's version"
+        );
         assert!(manifest.time.is_some());
     }
 }
 
 #[tokio::test]
-async fn outputs_registered_after_a_step_and_those_of_the_stack_are_flushed() {
+async fn late_resource_outputs_and_stack_outputs_are_stored() {
     let (_, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
@@ -122,7 +125,7 @@ async fn outputs_registered_after_a_step_and_those_of_the_stack_are_flushed() {
     assert_eq!(
         registered.outputs.as_ref(),
         Some(&outputs),
-        "before the update ends"
+        "the outputs must be stored before the update ends"
     );
     assert_eq!(registered.sensitive_outputs, ["token"]);
     let of_stack = StackOutputs {
@@ -135,7 +138,7 @@ async fn outputs_registered_after_a_step_and_those_of_the_stack_are_flushed() {
 }
 
 #[tokio::test]
-async fn what_breaks_a_rule_is_reported_and_recorded_all_the_same() {
+async fn result_that_breaks_a_rule_is_reported_and_recorded() {
     let (backend, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
@@ -153,9 +156,9 @@ async fn what_breaks_a_rule_is_reported_and_recorded_all_the_same() {
     assert!(stack.verify(true).await.unwrap().report.is_valid());
 }
 
-/// What is too large for any frame, or breaks a rule, is refused alone: what others did meanwhile is recorded.
+/// A change that is too large for a frame, or breaks a rule, is refused alone: concurrent changes are recorded.
 #[tokio::test]
-async fn what_is_refused_is_in_nobodys_way() {
+async fn refused_change_does_not_block_others() {
     let (_, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
@@ -212,10 +215,10 @@ async fn what_is_refused_is_in_nobodys_way() {
     assert_eq!(names(&stack).await, ["a", "b"]);
 }
 
-/// Plugins, outputs of the stack and of entries are recorded while the state is marked and while a result that breaks a
-/// rule waits: nothing that happened is kept out because something else is wrong.
+/// Plugins and outputs are recorded while the state is marked as unreliable and while a result that breaks a rule is
+/// pending: one problem must not prevent the recording of other facts.
 #[tokio::test]
-async fn what_happens_is_recorded_while_something_else_is_wrong() {
+async fn records_are_accepted_while_the_stack_is_unreliable() {
     let (backend, stack) = new_stack().await;
     let session = stack.lock("deploy").await.unwrap();
     let update = start(&session).await;
@@ -225,7 +228,7 @@ async fn what_happens_is_recorded_while_something_else_is_wrong() {
     create(&update, entry("a", &[])).await;
     let step = update.begin(Intent::create(entry("b", &[]))).await.unwrap();
     let broken = step.succeed(Some(entry("b", &["nowhere"]))).await.unwrap();
-    assert_eq!(broken.len(), 1, "reported");
+    assert_eq!(broken.len(), 1, "the broken rule must be reported");
     update.record_plugin(plugin("p")).await.unwrap();
     let outputs = Properties::new(Json::parse(r#"{"v":1}"#).unwrap());
     update
