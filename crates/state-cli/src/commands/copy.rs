@@ -29,7 +29,7 @@ pub(crate) struct Args {
 
 #[derive(Serialize)]
 #[serde(rename_all = "kebab-case")]
-struct CopyReport {
+struct StoreCopyReport {
     from: String,
     to: String,
     stacks: Vec<CopyReport>,
@@ -62,7 +62,7 @@ pub(crate) async fn run(context: &Context, args: &Args) -> CommandResult {
         }
         stacks.push(target.copy_from(stack).await?);
     }
-    let done = CopyReport {
+    let done = StoreCopyReport {
         from: settings::shown(&from),
         to: settings::shown(&to),
         stacks,

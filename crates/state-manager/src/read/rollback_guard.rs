@@ -17,7 +17,7 @@ pub struct CrossedMove {
     pub revision: RevisionId,
     /// The direction and the other stack. `Out`: the rollback would restore resources that now belong to the other
     /// stack. `In`: it would drop resources that no other stack contains.
-    pub moved: Moved,
+    pub moved: StackMove,
     /// Keys of the affected resources.
     pub entries: Vec<EntryKey>,
 }
@@ -44,11 +44,11 @@ pub(crate) async fn refuse(
         return Ok(());
     };
     let reason = match moved {
-        Moved::Out(there) => format!(
+        StackMove::Out(there) => format!(
             "it would restore {} of this stack that moved to {there}",
             counted(entries)
         ),
-        Moved::In(there) => format!("it would drop {} that moved here from {there}", counted(entries)),
+        StackMove::In(there) => format!("it would drop {} that moved here from {there}", counted(entries)),
         _ => format!("it would revert one side of the move of {}", counted(entries)),
     };
     let reason = format!("{reason}; nothing was changed");
@@ -89,7 +89,7 @@ async fn crossed(
             continue;
         }
         let mut entries = match &moved {
-            Moved::Out(_) => take_moved(&mut restored, sides),
+            StackMove::Out(_) => take_moved(&mut restored, sides),
             // A resource that arrived here lives in no other stack, so restoring it is safe.
             _ => {
                 drop(take_moved(&mut restored, sides.or(Some((then, then)))));

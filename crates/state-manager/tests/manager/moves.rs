@@ -121,7 +121,7 @@ async fn move_is_one_revision_in_each_history() {
         let state_manager::RevisionKind::Update(info) = &history[0].kind else {
             panic!("the revision must be made by an update")
         };
-        let (Some(Moved::In(peer)) | Some(Moved::Out(peer))) = &info.moved else {
+        let (Some(StackMove::In(peer)) | Some(StackMove::Out(peer))) = &info.moved else {
             panic!("the update must record the move")
         };
         assert_eq!(peer.lineage, other.lineage());
