@@ -169,7 +169,7 @@ fn is_plain(object: &str, endpoint: Option<&str>) -> Result<bool> {
 
 /// What a builder says of its configuration. It names keys, not values.
 fn unbuilt(object: &str, error: object_store::Error) -> Error {
-    let trouble = crate::failure::Trouble::Store(error);
+    let trouble = crate::error::Trouble::Store(error);
     Error::invalid(object, format!("it can't be connected to: {trouble}"))
 }
 

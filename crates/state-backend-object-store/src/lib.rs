@@ -39,7 +39,7 @@
 //! | 5xx, 429, a reset, nothing | it had an effect, has none, or will | read back; if nothing is there, the *same* bytes again |
 //! | denied, not supported | it had no effect | told at once |
 //!
-//! What can't be settled within [`Options::patience`] is [`Error::Indeterminate`](state_core::Error::Indeterminate). Nothing is cleaned up then, and the
+//! What can't be settled within [`Options::retry_timeout`] is [`Error::Indeterminate`](state_core::Error::Indeterminate). Nothing is cleaned up then, and the
 //! slot is never tried with another batch.
 //!
 //! ```
@@ -61,7 +61,7 @@ mod clock;
 mod compaction;
 mod entropy;
 mod etags;
-mod failure;
+mod error;
 mod layout;
 mod objects;
 mod options;

@@ -4,7 +4,7 @@
 
 mod upload;
 
-use crate::failure::Trouble;
+use crate::error::Trouble;
 use crate::options::Options;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -52,12 +52,12 @@ impl Objects {
 
     /// The store with every outcome settled.
     pub(crate) fn settled(&self) -> SettledStore {
-        self.settled_within(self.options.patience)
+        self.settled_within(self.options.retry_timeout)
     }
 
     /// The same for a first contact: a wrong place is reported at once.
     pub(crate) fn first_contact(&self) -> SettledStore {
-        self.settled_within(self.options.patience.min(FIRST_CONTACT))
+        self.settled_within(self.options.retry_timeout.min(FIRST_CONTACT))
     }
 
     fn settled_within(&self, retry_timeout: Duration) -> SettledStore {

@@ -28,7 +28,7 @@ pub struct Options {
     /// How long one request may take, and a second longer for each MiB that it carries: 10 seconds.
     pub request: Duration,
     /// How long one step tries: its request, what settles it, and what repeats it. 30 seconds.
-    pub patience: Duration,
+    pub retry_timeout: Duration,
     /// How many requests one step may have under way at once: 16.
     pub concurrency: usize,
     /// What is larger goes up in parts of this many bytes, if its name says what is in it: 8 MiB.
@@ -55,7 +55,7 @@ impl Options {
             renewal: Duration::from_secs(15),
             margin: Duration::from_secs(10),
             request: Duration::from_secs(10),
-            patience: Duration::from_secs(30),
+            retry_timeout: Duration::from_secs(30),
             concurrency: 16,
             part: 8 << 20,
             compaction: 1_000,

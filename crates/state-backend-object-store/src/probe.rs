@@ -15,7 +15,7 @@ mod visibility;
 mod tests;
 
 use crate::etags::UnquotedEtags;
-use crate::failure::Trouble;
+use crate::error::Trouble;
 use futures_util::future::{Either, select};
 use object_store::ObjectStore;
 use object_store::path::Path;

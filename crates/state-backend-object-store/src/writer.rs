@@ -2,7 +2,7 @@
 //! is renewed and the journal folded.
 
 use crate::compaction::Compactor;
-use crate::failure::Trouble;
+use crate::error::Trouble;
 use crate::objects::Objects;
 use crate::options::Options;
 use async_trait::async_trait;

@@ -66,7 +66,7 @@ impl Place {
     pub(crate) fn other(&self) -> FsBackend {
         FsBackend::open(self.root())
             .unwrap()
-            .with_patience(Duration::from_millis(50))
+            .with_lock_timeout(Duration::from_millis(50))
     }
 
     pub(crate) fn root(&self) -> PathBuf {

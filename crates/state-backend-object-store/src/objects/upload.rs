@@ -9,7 +9,7 @@
 //! | the same | no answer, until patience ends | nobody knows: `Indeterminate` |
 
 use super::Objects;
-use crate::failure::Trouble;
+use crate::error::Trouble;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};

@@ -1,7 +1,7 @@
 //! The place of one probe: a prefix of its own, and the few requests that all checks are made of.
 
 use super::ProbeTarget;
-use crate::failure::Trouble;
+use crate::error::Trouble;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
 use object_store::path::Path;

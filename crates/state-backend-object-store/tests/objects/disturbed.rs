@@ -29,7 +29,7 @@ async fn judged(
     let open = async || {
         let store = faulty();
         let mut options = options();
-        options.patience = patience;
+        options.retry_timeout = patience;
         // Pauses and silence take hours here: no lease shall end meanwhile.
         options.lease = Duration::from_secs(60 * 60);
         options.renewal = Duration::from_secs(15 * 60);

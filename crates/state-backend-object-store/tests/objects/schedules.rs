@@ -42,7 +42,7 @@ async fn schedule(seed: u64) -> (usize, usize) {
     let (entropy, oracle) = (Arc::new(SeededEntropy::new(!seed)), Arc::<Oracle>::default());
     let store = faulty();
     let mut options = options();
-    options.patience = Duration::from_millis([100, 700, 5_000, 30_000][draw(&dice, 4)]);
+    options.retry_timeout = Duration::from_millis([100, 700, 5_000, 30_000][draw(&dice, 4)]);
     let open = || ObjectBackend::new(Arc::new(store.clone()), options.clone(), Opening::Create);
     let (one, other) = (open(), open());
     one.ready().await.unwrap();

@@ -26,7 +26,7 @@ async fn upload(patience: Duration) -> Upload {
     let store = FaultyStore::new(direct.clone());
     let mut options = options();
     options.part = 16;
-    options.patience = patience;
+    options.retry_timeout = patience;
     let backend = ObjectBackend::new(Arc::new(store.clone()), options, Opening::Create);
     let entropy = SeededEntropy::new(4);
     let bench = Bench::new(&backend, &entropy);
