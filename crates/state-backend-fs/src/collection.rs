@@ -53,7 +53,8 @@ pub(crate) fn locate(item: &StoredItemName, head: &Head) -> Result<(ItemFolder, 
     match item {
         StoredItemName::Object(name) => Ok((Some(name.kind()), name.file_name())),
         StoredItemName::Journal(file) => {
-            // A collection's base is the first slot of a segment, so a segment that starts before it also ends before it.
+            // A collection's base is the first slot of a segment, so a segment that starts before it also ends before
+            // it.
             let floor = head.collection.as_ref().map(|collection| collection.base.start);
             let segment = SegmentName::parse(file);
             if segment.is_some_and(|segment| floor.is_some_and(|floor| segment.slot < floor)) {

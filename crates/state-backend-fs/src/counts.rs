@@ -27,7 +27,7 @@ pub(crate) enum Call {
     Sync,
     /// Syncs a folder's names to the disk.
     SyncFolder,
-    /// Creates a folder.
+    /// Creates a folder below another one.
     MakeFolder,
     /// Creates a temporary file.
     Stage,

@@ -128,7 +128,7 @@ mod tests {
     use state_core::ErrorKind;
 
     #[test]
-    fn an_append_is_not_applied_only_if_nothing_was_written_and_the_system_refused() {
+    fn append_is_not_applied_only_if_refused_before_any_byte() {
         let kind = |written, errno: Errno| {
             let failure = WriteError::append_failed("segment", written, errno.into());
             assert!(failure.poisons);

@@ -153,7 +153,7 @@ pub(crate) enum Lock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) kind: FileKind,
-    /// Length in bytes.
+    /// The length of the file in bytes.
     pub(crate) length: u64,
     /// Device and inode number: equal for two names of the same file.
     pub(crate) id: (u64, u64),
@@ -162,9 +162,9 @@ pub(crate) struct Status {
 /// The type of a file, as far as the store distinguishes types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
-    /// A regular file.
+    /// A regular file, the only type that the store reads.
     Regular,
-    /// A folder, also called a directory.
+    /// A folder, which POSIX calls a directory.
     Folder,
     /// A symbolic link, which the store never follows.
     Link,

@@ -1,8 +1,8 @@
-//! The system's randomness, for the names of places that nobody else uses.
+//! The operating system's randomness, for the names of probe folders.
 
 use state_core::Entropy;
 
-/// Asks the operating system.
+/// Random bytes from the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SystemEntropy;
 
