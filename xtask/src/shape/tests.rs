@@ -1,4 +1,4 @@
-//! Each rule finds what breaks it, and only that.
+//! Each rule finds its violations, and accepts correct files.
 
 use super::rules::{findings, lines_of_code, speak_of};
 
@@ -23,7 +23,7 @@ fn a_file_begins_with_what_it_is_for() {
 }
 
 #[test]
-fn a_file_has_at_most_four_hundred_lines_of_code() {
+fn file_has_at_most_four_hundred_lines_of_code() {
     let lines = |count: usize| format!("//! Long.\n{}", "const X: u8 = 1;\n".repeat(count));
     assert!(said("tests/suite/a.rs", &lines(400)).is_empty());
     assert!(said("tests/suite/a.rs", &lines(401))[0].contains("401 lines"));
@@ -61,7 +61,7 @@ fn three() {}
 
 #[test]
 fn names_say_what_is_inside() {
-    // In pieces, for these names are banned here as well.
+    // Split, because these names are forbidden in this file as well.
     for banned in ["uti-ls", "hel-pers", "com-mon", "ty-pes", "im-p"] {
         let name = banned.replace('-', "");
         assert_eq!(said(&format!("crates/a/src/{name}.rs"), GOOD).len(), 1);
@@ -97,13 +97,13 @@ fn no_path_on_a_machine_is_told() {
     let path = ["", "home", "ana", "x"].join("/");
     assert_eq!(
         said("README.md", &format!("a\nsee {path}\n")),
-        ["README.md:2: a path on somebody's machine"]
+        ["README.md:2: a path on a developer's machine"]
     );
     assert!(said("README.md", "see ~/x and /dev/null\n").is_empty());
 }
 
 #[test]
-fn rules_speak_of_sources_manifests_and_docs() {
+fn rules_apply_to_sources_manifests_and_docs() {
     assert!(speak_of("a/b.rs") && speak_of("Cargo.toml") && speak_of("README.md"));
     assert!(!speak_of("a/b.json"));
 }
