@@ -86,7 +86,7 @@ pub(crate) fn swap(
         let reason = format!("the pointer is one of {}", pointer.name);
         return Err(Error::invalid(format!("stack name {name}"), reason).into());
     }
-    let holder = Holder::new("renaming a stack", "", std::process::id(), "names", None);
+    let holder = Holder::new("a name change", "", std::process::id(), "names", None);
     let lock = LockFile::wait(root, NAMES_LOCK, &holder, lock_timeout)?;
     let (project, stack) = name.folded();
     let folder = root.make_child(NAMES)?.make_child(&project)?;

@@ -17,8 +17,8 @@ const ATTEMPTS: usize = 8;
 ///
 /// A reader takes no lock at first. It reads the head before and after the journal: with an unchanged epoch no
 /// takeover happened in between, and the next owner will read the same frames. An epoch without a segment means that
-/// a takeover is running or crashed; then only `head.lock` decides which frames count. The same lock ends the loop if
-/// the head changes too often.
+/// a takeover is running or crashed. Then it is certain only under `head.lock` which frames count. The reader also
+/// takes that lock if the head changes too often.
 pub(crate) fn read_journal(stack: &Stack, from: Option<Slot>) -> Result<JournalView> {
     stack.check_meta()?;
     for _ in 0..ATTEMPTS {
@@ -26,8 +26,10 @@ pub(crate) fn read_journal(stack: &Stack, from: Option<Slot>) -> Result<JournalV
         let result = read_once(stack, &before, from);
         let after = stack.head_after(&before)?;
         match result {
+            // The old owner may still append to its segment, and the takeover will decide how much of that counts.
             Ok((_, top)) if takeover_under_way(&before, top) => break,
             Ok((walked, _)) if after.head.epoch == before.head.epoch => return Ok(view(before.head, walked)),
+            // With an unchanged head, no concurrent change explains the error, so the journal is damaged.
             Err(error) if after.bytes == before.bytes => return Err(error),
             // A takeover happened, or the base moved and a collection deleted segments before it.
             Ok(_) | Err(_) => {}

@@ -84,9 +84,10 @@ fn attempt(stack: &Stack, request: &Acquire) -> Result<Option<Takeover>> {
         return Ok(None);
     }
     check(stack, request, &seen.head)?;
+    // `head.lock` is held until the new segment exists. A reader that sees the new epoch without its segment waits
+    // for this lock, and a second takeover can't read the segments in between.
     let head_lock = stack.lock_head(&request.holder)?;
-    // `head.lock` is held from here to the end of the takeover, so that no reader or second takeover sees the new
-    // epoch before its segment exists.
+    // Compare all bytes, since any change of the head after the checks above could invalidate them.
     if stack.head_after(&seen)?.bytes != seen.bytes {
         return Ok(None);
     }

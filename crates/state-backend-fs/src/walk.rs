@@ -58,6 +58,8 @@ pub(crate) fn walk(
     let Some(&top) = names.iter().max() else {
         return empty_journal(start);
     };
+    // Only a takeover that replaced the head first creates such a segment. Writing under the older head would fork
+    // the journal and reuse an epoch.
     if top.epoch > start.newest {
         let reason = format!(
             "its epoch is later than {} in the head: head.json was restored to an older version",
@@ -108,6 +110,7 @@ fn collect_back(
             ));
         }
         steps.push(SegmentStep { segment, fence, end });
+        // Stop at the segment that holds the requested slot: older segments may have been collected.
         match before {
             Some(before) if name.slot > start.from => (name, end) = (before, previous),
             _ => return Ok(steps),

@@ -71,6 +71,7 @@ impl Compactor {
             .stack
             .paths
             .in_journal(&JournalName::of_compaction(&compaction));
+        // The object must exist before the head names it, because a crash may come between the two writes.
         self.objects
             .create_named_by_digest(&owner.stack, &key, &bytes)
             .await?;
@@ -84,6 +85,8 @@ impl Compactor {
 
 impl FrameBuffer {
     fn add(&mut self, frame: Frame) {
+        // Give up on this journal. `begin` requires the first frame of the base, so nothing is compacted until a
+        // checkpoint moves the base.
         if self.bytes > MOST {
             *self = Self {
                 busy: self.busy,
@@ -107,6 +110,7 @@ impl FrameBuffer {
         self.settled = self.settled.saturating_sub(passed);
         let is_enough = self.is_enough(threshold);
         let (first, last) = (self.frames.front()?.slot(), self.frames.back()?.slot());
+        // A gap after the base would make readers of the compaction miss frames.
         if !is_enough || first != base {
             return None;
         }

@@ -93,6 +93,7 @@ impl ObjectBackend {
         if self.opening == Opening::Existing {
             return Err(Error::not_found(format!("state store {}", self.url())));
         }
+        // Probe before `format` exists, so that no state is ever written to a store without the guarantees.
         let layout = Layout {
             layout: LAYOUT,
             proved: self.prove().await?,
@@ -104,6 +105,7 @@ impl ObjectBackend {
                 made: true,
                 unproved: None,
             }),
+            // Another process created the store at the same time; its `format` counts.
             Created::Taken(found) => self.opened_store(found),
         }
     }

@@ -56,6 +56,8 @@ impl LeaseTerms for ObjectLeases {
         self.objects.options.clock.elapsed()
     }
 
+    /// Whether the lease can't have been taken over yet. The time counts from when the renewal was sent, since the
+    /// store may have written it at any time before the answer, and ends a margin before other processes may take over.
     fn is_trusted(&self, sent: Duration) -> bool {
         let options = &self.objects.options;
         self.now() < sent.saturating_add(options.lease).saturating_sub(options.margin)

@@ -142,6 +142,8 @@ impl Writer for ObjectWriter {
     }
 
     async fn swap_head(&self, nonce: Nonce, change: HeadChange<'_>) -> Result<Head> {
+        // The swap is conditional on the version of the head that was read. If another process was faster, the change
+        // is applied to the new head, so that neither change is lost.
         for _ in 0..ATTEMPTS {
             let (mut guard, mut head) = self.owner.head().await?;
             change(&mut head);

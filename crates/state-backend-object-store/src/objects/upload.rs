@@ -35,6 +35,7 @@ impl Objects {
             return Ok(());
         }
         let mut backoff = store.backoff();
+        // False once a completion request got no clear answer: from then on the object may appear at any time.
         let mut certain = true;
         loop {
             let failure = match self.upload_once(key, bytes).await {
