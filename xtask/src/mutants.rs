@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mutant_is_chosen_by_its_name() {
+    fn mutant_is_chosen_by_name() {
         let all = mutants(3);
         assert_eq!(names(&all, &["crate/bug-2"], 0), ["crate/bug-2"]);
         assert_eq!(names(&all, &[], 0).len(), 3);

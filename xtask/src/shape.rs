@@ -71,7 +71,7 @@ fn walk(root: &Path, folder: &str, files: &mut Vec<String>) -> Result<(), Failur
             if !SKIPPED.contains(&name.as_str()) {
                 walk(root, &path, files)?;
             }
-        } else if rules::speak_of(&path) {
+        } else if rules::applies_to(&path) {
             files.push(path);
         }
     }

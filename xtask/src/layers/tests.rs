@@ -42,7 +42,7 @@ fn judge(members: &[&str], foreign: &[&str], edges: &[Edge<'_>]) -> Vec<String> 
 }
 
 #[test]
-fn an_allowed_edge_is_accepted() {
+fn allowed_dependency_is_accepted() {
     let members = ["state-core", "state-formats", "state-cli"];
     let edges = [
         normal("state-formats", "state-core"),
@@ -102,7 +102,7 @@ fn xtask_uses_none_of_ours() {
 }
 
 #[test]
-fn a_crate_outside_the_table_is_found() {
+fn crate_missing_from_the_table_is_found() {
     let found = judge(&["state-core", "state-new"], &[], &[]);
     assert_eq!(
         found,

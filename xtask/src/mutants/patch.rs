@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_says_what_must_fail() {
+    fn header_of_a_patch_is_parsed() {
         let text = "Bug: a comparison is dropped\nPromise: P2\nTests: state-manager\nFilter: fenced\n\ndiff --git a/x b/x\nFake: y\n";
         let mutant = parse(text).expect("a mutant");
         assert_eq!(mutant.name, "state-core/bug");

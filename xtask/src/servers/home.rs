@@ -171,20 +171,20 @@ impl Home {
 }
 
 /// Waits until a port accepts connections.
-pub(crate) fn wait_for_port(port: u16, patience: Duration) -> Result<(), Failure> {
-    if wait(patience, || TcpStream::connect(("127.0.0.1", port)).is_ok()) {
+pub(crate) fn wait_for_port(port: u16, time_limit: Duration) -> Result<(), Failure> {
+    if wait(time_limit, || TcpStream::connect(("127.0.0.1", port)).is_ok()) {
         return Ok(());
     }
     Err(Failure(format!(
-        "no answer at 127.0.0.1:{port} after {patience:?}"
+        "no answer at 127.0.0.1:{port} after {time_limit:?}"
     )))
 }
 
 /// Waits until a condition holds; returns whether it did within the time limit.
-pub(crate) fn wait(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+pub(crate) fn wait(time_limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let pause = Duration::from_millis(100);
     let mut waited = Duration::ZERO;
-    while waited < patience {
+    while waited < time_limit {
         if is_so() {
             return true;
         }

@@ -37,7 +37,7 @@ impl fmt::Display for Finding {
 }
 
 /// Whether the rules apply to this file.
-pub(super) fn speak_of(path: &str) -> bool {
+pub(super) fn applies_to(path: &str) -> bool {
     is_rust(path) || path.ends_with(".toml") || path.ends_with(".md")
 }
 
@@ -76,7 +76,7 @@ fn docs(text: &str) -> Option<Found> {
     (!says).then(|| {
         (
             Some(1),
-            "it doesn't begin with `//!` and what it is for".to_owned(),
+            "it has no module documentation: begin the file with `//!` and its purpose".to_owned(),
         )
     })
 }
@@ -144,7 +144,7 @@ fn name(path: &str) -> Vec<Found> {
     for part in path.split('/') {
         let stem = part.strip_suffix(".rs").unwrap_or(part);
         if BANNED_NAMES.contains(&stem) {
-            found.push((None, format!("`{stem}` says nothing of what is inside")));
+            found.push((None, format!("`{stem}` does not say what the module contains")));
         }
     }
     if path.ends_with("/mod.rs") {
@@ -172,7 +172,7 @@ fn modules(text: &str) -> Vec<Found> {
         (before && BANNED_NAMES.contains(&name)).then(|| {
             (
                 Some(number),
-                format!("`mod {name}` says nothing of what is inside"),
+                format!("`mod {name}` does not say what the module contains"),
             )
         })
     });

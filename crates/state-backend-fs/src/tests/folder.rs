@@ -67,7 +67,7 @@ fn umask_removes_no_permission_of_the_owner() {
     let folder = tempfile::tempdir().unwrap();
     let status = std::process::Command::new("sh")
         .arg("-c")
-        .arg("umask 0222 && exec \"$0\" --exact --ignored tests::folder::a_store_under_some_umask")
+        .arg("umask 0222 && exec \"$0\" --exact --ignored tests::folder::create_store_under_the_umask_of_the_caller")
         .arg(std::env::current_exe().unwrap())
         .env(UNDER_UMASK, folder.path().join("store"))
         .stdout(std::process::Stdio::null())
@@ -82,7 +82,7 @@ const UNDER_UMASK: &str = "STATE_BACKEND_FS_UNDER_UMASK";
 
 #[test]
 #[ignore = "runs in a process of its own, under another umask"]
-fn a_store_under_some_umask() {
+fn create_store_under_the_umask_of_the_caller() {
     // Without the environment variable of the other test there is no store to create.
     let Some(root) = std::env::var_os(UNDER_UMASK) else {
         return;

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn an_emulator_with_an_endpoint_is_refused() {
+    fn emulator_with_an_endpoint_is_refused() {
         let refused = settled(None, Some(LOCAL), Some(true), None).unwrap_err();
         assert!(refused.to_string().contains("exclude each other"), "{refused}");
     }

@@ -19,7 +19,7 @@ async fn thirty([one, other]: [ObjectBackend; 2]) -> Result<(Arc<Oracle>, Lineag
         anna.append().await?;
     }
     anna.freeze().await?;
-    bert.look().await?;
+    bert.check_reader_view().await?;
     anna.checkpoint().await?;
     anna.append().await?;
     let locked = bert.acquire(None).await.unwrap_err();
@@ -38,7 +38,7 @@ async fn thirty([one, other]: [ObjectBackend; 2]) -> Result<(Arc<Oracle>, Lineag
     anna.checkpoint().await?;
     anna.append().await?;
     anna.collect().await?;
-    bert.look().await?;
+    bert.check_reader_view().await?;
     anna.append().await?;
     bert.break_lock().await?;
     bert.append().await?;
@@ -46,7 +46,7 @@ async fn thirty([one, other]: [ObjectBackend; 2]) -> Result<(Arc<Oracle>, Lineag
     bert.append().await?;
     bert.freeze().await?;
     bert.release().await?;
-    anna.look().await?;
+    anna.check_reader_view().await?;
     Ok((oracle, lineage))
 }
 

@@ -30,7 +30,7 @@ struct AppendAttempt {
     who: String,
     slot: Slot,
     payload: Vec<u8>,
-    fate: WriteOutcome,
+    write_outcome: WriteOutcome,
 }
 
 /// The results of all writers together.
@@ -42,7 +42,7 @@ pub(crate) struct Oracle {
     pointers: Mutex<Vec<(NamePointer, WriteOutcome)>>,
 }
 
-pub(crate) fn fate<T>(result: &Result<T>) -> WriteOutcome {
+pub(crate) fn write_outcome<T>(result: &Result<T>) -> WriteOutcome {
     match result {
         Ok(_) => WriteOutcome::Acknowledged,
         Err(
@@ -103,7 +103,7 @@ impl Actor {
             fence_nonce: self.nonce(),
         };
         let acquired = self.backend.acquire(self.lineage, &request).await;
-        fate(&acquired);
+        write_outcome(&acquired);
         let acquired = acquired?;
         self.held = Some((acquired.writer, acquired.tail));
         Ok(())
@@ -134,7 +134,7 @@ impl Actor {
             who: self.who.clone(),
             slot: tail.next,
             payload,
-            fate: fate(&result),
+            write_outcome: write_outcome(&result),
         });
         self.held = result.is_ok().then(|| {
             let tail = Tail {
@@ -161,7 +161,11 @@ impl Actor {
         };
         let change = |head: &mut Head| head.client_lock = Some(lock.clone());
         let result = writer.swap_head(self.nonce(), &change).await;
-        self.oracle.locks.lock().unwrap().push((id, fate(&result)));
+        self.oracle
+            .locks
+            .lock()
+            .unwrap()
+            .push((id, write_outcome(&result)));
         result.map(drop)
     }
 
@@ -186,7 +190,7 @@ impl Actor {
         let result = writer
             .swap_head(self.nonce(), &|head| head.base = base.clone())
             .await;
-        fate(&result);
+        write_outcome(&result);
         result.map(drop)
     }
 
@@ -205,7 +209,7 @@ impl Actor {
             });
         };
         let swapped = writer.swap_head(self.nonce(), &change).await;
-        fate(&swapped);
+        write_outcome(&swapped);
         let head = swapped?;
         let stored_items = self.backend.stored_items(self.lineage, head.floor).await?;
         let doomed: Vec<StoredItemName> = stored_items
@@ -218,7 +222,7 @@ impl Actor {
             })
             .collect();
         let deleted = writer.delete(&doomed).await;
-        fate(&deleted);
+        write_outcome(&deleted);
         deleted
     }
 
@@ -237,7 +241,7 @@ impl Actor {
             .pointers
             .lock()
             .unwrap()
-            .push((pointer, fate(&result)));
+            .push((pointer, write_outcome(&result)));
         result
     }
 
@@ -246,14 +250,14 @@ impl Actor {
             return Ok(());
         };
         let result = writer.release().await;
-        fate(&result);
+        write_outcome(&result);
         result
     }
 
     /// Checks that a reader's view fits the results so far, whatever else fails.
-    pub(crate) async fn look(&self) -> Result<()> {
+    pub(crate) async fn check_reader_view(&self) -> Result<()> {
         let view = self.backend.read_journal(self.lineage, None).await;
-        fate(&view);
+        write_outcome(&view);
         self.oracle.judge(&view?.frames, Slot::ZERO, false);
         Ok(())
     }
@@ -307,14 +311,14 @@ impl Oracle {
                 continue;
             };
             assert_ne!(
-                known.fate,
+                known.write_outcome,
                 WriteOutcome::NotApplied,
                 "a refused frame is visible: {known:?}"
             );
             assert_eq!(known.slot, frame.slot(), "{known:?}");
         }
         for tried in tried.iter().filter(|_| whole) {
-            let is_lost = tried.fate == WriteOutcome::Acknowledged
+            let is_lost = tried.write_outcome == WriteOutcome::Acknowledged
                 && tried.slot >= floor
                 && !seen.contains(&tried.payload);
             assert!(
@@ -325,12 +329,12 @@ impl Oracle {
         }
     }
 
-    pub(crate) fn count(&self, fate: WriteOutcome) -> usize {
+    pub(crate) fn count(&self, write_outcome: WriteOutcome) -> usize {
         self.tried
             .lock()
             .unwrap()
             .iter()
-            .filter(|tried| tried.fate == fate)
+            .filter(|tried| tried.write_outcome == write_outcome)
             .count()
     }
 }
@@ -341,7 +345,7 @@ impl Oracle {
 fn check_last<T: PartialEq + std::fmt::Debug>(said: &[(T, WriteOutcome)], there: Option<&T>) {
     let last = said
         .iter()
-        .rposition(|(_, fate)| *fate == WriteOutcome::Acknowledged);
+        .rposition(|(_, write_outcome)| *write_outcome == WriteOutcome::Acknowledged);
     let Some(there) = there else {
         assert_eq!(last, None, "the acknowledged value is missing: {said:?}");
         return;

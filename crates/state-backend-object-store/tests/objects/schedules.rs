@@ -33,7 +33,7 @@ async fn step(actor: &mut Actor, choice: usize) {
         14 => actor.collect().await,
         15 => actor.release().await,
         16 => actor.rename().await,
-        _ => actor.look().await,
+        _ => actor.check_reader_view().await,
     });
 }
 

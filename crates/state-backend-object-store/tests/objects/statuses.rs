@@ -16,7 +16,7 @@ async fn run(anna: &mut Actor, bert: &mut Actor) -> Result<()> {
     anna.freeze().await?;
     anna.checkpoint().await?;
     anna.append().await?;
-    bert.look().await?;
+    bert.check_reader_view().await?;
     bert.break_lock().await?;
     bert.append().await?;
     bert.release().await

@@ -203,7 +203,7 @@ fn circles_are_separate_and_the_largest_is_first() {
 }
 
 #[test]
-fn a_use_tree_is_read_to_its_leaves() {
+fn use_tree_is_read_to_its_leaves() {
     let text = "pub(crate) use a::{self as me, b::{c, d as e, *}, f::{self}};";
     let read = modules(text);
     let imports: Vec<String> = read[0]
