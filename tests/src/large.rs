@@ -1,4 +1,4 @@
-//! A large generated state of Terraform: modules of instances with three dependencies each, in Terraform's own layout.
+//! A large generated state of Terraform: modules of instances that depend on each other, in Terraform's own layout.
 
 mod pulumi;
 
@@ -12,7 +12,8 @@ const IN_MODULE: usize = 100;
 /// Number of instances of a resource, or number of resources of one type.
 const COUNT: usize = IN_MODULE / RESOURCES.len();
 
-/// The resources of a module in Terraform's order. Each has a fifth of the instances, and depends on the next three.
+/// The resources of a module in Terraform's order. Each has a fifth of the instances, and depends on all that follow
+/// here.
 const RESOURCES: [(&str, &str); 5] = [
     ("aws_instance", "server"),
     ("aws_route53_record", "name"),

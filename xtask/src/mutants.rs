@@ -88,7 +88,7 @@ fn verdict(mutant: &Mutant, scratch: &Scratch) -> Result<Verdict, Failure> {
     }
     scratch.apply(mutant)?;
     if run(true)? != Ended::Passed {
-        return failed("it does not compile, which no test has to notice: mend the patch");
+        return failed("the patched code does not compile, which proves nothing: update the patch");
     }
     Ok(match run(false)? {
         Ended::Passed => Verdict::Survived,

@@ -1,4 +1,4 @@
-//! `cargo xtask shape`: rules without a lint, on module docs, length, name and location of files.
+//! `cargo xtask shape`: rules that no lint checks: module docs, length, name, depth and imports of files.
 
 mod imports;
 mod rules;

@@ -201,11 +201,13 @@ impl Dir {
     pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), WriteError> {
         let staged = StagedFile::write(self, &self.object(name), bytes)?;
         staged.replace(name)?;
+        // The rename is durable only after the folder is synced.
         self.sync()
     }
 
     /// Creates a file. A file that exists with the same bytes counts as created.
     pub(crate) fn create(&self, name: &str, bytes: &[u8]) -> Result<(), WriteError> {
+        // An earlier attempt, or another process with the same bytes, may have created the file already.
         if !self.exists_durably(name, bytes)? {
             let object = self.object(name);
             let staged = StagedFile::write(self, &object, bytes)?;

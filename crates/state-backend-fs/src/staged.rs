@@ -41,6 +41,7 @@ impl<'a> StagedFile<'a> {
         meter
             .run(Call::Write(bytes.len()), object, || file.write_all_at(bytes, 0))
             .map_err(|e| WriteError::not_applied(object, e))?;
+        // Sync before the file gets its name: after a crash the name must never refer to missing bytes.
         meter
             .run(Call::Sync, object, || file.sync(SyncScope::All))
             .map_err(|e| WriteError::sync_failed(object, e))?;

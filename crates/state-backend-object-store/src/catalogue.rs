@@ -24,7 +24,8 @@ use std::time::Duration;
 /// Time limit for opening a connection.
 const CONNECT: &str = "5 seconds";
 
-/// Time limit of the HTTP client. It is longer than any request, because [`Options::request`] sets the actual limit.
+/// Time limit of the HTTP client. It is longer than any request, because [`Options::request_timeout`] sets the actual
+/// limit.
 const TIMEOUT: &str = "1 hour";
 
 /// The shortest lease in seconds. It is renewed four times, and GCS allows one write per second to an object.

@@ -13,7 +13,7 @@ impl Entropy for SystemEntropy {
     )]
     #[expect(
         clippy::expect_used,
-        reason = "no place of one's own can be made without the system's randomness"
+        reason = "without randomness no unique probe folder can be created"
     )]
     fn fill(&self, bytes: &mut [u8]) {
         getrandom::fill(bytes).expect("the operating system gives random bytes");

@@ -106,7 +106,7 @@ impl Objects {
         bytes: u64,
         request: impl Future<Output = object_store::Result<T>>,
     ) -> Result<T, RequestFailure> {
-        let limit = self.options.request + Duration::from_secs(bytes >> 20);
+        let limit = self.options.request_timeout + Duration::from_secs(bytes >> 20);
         match select(pin!(request), self.options.clock.sleep(limit)).await {
             Either::Left((answer, _)) => Ok(answer?),
             Either::Right(((), _)) => Err(RequestFailure::Timeout(limit)),

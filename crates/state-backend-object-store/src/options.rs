@@ -26,7 +26,7 @@ pub struct Options {
     /// stops to rely on it this much earlier. Default: 10 seconds.
     pub margin: Duration,
     /// Time limit of one request, plus one second for each MiB that it transfers. Default: 10 seconds.
-    pub request: Duration,
+    pub request_timeout: Duration,
     /// Time limit of one operation, with all retries and reads that settle its outcome. Default: 30 seconds.
     pub retry_timeout: Duration,
     /// Largest number of concurrent requests of one operation. Default: 16.
@@ -55,7 +55,7 @@ impl Options {
             lease: Duration::from_secs(60),
             renewal: Duration::from_secs(15),
             margin: Duration::from_secs(10),
-            request: Duration::from_secs(10),
+            request_timeout: Duration::from_secs(10),
             retry_timeout: Duration::from_secs(30),
             concurrency: 16,
             part: 8 << 20,

@@ -113,6 +113,7 @@ pub async fn prove(
             Either::Right(((), _)) => Err(RequestFailure::Timeout(depth.limit)),
         }
     };
+    // Delete the objects after a timeout or an error as well. The deletion has its own limit, since the store may hang.
     let cleared = match select(pin!(place.clear()), clock.sleep(CLEARING)).await {
         Either::Left((cleared, _)) => cleared,
         Either::Right(((), _)) => Some(place.left(format!("no answer within {CLEARING:?}"))),

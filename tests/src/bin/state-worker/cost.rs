@@ -155,7 +155,7 @@ fn small(number: u64) -> Option<Properties> {
         .and_then(Properties::new)
 }
 
-/// Returns a snapshot with this many entries, each of which depends on an earlier one.
+/// Returns a snapshot with this many entries, of which those after number 150 depend on an earlier one.
 fn snapshot(entries: u64) -> Result<Snapshot> {
     let mut snapshot = Snapshot::new(
         FactoryInfo::default(),
