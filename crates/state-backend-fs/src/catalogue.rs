@@ -16,7 +16,7 @@ pub fn backend_type() -> Result<BackendType> {
     let fields = vec![
         FieldType::new("path", FieldKind::Path, "folder of the store").required(),
         FieldType::new(
-            "lock_timeout",
+            "lock-timeout",
             FieldKind::Integer,
             "seconds to wait for the locks under which heads and stack names change",
         )
@@ -41,9 +41,9 @@ fn open(request: OpenRequest) -> Result<Arc<dyn Backend>> {
     let path = configuration
         .path("path")
         .ok_or_else(|| invalid("`path` is missing"))?;
-    let lock_timeout = configuration.integer("lock_timeout").unwrap_or_default();
+    let lock_timeout = configuration.integer("lock-timeout").unwrap_or_default();
     let lock_timeout = u64::try_from(lock_timeout)
-        .map_err(|_| invalid("`lock_timeout` must be a number of seconds, 0 or more"))?;
+        .map_err(|_| invalid("`lock-timeout` must be a number of seconds, 0 or more"))?;
     let store = match opening {
         Opening::Existing => FsBackend::open(path)?,
         Opening::Create => FsBackend::create(path)?,
@@ -68,7 +68,7 @@ mod tests {
         let made = kind.open(given, Opening::Create, None).unwrap();
         assert!(made.url().ends_with("/store"));
         kind.open(given, Opening::Existing, None).unwrap();
-        let negative = kind.open([given[0], ("lock_timeout", "-1")], Opening::Existing, None);
-        assert!(negative.unwrap_err().to_string().contains("`lock_timeout`"));
+        let negative = kind.open([given[0], ("lock-timeout", "-1")], Opening::Existing, None);
+        assert!(negative.unwrap_err().to_string().contains("`lock-timeout`"));
     }
 }

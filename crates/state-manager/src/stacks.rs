@@ -49,7 +49,7 @@ impl Stacks {
     }
 
     /// Opens the store at a URL: `file://PATH`, where the path may be relative to the working folder, with
-    /// parameters as the backend's schema has them: `file://PATH?lock_timeout=30`. A store that is far away is asked
+    /// parameters as the backend's schema has them: `file://PATH?lock-timeout=30`. A store that is far away is asked
     /// nothing before it is used: [`Stacks::ready`] looks whether it is there.
     ///
     /// # Errors

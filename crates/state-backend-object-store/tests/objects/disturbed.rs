@@ -20,7 +20,7 @@ type Verdicts = Vec<(&'static str, Verdict)>;
 
 /// Runs all rules, each on a store of its own, with at most one drawn fault per request.
 async fn judged(
-    patience: Duration,
+    retry_timeout: Duration,
     mut draw: impl FnMut(usize) -> Option<StoreFault>,
     seed: u64,
 ) -> (Verdicts, Vec<FaultyStore>) {
@@ -29,7 +29,7 @@ async fn judged(
     let open = async || {
         let store = faulty();
         let mut options = options();
-        options.retry_timeout = patience;
+        options.retry_timeout = retry_timeout;
         // Pauses and timeouts take hours here, and no lease may end in that time.
         options.lease = Duration::from_secs(60 * 60);
         options.renewal = Duration::from_secs(15 * 60);
@@ -60,12 +60,12 @@ const RULES_OF_LISTS: [&str; 5] = [
 
 #[tokio::test(start_paused = true)]
 async fn every_rule_holds_behind_each_fault_with_retries() {
-    let patience = Duration::from_secs(20 * 60);
+    let retry_timeout = Duration::from_secs(20 * 60);
     for fault in StoreFault::ALL {
         for every in [3, 4, 7] {
             for first in 0..every {
                 let nth = |request: usize| (request % every == first).then_some(fault);
-                let (mut verdicts, _) = judged(patience, nth, 1).await;
+                let (mut verdicts, _) = judged(retry_timeout, nth, 1).await;
                 if fault == StoreFault::StaleList {
                     verdicts.retain(|(rule, _)| !RULES_OF_LISTS.contains(rule));
                 }

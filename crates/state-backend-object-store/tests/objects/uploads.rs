@@ -21,12 +21,12 @@ struct Upload {
     content: Bytes,
 }
 
-async fn upload(patience: Duration) -> Upload {
+async fn upload(retry_timeout: Duration) -> Upload {
     let direct: Arc<InMemory> = Arc::default();
     let store = FaultyStore::new(direct.clone());
     let mut options = options();
     options.part = 16;
-    options.retry_timeout = patience;
+    options.retry_timeout = retry_timeout;
     let backend = ObjectBackend::new(Arc::new(store.clone()), options, Opening::Create);
     let entropy = SeededEntropy::new(4);
     let bench = Bench::new(&backend, &entropy);

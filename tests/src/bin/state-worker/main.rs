@@ -5,9 +5,9 @@
 //! | `commit DIR SEED` | eight tasks change the stack, until killed |
 //! | `hold DIR SEED` | the same in one update that never ends |
 //! | `script DIR PART` | one task, a short fixed workload, then ends |
-//! | `count DIR TIMES` | adds one to a counter under the writer lock, again and again |
 //! | `count DIR TIMES` | adds one to a counter under the writer lock, repeatedly |
 //! | `move DIR STEP` | moves entries to another stack and blocks at a step: before or after a call that writes |
+//! | `cost DIR ENTRIES` | prints the cost of mutations at a size, as JSON |
 //! | `cli ARGUMENTS` | runs `statectl ARGUMENTS`, then prints its peak memory in KiB on stderr |
 
 mod commit;
