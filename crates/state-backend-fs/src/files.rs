@@ -56,7 +56,7 @@ pub(crate) trait Folder: fmt::Debug + Send + Sync {
     /// Removes an empty child folder (`unlinkat` with `AT_REMOVEDIR`).
     fn remove_folder(&self, name: &str) -> io::Result<()>;
 
-    /// All names that are UTF-8, without `.` and `..`, in any order. Other names are never the store's.
+    /// Returns all names that are valid UTF-8, without `.` and `..`, in any order. The store creates no other names.
     fn entries(&self) -> io::Result<Vec<String>>;
 
     /// Returns type and length of a child (`fstatat`).
@@ -65,7 +65,7 @@ pub(crate) trait Folder: fmt::Debug + Send + Sync {
     /// Makes the names in the folder durable (`fsync`; `F_FULLFSYNC` on Apple's systems).
     fn sync(&self) -> io::Result<()>;
 
-    /// Restricts the folder to its owner, whatever the umask took or left.
+    /// Restricts the folder to its owner, whatever the umask is.
     fn restrict(&self) -> io::Result<()>;
 
     /// Returns the permission bits of the folder.
@@ -89,7 +89,7 @@ pub(crate) trait StoredFile: fmt::Debug + Send + Sync {
     /// Cuts or extends the file (`ftruncate`).
     fn set_length(&self, length: u64) -> io::Result<()>;
 
-    /// Restricts the file to its owner, whatever the umask took or left.
+    /// Restricts the file to its owner, whatever the umask is.
     fn restrict(&self) -> io::Result<()>;
 
     /// Makes the written content durable, as far as `scope` says.

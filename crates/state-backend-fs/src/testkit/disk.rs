@@ -231,7 +231,8 @@ impl Disk {
         }
     }
 
-    /// A hash of all that is durable. The names of temporary files count only as such: they hold process ids.
+    /// Returns a hash of everything that is durable. Temporary files are hashed without their names, which contain process
+    /// ids.
     pub(super) fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash_folder(ROOT, &mut hasher);
