@@ -110,7 +110,10 @@ impl Owner {
         let fits = frame.kind() == FrameKind::Data && frame.epoch() == self.epoch && frame.slot() == next;
         // A frame doesn't store the chain before it, so parsing it with this chain is the only check that it was made
         // for this place.
-        let linked = matches!(Frame::parse(frame.bytes(), 0, &end.tail.chain), ParsedFrame::Frame(_));
+        let linked = matches!(
+            Frame::parse(frame.bytes(), 0, &end.tail.chain),
+            ParsedFrame::Frame(_)
+        );
         if !fits || !linked {
             let reason = format!(
                 "the frame doesn't follow: slot {next} of epoch {} is next",

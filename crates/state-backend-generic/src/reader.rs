@@ -292,7 +292,9 @@ impl JournalCursor<'_> {
 pub(crate) fn follow(object: &str, bytes: &Bytes, at: usize, tail: Tail, epoch: Epoch) -> Result<Frame> {
     let reason = match Frame::parse(bytes, at, &tail.chain) {
         ParsedFrame::Frame(frame) if frame.slot() != tail.next => "it contains the frame of another slot",
-        ParsedFrame::Frame(frame) if frame.epoch() < epoch => "its epoch is lower than that of the frame before",
+        ParsedFrame::Frame(frame) if frame.epoch() < epoch => {
+            "its epoch is lower than that of the frame before"
+        }
         ParsedFrame::Frame(frame) => return Ok(frame),
         ParsedFrame::End => "it is empty",
         ParsedFrame::Short { reason } | ParsedFrame::Bad { reason } => reason,

@@ -100,13 +100,13 @@ impl ObjectBackend {
         };
         let store = self.objects.settled();
         match store.create(FORMAT, &layout.encode().into()).await? {
-            Created::Ours(_) => Ok(OpenedStore {
+            CreateOutcome::Ours(_) => Ok(OpenedStore {
                 objects: self.wrapped_for(layout.proved),
                 made: true,
                 unproved: None,
             }),
             // Another process created the store at the same time; its `format` counts.
-            Created::Taken(found) => self.opened_store(found),
+            CreateOutcome::Taken(found) => self.opened_store(found),
         }
     }
 

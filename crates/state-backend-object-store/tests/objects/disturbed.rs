@@ -77,7 +77,7 @@ async fn every_rule_holds_behind_each_fault_with_retries() {
 }
 
 /// This rule claims a longer journal than exists, on purpose.
-const DAMAGES: &str = "a_journal_that_ends_before_its_watermark_is_corrupt";
+const DAMAGES: &str = "journal_that_ends_before_its_watermark_is_corrupt";
 
 /// Number of random mixtures of faults without retries.
 const MIXTURES: u32 = 150;
