@@ -1,20 +1,20 @@
-//! The real clients that tests run: those that `cargo xtask clients` built, and those on the PATH.
+//! The real programs that tests run: those that `cargo xtask clients` built, and those on the PATH.
 
 use state_core::testkit::run::skip;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A program of another tool, which reads and writes states by its own rules.
+/// A program of another vendor that reads and writes states by its own rules.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Client {
-    /// For messages: the program with its version.
+    /// Name of the program and its version, for messages.
     pub name: String,
-    /// The file to run.
+    /// Path of the executable.
     pub program: PathBuf,
 }
 
-/// Every Terraform and OpenTofu at hand: the `terraform` on the PATH, and each one in the cache of built clients. Empty, and
-/// reported as a skip, where there is none; a missing OpenTofu is reported too.
+/// Returns every Terraform and OpenTofu that is available: the ones on the PATH and the ones that were built. Reports a
+/// skip for each program of which there is none.
 pub fn terraforms(untested: &str) -> Vec<Client> {
     let mut found = built(&["terraform", "terraform-1.11", "tofu"]);
     for name in ["terraform", "tofu"] {
@@ -36,8 +36,8 @@ pub fn terraforms(untested: &str) -> Vec<Client> {
     found
 }
 
-/// The folder with the Terraform providers that `cargo xtask clients` built. None, and reported as a skip, if one of these
-/// is missing.
+/// Returns the folder with the Terraform providers that `cargo xtask clients` built. Returns `None` and reports a skip
+/// if one of them is missing.
 pub fn provider_mirror(names: &[&str], untested: &str) -> Option<PathBuf> {
     let mirror = cache()?.join("mirror");
     let hosts = ["registry.terraform.io", "registry.opentofu.org"];
@@ -53,7 +53,7 @@ pub fn provider_mirror(names: &[&str], untested: &str) -> Option<PathBuf> {
     None
 }
 
-/// The clients with these names in the folder that `cargo xtask clients` fills, sorted by name.
+/// Returns the clients with these names from the folder that `cargo xtask clients` fills, sorted by name.
 fn built(names: &[&str]) -> Vec<Client> {
     let Some(folder) = cache().and_then(|cache| std::fs::read_dir(cache.join("bin")).ok()) else {
         return Vec::new();
@@ -61,7 +61,7 @@ fn built(names: &[&str]) -> Vec<Client> {
     let mut found = Vec::new();
     for file in folder.flatten() {
         let name = file.file_name().to_string_lossy().into_owned();
-        // A build that is under way has another ending.
+        // A build in progress has the extension `.partial`.
         let is_named = name
             .split_once('@')
             .is_some_and(|(stem, _)| names.contains(&stem));
@@ -76,7 +76,7 @@ fn built(names: &[&str]) -> Vec<Client> {
     found
 }
 
-/// The folder that `cargo xtask clients` fills: the rule is the same there.
+/// Returns the folder that `cargo xtask clients` fills, by the same rule as that command.
 fn cache() -> Option<PathBuf> {
     let set = |name: &str| {
         std::env::var_os(name)

@@ -1,9 +1,9 @@
-//! Randomness that can be replayed: the seed is printed by whoever draws from it.
+//! Randomness that can be replayed, from a seed that failing tests print.
 
 use state_core::Entropy;
 use state_core::testkit::clock::SeededEntropy;
 
-/// The variable that replays a run.
+/// The environment variable that sets the seed.
 const SEED: &str = "STATE_TESTS_SEED";
 
 /// A source of random numbers.
@@ -11,35 +11,35 @@ const SEED: &str = "STATE_TESTS_SEED";
 pub struct Dice(SeededEntropy);
 
 impl Dice {
-    /// The numbers of a seed.
+    /// Creates the generator of a seed.
     pub const fn new(seed: u64) -> Self {
         Self(SeededEntropy::new(seed))
     }
 
-    /// Any number.
+    /// Draws a number from the whole range.
     pub fn number(&mut self) -> u64 {
         let mut bytes = [0; 8];
         self.0.fill(&mut bytes);
         u64::from_le_bytes(bytes)
     }
 
-    /// A number below `bound`; 0 when there is none.
+    /// Draws a number below `bound`; returns 0 if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.number().checked_rem(bound).unwrap_or(0)
     }
 
-    /// An index of a slice of this length.
+    /// Draws an index of a slice of this length.
     pub fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.below(length as u64)).unwrap_or(0)
     }
 
-    /// Whether a chance of one in `of` came up.
+    /// Draws with a chance of one in `of`; returns whether it came up.
     pub fn one_in(&mut self, of: u64) -> bool {
         self.below(of) == 0
     }
 }
 
-/// The seed of a test: the variable `STATE_TESTS_SEED`, else `usual`.
+/// Returns the seed of a test: the value of `STATE_TESTS_SEED`, or else `usual`.
 pub fn seed(usual: u64) -> u64 {
     std::env::var(SEED)
         .ok()
@@ -47,7 +47,7 @@ pub fn seed(usual: u64) -> u64 {
         .unwrap_or(usual)
 }
 
-/// How to see the same run again.
+/// Returns the hint that shows how to repeat the run.
 pub fn replay(seed: u64) -> String {
     format!("replay with {SEED}={seed}")
 }

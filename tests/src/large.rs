@@ -1,4 +1,4 @@
-//! A large state of Terraform, made up: modules of instances, each after three others, laid out as Terraform does it.
+//! A large generated state of Terraform: modules of instances that depend on each other, in Terraform's own layout.
 
 mod pulumi;
 
@@ -6,13 +6,14 @@ pub use pulumi::pulumi_deployment;
 
 use std::fmt::Write;
 
-/// How many instances a module has: enough for a resource of each kind that depends on the one before.
+/// Number of instances in a module: enough for a resource of each type that depends on the one before.
 const IN_MODULE: usize = 100;
 
-/// How many instances a resource has, or how many there are of it.
+/// Number of instances of a resource, or number of resources of one type.
 const COUNT: usize = IN_MODULE / RESOURCES.len();
 
-/// The resources of a module in Terraform's order, each with a fifth of its instances, and after all that follow here.
+/// The resources of a module in Terraform's order. Each has a fifth of the instances, and depends on all that follow
+/// here.
 const RESOURCES: [(&str, &str); 5] = [
     ("aws_instance", "server"),
     ("aws_route53_record", "name"),
@@ -21,22 +22,22 @@ const RESOURCES: [(&str, &str); 5] = [
     ("aws_vpc", "net"),
 ];
 
-/// How the instances of a module come.
+/// How the instances of a module are distributed over resources.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Twenty to a resource, by `count`.
+    /// Resources with twenty instances each, by `count`.
     Counted,
-    /// Each is a resource of its own.
+    /// Resources with one instance each.
     Separate,
 }
 
-/// A state with so many instances (a multiple of 100), about 1 KB each as it is laid out.
+/// Returns a state with this number of instances (a multiple of 100), of about 1 KB each.
 #[must_use]
 pub fn terraform_state(instances: usize) -> String {
     terraform_state_of(Shape::Counted, instances)
 }
 
-/// The same in a shape.
+/// Returns such a state with the given shape.
 #[must_use]
 pub fn terraform_state_of(shape: Shape, instances: usize) -> String {
     let mut text = String::from(concat!(
@@ -58,7 +59,7 @@ pub fn terraform_state_of(shape: Shape, instances: usize) -> String {
     text
 }
 
-/// The instances of a resource, each as one of its own.
+/// Writes the instances as resources of one instance each.
 fn separate(text: &mut String, module: usize, place: usize) {
     for index in 0..COUNT {
         resource(text, module, place, Some(index));
@@ -66,7 +67,7 @@ fn separate(text: &mut String, module: usize, place: usize) {
     }
 }
 
-/// All instances of a resource, or the resource that this one alone makes.
+/// Writes a resource with all its instances, or with the instance `alone`.
 fn resource(text: &mut String, module: usize, place: usize, alone: Option<usize>) {
     let (kind, name) = RESOURCES[place];
     let name = name.to_owned() + &alone.map(|index| format!("_{index:02}")).unwrap_or_default();
@@ -153,6 +154,6 @@ fn instance(text: &mut String, module: usize, place: usize, index: usize, is_alo
 }
 
 fn push(text: &mut String, what: std::fmt::Arguments<'_>) {
-    // Writing into a text doesn't fail.
+    // Writing into a `String` can't fail.
     let _ = text.write_fmt(what).ok();
 }

@@ -1,4 +1,4 @@
-//! Laws and scenarios across crates; the tests are in `suite/`.
+//! Helpers of the tests across crates; the tests themselves are in `suite/`.
 
 pub mod clients;
 pub mod dice;
@@ -6,7 +6,7 @@ pub mod large;
 pub mod line;
 pub mod workload;
 
-/// The examples of the guides, compiled and run as tests of the documentation.
+/// Compiles and runs the examples of the guides as documentation tests.
 #[cfg(doctest)]
 mod guides {
     #[doc = include_str!("../../docs/guides/embedders.md")]
@@ -15,7 +15,7 @@ mod guides {
     mod provider_authors {}
 }
 
-/// The URL of a store that is named by one, or by its folder.
+/// Returns the URL of a store that is given by its URL or its folder.
 pub fn url(place: &str) -> String {
     if place.contains("://") {
         return place.to_owned();

@@ -1,38 +1,38 @@
-//! What a worker tells the test that started it: one line for each thing, written after it is certain.
+//! The lines by which a worker process reports to its test. Each is written only after the event is certain.
 
 use state_core::{Error, ErrorKind, MutationId, Op, RevisionId};
 use std::fmt;
 use std::io::Write;
 use std::str::FromStr;
 
-/// How a worker means to end a mutation.
+/// How a worker ends a mutation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It succeeds.
+    /// The mutation succeeds and is committed.
     Succeed,
-    /// It fails: nothing changed.
+    /// The mutation fails without a change.
     Fail,
-    /// Its guard is dropped: it stays pending.
+    /// Its guard is dropped, so the operation stays pending.
     Drop,
 }
 
 /// A mutation that a worker is about to begin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
-    /// What it does.
+    /// The operation to perform.
     pub op: Op,
-    /// To which address.
+    /// The address of the resource.
     pub address: String,
-    /// What the entry will hold.
+    /// The tag that determines the resource's content.
     pub tag: String,
-    /// How it will end.
+    /// How the mutation will end.
     pub ending: Ending,
 }
 
-/// One line.
+/// One event that a worker reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Line {
-    /// The writer lock is ours.
+    /// The worker holds the writer lock.
     Locked,
     /// A task is about to begin a mutation.
     Trying(u64, Plan),
@@ -40,34 +40,34 @@ pub enum Line {
     Begun(u64, MutationId),
     /// The end was acknowledged.
     Acked(u64),
-    /// A pending operation is about to be resolved, as done with this tag or as not done.
+    /// A pending operation is about to be resolved: as done with this tag, or as not done.
     Resolving(MutationId, Option<String>),
-    /// That was acknowledged.
+    /// The resolution was acknowledged.
     Resolved(MutationId),
     /// An update ended with this revision.
     Finished(RevisionId),
-    /// The lock was freed after a clean close.
+    /// The lock was released after a clean close.
     Closed,
-    /// A counter has this value now, and we made it so.
+    /// This worker set the counter to this value.
     Counted(u64),
-    /// The lock is held by another: the process that is named.
+    /// Another process holds the lock: its process id.
     LockedBy(u32),
-    /// Something failed: its kind, whether it may have had an effect, the text.
+    /// An operation failed: task, kind of error, whether it may have had an effect, message.
     Failed(u64, String, bool, String),
 }
 
 impl Line {
-    /// Tells the test.
+    /// Writes the line to standard output.
     ///
     /// # Errors
-    /// When nobody listens.
-    pub fn say(&self) -> std::io::Result<()> {
+    /// When standard output is closed.
+    pub fn emit(&self) -> std::io::Result<()> {
         let mut out = std::io::stdout().lock();
         out.write_all(format!("{self}\n").as_bytes())?;
         out.flush()
     }
 
-    /// The line about the failure of a task.
+    /// Returns the line for the failure of a task.
     pub fn failed(task: u64, error: &Error) -> Self {
         let kind = format!("{:?}", error.kind());
         let unsure = match error {
@@ -105,7 +105,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// A line that no worker writes.
+/// A line that isn't one of a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unreadable(pub String);
 

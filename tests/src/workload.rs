@@ -1,36 +1,36 @@
-//! Entries that say by themselves whether they are whole: what they hold follows from their tag.
+//! Entries whose content follows from their tag, so that a test can check each entry by itself.
 
 use state_core::{Address, Dependency, Entry, Json, Properties, Result};
 
 /// The stack that all workers use.
 pub const STACK: &str = "tests/stack";
 
-/// The stack that entries leave, and the one that they go to.
+/// The stack that entries are moved from.
 pub const SOURCE: &str = "tests/source";
 
-/// See [`SOURCE`].
+/// The stack that entries are moved to, from [`SOURCE`].
 pub const THERE: &str = "tests/there";
 
-/// What moves: the second depends on the first.
+/// The entries that are moved; the second depends on the first.
 pub const MOVED: [&str; 2] = ["t0.anchor", "t0.other"];
 
-/// How many tasks commit at once.
+/// Number of tasks that commit concurrently.
 pub const TASKS: u64 = 8;
 
-/// A tag that begins like this makes a large entry.
+/// Prefix of the tags of large entries.
 pub const LARGE: &str = "large";
 
-/// The entry that all others of a task depend on.
+/// Returns the address of the entry that all others of a task depend on.
 pub fn anchor(task: u64) -> Result<Address> {
     Ok(Address::new(format!("t{task}.anchor"))?)
 }
 
-/// Which task an address belongs to.
+/// Returns the task that an address belongs to.
 pub fn task_of(address: &str) -> Option<u64> {
     address.strip_prefix('t')?.split('.').next()?.parse().ok()
 }
 
-/// An entry before the world was touched.
+/// Returns an entry as it is before the provider was called.
 pub fn intended(address: Address) -> Result<Entry> {
     let depends_on = match task_of(address.as_str()).map(anchor).transpose()? {
         Some(anchor) if anchor != address => vec![Dependency::Entry(anchor)],
@@ -42,7 +42,7 @@ pub fn intended(address: Address) -> Result<Entry> {
     })
 }
 
-/// The same when it came back from the world.
+/// Returns the same entry with the provider's result.
 pub fn made(address: Address, tag: &str) -> Result<Entry> {
     Ok(Entry {
         id: Some(tag.to_owned()),
@@ -51,7 +51,7 @@ pub fn made(address: Address, tag: &str) -> Result<Entry> {
     })
 }
 
-/// What an entry with this tag holds: a few bytes, 20 to 60 KB for one tag in eight, 300 KB for a [`LARGE`] one.
+/// Returns the outputs of an entry with this tag: a few bytes, 20 to 60 KB for one in eight, 300 KB for [`LARGE`] ones.
 pub fn outputs(tag: &str) -> Properties {
     let sum = tag
         .bytes()

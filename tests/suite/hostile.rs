@@ -70,7 +70,7 @@ impl Disk {
                     object: ROOT.to_owned(),
                     source: error.into(),
                 })?;
-                Ok(Arc::new(store.with_patience(PATIENCE)))
+                Ok(Arc::new(store.with_lock_timeout(PATIENCE)))
             }
             Self::Objects(store) => {
                 let inner: Arc<dyn ObjectStore> = Arc::<InMemory>::clone(store);
@@ -81,7 +81,7 @@ impl Disk {
                     .expect("a store in memory doesn't fail");
                 let mut options = Options::new("s3://bucket", Path::default());
                 options.proof = None;
-                options.patience = PATIENCE;
+                options.retry_timeout = PATIENCE;
                 Ok(Arc::new(ObjectBackend::new(
                     Arc::new(hostile),
                     options,

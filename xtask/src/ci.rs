@@ -1,9 +1,9 @@
 //! `cargo xtask ci`: every check in order, up to the first failure, each within a budget of time.
 //!
-//! A budget is in seconds on two cores, from an empty target folder with the registry at hand: the first step that needs
-//! a dependency pays for building it, `clippy` for its metadata and `test` for its code. With everything built before, a
-//! run takes about half of that. A step that exceeds its budget fails the run after the other steps have run: make the
-//! step faster, or move what is slow to `cargo xtask nightly`.
+//! A budget is in seconds, on two cores, with an empty target folder and a filled registry. The first step that needs
+//! a dependency pays for building it: `clippy` for its metadata, `test` for its code. With a warm target folder a run
+//! takes about half of the time. A step that exceeds its budget fails the run after the remaining steps have run.
+//! Then make the step faster, or move its slow part to `cargo xtask nightly`.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use crate::process::{Failure, now};
 use crate::skips::SkipPolicy;
 use crate::{docs, layers, shape, steps};
 
-/// The tier that runs on every change must end within this time.
+/// Time limit of the whole run, which every change has to pass.
 #[cfg(test)]
 const LIMIT: Duration = Duration::from_secs(40 * 60);
 
-/// A check that also runs alone: `cargo xtask <name>`.
+/// A check, which can also be run alone: `cargo xtask <name>`.
 pub(crate) struct Step {
     pub(crate) name: &'static str,
     about: &'static str,
-    /// Longest time in seconds.
+    /// The budget in seconds.
     budget: u64,
     run: fn(SkipPolicy) -> Result<(), Failure>,
 }
 
-/// In order: cheap checks with short messages first, tests last.
+/// All steps in order: cheap checks with short messages first, tests last.
 pub(crate) static STEPS: [Step; 9] = [
     Step {
         name: "fmt",
@@ -34,13 +34,13 @@ pub(crate) static STEPS: [Step; 9] = [
     },
     Step {
         name: "shape",
-        about: "files say what they are for, are short, well named, not too deep, and in no large import circle",
+        about: "files have module docs, are short, well named, not nested deeply, and in no large import circle",
         budget: 20,
         run: |_| shape::check(),
     },
     Step {
         name: "docs",
-        about: "links of the documentation lead somewhere, and the book builds",
+        about: "links of the documentation resolve, and the book builds",
         budget: 20,
         run: |_| docs::check(),
     },
@@ -58,7 +58,7 @@ pub(crate) static STEPS: [Step; 9] = [
     },
     Step {
         name: "layers",
-        about: "crates depend only on what their layer may use",
+        about: "crates depend only on crates that their layer allows",
         budget: 20,
         run: |_| layers::check(),
     },
@@ -82,13 +82,13 @@ pub(crate) static STEPS: [Step; 9] = [
     },
 ];
 
-/// The step with this name alone, if there is one. Its budget is for a whole run and doesn't count.
+/// Returns the step with this name, if there is one. When it runs alone, its budget isn't checked.
 pub(crate) fn run_one(name: &str, policy: SkipPolicy) -> Option<Result<(), Failure>> {
     let step = STEPS.iter().find(|step| step.name == name)?;
     Some((step.run)(policy))
 }
 
-/// A line for each step.
+/// Returns one line of help for each step.
 pub(crate) fn help() -> String {
     let mut text = String::new();
     for step in &STEPS {
@@ -97,7 +97,7 @@ pub(crate) fn help() -> String {
     text
 }
 
-/// Runs the steps up to the first failure, and prints the summary in either case.
+/// Runs the steps up to the first failure, and prints the summary in any case.
 pub(crate) fn run(steps: &[Step], policy: SkipPolicy) -> Result<(), Failure> {
     let mut timings = Vec::new();
     let mut outcome = Ok(());
@@ -119,7 +119,7 @@ pub(crate) fn run(steps: &[Step], policy: SkipPolicy) -> Result<(), Failure> {
     outcome.and_then(|()| within_budgets(&timings))
 }
 
-/// How long a step took.
+/// The duration of a step, and whether it passed.
 struct Timing {
     name: &'static str,
     took: Duration,
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_step_fails_the_run_but_not_the_steps_behind_it() {
+    fn slow_step_fails_the_run_after_the_remaining_steps() {
         let failure = run_all(&[SLOW, PASSES]).expect_err("it is too slow");
         assert!(failure.0.contains("`slow` took 0 s of 0 s"), "{failure}");
         let failure = run_all(&[SLOW, FAILS]).expect_err("it is broken");
@@ -232,13 +232,13 @@ mod tests {
     }
 
     #[test]
-    fn the_budgets_add_up_to_less_than_forty_minutes() {
+    fn budgets_add_up_to_less_than_forty_minutes() {
         let total: u64 = STEPS.iter().map(|step| step.budget).sum();
         assert!(Duration::from_secs(total) <= LIMIT, "{total} s");
     }
 
     #[test]
-    fn the_summary_shows_each_time_its_budget_the_failure_and_what_did_not_run() {
+    fn summary_shows_times_budgets_failure_and_skipped_steps() {
         let timing = |name, took, passed| Timing {
             name,
             took,

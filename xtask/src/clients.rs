@@ -1,9 +1,10 @@
 //! `cargo xtask clients [NAME...]`: builds pinned versions of the programs that tests run for real.
 //!
-//! They are built from their Go modules, where Go is installed, into a cache folder outside the tree:
-//! `$STATE_CLIENTS_DIR`, else `statectl-clients` in the user's cache folder. `bin/` holds the programs, `mirror/` the
-//! providers in the layout of a filesystem mirror. What is there already in the right version stays. Tests look there first
-//! and on the PATH next (`tests/src/clients.rs`); what they don't find they skip, loudly.
+//! They are built from their Go modules, if Go is installed, into a cache folder outside the tree:
+//! `$STATE_CLIENTS_DIR`, or else `statectl-clients` in the user's cache folder. `bin/` holds the programs, `mirror/`
+//! the providers in the layout of a filesystem mirror. A program that exists in the right version isn't built again.
+//! Tests look there first and then on the PATH (`tests/src/clients.rs`), and report a skip for a program that they
+//! don't find.
 
 mod table;
 
@@ -15,7 +16,7 @@ use table::{CLIENTS, Client, Place, UNAVAILABLE};
 
 use crate::process::{self, Failure, probe};
 
-/// Builds the named clients, or all; `list` only shows what is there.
+/// Builds the named clients, or all; `list` only prints which ones are built.
 pub(crate) fn run(names: &[String]) -> Result<(), Failure> {
     let cache = Cache::find()?;
     if names == ["list"] {
@@ -64,7 +65,7 @@ fn listing(cache: &Cache) -> String {
     text
 }
 
-/// The folder outside of the tree.
+/// The cache folder, outside the tree.
 struct Cache(PathBuf);
 
 impl Cache {
@@ -81,7 +82,7 @@ impl Cache {
             .ok_or_else(|| Failure("no cache folder: set STATE_CLIENTS_DIR".to_owned()))
     }
 
-    /// The binary, named by the version that it must have.
+    /// Returns the path of a client's binary, which contains its version.
     fn binary(&self, client: &Client) -> PathBuf {
         let number = client.number();
         match client.place {
@@ -119,7 +120,7 @@ impl Cache {
             .args(["build", "-mod=mod", "-trimpath", "-buildvcs=false", "-ldflags", &flags, "-o"])
             .arg(&built)
             .arg(client.package)
-            // The user's own settings don't reach what is meant to be the same everywhere.
+            // The user's Go settings would change the build, which must be the same on every machine.
             .env("CGO_ENABLED", "0")
             .env("GOFLAGS", "")
             .env("GOWORK", "off")
@@ -128,7 +129,7 @@ impl Cache {
         let binary = self.binary(client);
         install(&built, &binary).map_err(|error| at(&binary, &error))?;
         if let Place::Provider = client.place {
-            // OpenTofu asks its own registry's name for the same provider.
+            // OpenTofu asks its own registry for the same provider.
             let shown = binary.to_string_lossy();
             let twin = PathBuf::from(shown.replace("registry.terraform.io", "registry.opentofu.org"));
             install(&binary, &twin).map_err(|error| at(&twin, &error))?;
@@ -137,7 +138,7 @@ impl Cache {
     }
 }
 
-/// A copy under a temporary name, renamed into place: a build that is cut short leaves no half of a program.
+/// Copies under a temporary name and renames: an interrupted build must not leave an incomplete program.
 fn install(built: &Path, binary: &Path) -> io::Result<()> {
     if let Some(folder) = binary.parent() {
         fs::create_dir_all(folder)?;
@@ -163,7 +164,7 @@ fn platform() -> &'static str {
 fn write_module(folder: &Path, client: &Client) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     fs::write(folder.join("go.mod"), go_mod(client))?;
-    // Without an import the requirement would be dropped.
+    // Go drops a requirement that no file imports.
     let import = format!("package clients\n\nimport _ \"{}\"\n", client.package);
     fs::write(
         folder.join("require.go"),
@@ -201,14 +202,14 @@ fn go_mod(client: &Client) -> String {
     text
 }
 
-/// A nested module that Terraform requires and no package of the program imports.
+/// A nested module that Terraform requires, but that no package of the program imports.
 const LEGACY: &str = "github.com/hashicorp/terraform/internal/legacy";
 
 fn stub_module(name: &str) -> String {
     format!("github.com/hashicorp/terraform/internal/backend/remote-state/{name}")
 }
 
-/// A backend that isn't there: `terraform init` with it fails.
+/// Returns the source of an empty state backend: `terraform init` with it fails.
 fn stub_source(name: &str) -> String {
     format!(
         "// Package {name} takes the place of a backend that this build leaves out.\n\
@@ -224,7 +225,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_module_with_replacements_repeats_them() {
+    fn module_file_repeats_replacements() {
         let tofu = &CLIENTS[0];
         let text = go_mod(tofu);
         assert!(
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn every_binary_has_a_place_of_its_own_and_names_its_version() {
+    fn every_binary_has_its_own_path_with_its_version() {
         let cache = Cache(PathBuf::from("cache"));
         let places: std::collections::BTreeSet<_> =
             CLIENTS.iter().map(|client| cache.binary(client)).collect();
@@ -259,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn the_listing_names_what_cannot_be_built_and_why() {
+    fn listing_names_unavailable_clients_with_the_reason() {
         let text = listing(&Cache(PathBuf::from("nowhere")));
         for (name, reason) in UNAVAILABLE {
             assert!(text.contains(name) && text.contains(reason), "{text}");
@@ -268,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_client_is_refused_with_those_that_are_known() {
+    fn unknown_client_is_refused_with_the_known_names() {
         let failure = run(&["teraform".to_owned()]).expect_err("a misspelled name");
         assert!(
             failure.0.contains("`teraform`") && failure.0.contains("tofu"),

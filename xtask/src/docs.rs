@@ -12,13 +12,13 @@ use std::process::Command;
 
 use crate::process::{Failure, probe, root, run, target};
 
-/// `.ci/run` installs this version.
+/// The version of mdbook, which `.ci/run` installs.
 const MDBOOK: &str = "0.5.4";
 
-/// Folders with pages, beside the files at the root.
+/// Folders with documentation pages, in addition to the files at the root.
 const FOLDERS: [&str; 5] = ["docs", "crates", "tests", "xtask", "fuzz"];
 
-/// Folders without pages of ours. `evidence` holds reports that `cargo xtask nightly` writes.
+/// Folders without pages of this project. `evidence` holds reports that `cargo xtask nightly` writes.
 const SKIPPED: [&str; 5] = ["target", "fixtures", "corpus", "node_modules", "evidence"];
 
 /// A page: its path from the root, with `/` between the parts, and its text.
@@ -27,7 +27,7 @@ struct Page {
     text: String,
 }
 
-/// Reports every finding, not only the first; builds the book if there is none.
+/// Checks all references, reports every finding, and builds the book if there is none.
 pub(crate) fn check() -> Result<(), Failure> {
     let pages = pages(&root())?;
     let exists = |path: &str| root().join(path).exists();
@@ -54,7 +54,7 @@ fn build() -> Result<(), Failure> {
             install_command()
         )));
     }
-    // mdbook takes the folder of the output relative to the book; `target` may be anywhere.
+    // mdbook resolves a relative output folder from the book's folder, and `target` may be elsewhere.
     let output = target().join("book");
     run(Command::new("mdbook")
         .args(["build", "docs", "--dest-dir"])
@@ -83,7 +83,7 @@ fn walk(root: &Path, folder: &str, pages: &mut Vec<Page>) -> Result<(), Failure>
     Ok(())
 }
 
-/// Adds the pages that lie directly in the folder, and returns its subfolders.
+/// Adds the pages directly in the folder, and returns its subfolders.
 fn read_folder(root: &Path, folder: &str, pages: &mut Vec<Page>) -> Result<Vec<String>, Failure> {
     let failed = |error: std::io::Error| Failure(format!("{folder}: {error}"));
     let mut folders = Vec::new();

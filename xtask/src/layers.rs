@@ -1,5 +1,5 @@
-//! `cargo xtask layers`: our crates depend only on what their layer may use, and the lower ones stay free of what
-//! their users must not be made to build.
+//! `cargo xtask layers`: crates of this workspace depend only on the crates that their layer allows, and the lower
+//! layers don't pull in dependencies that their users may not want.
 
 mod metadata;
 mod rules;
@@ -32,8 +32,8 @@ pub(crate) fn check() -> Result<(), Failure> {
     )))
 }
 
-/// All features, because an edge that only a feature brings is an edge too. Dependencies of other platforms may
-/// have to be fetched, so the network is the second try.
+/// Reads the metadata with all features, since optional dependencies count too. Offline first; dependencies of other
+/// platforms may have to be downloaded.
 fn read_metadata() -> Result<Vec<u8>, Failure> {
     let metadata = ["metadata", "--format-version", "1", "--all-features"];
     match probe(cargo(metadata).arg("--offline")) {
@@ -42,8 +42,8 @@ fn read_metadata() -> Result<Vec<u8>, Failure> {
     }
 }
 
-/// What a package builds when it is asked for alone: in the graph of the workspace features are united, so only the tree
-/// of the package can tell.
+/// Checks what a package builds by itself. The graph of the workspace unites the features of all packages, so only the
+/// tree of the single package shows this.
 fn default_tree(package: &str) -> Result<String, Failure> {
     let tree = [
         "tree",

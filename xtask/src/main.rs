@@ -1,4 +1,4 @@
-//! Automation of this workspace: `cargo xtask ci`. Only dispatch; each task has a file of its own.
+//! `cargo xtask`: automation of this workspace. This file only dispatches to the tasks.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,

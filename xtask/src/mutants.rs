@@ -1,9 +1,9 @@
-//! `cargo xtask mutants [NAME...] [--sample N]`: bugs planted on purpose, each of which the tests must catch.
+//! `cargo xtask mutants [NAME...] [--sample N]`: checks that the tests detect deliberate bugs.
 //!
-//! A mutant is a patch `tests/mutants/<crate>/<name>.patch` (the format is in `tests/mutants/README.md`). It is applied in
-//! a copy of the tree with a target folder of its own, never in the developer's. The tests of its crate are run without
-//! the patch, where they must pass, and with it, where they must fail. A patch that no longer applies or compiles proves
-//! nothing: it fails the run like a bug that no test notices.
+//! A mutant is a patch `tests/mutants/<crate>/<name>.patch` (the format is in `tests/mutants/README.md`). It is
+//! applied in a copy of the tree with its own target folder, never in the developer's tree. The tests of its crate
+//! run without the patch, where they must pass, and with the patch, where they must fail. A patch that no longer
+//! applies or compiles proves nothing, and fails the run like an undetected bug.
 
 mod patch;
 mod scratch;
@@ -16,7 +16,7 @@ use crate::process::{Ended, Failure, probe, root, run_logged, tests_in};
 use patch::Mutant;
 use scratch::Scratch;
 
-/// Tests that hang because of a bug have noticed it; the slowest test binary takes a fraction of this.
+/// Time limit of a test run. A test that hangs because of a bug counts as failed; the slowest tests take far less.
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// `cargo xtask mutants ...`
@@ -26,7 +26,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Failure> {
     judge(&chosen)
 }
 
-/// Runs these mutants and prints what became of each.
+/// Runs these mutants and prints the verdict on each.
 fn judge(mutants: &[&Mutant]) -> Result<(), Failure> {
     let scratch = Scratch::open()?;
     let mut survivors = Vec::new();
@@ -49,7 +49,7 @@ fn judge(mutants: &[&Mutant]) -> Result<(), Failure> {
 }
 
 enum Verdict {
-    /// By these tests.
+    /// These tests failed with the bug, as they should.
     Caught(Vec<String>),
     Hung,
     Survived,
@@ -88,7 +88,7 @@ fn verdict(mutant: &Mutant, scratch: &Scratch) -> Result<Verdict, Failure> {
     }
     scratch.apply(mutant)?;
     if run(true)? != Ended::Passed {
-        return failed("it does not compile, which no test has to notice: mend the patch");
+        return failed("the patched code does not compile, which proves nothing: update the patch");
     }
     Ok(match run(false)? {
         Ended::Passed => Verdict::Survived,
@@ -120,14 +120,14 @@ fn failed_tests(log: &Path) -> Result<Vec<String>, Failure> {
         Some(name.to_owned())
     });
     let mut tests: Vec<String> = failed.collect();
-    // A test that aborts its process is named by nobody.
+    // A test that aborts its process appears in no line of the output.
     if tests.is_empty() && text.contains("(signal: ") {
         tests.push("a test that aborted".to_owned());
     }
     Ok(tests)
 }
 
-/// The mutants that are asked for: all, some by name, or a sample that rotates with the seed.
+/// Returns the chosen mutants: all, some by name, or a sample that depends on the commit.
 fn choose<'a>(
     mutants: &'a [Mutant],
     args: &[&str],
@@ -140,7 +140,7 @@ fn choose<'a>(
                 .parse()
                 .map_err(|_| Failure(format!("`--sample {count}` is not a number")))?;
             let length = mutants.len();
-            // A stride keeps neighbours, which are often of one crate, out of one sample.
+            // A stride spreads the sample over crates, because neighbours are often of one crate.
             let start = usize::try_from(seed()? % length.max(1) as u64).unwrap_or(0);
             let count = count.min(length);
             let stride = length.checked_div(count).unwrap_or(1).max(1);
@@ -163,7 +163,7 @@ fn choose<'a>(
     }
 }
 
-/// Another number for each commit; the same for the same commit, so that a red run can be repeated.
+/// Returns a number that differs between commits, but not between runs, so that a failed run can be repeated.
 fn seed_of_commit() -> Result<u64, Failure> {
     let mut command = Command::new("git");
     command.args(["rev-parse", "HEAD"]).current_dir(root());
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_rotates_through_all_mutants_and_repeats_none() {
+    fn sample_rotates_through_all_mutants_without_repetition() {
         let all = mutants(7);
         let mut seen = std::collections::BTreeSet::new();
         for seed in 0..7 {
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mutant_is_chosen_by_its_name() {
+    fn mutant_is_chosen_by_name() {
         let all = mutants(3);
         assert_eq!(names(&all, &["crate/bug-2"], 0), ["crate/bug-2"]);
         assert_eq!(names(&all, &[], 0).len(), 3);

@@ -1,8 +1,8 @@
-//! `cargo xtask nightly [PART...] [--minutes N] [--scale N] [--seed N]`: the counts that are too large for every change.
+//! `cargo xtask nightly [PART...] [--minutes N] [--scale N] [--seed N]`: test runs that are too long for every change.
 //!
-//! A part is a row of the table in `nightly/parts.rs`. It repeats a test with another seed in each round, or runs it once
-//! with its counts multiplied. What was run is appended to `docs/evidence/<date>-<commit>.md`: commit, counts, seeds, times,
-//! results.
+//! A part is a row of the table in `nightly/parts.rs`. It repeats a test with another seed in each round, or runs it
+//! once with its counts multiplied. Each run is appended to `docs/evidence/<date>-<commit>.md`, with commit, counts,
+//! seeds, times and results.
 
 mod evidence;
 mod parts;
@@ -15,21 +15,21 @@ use crate::process::{Ended, Failure, cargo, now, probe, run_logged, target, test
 use evidence::{Row, Verdict};
 use parts::{PARTS, Part, Rounds, Tests, Work};
 
-/// What the command line limits or sets.
+/// Limits and settings from the command line.
 #[derive(Debug, PartialEq, Eq)]
 struct Limits {
     parts: Vec<&'static Part>,
     minutes: Option<u64>,
-    /// In place of the rounds or the factor of every part.
+    /// Replaces the number of rounds or the factor of every part.
     scale: Option<u32>,
-    /// The seed of the first round of every part.
+    /// The seed of the first round of each part.
     seed: u64,
 }
 
 /// `cargo xtask nightly ...`
 pub(crate) fn run(args: &[&str]) -> Result<(), Failure> {
     let seconds = seconds_since_epoch();
-    // Another range of seeds each day, far from those of other days.
+    // Use a different range of seeds each day, without overlap.
     let limits = parse(args, seconds / 86_400 * 10_000_000)?;
     let logs = target().join("nightly");
     std::fs::create_dir_all(&logs).map_err(|error| Failure(format!("{}: {error}", logs.display())))?;
@@ -37,7 +37,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Failure> {
     let mut rows = Vec::new();
     for (index, part) in limits.parts.iter().enumerate() {
         println!("\n=== {}: {} ===", part.name, part.about);
-        // What is left is shared by the parts that are left.
+        // The remaining time is shared by the remaining parts.
         let left = limits.minutes.map(|minutes| {
             let left = Duration::from_secs(minutes * 60).saturating_sub(now().duration_since(start));
             let parts = u32::try_from(limits.parts.len() - index).unwrap_or(u32::MAX);
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &[&str]) -> Result<(), Failure> {
     Err(Failure(format!("nightly parts failed: {}", failed.join(", "))))
 }
 
-/// A line for each part.
+/// Returns one line of help for each part.
 pub(crate) fn help() -> String {
     let mut text = String::new();
     for part in PARTS {
@@ -114,11 +114,11 @@ fn parse(args: &[&str], seed: u64) -> Result<Limits, Failure> {
     Ok(limits)
 }
 
-/// What a run of one part goes by.
+/// The settings of the run of one part.
 struct Run<'a> {
     part: &'static Part,
     limits: &'a Limits,
-    /// Its share of the time.
+    /// The part's share of the time.
     limit: Option<Duration>,
     start: Instant,
     logs: &'a Path,
@@ -162,7 +162,7 @@ impl Run<'_> {
         let first = self.limits.seed;
         let (mut done, mut seed) = (0, first);
         for round in 0..self.limits.scale.unwrap_or(rounds.rounds) {
-            // At least one, or the part says nothing.
+            // Run at least one round, because a part without a run proves nothing.
             if round > 0 && self.limit.is_some_and(|limit| self.elapsed() > limit) {
                 break;
             }
@@ -186,14 +186,14 @@ impl Run<'_> {
         let mut command = tests.command();
         command
             .env("STATE_TEST_SCALE", factor.to_string())
-            // Properties without a count of their own run 256 cases.
+            // Properties that set no count of their own run 256 cases.
             .env("PROPTEST_CASES", factor.saturating_mul(256).to_string());
         row.verdict = verdict(run_logged(&mut command, &log, self.limit)?, &log)?;
         row.done = format!("{factor} times the counts of CI");
         Ok(())
     }
 
-    /// Each target gets its share of the time.
+    /// Runs the fuzz targets, each with its share of the time.
     fn fuzz(&self, targets: &[&str], executions: u64, row: &mut Row) -> Result<(), Failure> {
         if probe(&mut cargo(["+nightly", "fuzz", "--version"])).is_none() {
             row.verdict = Verdict::Skipped("cargo-fuzz or the nightly toolchain is missing".to_owned());
@@ -221,7 +221,7 @@ impl Run<'_> {
     }
 }
 
-/// A run without a test is a failure: the filter of the part selects nothing any more.
+/// A run without a test is a failure, because the filter of the part selects no test any more.
 fn verdict(ended: Ended, log: &Path) -> Result<Verdict, Failure> {
     let text =
         std::fs::read_to_string(log).map_err(|error| Failure(format!("{}: {error}", log.display())))?;
@@ -235,7 +235,7 @@ fn verdict(ended: Ended, log: &Path) -> Result<Verdict, Failure> {
 
 #[expect(
     clippy::disallowed_methods,
-    reason = "the edge of the tool: when the evidence was made"
+    reason = "the date of the evidence needs the system's clock"
 )]
 fn seconds_since_epoch() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);

@@ -1,4 +1,4 @@
-//! Running commands at the root of the workspace, and the one error of this tool.
+//! Runs commands at the root of the workspace, and defines the error of this tool.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// What failed, and what to do about it, in words for the terminal.
+/// An error message for the terminal: what failed, and how to fix it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Failure(pub(crate) String);
 
@@ -18,21 +18,21 @@ impl fmt::Display for Failure {
     }
 }
 
-/// A `cargo` command at the root of the workspace, whatever the current folder is.
+/// Returns a `cargo` command that runs at the root of the workspace, whatever the current folder is.
 pub(crate) fn cargo<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new("cargo");
     command.args(args).current_dir(root());
     command
 }
 
-/// Shows the command, runs it, lets it write to the terminal, and fails if it does.
+/// Prints the command and runs it with its output on the terminal; fails if the command fails.
 pub(crate) fn run(command: &mut Command) -> Result<(), Failure> {
     println!("$ {}", line(command));
     let status = command.status().map_err(|error| not_started(command, &error))?;
     succeeded(command, status)
 }
 
-/// As [`run`], for tasks whose standard output is for other programs: all that is said goes to standard error.
+/// As [`run`], for tasks whose standard output is read by other programs: all output goes to standard error.
 pub(crate) fn run_aside(command: &mut Command) -> Result<(), Failure> {
     eprintln!("$ {}", line(command));
     let status = command
@@ -43,7 +43,7 @@ pub(crate) fn run_aside(command: &mut Command) -> Result<(), Failure> {
     succeeded(command, status)
 }
 
-/// Runs the command and returns its standard output; what it writes to standard error is shown.
+/// Runs the command and returns its standard output; its standard error is shown.
 pub(crate) fn stdout(command: &mut Command) -> Result<Vec<u8>, Failure> {
     let output = command
         .stderr(Stdio::inherit())
@@ -53,7 +53,7 @@ pub(crate) fn stdout(command: &mut Command) -> Result<Vec<u8>, Failure> {
     Ok(output.stdout)
 }
 
-/// Runs the command in silence; its output if it succeeded. For questions where "no" is no failure.
+/// Runs the command without showing its output; returns the output if it succeeded. For commands that may fail.
 pub(crate) fn probe(command: &mut Command) -> Option<Output> {
     command
         .stdin(Stdio::null())
@@ -67,11 +67,11 @@ pub(crate) fn probe(command: &mut Command) -> Option<Output> {
 pub(crate) enum Ended {
     Passed,
     Failed,
-    /// It was killed at its limit, with all processes that it had started.
+    /// The command was killed at its time limit, with all processes that it had started.
     TimedOut,
 }
 
-/// Runs the command with its output in a file, and kills it when the limit is over.
+/// Runs the command with its output in a file, and kills it at its time limit.
 pub(crate) fn run_logged(
     command: &mut Command,
     log: &Path,
@@ -105,7 +105,7 @@ pub(crate) fn run_logged(
     }
 }
 
-/// The tests that a killed `cargo test` had started would run on.
+/// Kills the process group: otherwise the tests that a killed `cargo test` had started would run on.
 fn kill_group(child: &mut Child) -> Result<(), Failure> {
     let group = format!("-{}", child.id());
     run_aside(Command::new("kill").args(["-KILL", "--", &group]))?;
@@ -115,7 +115,7 @@ fn kill_group(child: &mut Child) -> Result<(), Failure> {
         .map_err(|error| Failure(format!("a killed command does not end: {error}")))
 }
 
-/// How many tests `cargo test` ran, by its output.
+/// Counts the tests that `cargo test` ran, by its output.
 pub(crate) fn tests_in(output: &str) -> u64 {
     let announced = |line: &str| {
         let count = line.strip_prefix("running ")?;
@@ -127,10 +127,7 @@ pub(crate) fn tests_in(output: &str) -> u64 {
     output.lines().filter_map(announced).sum()
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the edge of the tool: how long a command takes"
-)]
+#[expect(clippy::disallowed_methods, reason = "time limits need the system's clock")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
@@ -152,7 +149,7 @@ fn not_started(command: &Command, error: &std::io::Error) -> Failure {
     ))
 }
 
-/// The command as one would type it.
+/// Returns the command as typed in a shell.
 fn line(command: &Command) -> String {
     let mut words = Vec::new();
     for (name, value) in command.get_envs() {
@@ -164,14 +161,14 @@ fn line(command: &Command) -> String {
     words.join(" ")
 }
 
-/// Where cargo builds, and where else we write what can be made again.
+/// Returns cargo's target folder, which also holds other files that can be regenerated.
 pub(crate) fn target() -> PathBuf {
     let path = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    // By its plain name processes are found again.
+    // Canonical, because `stop` finds processes by this path in their command line.
     path.canonicalize().unwrap_or(path)
 }
 
-/// The root of the workspace.
+/// Returns the root of the workspace.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
@@ -181,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_failed_command_is_named_with_its_arguments_and_environment() {
+    fn failed_command_is_named_with_arguments_and_environment() {
         let failure = run(cargo(["no-such-command-of-cargo"])
             .env("WHY", "a test")
             .stderr(Stdio::null()))
@@ -195,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_that_does_not_start_says_so() {
+    fn missing_program_is_reported() {
         let failure = run(&mut Command::new("no-such-program-anywhere")).expect_err("there is none");
         assert!(
             failure.0.contains("`no-such-program-anywhere` did not start"),
@@ -204,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_logged_command_ends_as_it_does_or_at_its_limit() {
+    fn logged_command_ends_by_itself_or_at_its_limit() {
         let log = std::env::temp_dir().join(format!("xtask-log-{}", std::process::id()));
         let ended = |script: &str, limit| {
             run_logged(Command::new("sh").args(["-c", script]), &log, limit).expect("sh is everywhere")
@@ -224,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_of_a_failing_command_is_no_answer() {
+    fn probe_of_a_failing_command_returns_nothing() {
         assert!(probe(&mut cargo(["no-such-command-of-cargo"])).is_none());
         assert!(probe(&mut cargo(["--version"])).is_some());
     }

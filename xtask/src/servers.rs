@@ -1,12 +1,12 @@
-//! `cargo xtask servers start|stop|status`: real object stores on loopback, for tests and for trying things out.
+//! `cargo xtask servers start|stop|status`: real object stores on loopback, for tests and experiments.
 //!
-//! Ceph's radosgw speaks S3 and checks signatures, Azurite speaks Azure Blob. s3rver ignores conditions: it is there to
-//! be refused. What clients need is printed on stdout as `export NAME=value` lines, so that
-//! `eval "$(cargo xtask servers start)"` is all that a shell has to say; everything else goes to stderr.
+//! Ceph's radosgw serves S3 and checks signatures, Azurite serves Azure Blob. s3rver ignores the conditions of
+//! writes, so tests use it as a store that must be refused. Standard output gets `export NAME=value` lines for
+//! clients, so that `eval "$(cargo xtask servers start)"` sets up a shell; all other output goes to stderr.
 //!
-//! All that a server writes lies in `servers/<name>` of the target folder: its data, its logs, and the process ids by
-//! which `stop` finds it again. Ports are those that were free. What can't be installed is skipped, loudly, and only
-//! where it can't: without root, apt or npm.
+//! All files of a server are in `servers/<name>` of the target folder: its data, its logs, and the process ids by which
+//! `stop` finds it. Ports are chosen from those that are free. A server is skipped with a message if it can't be
+//! installed, which happens only without root, apt or npm.
 
 mod ceph;
 mod home;
@@ -20,21 +20,21 @@ use install::Readiness;
 
 use crate::process::Failure;
 
-/// A server that tests talk to.
+/// A server that tests use.
 struct Server {
     name: &'static str,
     about: &'static str,
-    /// Whether `start` without names means it too.
+    /// Whether `start` without names starts this server.
     by_default: bool,
-    /// Programs and packages: there, made to be there, or why not.
+    /// Installs programs and packages, or returns why that isn't possible.
     install: fn(&Home) -> Result<Readiness, Failure>,
-    /// Starts it in an empty home, and returns once it answers and its bucket is there.
+    /// Starts the server in an empty home; returns once it answers and has its bucket.
     launch: fn(&Home) -> Result<(), Failure>,
-    /// What clients need to know.
+    /// Returns the settings for clients.
     exports: fn(&Home) -> Result<Exports, Failure>,
 }
 
-/// Names and values for the environment of clients.
+/// Names and values of environment variables for clients.
 pub(crate) type Exports = Vec<(&'static str, String)>;
 
 static SERVERS: [Server; 3] = [
@@ -64,7 +64,7 @@ static SERVERS: [Server; 3] = [
     },
 ];
 
-/// The bucket, or container, that each server has.
+/// The bucket or container that each server has.
 const BUCKET: &str = "states";
 
 /// `cargo xtask servers ...`
@@ -74,7 +74,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), Failure> {
     };
     let unknown = names.iter().find(|name| find(name).is_none());
     if let Some(unknown) = unknown {
-        return Err(Failure(format!("there is no server `{unknown}`; {}", help())));
+        return Err(Failure(format!("no server `{unknown}`; {}", help())));
     }
     let chosen: Vec<&Server> = SERVERS
         .iter()
@@ -92,19 +92,19 @@ pub(crate) fn run(args: &[String]) -> Result<(), Failure> {
         }
         "stop" => stop(&chosen),
         "status" => status(&chosen),
-        unknown => Err(Failure(format!("`servers {unknown}` is nothing; {}", help()))),
+        unknown => Err(Failure(format!("no command `servers {unknown}`; {}", help()))),
     }
 }
 
-/// Every server, for as long as the tests run.
+/// The servers for the tests, which are stopped when this is dropped.
 pub(crate) struct Running {
-    /// For the environment of the tests.
+    /// Environment variables for the tests.
     pub(crate) exports: Exports,
-    /// Those that weren't there before.
+    /// The servers that this process started.
     started: Vec<&'static Server>,
 }
 
-/// Starts all servers; those that ran already are used, and stay.
+/// Starts all servers. Servers that are already running are used, and not stopped afterwards.
 pub(crate) fn for_tests() -> Result<Running, Failure> {
     let all: Vec<&'static Server> = SERVERS.iter().collect();
     let started = all
@@ -116,7 +116,7 @@ pub(crate) fn for_tests() -> Result<Running, Failure> {
         exports: Vec::new(),
         started,
     };
-    // Whatever comes of it, what it started is stopped when it is dropped.
+    // On any outcome, the drop stops the servers that were started here.
     running.exports = start(&all)?;
     Ok(running)
 }
@@ -129,7 +129,7 @@ impl Drop for Running {
     }
 }
 
-/// Side by side: most of it is waiting.
+/// Starts the servers in parallel, since starting is mostly waiting.
 fn start(servers: &[&'static Server]) -> Result<Exports, Failure> {
     let outcomes: Vec<_> = thread::scope(|scope| {
         let threads: Vec<_> = servers
@@ -149,10 +149,10 @@ fn start(servers: &[&'static Server]) -> Result<Exports, Failure> {
 fn start_one(server: &Server) -> Result<Exports, Failure> {
     let home = Home::of(server.name);
     if home.is_running() {
-        eprintln!("{}: runs already", server.name);
+        eprintln!("{}: already running", server.name);
         return (server.exports)(&home);
     }
-    // What a run before left when it was cut short.
+    // Remove the remains of an interrupted run.
     home.stop()?;
     match (server.install)(&home)? {
         Readiness::Ready => {}
@@ -186,7 +186,7 @@ fn status(servers: &[&Server]) -> Result<(), Failure> {
     for server in servers {
         let home = Home::of(server.name);
         let running = home.is_running();
-        let state = if running { "runs" } else { "doesn't run" };
+        let state = if running { "running" } else { "not running" };
         eprintln!("{} ({}): {state}", server.name, server.about);
         if running {
             for (name, value) in (server.exports)(&home)? {
@@ -201,7 +201,7 @@ fn find(name: &str) -> Option<&'static Server> {
     SERVERS.iter().find(|server| server.name == name)
 }
 
-/// How it is called.
+/// Returns the help text.
 pub(crate) fn help() -> String {
     let mut text = String::from("usage: cargo xtask servers start|stop|status [NAME...]\n\nServers:\n");
     for server in &SERVERS {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_named_and_starts_nothing() {
+    fn unknown_words_are_refused_and_start_nothing() {
         for (line, named) in [
             ("", "usage:"),
             ("begin", "`servers begin`"),

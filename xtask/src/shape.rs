@@ -1,4 +1,4 @@
-//! `cargo xtask shape`: what no lint checks: how a file begins, how long it is, how it is called, where it lies.
+//! `cargo xtask shape`: rules that no lint checks: module docs, length, name, depth and imports of files.
 
 mod imports;
 mod rules;
@@ -11,10 +11,10 @@ use std::path::Path;
 
 use crate::process::{Failure, root};
 
-/// Folders with files of ours; what else lies at the root may be anything.
+/// Folders with files of this project. The root may contain other folders.
 const FOLDERS: [&str; 3] = ["crates", "tests", "xtask"];
 
-/// Folders that hold no source of ours, wherever they lie.
+/// Folders without sources of this project, at any depth.
 const SKIPPED: [&str; 3] = ["target", "fixtures", "proptest-regressions"];
 
 /// Reports every finding, not only the first.
@@ -55,7 +55,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     )))
 }
 
-/// The files under a folder that rules speak of, sorted, as paths from the root with `/` between their parts.
+/// Returns the files under a folder that the rules apply to, sorted, as paths from the root with `/` between the parts.
 fn walk(root: &Path, folder: &str, files: &mut Vec<String>) -> Result<(), Failure> {
     let failed = |error: std::io::Error| Failure(format!("{folder}: {error}"));
     let mut children = Vec::new();
@@ -71,7 +71,7 @@ fn walk(root: &Path, folder: &str, files: &mut Vec<String>) -> Result<(), Failur
             if !SKIPPED.contains(&name.as_str()) {
                 walk(root, &path, files)?;
             }
-        } else if rules::speak_of(&path) {
+        } else if rules::applies_to(&path) {
             files.push(path);
         }
     }

@@ -1,4 +1,4 @@
-//! What tests skip: collected while they run, listed and counted at the end, and refused where CI installs what is missing.
+//! Skipped tests: collected while the tests run, listed at the end, and refused if CI installs what is missing.
 //!
 //! Cargo hides the output of tests that pass, so `state_core::testkit::run::skip` also writes to a file.
 
@@ -8,10 +8,10 @@ use std::path::PathBuf;
 
 use crate::process::{Failure, target};
 
-/// The variable that `state_core::testkit::run` reads.
+/// The environment variable by which `state_core::testkit::run` finds the log.
 const SKIP_LOG: &str = "STATE_SKIP_LOG";
 
-/// What may be missing in CI, and why. Everything else is installed by `.ci/run` or `cargo xtask servers`.
+/// Requirements that may be missing in CI, each with the reason. `.ci/run` or `cargo xtask servers` install all others.
 const ACCEPTED: [(&str, &str); 4] = [
     (
         "terraform",
@@ -27,24 +27,24 @@ const ACCEPTED: [(&str, &str); 4] = [
     ),
     (
         "shared-data",
-        "real states of others, which are not part of a clone",
+        "real states of other projects, which are not part of a clone",
     ),
 ];
 
-/// Whether tests may skip what CI would install.
+/// Whether tests may be skipped for a requirement that CI installs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SkipPolicy {
     Refuse,
     Allow,
 }
 
-/// The file to which the tests of one run write what they skip.
+/// The file in which the tests of one run record what they skip.
 pub(crate) struct SkipLog {
     path: PathBuf,
 }
 
 impl SkipLog {
-    /// A new, empty log.
+    /// Creates an empty log.
     pub(crate) fn start() -> Result<Self, Failure> {
         let path = target().join(format!("skipped-tests-{}.log", std::process::id()));
         let failed = |error: std::io::Error| Failure(format!("{}: {error}", path.display()));
@@ -53,12 +53,12 @@ impl SkipLog {
         Ok(Self { path })
     }
 
-    /// For the environment of the tests.
+    /// Returns the environment variable for the tests.
     pub(crate) fn variable(&self) -> (&'static str, &std::ffi::OsStr) {
         (SKIP_LOG, self.path.as_os_str())
     }
 
-    /// Lists what was skipped. Fails if CI installs what was missing, unless the policy allows it.
+    /// Lists the skipped tests. Fails if CI installs a missing requirement, unless the policy allows it.
     pub(crate) fn report(&self, policy: SkipPolicy) -> Result<(), Failure> {
         let text = fs::read_to_string(&self.path)
             .map_err(|error| Failure(format!("{}: {error}", self.path.display())))?;
@@ -79,7 +79,7 @@ impl Drop for SkipLog {
     }
 }
 
-/// By what was missing: the tests, each with what it left untested.
+/// The skipped tests by missing requirement, each with the behaviour that wasn't tested.
 type Skips = BTreeMap<String, Vec<String>>;
 
 fn parse(text: &str) -> Result<Skips, Failure> {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_ci_cannot_install_may_be_missing() {
+    fn only_requirements_that_ci_cannot_install_may_be_missing() {
         let judged = |log| judge(&parse(log).expect("a log"));
         assert_eq!(judged(""), Ok(()));
         assert_eq!(judged("terraform\ta\tb\nshared-data\ta\tb\n"), Ok(()));

@@ -1,4 +1,4 @@
-//! The steps that are plain `cargo` commands: format, lints, documentation, dependencies, features, tests.
+//! The steps that run `cargo` commands: format, lints, documentation, dependencies, features, tests.
 
 use crate::process::{Failure, cargo, probe, run, target};
 use crate::servers;
@@ -19,10 +19,10 @@ pub(crate) fn doc() -> Result<(), Failure> {
     run(cargo(what).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
-/// Advisories are left out: their answer changes without a change here, so they would break determinism.
+/// The checks of cargo-deny. Advisories are left out, because they change without a commit in this repository.
 const DENY_CHECKS: [&str; 4] = ["check", "bans", "licenses", "sources"];
 
-/// Licences, banned crates and sources of the dependencies, by `deny.toml`.
+/// Checks licences, banned crates and sources of the dependencies, by `deny.toml`.
 pub(crate) fn deny() -> Result<(), Failure> {
     if probe(&mut cargo(["deny", "--version"])).is_none() {
         return Err(Failure(
@@ -34,7 +34,7 @@ pub(crate) fn deny() -> Result<(), Failure> {
 
 fn deny_tree(manifest: &str) -> Result<(), Failure> {
     let manifest = ["--manifest-path", manifest];
-    // cargo-deny needs the manifests of every platform's dependencies; only a machine that has them all can stay offline.
+    // cargo-deny needs the manifests of all platforms' dependencies, and can stay offline only if all are downloaded.
     let mut metadata = cargo(["metadata", "--format-version", "1", "--all-features", "--offline"]);
     let complete = probe(metadata.args(manifest));
     let mut command = cargo(["deny"]);
@@ -45,7 +45,7 @@ fn deny_tree(manifest: &str) -> Result<(), Failure> {
     run(command.args(DENY_CHECKS))
 }
 
-/// What must build by itself.
+/// Packages that must build by themselves, each with the features to enable.
 const FEATURES: [(&str, &str); 13] = [
     ("state-core", ""),
     ("state-encrypt", ""),
@@ -62,7 +62,7 @@ const FEATURES: [(&str, &str); 13] = [
     ("state-backend-object-store", "http"),
 ];
 
-/// A package alone, with these of its features: what a workspace build, which unites features, can't see.
+/// Checks each package alone with these features, because a workspace build unites the features of all packages.
 pub(crate) fn features() -> Result<(), Failure> {
     FEATURES.iter().try_for_each(|(package, features)| {
         let alone = ["check", "-p", package, "--no-default-features", "--features"];
@@ -70,10 +70,10 @@ pub(crate) fn features() -> Result<(), Failure> {
     })
 }
 
-/// The guide's backend, which passes the conformance suite.
+/// The example backend of the guide, which passes the conformance suite.
 const SQLITE_EXAMPLE: &str = "crates/state-backend-generic/examples/sqlite/Cargo.toml";
 
-/// All tests, with the servers that the tests of object stores talk to; tests find them by the environment.
+/// Runs all tests, with the object stores that tests find by environment variables.
 pub(crate) fn test(policy: SkipPolicy) -> Result<(), Failure> {
     let servers = servers::for_tests()?;
     let log = SkipLog::start()?;
@@ -83,16 +83,16 @@ pub(crate) fn test(policy: SkipPolicy) -> Result<(), Failure> {
         run(command.envs([log.variable()]))
     };
     let outcome = run_tests(&["--workspace"]).and_then(|()| {
-        // Features that are off in the run above, at least in part.
+        // These features are disabled in the run above, at least in part.
         run_tests(&["-p", "state-encrypt", "-p", "state-formats", "--all-features"])
     });
-    // A workspace of its own, since SQLite's C code is no dependency of ours.
+    // The example is a workspace of its own, so that SQLite's C code isn't a dependency of this one.
     let folder = target();
     let outcome = outcome.and_then(|()| {
         let folder = folder.to_string_lossy();
         run_tests(&["--manifest-path", SQLITE_EXAMPLE, "--target-dir", &folder])
     });
-    // Skips are reported beside failed tests too.
+    // Report skips even if tests failed.
     let skips = log.report(policy);
     outcome.and(skips)
 }

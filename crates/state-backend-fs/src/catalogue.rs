@@ -1,26 +1,26 @@
-//! How `file://` is configured.
+//! Configuration of the `file://` backend.
 
-use crate::store::{FsBackend, PATIENCE};
+use crate::store::{FsBackend, LOCK_TIMEOUT};
 use state_core::backend::{BackendType, OpenRequest, Opening};
 use state_core::configuration::{ConfigurationType, FieldKind, FieldType, FieldValue};
 use state_core::{Backend, Error, Result};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The kind of backend that is called `file`.
+/// Returns the backend type `file`, with the schema of its configuration.
 ///
 /// # Errors
-/// None: the schema is sound, and a test says so.
+/// None in practice: the schema is constant, and a test checks that it is valid.
 pub fn backend_type() -> Result<BackendType> {
-    let patience = i64::try_from(PATIENCE.as_secs()).unwrap_or(i64::MAX);
+    let lock_timeout = i64::try_from(LOCK_TIMEOUT.as_secs()).unwrap_or(i64::MAX);
     let fields = vec![
-        FieldType::new("path", FieldKind::Path, "the folder of the store").required(),
+        FieldType::new("path", FieldKind::Path, "folder of the store").required(),
         FieldType::new(
-            "patience",
+            "lock-timeout",
             FieldKind::Integer,
-            "seconds to wait for the short locks under which heads and names change",
+            "seconds to wait for the locks under which heads and stack names change",
         )
-        .with_default(FieldValue::Integer(patience)),
+        .with_default(FieldValue::Integer(lock_timeout)),
     ];
     BackendType::new(
         "file",
@@ -41,14 +41,16 @@ fn open(request: OpenRequest) -> Result<Arc<dyn Backend>> {
     let path = configuration
         .path("path")
         .ok_or_else(|| invalid("`path` is missing"))?;
-    let patience = configuration.integer("patience").unwrap_or_default();
-    let patience =
-        u64::try_from(patience).map_err(|_| invalid("`patience` is a number of seconds, 0 or more"))?;
+    let lock_timeout = configuration.integer("lock-timeout").unwrap_or_default();
+    let lock_timeout = u64::try_from(lock_timeout)
+        .map_err(|_| invalid("`lock-timeout` must be a number of seconds, 0 or more"))?;
     let store = match opening {
         Opening::Existing => FsBackend::open(path)?,
         Opening::Create => FsBackend::create(path)?,
     };
-    Ok(Arc::new(store.with_patience(Duration::from_secs(patience))))
+    Ok(Arc::new(
+        store.with_lock_timeout(Duration::from_secs(lock_timeout)),
+    ))
 }
 
 #[cfg(test)]
@@ -56,7 +58,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_schema_is_sound_and_opens_what_it_names() {
+    fn schema_is_valid_and_opens_the_store_it_names() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
         let kind = backend_type().unwrap();
@@ -66,7 +68,7 @@ mod tests {
         let made = kind.open(given, Opening::Create, None).unwrap();
         assert!(made.url().ends_with("/store"));
         kind.open(given, Opening::Existing, None).unwrap();
-        let negative = kind.open([given[0], ("patience", "-1")], Opening::Existing, None);
-        assert!(negative.unwrap_err().to_string().contains("`patience`"));
+        let negative = kind.open([given[0], ("lock-timeout", "-1")], Opening::Existing, None);
+        assert!(negative.unwrap_err().to_string().contains("`lock-timeout`"));
     }
 }

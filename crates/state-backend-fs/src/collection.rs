@@ -1,10 +1,10 @@
-//! What can be deleted of a stack, file by file.
+//! Lists the files of a stack that a collection may delete.
 //!
-//! Whole segments go, their fences with them. On files nothing rests on an old fence: a writer that was fenced looks
-//! at the head's epoch after each sync and before it acknowledges, and it appends to a segment of its own, which it
-//! holds open. If that segment is unlinked, it writes to a file without a name; if it makes another one by rotation,
-//! no fence leads there. A reader that is still on its way back through old segments finds one missing, reads the
-//! head again, and finds the floor there: it starts over, or hears that what it asked for was collected.
+//! Whole segments are deleted, with their fences. No later operation depends on an old fence: a fenced writer checks
+//! the head's epoch after each sync and before it acknowledges, and appends only to its own segment, which it holds
+//! open. If that segment is unlinked, the writer's bytes go to a file without a name; if it creates another segment
+//! by rotation, no fence names that segment. A reader that walks back through old segments may find one missing. It
+//! then reads the head again, finds the new history floor, and starts over or returns `Error::Collected`.
 
 use crate::dir::Dir;
 use crate::layout::SegmentName;
@@ -12,7 +12,7 @@ use crate::stack::Stack;
 use state_core::backend::{ObjectKind, ObjectName, StoredItem, StoredItemName};
 use state_core::{Head, Result, Slot};
 
-/// All objects, and the segments that lie wholly before a slot.
+/// Lists all objects, and the segments that end before the slot `before`.
 pub(crate) fn stored_items(stack: &Stack, before: Slot) -> Result<Vec<StoredItem>> {
     let mut stored_items = Vec::new();
     let mut add = |dir: &Dir, file: &str, name| -> Result<()> {
@@ -34,7 +34,7 @@ pub(crate) fn stored_items(stack: &Stack, before: Slot) -> Result<Vec<StoredItem
     let journal = stack.journal()?;
     let files = journal.entries()?;
     let segments: Vec<SegmentName> = files.iter().filter_map(|file| SegmentName::parse(file)).collect();
-    // Otherwise the last one before it might reach beyond it.
+    // Without a segment that starts at `before`, the last segment before it may contain frames that are still needed.
     if segments.iter().any(|segment| segment.slot == before) {
         for segment in segments.iter().filter(|segment| segment.slot < before) {
             let file = segment.to_string();
@@ -44,22 +44,23 @@ pub(crate) fn stored_items(stack: &Stack, before: Slot) -> Result<Vec<StoredItem
     Ok(stored_items)
 }
 
-/// Where a piece is: with the objects of a kind, or in the journal.
-pub(crate) type Place = Option<ObjectKind>;
+/// The folder of a stored item: that of a kind of objects, or the journal (`None`).
+pub(crate) type ItemFolder = Option<ObjectKind>;
 
-/// The folder of a piece and its file in there, if no head that says this needs it.
-pub(crate) fn locate(piece: &StoredItemName, head: &Head) -> Result<(Place, String)> {
-    piece.check_not_referenced(head)?;
-    match piece {
+/// Returns folder and file name of an item. Fails if the head still needs the item.
+pub(crate) fn locate(item: &StoredItemName, head: &Head) -> Result<(ItemFolder, String)> {
+    item.check_not_referenced(head)?;
+    match item {
         StoredItemName::Object(name) => Ok((Some(name.kind()), name.file_name())),
         StoredItemName::Journal(file) => {
-            // A collection's base begins a segment, so one that begins before it also ends before it.
+            // A collection's base is the first slot of a segment, so a segment that starts before it also ends before
+            // it.
             let floor = head.collection.as_ref().map(|collection| collection.base.start);
             let segment = SegmentName::parse(file);
             if segment.is_some_and(|segment| floor.is_some_and(|floor| segment.slot < floor)) {
                 return Ok((None, file.clone()));
             }
-            Err(piece.refuse_delete("it isn't a segment before the floor"))
+            Err(item.refuse_delete("it isn't a segment before the history floor"))
         }
     }
 }

@@ -1,43 +1,43 @@
-//! Counts what goes to the disk, so that tests can prove what an operation costs.
+//! Counts of writes and syncs, by which tests prove what an operation costs.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a store wrote since it was opened, counted where the system calls are made.
+/// Counts of what a store wrote since it was opened, taken where the system calls are made.
 ///
-/// Everything counts: frames, heads, objects, the notes in lock files, and the syncs of files and folders, those
-/// of readers included.
+/// They include frames, heads, objects, the holders in lock files, and all syncs of files and folders, those of
+/// readers included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct IoCounts {
-    /// Calls that put bytes into a file.
+    /// Number of calls that wrote bytes to a file.
     pub writes: u64,
-    /// Bytes that they put there.
+    /// Number of bytes that these calls wrote.
     pub bytes: u64,
-    /// Calls of fsync and fdatasync, on files and on folders.
+    /// Number of calls of fsync and fdatasync, on files and on folders.
     pub fsyncs: u64,
 }
 
 /// A system call that changes the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Call {
-    /// So many bytes into a file.
+    /// Writes so many bytes to a file.
     Write(usize),
-    /// A file to the disk.
+    /// Syncs a file to the disk.
     Sync,
-    /// A folder's names to the disk.
+    /// Syncs a folder's names to the disk.
     SyncFolder,
-    /// A new folder.
+    /// Creates a folder below another one.
     MakeFolder,
-    /// A new temporary file.
+    /// Creates a temporary file.
     Stage,
-    /// A file to its name.
+    /// Moves a temporary file to its final name.
     Move,
-    /// A file away.
+    /// Removes the name of a file.
     Remove,
 }
 
-/// Stands at every call that changes the disk. In tests it can make each of them fail.
+/// Runs and counts every call that changes the disk. Tests inject faults here.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     writes: AtomicU64,
@@ -48,7 +48,7 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// Makes the call, and counts it.
+    /// Counts the call and makes it.
     pub(crate) fn run<T, E: Into<io::Error>>(
         &self,
         call: Call,
@@ -69,7 +69,7 @@ impl Meter {
         return self.faults.run(call, object, || run().map_err(Into::into));
         #[cfg(not(test))]
         {
-            // Only tests ask which object it is.
+            // Only the fault injection of tests needs the object's name.
             let _ = object;
             run().map_err(Into::into)
         }

@@ -1,10 +1,10 @@
-//! A folder of the store, held open: every step below the root is relative to such a handle and follows no
-//! symbolic link.
+//! An open folder of the store. Every path below the root is resolved relative to such a handle, without following
+//! symbolic links.
 
 use crate::counts::{Call, Meter};
-use crate::failure::{Failure, strange, unreachable};
+use crate::error::{WriteError, read_failed, unexpected_type};
 use crate::files::{Access, FileHandle, FileKind, FileSystem, Folder, SyncScope};
-use crate::staged::Staged;
+use crate::staged::StagedFile;
 use bytes::Bytes;
 use rustix::io::Errno;
 use state_core::{Error, Result};
@@ -12,7 +12,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An open folder. Clones share the handle.
+/// An open folder of the store. Clones share the handle.
 #[derive(Clone, Debug)]
 pub(crate) struct Dir {
     folder: Arc<dyn Folder>,
@@ -31,16 +31,15 @@ impl Dir {
                 meter,
             }),
             Err(error) if errno(&error) == Some(Errno::NOENT) => Err(Error::not_found(shown)),
-            Err(error) => Err(unreachable(&shown, error)),
+            Err(error) => Err(read_failed(&shown, error)),
         }
     }
 
-    /// Opens a store's root, which is created with the folders above it where they are missing. Each is durable in
-    /// the one above.
+    /// Creates a store's root and the missing folders above it, and makes each durable in its parent.
     pub(crate) fn make_root(files: &dyn FileSystem, path: &Path) -> Result<()> {
         let shown = path.display().to_string();
-        let unwritten = |e| Error::from(Failure::unwritten(&shown, e));
-        let path = std::path::absolute(path).map_err(unwritten)?;
+        let not_applied = |e| Error::from(WriteError::not_applied(&shown, e));
+        let path = std::path::absolute(path).map_err(not_applied)?;
         let mut paths: Vec<&Path> = path.ancestors().collect();
         paths.reverse();
         for path in paths {
@@ -48,28 +47,28 @@ impl Dir {
             if made {
                 match files.make_folder(path) {
                     Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                        return Err(unwritten(error));
+                        return Err(not_applied(error));
                     }
                     _ => {}
                 }
             }
             let sync_parent = |parent| files.open_folder(parent)?.sync();
             let synced = path.parent().map_or(Ok(()), sync_parent);
-            // A folder that was there may be left over from a process that died before its sync. If its parent
-            // can't be synced, the parent belongs to another user.
+            // An existing folder may be unsynced after a crash, so its parent is synced as well. If that fails,
+            // the parent belongs to another user, who created the folder long ago.
             if made {
-                synced.map_err(unwritten)?;
+                synced.map_err(not_applied)?;
             }
         }
         Ok(())
     }
 
-    /// The path, for messages.
+    /// The path of the folder, for messages.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
-    /// The path of something in it, for messages.
+    /// The path of a child, for messages.
     pub(crate) fn object(&self, name: &str) -> String {
         format!("{}/{name}", self.path)
     }
@@ -78,18 +77,18 @@ impl Dir {
         &self.meter
     }
 
-    /// The calls themselves, without what the store makes of their errors.
+    /// The open handle, for callers that handle its errors themselves.
     pub(crate) fn folder(&self) -> &dyn Folder {
         self.folder.as_ref()
     }
 
-    /// Opens a folder in it.
+    /// Opens a child folder.
     pub(crate) fn child(&self, name: &str) -> Result<Self> {
         self.child_if_any(name)?
             .ok_or_else(|| Error::not_found(self.object(name)))
     }
 
-    /// Opens a folder in it; none if there is none.
+    /// Opens a child folder; `None` if it doesn't exist.
     pub(crate) fn child_if_any(&self, name: &str) -> Result<Option<Self>> {
         match self.folder.open_folder(name) {
             Ok(folder) => Ok(Some(Self {
@@ -99,44 +98,46 @@ impl Dir {
             })),
             Err(error) => match errno(&error) {
                 Some(Errno::NOENT) => Ok(None),
-                Some(Errno::NOTDIR | Errno::LOOP) => Err(self.stranger(name, "not a folder")),
-                _ => Err(unreachable(&self.object(name), error)),
+                Some(Errno::NOTDIR | Errno::LOOP) => Err(self.unexpected_type_error(name, "not a folder")),
+                _ => Err(read_failed(&self.object(name), error)),
             },
         }
     }
 
-    /// Opens a folder in it, which is made if it isn't there; either way it is durable afterwards.
-    pub(crate) fn make_child(&self, name: &str) -> Result<Self, Failure> {
+    /// Opens a child folder and creates it if it is missing. The folder is durable afterwards in both cases.
+    pub(crate) fn make_child(&self, name: &str) -> Result<Self, WriteError> {
         let object = self.object(name);
         let make = || self.folder.make_folder(name);
         let made = match self.meter.run(Call::MakeFolder, &object, make) {
             Ok(()) => true,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => false,
-            Err(error) => return Err(Failure::unwritten(&object, error)),
+            Err(error) => return Err(WriteError::not_applied(&object, error)),
         };
         let child = self.child(name)?;
         if made {
-            // The umask may have taken rights of our own.
+            // The umask may have removed permission bits of the owner.
             let restricted = child.folder.restrict();
-            restricted.map_err(|e| Failure::unwritten(&object, e))?;
+            restricted.map_err(|e| WriteError::not_applied(&object, e))?;
             child.sync()?;
         }
+        // Also for a folder that existed: its creator may have crashed before this sync, and files that are written
+        // into an unsynced folder are lost with it.
         self.sync()?;
         Ok(child)
     }
 
-    /// Opens a file of it; none if there is none.
+    /// Opens a child file; `None` if it doesn't exist.
     ///
-    /// Never waits, whatever has the name, and opens nothing but a regular file.
+    /// Returns at once even if the name belongs to a pipe, and refuses everything but a regular file.
     pub(crate) fn open(&self, name: &str, access: Access) -> Result<Option<FileHandle>> {
-        let failed = |error| unreachable(&self.object(name), error);
+        let failed = |error| read_failed(&self.object(name), error);
         let file = match self.folder.open(name, access) {
             Ok(file) => file,
             Err(error) => {
                 return match errno(&error) {
                     Some(Errno::NOENT) => Ok(None),
                     Some(Errno::LOOP | Errno::NXIO | Errno::ISDIR) => {
-                        Err(self.stranger(name, "not a regular file"))
+                        Err(self.unexpected_type_error(name, "not a regular file"))
                     }
                     _ => Err(failed(error)),
                 };
@@ -145,17 +146,17 @@ impl Dir {
         if file.status().map_err(failed)?.kind == FileKind::Regular {
             Ok(Some(file))
         } else {
-            Err(strange(&self.object(name), "not a regular file"))
+            Err(unexpected_type(&self.object(name), "not a regular file"))
         }
     }
 
-    /// The bytes of a file of at most `cap` bytes, and the file, which is open still; none if there is none.
+    /// Reads a file of at most `cap` bytes. Returns its bytes and the open file; `None` if it doesn't exist.
     pub(crate) fn read(&self, name: &str, cap: u64) -> Result<Option<(Bytes, FileHandle)>> {
         let Some(file) = self.open(name, Access::Read)? else {
             return Ok(None);
         };
         let object = self.object(name);
-        let failed = |e| unreachable(&object, e);
+        let failed = |e| read_failed(&object, e);
         let length = file.status().map_err(failed)?.length;
         let mut bytes = Vec::new();
         if length <= cap {
@@ -163,59 +164,62 @@ impl Dir {
             bytes
                 .try_reserve_exact(wanted.saturating_add(1))
                 .map_err(|_| failed(Errno::NOMEM.into()))?;
+            // One byte more than the limit, because the file may grow between `status` and `read`.
             file.read(cap.saturating_add(1), &mut bytes).map_err(failed)?;
         }
         if length > cap || bytes.len() as u64 > cap {
-            let reason = format!("it is larger than the {cap} bytes that it may have");
+            let reason = format!("it is larger than the limit of {cap} bytes");
             return Err(Error::corrupt(object, cap, reason));
         }
         Ok(Some((bytes.into(), file)))
     }
 
-    /// The names of all that is in it, sorted.
+    /// Returns the names of all children, sorted.
     pub(crate) fn entries(&self) -> Result<Vec<String>> {
-        let mut names = self.folder.entries().map_err(|e| unreachable(&self.path, e))?;
+        let mut names = self.folder.entries().map_err(|e| read_failed(&self.path, e))?;
         names.sort_unstable();
         Ok(names)
     }
 
-    /// Makes the names in it durable.
-    pub(crate) fn sync(&self) -> Result<(), Failure> {
+    /// Makes the names of the children durable.
+    pub(crate) fn sync(&self) -> Result<(), WriteError> {
         let sync = || self.folder.sync();
         self.meter
             .run(Call::SyncFolder, &self.path, sync)
-            .map_err(|e| Failure::unknown(&self.path, e))
+            .map_err(|e| WriteError::indeterminate(&self.path, e))
     }
 
-    /// Makes a file that was read durable: its writer may have died before its sync.
-    pub(crate) fn sync_file(&self, name: &str, file: &FileHandle) -> Result<(), Failure> {
+    /// Makes a file durable after it was read: its writer may have crashed before its own sync.
+    pub(crate) fn sync_file(&self, name: &str, file: &FileHandle) -> Result<(), WriteError> {
         let object = self.object(name);
         self.meter
             .run(Call::Sync, &object, || file.sync(SyncScope::All))
-            .map_err(|e| Failure::unknown(&object, e))
+            .map_err(|e| WriteError::indeterminate(&object, e))
     }
 
-    /// Replaces a file, or makes it: afterwards all of the new bytes are there, or all of the old ones.
-    pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
-        let staged = Staged::write(self, &self.object(name), bytes)?;
+    /// Replaces or creates a file. After a crash the file has either all of the new bytes or all of the old ones.
+    pub(crate) fn replace(&self, name: &str, bytes: &[u8]) -> Result<(), WriteError> {
+        let staged = StagedFile::write(self, &self.object(name), bytes)?;
         staged.replace(name)?;
+        // The rename is durable only after the folder is synced.
         self.sync()
     }
 
-    /// Makes a file that isn't there yet. If it is there, with the same bytes, that is fine.
-    pub(crate) fn create(&self, name: &str, bytes: &[u8]) -> Result<(), Failure> {
-        if !self.settled(name, bytes)? {
+    /// Creates a file. A file that exists with the same bytes counts as created.
+    pub(crate) fn create(&self, name: &str, bytes: &[u8]) -> Result<(), WriteError> {
+        // An earlier attempt, or another process with the same bytes, may have created the file already.
+        if !self.exists_durably(name, bytes)? {
             let object = self.object(name);
-            let staged = Staged::write(self, &object, bytes)?;
-            if staged.create(name)?.is_none() && !self.settled(name, bytes)? {
-                return Err(Error::conflict(object, "it vanished while it was looked at").into());
+            let staged = StagedFile::write(self, &object, bytes)?;
+            if staged.create(name)?.is_none() && !self.exists_durably(name, bytes)? {
+                return Err(Error::conflict(object, "it was deleted while it was being created").into());
             }
         }
         self.sync()
     }
 
-    /// Whether the file is there with these bytes, and durable.
-    fn settled(&self, name: &str, bytes: &[u8]) -> Result<bool, Failure> {
+    /// Returns whether the file exists with these bytes, and makes it durable if it does.
+    fn exists_durably(&self, name: &str, bytes: &[u8]) -> Result<bool, WriteError> {
         let Some((found, file)) = self.read(name, crate::layout::MAX_OBJECT)? else {
             return Ok(false);
         };
@@ -226,8 +230,8 @@ impl Dir {
         Ok(true)
     }
 
-    /// Removes a file; one that isn't there is fine. The folder isn't synced yet.
-    pub(crate) fn remove(&self, name: &str) -> Result<(), Failure> {
+    /// Removes a file, which may be missing. The folder isn't synced yet.
+    pub(crate) fn remove(&self, name: &str) -> Result<(), WriteError> {
         let object = self.object(name);
         let remove = || match self.folder.unlink(name) {
             Err(error) if errno(&error) == Some(Errno::NOENT) => Ok(()),
@@ -235,19 +239,19 @@ impl Dir {
         };
         self.meter
             .run(Call::Remove, &object, remove)
-            .map_err(|e| Failure::unmoved(&object, e))
+            .map_err(|e| WriteError::move_failed(&object, e))
     }
 
-    /// The length of a file in bytes; none if there is none.
+    /// Returns the length of a file in bytes; `None` if it doesn't exist.
     pub(crate) fn length(&self, name: &str) -> Result<Option<u64>> {
         match self.folder.status(name) {
             Ok(status) => Ok(Some(status.length)),
             Err(error) if errno(&error) == Some(Errno::NOENT) => Ok(None),
-            Err(error) => Err(unreachable(&self.object(name), error)),
+            Err(error) => Err(read_failed(&self.object(name), error)),
         }
     }
 
-    /// Whether a name in it is that of a regular file.
+    /// Returns whether a child is a regular file.
     pub(crate) fn is_file(&self, name: &str) -> bool {
         self.kind(name) == Some(FileKind::Regular)
     }
@@ -256,11 +260,11 @@ impl Dir {
         self.folder.status(name).ok().map(|status| status.kind)
     }
 
-    /// The error for something that isn't what its name says.
-    fn stranger(&self, name: &str, otherwise: &str) -> Error {
+    /// Returns the error for a child of an unexpected type.
+    fn unexpected_type_error(&self, name: &str, otherwise: &str) -> Error {
         let link = self.kind(name) == Some(FileKind::Link);
         let what = if link { "a symbolic link" } else { otherwise };
-        strange(&self.object(name), what)
+        unexpected_type(&self.object(name), what)
     }
 }
 

@@ -14,7 +14,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// An open file.
+/// An open file, behind the trait that tests replace.
 pub(crate) type FileHandle = Box<dyn StoredFile>;
 
 /// A file system. Paths are absolute; everything below the root of a store is reached through a [`Folder`].
@@ -22,7 +22,7 @@ pub(crate) trait FileSystem: fmt::Debug + Send + Sync {
     /// Opens a folder by its path. Symbolic links are followed.
     fn open_folder(&self, path: &Path) -> io::Result<Arc<dyn Folder>>;
 
-    /// Whether the path exists.
+    /// Returns whether the path exists.
     fn exists(&self, path: &Path) -> bool;
 
     /// Creates a folder that only its owner may use, whatever the umask is.
@@ -56,28 +56,28 @@ pub(crate) trait Folder: fmt::Debug + Send + Sync {
     /// Removes an empty child folder (`unlinkat` with `AT_REMOVEDIR`).
     fn remove_folder(&self, name: &str) -> io::Result<()>;
 
-    /// All names that are UTF-8, without `.` and `..`, in any order. Other names are never the store's.
+    /// Returns all names that are valid UTF-8, without `.` and `..`, in any order. The store creates no other names.
     fn entries(&self) -> io::Result<Vec<String>>;
 
-    /// Type and length of a child (`fstatat`).
+    /// Returns type and length of a child (`fstatat`).
     fn status(&self, name: &str) -> io::Result<Status>;
 
-    /// Makes the names in the folder durable, by the same call that makes files durable.
+    /// Makes the names in the folder durable (`fsync`; `F_FULLFSYNC` on Apple's systems).
     fn sync(&self) -> io::Result<()>;
 
-    /// Restricts the folder to its owner, whatever the umask took or left.
+    /// Restricts the folder to its owner, whatever the umask is.
     fn restrict(&self) -> io::Result<()>;
 
-    /// The permission bits.
+    /// Returns the permission bits of the folder.
     fn permissions(&self) -> io::Result<u32>;
 
-    /// The number by which `statfs` names the type of the file system; none where that isn't known.
+    /// Returns the number by which `statfs` names the type of the file system; `None` where it isn't available.
     fn type_of_file_system(&self) -> io::Result<Option<u32>>;
 }
 
 /// An open file. Dropping the handle closes the file and frees its lock.
 pub(crate) trait StoredFile: fmt::Debug + Send + Sync {
-    /// Type and length.
+    /// Returns type, length and identity of the file.
     fn status(&self) -> io::Result<Status>;
 
     /// Reads from the beginning to the end of the file, at most `limit` bytes, and appends them to `bytes`.
@@ -89,21 +89,21 @@ pub(crate) trait StoredFile: fmt::Debug + Send + Sync {
     /// Cuts or extends the file (`ftruncate`).
     fn set_length(&self, length: u64) -> io::Result<()>;
 
-    /// Restricts the file to its owner, whatever the umask took or left.
+    /// Restricts the file to its owner, whatever the umask is.
     fn restrict(&self) -> io::Result<()>;
 
-    /// Makes the content durable.
+    /// Makes the written content durable, as far as `scope` says.
     fn sync(&self, scope: SyncScope) -> io::Result<()>;
 
-    /// Takes the lock of the whole file if it is free (`flock`).
+    /// Takes the lock of the whole file unless another handle holds it (`flock`).
     fn try_lock(&self, lock: Lock) -> Result<(), TryLockError>;
 
-    /// Frees the lock.
+    /// Frees the lock, also for processes that inherited the handle.
     fn unlock(&self) -> io::Result<()>;
 }
 
 impl dyn StoredFile {
-    /// Writes all of the bytes.
+    /// Writes all of the bytes, with as many calls as it takes.
     pub(crate) fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let mut written = 0;
         while written < bytes.len() {
@@ -121,31 +121,31 @@ impl dyn StoredFile {
 /// How a file is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// For reading.
+    /// Opens the file for reading.
     Read,
-    /// For reading and writing.
+    /// Opens the file for reading and writing.
     Write,
-    /// For reading and writing; created if no file has the name.
+    /// Opens the file for reading and writing, and creates it if no file has the name.
     Create,
-    /// For reading and writing; fails with `EEXIST` if a file has the name.
+    /// Creates the file and opens it for reading and writing; fails with `EEXIST` if a file has the name.
     CreateNew,
 }
 
 /// Which part of a file is made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SyncScope {
-    /// Content and metadata (`fsync`).
+    /// Syncs content and metadata (`fsync`).
     All,
-    /// Content, and the metadata without which it can't be read (`fdatasync`).
+    /// Syncs the content, and the metadata without which it can't be read (`fdatasync`).
     Data,
 }
 
-/// A lock of a file.
+/// The mode of a lock on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lock {
-    /// Many may hold it.
+    /// Any number of handles may hold the lock.
     Shared,
-    /// One holds it.
+    /// Only one handle may hold the lock.
     Exclusive,
 }
 
@@ -153,20 +153,20 @@ pub(crate) enum Lock {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
     pub(crate) kind: FileKind,
-    /// In bytes.
+    /// The length of the file in bytes.
     pub(crate) length: u64,
-    /// Device and inode: the same file, whatever its names are.
+    /// Device and inode number: equal for two names of the same file.
     pub(crate) id: (u64, u64),
 }
 
-/// The type of a file, as far as the store treats types differently.
+/// The type of a file, as far as the store distinguishes types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FileKind {
-    /// A regular file.
+    /// A regular file, the only type that the store reads.
     Regular,
-    /// A folder.
+    /// A folder, which POSIX calls a directory.
     Folder,
-    /// A symbolic link.
+    /// A symbolic link, which the store never follows.
     Link,
     /// A device, a pipe or a socket.
     Other,

@@ -1,10 +1,10 @@
-//! The names in the tree, both ways, and its two small constant documents.
+//! File names of the store's tree, formatted and parsed, and the contents of `format` and `meta.json`.
 
 use serde::{Deserialize, Serialize};
 use state_core::{Enveloped, Epoch, Generation, Lineage, Slot};
 use std::fmt;
 
-/// The version of the tree that this build reads and writes.
+/// The layout version that this build reads and writes.
 pub(crate) const LAYOUT: u64 = 1;
 
 pub(crate) const FORMAT: &str = "format";
@@ -22,10 +22,10 @@ pub(crate) const MAX_DOCUMENT: u64 = 1 << 20;
 /// The largest object in bytes.
 pub(crate) const MAX_OBJECT: u64 = 1 << 30;
 
-/// The largest segment in bytes. Checkpoints end segments long before.
+/// The largest segment in bytes. Checkpoints start new segments long before this limit.
 pub(crate) const MAX_SEGMENT: u64 = 8 << 30;
 
-/// What stands in `format`. Fields of later layouts are ignored, so that their number can be told.
+/// Content of `format`. Unknown fields of later layouts are ignored, so that an error can report their version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Layout {
     pub(crate) layout: u64,
@@ -35,7 +35,7 @@ impl Enveloped for Layout {
     const KIND: &'static str = "format";
 }
 
-/// What stands in `meta.json`.
+/// Content of `meta.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Meta {
@@ -46,12 +46,12 @@ impl Enveloped for Meta {
     const KIND: &'static str = "meta";
 }
 
-/// The lock file that counts in a generation.
+/// Returns the name of the writer's lock file in a generation.
 pub(crate) fn lock_file(generation: Generation) -> String {
     format!("lock.{generation}")
 }
 
-/// `<slot:020>-<epoch>.log`: a segment by its first slot and its owner's epoch. The greater is the later one.
+/// `<slot:020>-<epoch>.log`: a segment, named by its first slot and its owner's epoch. The later segment is greater.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SegmentName {
     pub(crate) epoch: Epoch,
@@ -59,7 +59,7 @@ pub(crate) struct SegmentName {
 }
 
 impl SegmentName {
-    /// The name that a file stands for; none for a stranger.
+    /// Parses a file name; returns `None` if it isn't the name of a segment.
     pub(crate) fn parse(file: &str) -> Option<Self> {
         let (slot, epoch) = file.strip_suffix(".log")?.split_once('-')?;
         let name = Self {
@@ -81,14 +81,14 @@ mod tests {
     use super::{Epoch, SegmentName, Slot};
 
     #[test]
-    fn a_segment_name_reads_back_and_strangers_do_not() {
+    fn segment_name_round_trips_and_others_are_refused() {
         let name = SegmentName {
             epoch: Epoch(12),
             slot: Slot(345),
         };
         assert_eq!(name.to_string(), "00000000000000000345-12.log");
         assert_eq!(SegmentName::parse(&name.to_string()), Some(name));
-        for stranger in [
+        for unexpected_type_error in [
             "345-12.log",
             "00000000000000000345-012.log",
             "00000000000000000345-+12.log",
@@ -96,12 +96,16 @@ mod tests {
             ".tmp-1-2",
             "../00000000000000000345-12.log",
         ] {
-            assert_eq!(SegmentName::parse(stranger), None, "{stranger}");
+            assert_eq!(
+                SegmentName::parse(unexpected_type_error),
+                None,
+                "{unexpected_type_error}"
+            );
         }
     }
 
     #[test]
-    fn the_later_segment_is_the_one_of_the_higher_epoch_then_slot() {
+    fn segments_are_ordered_by_epoch_then_slot() {
         let name = |epoch, slot| SegmentName {
             epoch: Epoch(epoch),
             slot: Slot(slot),

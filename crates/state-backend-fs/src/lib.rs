@@ -1,47 +1,47 @@
-//! Infrastructure state on a local filesystem: fenced, fsynced, recovered after any crash.
+//! Backend that stores infrastructure state in a local folder, with fencing, fsync and crash recovery.
 //!
-//! [`FsBackend`] keeps a store of stacks in a folder:
+//! [`FsBackend`] keeps a store of stacks in this tree of files:
 //!
 //! ```text
-//! format                                layout version                              made once
-//! names.lock                            OS lock under which names change
+//! format                                layout version                              created once
+//! names.lock                            OS lock held while a name pointer changes
 //! names/<project>/<stack>.json          → lineage, or a tombstone                   replaced
 //! stacks/<lineage>/
-//!   meta.json                           lineage                                     made once
+//!   meta.json                           lineage                                     created once
 //!   head.json                           base, epoch, lock generation, name, …       replaced
-//!   head.lock                           OS lock under which the head changes
-//!   lock.<generation>                   OS lock of the writer; says who it is
+//!   head.lock                           OS lock held while the head changes
+//!   lock.<generation>                   OS lock of the writer; content: the holder
 //!   journal/<slot:020>-<epoch>.log      a segment: a fence, then frames             appended to
-//!   journal/<slot:020>-0.log            the journal of a stack from another store   made once
-//!   snapshots/<slot:020>-<digest16>.json.zst                                        made once
-//!   updates/<serial:020>-<rev16>.json                                               made once
-//!   logs/<serial:020>.jsonl.zst                                                     made once
-//!   keys/<number:020>-<key-id>.age                                                  made once
-//! outputs/<lineage>/<serial:020>.json   for those who may read nothing else         made once
+//!   journal/<slot:020>-0.log            journal copied from another store           created once
+//!   snapshots/<slot:020>-<digest16>.json.zst                                        created once
+//!   updates/<serial:020>-<rev16>.json                                               created once
+//!   logs/<serial:020>.jsonl.zst                                                     created once
+//!   keys/<number:020>-<key-id>.age                                                  created once
+//! outputs/<lineage>/<serial:020>.json   outputs, for users who may not read stacks  created once
 //! ```
 //!
-//! Files are for their owner alone (0600, folders 0700), and no symbolic link below the root is followed. Files
-//! that begin with `.tmp-` are left over from a process that died, and mean nothing.
+//! Only the owner may access the files (mode 0600, folders 0700), and no symbolic link below the root is followed.
+//! Files whose name begins with `.tmp-` were left over by a crashed process and are ignored.
 //!
 //! # What a crash leaves
 //!
-//! | it strikes | what is there afterwards |
+//! | crash during | state on disk afterwards |
 //! |---|---|
-//! | while a file is made or replaced | the old content or the new one, perhaps a `.tmp-` file |
-//! | while a stack is made | a folder that no name points to |
-//! | in an append, before its sync | the frame, a piece of it, zeros, or nothing: it wasn't acknowledged; a whole frame counts, a torn one doesn't |
-//! | in an append, after its sync | the frame: the next owner has it, acknowledged or not |
-//! | in a takeover, before the head | nothing changed; the system frees the lock of the dead |
-//! | in a takeover, after the head | an epoch without a segment: the next takeover reads what this one would have |
-//! | in a deletion | some of the files that the head dropped a grace ago; nobody reads them any more |
-//! | in a rotation | the old segment, or both, and the new one's fence says where the old one ends |
+//! | creating or replacing a file | the old content or the new content, perhaps also a `.tmp-` file |
+//! | creating a stack | a folder that no name pointer refers to |
+//! | an append, before its sync | the whole frame, a part of it, zeros, or nothing. The frame wasn't acknowledged: a whole frame counts, a torn one is ignored |
+//! | an append, after its sync | the frame: the next owner reads it, whether or not it was acknowledged |
+//! | a takeover, before the head is replaced | nothing changed; the system frees the lock of the crashed process |
+//! | a takeover, after the head is replaced | an epoch without a segment: the next takeover reads the same journal |
+//! | a deletion | some of the files that the head dropped one grace period ago; no reader needs them |
+//! | a rotation | the old segment, or both segments; the fence of the new segment records where the old one ends |
 //!
-//! Everything else that isn't as it was written is [`Error::Corrupt`](state_core::Error::Corrupt), with file and
-//! offset.
+//! Any other difference from what was written is [`Error::Corrupt`](state_core::Error::Corrupt), with the file and
+//! the offset.
 //!
-//! # Where it works
-//! Unix, on filesystems whose `flock`, `rename` and `fsync` do what they say. A network filesystem must carry
-//! locks to its server.
+//! # Requirements
+//! Unix, and a filesystem whose `flock`, `rename` and `fsync` follow POSIX. A network filesystem must forward locks
+//! to its server.
 //!
 //! ```
 //! use state_backend_fs::FsBackend;
@@ -58,8 +58,7 @@ mod catalogue;
 mod collection;
 mod counts;
 mod dir;
-mod examination;
-mod failure;
+mod error;
 mod files;
 mod layout;
 mod lock;
@@ -70,6 +69,7 @@ mod segment;
 mod stack;
 mod staged;
 mod store;
+mod store_check;
 mod takeover;
 #[cfg(any(test, feature = "testkit"))]
 pub mod testkit;

@@ -1,8 +1,8 @@
-//! OS locks on files: they free themselves when their holder dies. Their content says who that is.
+//! OS locks on files. The system frees a lock when its holder crashes; the file's content names the holder.
 
 use crate::counts::Call;
 use crate::dir::Dir;
-use crate::failure::unreachable;
+use crate::error::read_failed;
 use crate::files::{Access, FileHandle, Lock};
 use crate::layout::MAX_DOCUMENT;
 use state_core::backend::Holder;
@@ -11,58 +11,61 @@ use std::fs::TryLockError;
 use std::thread;
 use std::time::Duration;
 
-/// How long to rest between two looks at a short lock.
-const REST: Duration = Duration::from_millis(2);
+/// Pause between two attempts to take a lock.
+const POLL_INTERVAL: Duration = Duration::from_millis(2);
 
-/// How often a lock that is taken is looked at again: somebody may only be asking whether it is.
-const LOOKS: u32 = 3;
+/// Number of pauses before a writer lock counts as held: [`LockFile::holder`] of another process takes a shared lock
+/// for a moment, which must not make an acquire fail.
+const TAKE_ATTEMPTS: u32 = 3;
 
-/// A lock that is held. Dropping it frees it; the file stays for ever, for a lock on a file without a name is
-/// one that nobody else sees.
+/// A held lock, which is freed on drop. The file is never deleted: a process could lock a deleted file while another
+/// process locks its successor of the same name, and both would hold the lock.
 #[derive(Debug)]
 pub(crate) struct LockFile {
     file: FileHandle,
 }
 
 impl LockFile {
-    /// Takes the lock at once.
+    /// Takes the lock, or fails at once if another process holds it.
     ///
     /// # Errors
-    /// `Locked` with who holds it.
+    /// [`Error::Locked`] with the lock holder.
     pub(crate) fn take(dir: &Dir, name: &str, holder: &Holder) -> Result<Self> {
-        Self::wait(dir, name, holder, REST * LOOKS)
+        Self::wait(dir, name, holder, POLL_INTERVAL * TAKE_ATTEMPTS)
     }
 
-    /// Takes the lock, and waits for it so long.
+    /// Takes the lock, and waits for it no longer than `lock_timeout`.
     ///
     /// # Errors
-    /// `Locked` with who holds it.
-    pub(crate) fn wait(dir: &Dir, name: &str, holder: &Holder, patience: Duration) -> Result<Self> {
+    /// [`Error::Locked`] with the lock holder.
+    pub(crate) fn wait(dir: &Dir, name: &str, holder: &Holder, lock_timeout: Duration) -> Result<Self> {
         let object = dir.object(name);
         let mut waited = Duration::ZERO;
         loop {
             let file = open(dir, name)?;
             match file.try_lock(Lock::Exclusive) {
-                Ok(()) if is_at(dir, name, &file)? => {
+                Ok(()) if has_name(dir, name, &file)? => {
                     let lock = Self { file };
-                    lock.sign(dir, name, holder);
+                    lock.write_holder(dir, name, holder);
                     return Ok(lock);
                 }
-                // Somebody moved or removed the file meanwhile.
+                // The file was moved or removed between open and lock. A lock on a file without this name excludes
+                // no other process, so open the file that has the name now.
                 Ok(()) => {}
-                Err(TryLockError::WouldBlock) if waited >= patience => {
+                Err(TryLockError::WouldBlock) if waited >= lock_timeout => {
                     return Err(Error::locked(object, read(dir, name)));
                 }
                 Err(TryLockError::WouldBlock) => {}
-                Err(TryLockError::Error(error)) => return Err(unreachable(&object, error)),
+                Err(TryLockError::Error(error)) => return Err(read_failed(&object, error)),
             }
             drop(file);
-            thread::sleep(REST);
-            waited += REST;
+            thread::sleep(POLL_INTERVAL);
+            waited += POLL_INTERVAL;
         }
     }
 
-    /// Who holds the lock; none if nobody does.
+    /// Returns the lock holder; `None` if the lock is free. Takes a shared lock for a moment, which several readers
+    /// can do at once.
     pub(crate) fn holder(dir: &Dir, name: &str) -> Result<Option<Holder>> {
         let Some(file) = dir.open(name, Access::Read)? else {
             return Ok(None);
@@ -70,12 +73,13 @@ impl LockFile {
         match file.try_lock(Lock::Shared) {
             Ok(()) => Ok(None),
             Err(TryLockError::WouldBlock) => Ok(Some(read(dir, name))),
-            Err(TryLockError::Error(error)) => Err(unreachable(&dir.object(name), error)),
+            Err(TryLockError::Error(error)) => Err(read_failed(&dir.object(name), error)),
         }
     }
 
-    /// Says who holds it. What can't be said is no reason not to hold it.
-    fn sign(&self, dir: &Dir, name: &str, holder: &Holder) {
+    /// Writes the holder into the file, for messages only. Errors are ignored: the OS lock is what excludes others,
+    /// and a full disk must not prevent a takeover.
+    fn write_holder(&self, dir: &Dir, name: &str, holder: &Holder) {
         let line = serde_json::to_vec(holder).unwrap_or_default();
         drop(self.file.set_length(0));
         let write = || self.file.write_all_at(&line, 0);
@@ -85,7 +89,8 @@ impl LockFile {
 
 impl Drop for LockFile {
     fn drop(&mut self) {
-        // Closing would free it, unless a child process that is about to be born shares the handle.
+        // Closing the file isn't enough: a child process that is being forked may share the handle, and with it the
+        // lock. Clear the holder first, so that the next holder never finds this one's name.
         drop(self.file.set_length(0));
         drop(self.file.unlock());
     }
@@ -98,13 +103,13 @@ fn open(dir: &Dir, name: &str) -> Result<FileHandle> {
     let Some(file) = dir.open(name, Access::Create)? else {
         return Err(Error::not_found(dir.path()));
     };
-    file.restrict().map_err(|e| unreachable(&dir.object(name), e))?;
+    file.restrict().map_err(|e| read_failed(&dir.object(name), e))?;
     Ok(file)
 }
 
-/// Whether the file still goes by this name.
-fn is_at(dir: &Dir, name: &str, file: &FileHandle) -> Result<bool> {
-    let failed = |e: std::io::Error| unreachable(&dir.object(name), e);
+/// Returns whether the file still has this name, and wasn't moved or deleted.
+fn has_name(dir: &Dir, name: &str, file: &FileHandle) -> Result<bool> {
+    let failed = |e: std::io::Error| read_failed(&dir.object(name), e);
     let held = file.status().map_err(failed)?;
     match dir.open(name, Access::Read)? {
         Some(named) => Ok(named.status().map_err(failed)?.id == held.id),

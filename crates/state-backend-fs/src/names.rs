@@ -1,7 +1,7 @@
-//! Name pointers: `names/<project>/<stack>.json`, folded to lower case, swapped under `names.lock`.
+//! Name pointers: `names/<project>/<stack>.json`, in lower case, replaced under `names.lock`.
 
 use crate::dir::Dir;
-use crate::failure::Failure;
+use crate::error::WriteError;
 use crate::layout::{MAX_DOCUMENT, NAMES, NAMES_LOCK};
 use crate::lock::LockFile;
 use state_core::backend::{Holder, NamePointer};
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 const EXTENSION: &str = ".json";
 
-/// All pointers, sorted by name. Files that can't be pointers are skipped.
+/// Lists all name pointers, sorted by name. Files that can't be pointers are skipped.
 pub(crate) fn list(root: &Dir) -> Result<Vec<NamePointer>> {
     let mut pointers = Vec::new();
     let Some(names) = root.child_if_any(NAMES)? else {
@@ -32,7 +32,7 @@ pub(crate) fn list(root: &Dir) -> Result<Vec<NamePointer>> {
     Ok(pointers)
 }
 
-/// Whether the parts are those of a folded name.
+/// Returns whether the parts are a project and a stack name in lower case.
 fn is_folded(project: &str, stack: &str) -> bool {
     StackName::new(project, stack).is_ok_and(|name| {
         let (folded_project, folded_stack) = name.folded();
@@ -40,8 +40,8 @@ fn is_folded(project: &str, stack: &str) -> bool {
     })
 }
 
-/// One pointer, durable: what is written to its stack next is found only through it, and whoever made it may have
-/// died before its sync.
+/// Reads one pointer and makes it durable. The caller may go on to write to the stack, and that data can be found
+/// only through the pointer, whose writer may have crashed before its sync.
 pub(crate) fn read(root: &Dir, name: &StackName) -> Result<Option<NamePointer>> {
     let (project, stack) = name.folded();
     let Some(names) = root.child_if_any(NAMES)? else {
@@ -53,7 +53,7 @@ pub(crate) fn read(root: &Dir, name: &StackName) -> Result<Option<NamePointer>> 
     let pointer = read_at(&folder, &project, &stack)?;
     if pointer.is_some() {
         for dir in [&folder, &names, root] {
-            dir.sync().map_err(Failure::of_reader)?;
+            dir.sync().map_err(WriteError::into_read_error)?;
         }
     }
     Ok(pointer)
@@ -80,22 +80,23 @@ pub(crate) fn swap(
     name: &StackName,
     expected: Option<Nonce>,
     pointer: &NamePointer,
-    patience: Duration,
-) -> Result<(), Failure> {
+    lock_timeout: Duration,
+) -> Result<(), WriteError> {
     if pointer.name.folded() != name.folded() {
         let reason = format!("the pointer is one of {}", pointer.name);
         return Err(Error::invalid(format!("stack name {name}"), reason).into());
     }
     let holder = Holder::new("a name change", "", std::process::id(), "names", None);
-    let lock = LockFile::wait(root, NAMES_LOCK, &holder, patience)?;
+    let lock = LockFile::wait(root, NAMES_LOCK, &holder, lock_timeout)?;
     let (project, stack) = name.folded();
     let folder = root.make_child(NAMES)?.make_child(&project)?;
     let file = format!("{stack}{EXTENSION}");
     let found = read_at(&folder, &project, &stack)?;
-    // An earlier try may have taken effect although its answer was lost; only it has this nonce.
-    let done = found.as_ref() == Some(pointer);
-    if !done && found.map(|found| found.nonce) != expected {
-        let reason = "its pointer isn't the one that was read before: somebody else changed it";
+    // An earlier attempt may have succeeded although its result was lost. Nonces are unique, so an equal pointer
+    // can only come from such an attempt, and the retry must report success.
+    let already_written = found.as_ref() == Some(pointer);
+    if !already_written && found.map(|found| found.nonce) != expected {
+        let reason = "another process changed the name pointer since it was read; try again";
         return Err(Error::conflict(folder.object(&file), reason).into());
     }
     folder.replace(&file, &pointer.encode())?;

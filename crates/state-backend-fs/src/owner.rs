@@ -1,14 +1,14 @@
-//! What the owner of a stack does, step by step, on whichever thread calls it.
+//! The operations of the owner of a stack, each of which runs on the calling thread.
 
-use crate::collection::{Place, locate};
+use crate::collection::{ItemFolder, locate};
 use crate::counts::Call;
 use crate::dir::Dir;
-use crate::failure::Failure;
+use crate::error::WriteError;
 use crate::files::{FileHandle, SyncScope};
 use crate::layout::{MAX_OBJECT, MAX_SEGMENT, SegmentName};
 use crate::lock::LockFile;
-use crate::stack::{Seen, Stack};
-use crate::takeover::{Opened, Taken, open_segment};
+use crate::stack::{HeadVersion, Stack};
+use crate::takeover::{NewSegment, Takeover, open_segment};
 use state_core::backend::{Holder, ObjectName, StoredItemName, Tail};
 use state_core::journal::{FrameKind, ParsedFrame, Previous};
 use state_core::{Epoch, Error, Frame, Head, Nonce, Result, Slot};
@@ -16,59 +16,61 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The owner of one epoch.
+/// The holder of a stack's writer lock, for one epoch.
 #[derive(Debug)]
 pub(crate) struct Owner {
     stack: Stack,
     journal: Dir,
     pub(crate) epoch: Epoch,
     holder: Holder,
-    /// The writer lock, until it is released.
+    /// The writer lock, until the owner releases it.
     lock: Mutex<Option<LockFile>>,
-    /// Why nothing more may be written.
-    closed: Mutex<Option<Closed>>,
+    /// The reason why no further write is allowed; `None` while writes are allowed.
+    closed: Mutex<Option<CloseReason>>,
     /// The head as it was last read.
-    seen: Mutex<Seen>,
-    end: Mutex<End>,
+    seen: Mutex<HeadVersion>,
+    end: Mutex<JournalEnd>,
 }
 
+/// Why an owner may not write any more.
 #[derive(Clone, Debug)]
-enum Closed {
-    Because(String),
+enum CloseReason {
+    Failed(String),
     Fenced(Epoch),
 }
 
-/// Where the next frame goes.
+/// The end of the journal: the segment that takes the next frame, and its length.
 #[derive(Debug)]
-struct End {
+struct JournalEnd {
     name: SegmentName,
     file: FileHandle,
     length: u64,
     tail: Tail,
 }
 
-impl End {
-    /// The end of a segment that holds its fence only.
-    fn of(opened: Opened) -> Self {
+impl JournalEnd {
+    /// The end of the journal right after a segment was created, which holds only its fence.
+    fn of(segment: NewSegment) -> Self {
         Self {
-            length: opened.fence.bytes().len() as u64,
-            tail: opened.tail(),
-            name: opened.name,
-            file: opened.file,
+            length: segment.fence.bytes().len() as u64,
+            tail: segment.tail(),
+            name: segment.name,
+            file: segment.file,
         }
     }
 }
 
-/// What became of a head swap.
+/// The outcome of a head swap.
 #[derive(Debug)]
-pub(crate) enum Swap {
-    Done(Head),
-    /// The head isn't the one that was read: here is the one that stands now.
-    Stale(Seen),
+pub(crate) enum SwapOutcome {
+    /// The head was replaced.
+    Swapped(Head),
+    /// The head changed since it was read; contains the current head.
+    Stale(HeadVersion),
 }
 
 impl Owner {
-    pub(crate) fn new(stack: Stack, holder: Holder, taken: Taken) -> Self {
+    pub(crate) fn new(stack: Stack, holder: Holder, taken: Takeover) -> Self {
         Self {
             stack,
             journal: taken.journal,
@@ -77,34 +79,37 @@ impl Owner {
             lock: Mutex::new(Some(taken.lock)),
             closed: Mutex::new(None),
             seen: Mutex::new(taken.seen),
-            end: Mutex::new(End::of(taken.opened)),
+            end: Mutex::new(JournalEnd::of(taken.segment)),
         }
     }
 
-    /// Write, sync, look at the head, acknowledge: in this order. Whoever takes over swaps the head and then reads
-    /// the segment, so either they read this frame, or their epoch is seen here.
+    /// Appends a frame: write, sync, check the head's epoch, acknowledge. A takeover replaces the head and then reads
+    /// the segments, so either it reads this frame, or this call sees the new epoch and returns an error.
     pub(crate) fn append(&self, frame: &Frame) -> Result<()> {
         self.check_open()?;
         let mut end = lock(&self.end);
         self.check_follows(frame, &end)
-            .inspect_err(|error| self.close(Closed::Because(error.to_string())))?;
+            .inspect_err(|error| self.close(CloseReason::Failed(error.to_string())))?;
         let object = self.journal.object(&end.name.to_string());
         let length = end.length + frame.bytes().len() as u64;
-        self.settle(self.write(&end, frame.bytes(), &object))?;
+        self.close_if_poisoned(self.write(&end, frame.bytes(), &object))?;
         let sync = || end.file.sync(SyncScope::Data);
         let synced = self.journal.meter().run(Call::Sync, &object, sync);
-        self.settle(synced.map_err(|e| Failure::unknown(&object, e)))?;
-        self.check_mine_after_write()?;
+        self.close_if_poisoned(synced.map_err(|e| WriteError::indeterminate(&object, e)))?;
+        // After the sync, not before the write: a takeover in between would not have read this frame.
+        self.check_ownership_after_write()?;
+        // Only now does the next frame go behind this one. After an error the owner is closed.
         end.length = length;
         end.tail = Tail::after(frame);
         Ok(())
     }
 
-    fn check_follows(&self, frame: &Frame, end: &End) -> Result<()> {
+    fn check_follows(&self, frame: &Frame, end: &JournalEnd) -> Result<()> {
         let object = self.journal.object(&end.name.to_string());
         let next = end.tail.next;
         let fits = frame.kind() == FrameKind::Data && frame.epoch() == self.epoch && frame.slot() == next;
-        // The chain that a frame was made for isn't in it, so make it again.
+        // A frame doesn't store the chain before it, so parsing it with this chain is the only check that it was made
+        // for this place.
         let linked = matches!(
             Frame::parse(frame.bytes(), 0, &end.tail.chain),
             ParsedFrame::Frame(_)
@@ -118,19 +123,19 @@ impl Owner {
         }
         if end.length + frame.bytes().len() as u64 > MAX_SEGMENT {
             let full = io::Error::other("the segment is full: make a checkpoint");
-            return Err(Failure::unwritten(&object, full).error);
+            return Err(WriteError::not_applied(&object, full).error);
         }
         Ok(())
     }
 
-    fn write(&self, end: &End, bytes: &[u8], object: &str) -> Result<(), Failure> {
+    fn write(&self, end: &JournalEnd, bytes: &[u8], object: &str) -> Result<(), WriteError> {
         let mut written = 0;
         while written < bytes.len() {
             let rest = &bytes[written..];
             let write = || end.file.write_at(rest, end.length + written as u64);
             match self.journal.meter().run(Call::Write(rest.len()), object, write) {
                 Ok(0) => {
-                    return Err(Failure::unappended(
+                    return Err(WriteError::append_failed(
                         object,
                         written,
                         io::ErrorKind::WriteZero.into(),
@@ -138,13 +143,13 @@ impl Owner {
                 }
                 Ok(count) => written += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(Failure::unappended(object, written, error)),
+                Err(error) => return Err(WriteError::append_failed(object, written, error)),
             }
         }
         Ok(())
     }
 
-    /// Begins another segment, with a fence that ends this one.
+    /// Starts a new segment, whose fence records the end of the current one.
     pub(crate) fn rotate(&self, tail: Tail, nonce: Nonce) -> Result<Tail> {
         self.check_open()?;
         let mut end = lock(&self.end);
@@ -158,7 +163,7 @@ impl Owner {
             length: end.length,
             last_slot: Slot(tail.next.get().saturating_sub(1)),
         };
-        let opened = open_segment(
+        let segment = open_segment(
             &self.journal,
             self.epoch,
             tail,
@@ -166,36 +171,39 @@ impl Owner {
             &self.holder,
             nonce,
         );
-        // Whatever failed: a segment that nobody counted on may stand there.
-        let opened = self.settle(opened.map_err(|failure| Failure {
+        // The new segment may exist after any error, and readers would then ignore frames that follow in the old one.
+        // Close the owner, so that it writes no such frames.
+        let segment = self.close_if_poisoned(segment.map_err(|failure| WriteError {
             poisons: true,
             ..failure
         }))?;
-        self.check_mine_after_write()?;
-        *end = End::of(opened);
+        self.check_ownership_after_write()?;
+        *end = JournalEnd::of(segment);
         Ok(end.tail)
     }
 
-    /// The head, read afresh, if the stack is still ours.
-    pub(crate) fn head(&self) -> Result<Seen> {
+    /// Reads the head again; fails if another process took the stack over.
+    pub(crate) fn head(&self) -> Result<HeadVersion> {
         self.check_open()?;
         let last = lock(&self.seen).clone();
         let seen = self.stack.head_after(&last)?;
         if seen.head.epoch != self.epoch {
-            self.close(Closed::Fenced(seen.head.epoch));
+            self.close(CloseReason::Fenced(seen.head.epoch));
             return Err(self.fenced(seen.head.epoch, false));
         }
         *lock(&self.seen) = seen.clone();
         Ok(seen)
     }
 
-    /// Replaces the head that was seen; what isn't the caller's to change stays as it is.
-    pub(crate) fn swap_head(&self, seen: &Seen, changed: Head, nonce: Nonce) -> Result<Swap> {
+    /// Replaces the head that the caller read. Lineage, epoch, generation and removal stay as they are, because only
+    /// a takeover or a removal may change them.
+    pub(crate) fn swap_head(&self, seen: &HeadVersion, changed: Head, nonce: Nonce) -> Result<SwapOutcome> {
         self.check_open()?;
         let head_lock = self.stack.lock_head(&self.holder)?;
+        // Compare under the lock: a check before it could be outdated by the time the head is replaced.
         let now = self.head()?;
         if now.bytes != seen.bytes {
-            return Ok(Swap::Stale(now));
+            return Ok(SwapOutcome::Stale(now));
         }
         let mut head = changed;
         head.lineage = now.head.lineage;
@@ -203,12 +211,12 @@ impl Owner {
         head.generation = now.head.generation;
         head.removed = now.head.removed;
         head.nonce = nonce;
-        let seen = self.settle(self.stack.replace_head(head, &head_lock))?;
+        let seen = self.close_if_poisoned(self.stack.replace_head(head, &head_lock))?;
         *lock(&self.seen) = seen.clone();
-        Ok(Swap::Done(seen.head))
+        Ok(SwapOutcome::Swapped(seen.head))
     }
 
-    /// Makes the head a tombstone.
+    /// Marks the head as removed. The next epoch fences writers that still hold the old one.
     pub(crate) fn remove(&self, nonce: Nonce) -> Result<()> {
         self.check_open()?;
         let head_lock = self.stack.lock_head(&self.holder)?;
@@ -216,17 +224,17 @@ impl Owner {
         head.removed = true;
         head.epoch = head.epoch.next();
         head.nonce = nonce;
-        self.settle(self.stack.replace_head(head, &head_lock))?;
-        self.close(Closed::Because("the stack was removed".to_owned()));
+        self.close_if_poisoned(self.stack.replace_head(head, &head_lock))?;
+        self.close(CloseReason::Failed("the stack was removed".to_owned()));
         Ok(())
     }
 
-    /// Creates an object.
+    /// Creates an object; an object with the same bytes counts as created.
     pub(crate) fn create(&self, name: &ObjectName, bytes: &[u8]) -> Result<()> {
         self.check_open()?;
         let dir = match self.stack.objects_if_any(name.kind())? {
             Some(dir) => dir,
-            None => self.settle(self.stack.make_objects(name.kind()))?,
+            None => self.close_if_poisoned(self.stack.make_objects(name.kind()))?,
         };
         if bytes.len() as u64 > MAX_OBJECT {
             let reason = format!(
@@ -235,33 +243,34 @@ impl Owner {
             );
             return Err(Error::invalid(dir.object(&name.file_name()), reason));
         }
-        self.settle(dir.create(&name.file_name(), bytes))
+        self.close_if_poisoned(dir.create(&name.file_name(), bytes))
     }
 
-    /// Deletes pieces in their order, and makes that durable.
+    /// Deletes items in their order, and syncs the folders, also after an error.
     pub(crate) fn delete(&self, stored_items: &[StoredItemName]) -> Result<()> {
+        // Read the head now: `locate` refuses each item that this head still needs.
         let head = self.head()?.head;
-        let mut touched: BTreeMap<Place, Dir> = BTreeMap::new();
+        let mut touched: BTreeMap<ItemFolder, Dir> = BTreeMap::new();
         let mut outcome = Ok(());
-        for piece in stored_items {
-            outcome = self.delete_one(piece, &head, &mut touched);
+        for item in stored_items {
+            outcome = self.delete_one(item, &head, &mut touched);
             if outcome.is_err() {
                 break;
             }
         }
         for dir in touched.values() {
-            self.settle(dir.sync())?;
+            self.close_if_poisoned(dir.sync())?;
         }
         outcome
     }
 
     fn delete_one(
         &self,
-        piece: &StoredItemName,
+        item: &StoredItemName,
         head: &Head,
-        touched: &mut BTreeMap<Place, Dir>,
+        touched: &mut BTreeMap<ItemFolder, Dir>,
     ) -> Result<()> {
-        let (place, file) = locate(piece, head)?;
+        let (place, file) = locate(item, head)?;
         let found = match (touched.get(&place), place) {
             (Some(dir), _) => Some(dir.clone()),
             (None, Some(kind)) => self.stack.objects_if_any(kind)?,
@@ -271,30 +280,31 @@ impl Owner {
             return Ok(());
         };
         touched.insert(place, dir.clone());
-        self.settle(dir.remove(&file))
+        self.close_if_poisoned(dir.remove(&file))
     }
 
-    /// Frees the writer lock.
+    /// Closes the owner and frees the writer lock.
     pub(crate) fn release(&self) {
-        self.close(Closed::Because("its lock was released".to_owned()));
+        self.close(CloseReason::Failed("its lock was released".to_owned()));
         drop(lock(&self.lock).take());
     }
 
-    /// Closes it after something that should never happen.
-    pub(crate) fn lost(&self) -> Error {
+    /// Closes the owner after a panic on one of its threads, which may have left a write half done.
+    pub(crate) fn close_after_panic(&self) -> Error {
         let reason = "a thread of the store failed";
-        self.close(Closed::Because(reason.to_owned()));
-        Failure::unknown(self.stack.dir.path(), io::Error::other(reason)).error
+        self.close(CloseReason::Failed(reason.to_owned()));
+        WriteError::indeterminate(self.stack.dir.path(), io::Error::other(reason)).error
     }
 
-    /// After a write: it counts only if the stack is still ours.
-    fn check_mine_after_write(&self) -> Result<()> {
+    /// Checks after a write that this process still owns the stack. If the head can't be read, the write may count or
+    /// not, so the result is indeterminate.
+    fn check_ownership_after_write(&self) -> Result<()> {
         match self.head() {
             Ok(_) => Ok(()),
             Err(Error::Fenced { theirs, .. }) => Err(self.fenced(theirs, true)),
             Err(error) => {
-                let failure = Failure::unknown(self.stack.dir.path(), io::Error::other(error));
-                self.settle(Err(failure))
+                let failure = WriteError::indeterminate(self.stack.dir.path(), io::Error::other(error));
+                self.close_if_poisoned(Err(failure))
             }
         }
     }
@@ -302,8 +312,8 @@ impl Owner {
     fn check_open(&self) -> Result<()> {
         match lock(&self.closed).clone() {
             None => Ok(()),
-            Some(Closed::Fenced(theirs)) => Err(self.fenced(theirs, false)),
-            Some(Closed::Because(reason)) => Err(Error::Closed {
+            Some(CloseReason::Fenced(theirs)) => Err(self.fenced(theirs, false)),
+            Some(CloseReason::Failed(reason)) => Err(Error::Closed {
                 object: self.stack.dir.path().to_owned(),
                 reason,
             }),
@@ -319,15 +329,16 @@ impl Owner {
         }
     }
 
-    /// The first reason stays.
-    fn close(&self, why: Closed) {
-        lock(&self.closed).get_or_insert(why);
+    /// Refuses all further writes. The first reason is kept, since later errors only follow from it.
+    fn close(&self, reason: CloseReason) {
+        lock(&self.closed).get_or_insert(reason);
     }
 
-    fn settle<T>(&self, result: Result<T, Failure>) -> Result<T> {
+    /// Closes the owner if the error makes its handles unusable.
+    fn close_if_poisoned<T>(&self, result: Result<T, WriteError>) -> Result<T> {
         result.map_err(|failure| {
             if failure.poisons {
-                self.close(Closed::Because(format!(
+                self.close(CloseReason::Failed(format!(
                     "an earlier write failed: {}",
                     failure.error
                 )));

@@ -1,23 +1,24 @@
 //! Reads the journal of a stack, without a lock where that is possible.
 
 use crate::dir::Dir;
-use crate::failure::Failure;
+use crate::error::WriteError;
 use crate::files::FileHandle;
 use crate::layout::{MAX_SEGMENT, SegmentName};
 use crate::segment::Segment;
-use crate::stack::{Seen, Stack};
-use crate::walk::{Start, Walked, walk};
+use crate::stack::{HeadVersion, Stack};
+use crate::walk::{WalkResult, WalkStart, walk};
 use state_core::backend::{Holder, JournalView};
 use state_core::{Epoch, Head, Result, Slot};
 
-/// How often a reader starts over because the head changed before it asks for `head.lock`.
+/// How often a reader starts over after a head change before it takes `head.lock`.
 const ATTEMPTS: usize = 8;
 
-/// Head and journal of one moment, all of it durable.
+/// Reads head and journal of one moment, and makes both durable.
 ///
-/// A reader takes no lock. It reads the head before and after: if the epoch stayed, nobody took over in between, and
-/// what it read is what the next owner will read. An epoch without a segment means that a takeover is under way,
-/// or died: then what counts is settled only under `head.lock`, and so it is after too many changes.
+/// A reader takes no lock at first. It reads the head before and after the journal: with an unchanged epoch no
+/// takeover happened in between, and the next owner will read the same frames. An epoch without a segment means that
+/// a takeover is running or crashed. Then it is certain only under `head.lock` which frames count. The reader also
+/// takes that lock if the head changes too often.
 pub(crate) fn read_journal(stack: &Stack, from: Option<Slot>) -> Result<JournalView> {
     stack.check_meta()?;
     for _ in 0..ATTEMPTS {
@@ -25,10 +26,12 @@ pub(crate) fn read_journal(stack: &Stack, from: Option<Slot>) -> Result<JournalV
         let result = read_once(stack, &before, from);
         let after = stack.head_after(&before)?;
         match result {
+            // The old owner may still append to its segment, and the takeover will decide how much of that counts.
             Ok((_, top)) if takeover_under_way(&before, top) => break,
             Ok((walked, _)) if after.head.epoch == before.head.epoch => return Ok(view(before.head, walked)),
+            // With an unchanged head, no concurrent change explains the error, so the journal is damaged.
             Err(error) if after.bytes == before.bytes => return Err(error),
-            // Somebody took over, or moved the base while what was before it was collected.
+            // A takeover happened, or the base moved and a collection deleted segments before it.
             Ok(_) | Err(_) => {}
         }
     }
@@ -40,13 +43,14 @@ pub(crate) fn read_journal(stack: &Stack, from: Option<Slot>) -> Result<JournalV
     Ok(view(seen.head, walked))
 }
 
-/// No segment of the head's epoch is there. A removal counts one up, and makes no segment.
-fn takeover_under_way(seen: &Seen, top: Option<Epoch>) -> bool {
+/// Returns whether the head's epoch has no segment. A removal increments the epoch as well, but never creates a
+/// segment, so a removed stack doesn't count.
+fn takeover_under_way(seen: &HeadVersion, top: Option<Epoch>) -> bool {
     let expected = seen.head.epoch;
     expected > Epoch::ZERO && top != Some(expected) && !seen.head.removed
 }
 
-fn view(head: Head, walked: Walked) -> JournalView {
+fn view(head: Head, walked: WalkResult) -> JournalView {
     JournalView {
         head,
         frames: walked.frames,
@@ -54,28 +58,29 @@ fn view(head: Head, walked: Walked) -> JournalView {
     }
 }
 
-fn read_once(stack: &Stack, seen: &Seen, from: Option<Slot>) -> Result<(Walked, Option<Epoch>)> {
+fn read_once(stack: &Stack, seen: &HeadVersion, from: Option<Slot>) -> Result<(WalkResult, Option<Epoch>)> {
     let journal = stack.journal()?;
-    let walked = read_segments(&journal, &seen.head, seen.head.epoch, from).map_err(Failure::of_reader)?;
-    // The head that was read counts too: its rename may not be durable yet.
-    stack.dir.sync().map_err(Failure::of_reader)?;
+    let walked =
+        read_segments(&journal, &seen.head, seen.head.epoch, from).map_err(WriteError::into_read_error)?;
+    // The head's rename may not be durable yet. A reader must not return a state that a power failure takes back.
+    stack.dir.sync().map_err(WriteError::into_read_error)?;
     let top = walked.last.as_ref().map(|(name, _)| name.epoch);
     Ok((walked, top))
 }
 
-/// Lists and reads the segments, and makes durable what was read.
+/// Lists and reads the segments, and makes the files durable that it read.
 pub(crate) fn read_segments(
     journal: &Dir,
     head: &Head,
     newest: Epoch,
     from: Option<Slot>,
-) -> Result<Walked, Failure> {
+) -> Result<WalkResult, WriteError> {
     let entries = journal.entries()?;
     let names: Vec<_> = entries
         .iter()
         .filter_map(|name| SegmentName::parse(name))
         .collect();
-    let start = Start {
+    let start = WalkStart {
         head,
         from: from.unwrap_or(head.base.start),
         newest,

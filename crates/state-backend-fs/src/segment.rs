@@ -1,4 +1,4 @@
-//! One segment of the journal: its frames, and where it ends.
+//! One segment of the journal: parses its frames and finds its end, also after a crash in a write.
 
 use crate::layout::SegmentName;
 use bytes::Bytes;
@@ -9,43 +9,43 @@ use state_core::{Digest, Epoch, Error, Frame, Result};
 /// The unit in which a disk loses writes, in bytes.
 const SECTOR: usize = 512;
 
-/// A piece of a sector proves a lost write only if so many bytes of it are zero: one or two may be zero by
-/// chance, or by the damage of one byte.
-const PROOF: usize = 8;
+/// How many bytes of a sector must be zero to prove a lost write. One or two bytes may be zero by chance, or by
+/// damage to one byte.
+const MIN_ZERO_RUN: usize = 8;
 
-/// A segment as it was read.
+/// The bytes of a segment as they were read.
 #[derive(Clone, Debug)]
 pub(crate) struct Segment {
     pub(crate) name: SegmentName,
-    /// The path, for messages.
+    /// Path of the file, for messages.
     pub(crate) object: String,
     pub(crate) bytes: Bytes,
 }
 
-/// The frames of a segment that count.
+/// The valid frames of a segment.
 #[derive(Clone, Debug)]
 pub(crate) struct Content {
     pub(crate) frames: Vec<Frame>,
-    /// How many bytes they take.
+    /// Length of these frames in bytes.
     pub(crate) length: u64,
 }
 
-/// Bytes of the chain with which a segment from another store begins.
-const BEFORE: usize = 32;
+/// Length of the chain digest at the start of a segment that was copied from another store.
+const ADOPTED_PREFIX: usize = 32;
 
 impl Segment {
-    /// Whether it holds the journal of a stack that came from another store.
+    /// Whether the segment was copied from another store.
     pub(crate) fn is_adopted(&self) -> bool {
         self.name.epoch == Epoch::ZERO
     }
 
-    /// What it begins with: a fence, or the chain before the frames that came from another store.
+    /// Returns the fence at its start, or for a copied segment an equivalent one with the stored chain.
     pub(crate) fn beginning(&self) -> Result<Fence> {
         if !self.is_adopted() {
             return self.fence();
         }
-        let Some(chain) = self.bytes.first_chunk::<BEFORE>() else {
-            return Err(self.corrupt(0, "it doesn't begin with a chain"));
+        let Some(chain) = self.bytes.first_chunk::<ADOPTED_PREFIX>() else {
+            return Err(self.corrupt(0, "it is too short for the chain at its start"));
         };
         Ok(Fence {
             previous: None,
@@ -54,9 +54,10 @@ impl Segment {
         })
     }
 
-    /// The fence that it begins with. It is whole: a segment gets its name only after its fence was synced.
+    /// Parses the fence at its start. A torn fence is corrupt, because a segment gets its name only after its fence
+    /// was synced.
     ///
-    /// That it continues the journal isn't checked yet.
+    /// Whether the fence continues the journal is checked by the walk.
     pub(crate) fn fence(&self) -> Result<Fence> {
         let Some(payload) = Frame::unverified_payload(&self.bytes) else {
             return Err(self.corrupt(0, "it doesn't begin with a fence"));
@@ -69,10 +70,11 @@ impl Segment {
         }
     }
 
-    /// All frames, each checked, of which the first follows `chain`.
+    /// Parses and checks all frames; the first must follow `chain`.
     ///
-    /// With the successor's word for where it ends, it must end there: what follows was written by somebody who
-    /// was fenced. Without, it ends where a whole frame ends, or where a write was torn.
+    /// With the end that the next segment's fence records, the frames must end exactly there: a fenced writer wrote
+    /// the bytes that follow. Without such an end, this is the last segment, and it ends after its last whole frame; a
+    /// torn write after that frame is ignored.
     pub(crate) fn content(&self, chain: Digest, end: Option<&Previous>) -> Result<Content> {
         let bytes = match end {
             Some(end) => self.counted(end.length)?,
@@ -80,7 +82,7 @@ impl Segment {
         };
         let mut frames: Vec<Frame> = Vec::new();
         let whole = end.is_some() || self.is_adopted();
-        let (mut at, mut chain) = (if self.is_adopted() { BEFORE } else { 0 }, chain);
+        let (mut at, mut chain) = (if self.is_adopted() { ADOPTED_PREFIX } else { 0 }, chain);
         loop {
             match Frame::parse(&bytes, at, &chain) {
                 ParsedFrame::Frame(frame) => {
@@ -113,7 +115,7 @@ impl Segment {
         })
     }
 
-    /// The bytes that count, by the word of the next segment's fence.
+    /// Returns the bytes that count according to the next segment's fence.
     fn counted(&self, length: u64) -> Result<Bytes> {
         match usize::try_from(length) {
             Ok(length) if length <= self.bytes.len() => Ok(self.bytes.slice(..length)),
@@ -124,20 +126,23 @@ impl Segment {
         }
     }
 
-    /// Whether a frame whose bytes are whole is also in its place.
+    /// Checks that a parsed frame has the slot, epoch and kind that its place requires.
     fn check(&self, frame: &Frame, at: usize, index: usize) -> Result<()> {
         let expected = self.name.slot.get().checked_add(index as u64);
         if Some(frame.slot().get()) != expected {
-            return Err(self.corrupt(at, format!("slot {} stands out of its order", frame.slot())));
+            return Err(self.corrupt(at, format!("slot {} is out of order", frame.slot())));
         }
         if self.is_adopted() {
             return Ok(());
         }
         if frame.epoch() != self.name.epoch {
-            return Err(self.corrupt(at, format!("a frame of epoch {} is in it", frame.epoch())));
+            return Err(self.corrupt(at, format!("it contains a frame of epoch {}", frame.epoch())));
         }
         if (frame.kind() == FrameKind::Fence) != (index == 0) {
-            return Err(self.corrupt(at, "a fence stands where none may, or is missing where it must"));
+            return Err(self.corrupt(
+                at,
+                "a fence must be the first frame of a segment, and only the first",
+            ));
         }
         Ok(())
     }
@@ -147,15 +152,15 @@ impl Segment {
     }
 }
 
-/// Whether the bytes end within the frame at `at`, as they do when a write wasn't finished.
+/// Returns whether the file ends within the frame at `at`, as after an unfinished write.
 fn is_cut(bytes: &[u8], at: usize) -> bool {
     let rest = &bytes[at..];
     let magic = &rest[..rest.len().min(4)];
     at > 0 && Frame::is_header_prefix(magic) && !frame_follows(rest)
 }
 
-/// Whether the frame at `at` isn't whole because sectors of it never reached the disk: at least one of those
-/// that hold it reads as zeros, from where the frame or the sector begins to where the sector or the file ends.
+/// Returns whether the frame at `at` is incomplete because some of its sectors never reached the disk. At least one
+/// sector must then read as zeros, from the start of the frame or sector to the end of the sector or file.
 fn is_unwritten(bytes: &[u8], at: usize) -> bool {
     let rest = &bytes[at..];
     if at == 0 || frame_follows(rest) {
@@ -169,12 +174,12 @@ fn is_unwritten(bytes: &[u8], at: usize) -> bool {
     (at / SECTOR..frame_end.div_ceil(SECTOR)).any(|sector| {
         let begin = at.max(sector * SECTOR);
         let end = bytes.len().min((sector + 1) * SECTOR);
-        end.min(frame_end) - begin >= PROOF && zero(begin..end)
+        end.min(frame_end) - begin >= MIN_ZERO_RUN && zero(begin..end)
     })
 }
 
-/// Whether another frame begins somewhere after the first byte: batches are synced one by one, so nothing
-/// follows one that was torn.
+/// Returns whether another frame begins after the first byte. Each batch is synced before the next is written, so a
+/// frame that is followed by another was complete once, and is damaged rather than torn.
 fn frame_follows(rest: &[u8]) -> bool {
     Frame::header_anywhere(rest.get(1..).unwrap_or_default())
 }

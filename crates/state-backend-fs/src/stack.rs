@@ -1,16 +1,16 @@
-//! The folder of one stack, and its head: the only file in it that is ever replaced.
+//! The folder of one stack, and its head, which is the only file in the folder that is ever replaced.
 //!
-//! A stack that comes from another store brings its journal as one segment:
+//! A stack that is copied from another store keeps its whole journal in one segment:
 //!
 //! ```text
-//! journal/<slot:020>-0.log      the chain before it, 32 bytes; then frames of any epochs, as they were there
+//! journal/<slot:020>-0.log      the chain before the first frame, 32 bytes; then the frames of all epochs, unchanged
 //! ```
 //!
-//! No writer ever has epoch 0. The head is written last and under `head.lock`: before it the stack doesn't exist, so
-//! no reader opens the segment, and a second attempt replaces it.
+//! Writers have epochs from 1 on, so epoch 0 marks such a segment. The head is written last and under `head.lock`:
+//! until then the stack doesn't exist, no reader opens the segment, and a second attempt replaces it.
 
 use crate::dir::Dir;
-use crate::failure::Failure;
+use crate::error::WriteError;
 use crate::layout::{HEAD, HEAD_LOCK, JOURNAL, MAX_DOCUMENT, META, Meta, STACKS, SegmentName};
 use crate::lock::LockFile;
 use bytes::Bytes;
@@ -18,90 +18,92 @@ use state_core::backend::{Holder, ObjectKind, ObjectName, Tail};
 use state_core::{Enveloped, Epoch, Error, Frame, Head, Lineage, Result};
 use std::time::Duration;
 
-/// The folder of a stack.
+/// The folder of one stack in an opened store.
 #[derive(Clone, Debug)]
 pub(crate) struct Stack {
     pub(crate) dir: Dir,
     root: Dir,
     pub(crate) lineage: Lineage,
     /// How long to wait for `head.lock`.
-    pub(crate) patience: Duration,
+    pub(crate) lock_timeout: Duration,
 }
 
-/// Whether objects of a kind aren't in the stack's own folder: see [`ObjectKind::path`].
+/// Whether objects of a kind are stored outside the stack's own folder: see [`ObjectKind::path`].
 fn is_apart(kind: ObjectKind) -> bool {
     kind == ObjectKind::Outputs
 }
 
-/// A head as it was read: compared as a whole before it is replaced.
+/// A head as it was read. Its bytes are compared before the head is replaced, so that no change is overwritten.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct HeadVersion {
     pub(crate) head: Head,
     pub(crate) bytes: Bytes,
 }
 
 impl Stack {
-    pub(crate) fn open(root: &Dir, lineage: Lineage, patience: Duration) -> Result<Self> {
+    pub(crate) fn open(root: &Dir, lineage: Lineage, lock_timeout: Duration) -> Result<Self> {
         Ok(Self {
             dir: root.child(STACKS)?.child(&lineage.to_string())?,
             root: root.clone(),
             lineage,
-            patience,
+            lock_timeout,
         })
     }
 
-    /// The folder of a stack that may not be there yet, made.
-    pub(crate) fn make(root: &Dir, lineage: Lineage, patience: Duration) -> Result<Self, Failure> {
+    /// Opens the folder of a stack, and creates it if it is missing.
+    pub(crate) fn make(root: &Dir, lineage: Lineage, lock_timeout: Duration) -> Result<Self, WriteError> {
         Ok(Self {
             dir: root.make_child(STACKS)?.make_child(&lineage.to_string())?,
             root: root.clone(),
             lineage,
-            patience,
+            lock_timeout,
         })
     }
 
-    /// Makes the folders of its journal and objects.
-    pub(crate) fn make_folders(&self) -> Result<Dir, Failure> {
+    /// Creates the folders of the journal and the objects; returns the journal's folder.
+    pub(crate) fn make_folders(&self) -> Result<Dir, WriteError> {
         for kind in ObjectKind::ALL.into_iter().filter(|kind| !is_apart(*kind)) {
             self.dir.make_child(kind.folder())?;
         }
         self.dir.make_child(JOURNAL)
     }
 
-    /// Makes the folders, then the head: a stack without a head was never finished.
-    pub(crate) fn create(root: &Dir, head: &Head) -> Result<(), Failure> {
+    /// Creates the folders, then the head. The head comes last: after a crash a stack without a head was never
+    /// created, and no name pointer refers to it.
+    pub(crate) fn create(root: &Dir, head: &Head) -> Result<(), WriteError> {
         let made = Self::make(root, head.lineage, Duration::ZERO)?;
         made.make_folders()?;
         made.make_meta()?;
         made.dir.create(HEAD, &head.encode())
     }
 
-    fn make_meta(&self) -> Result<(), Failure> {
+    fn make_meta(&self) -> Result<(), WriteError> {
         let meta = Meta {
             lineage: self.lineage,
         };
         self.dir.create(META, &meta.encode())
     }
 
-    /// Stores an object of a stack from another store, which has no head here yet.
+    /// Stores an object of a stack that is being copied from another store and has no head here yet.
     pub(crate) fn adopt_object(root: &Dir, lineage: Lineage, name: &ObjectName, bytes: &[u8]) -> Result<()> {
         let folder = Self::make(root, lineage, Duration::ZERO)?.make_objects(name.kind())?;
         Ok(folder.create(&name.file_name(), bytes)?)
     }
 
-    /// Stores the journal and then the head of a stack from another store.
+    /// Stores the journal and then the head of a stack that is copied from another store.
     pub(crate) fn adopt(
         root: &Dir,
         head: &Head,
         before: Tail,
         frames: &[Frame],
-        patience: Duration,
+        lock_timeout: Duration,
     ) -> Result<()> {
-        let stack = Self::make(root, head.lineage, patience)?;
+        let stack = Self::make(root, head.lineage, lock_timeout)?;
         let journal = stack.make_folders()?;
         stack.make_meta()?;
-        let holder = Holder::new("a copy", "", std::process::id(), "copy", None);
+        let holder = Holder::new("a stack copy", "", std::process::id(), "copy", None);
         let lock = stack.lock_head(&holder)?;
+        // Checked under the lock, because another copy may have finished since the objects were stored.
         if stack.dir.is_file(HEAD) {
             return Err(Error::conflict(stack.dir.path(), "the stack exists already"));
         }
@@ -116,12 +118,13 @@ impl Stack {
             }
             journal.replace(&name.to_string(), &bytes)?;
         }
+        // The head comes last: until it exists, no reader opens the segment above.
         stack.dir.create(HEAD, &head.encode())?;
         drop(lock);
         Ok(())
     }
 
-    /// The folder of a kind of objects, if there is one.
+    /// Opens the folder of a kind of objects; `None` if it doesn't exist.
     pub(crate) fn objects_if_any(&self, kind: ObjectKind) -> Result<Option<Dir>> {
         if !is_apart(kind) {
             return self.dir.child_if_any(kind.folder());
@@ -132,8 +135,8 @@ impl Stack {
         }
     }
 
-    /// The same, made if there is none.
-    pub(crate) fn make_objects(&self, kind: ObjectKind) -> Result<Dir, Failure> {
+    /// Opens the folder of a kind of objects, and creates it if it is missing.
+    pub(crate) fn make_objects(&self, kind: ObjectKind) -> Result<Dir, WriteError> {
         if !is_apart(kind) {
             return self.dir.make_child(kind.folder());
         }
@@ -148,8 +151,8 @@ impl Stack {
             .ok_or_else(|| Error::corrupt(self.dir.object(JOURNAL), 0, "the journal's folder is missing"))
     }
 
-    /// Reads the head, by its path.
-    pub(crate) fn head(&self) -> Result<Seen> {
+    /// Reads and checks the head. Opened by name each time, because a replaced head is another file.
+    pub(crate) fn head(&self) -> Result<HeadVersion> {
         let bytes = self.head_bytes()?;
         let object = self.dir.object(HEAD);
         let head = Head::decode(&object, &bytes)?;
@@ -157,11 +160,11 @@ impl Stack {
             let reason = format!("it is the head of another stack, {}", head.lineage);
             return Err(Error::corrupt(object, 0, reason));
         }
-        Ok(Seen { head, bytes })
+        Ok(HeadVersion { head, bytes })
     }
 
-    /// Reads the head again. What has the same bytes isn't parsed again.
-    pub(crate) fn head_after(&self, seen: &Seen) -> Result<Seen> {
+    /// Reads the head again; parses it only if its bytes changed.
+    pub(crate) fn head_after(&self, seen: &HeadVersion) -> Result<HeadVersion> {
         if self.head_bytes()? == seen.bytes {
             return Ok(seen.clone());
         }
@@ -179,7 +182,7 @@ impl Stack {
         }
     }
 
-    /// Whether the folder is the one of its name: not a copy, and not damaged.
+    /// Checks that `meta.json` names this stack, as it doesn't in a folder that was copied by hand or damaged.
     pub(crate) fn check_meta(&self) -> Result<()> {
         let object = self.dir.object(META);
         let Some((bytes, _)) = self.dir.read(META, MAX_DOCUMENT)? else {
@@ -191,15 +194,15 @@ impl Stack {
         Err(Error::corrupt(object, 0, "it belongs to another stack"))
     }
 
-    /// Takes the short lock under which heads are replaced.
+    /// Takes the lock under which the head is replaced.
     pub(crate) fn lock_head(&self, holder: &Holder) -> Result<LockFile> {
-        LockFile::wait(&self.dir, HEAD_LOCK, holder, self.patience)
+        LockFile::wait(&self.dir, HEAD_LOCK, holder, self.lock_timeout)
     }
 
-    /// Replaces the head. The lock proves that nobody else does.
-    pub(crate) fn replace_head(&self, head: Head, _lock: &LockFile) -> Result<Seen, Failure> {
+    /// Replaces the head. The lock as an argument proves that no other process replaces the head meanwhile.
+    pub(crate) fn replace_head(&self, head: Head, _lock: &LockFile) -> Result<HeadVersion, WriteError> {
         let bytes = Bytes::from(head.encode());
         self.dir.replace(HEAD, &bytes)?;
-        Ok(Seen { head, bytes })
+        Ok(HeadVersion { head, bytes })
     }
 }

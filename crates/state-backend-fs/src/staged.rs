@@ -1,32 +1,33 @@
-//! A file that nobody sees yet: written and synced under a name of its own, then moved to where it belongs.
+//! A temporary file that is written and synced under its own name and then moved to its final name.
 
 use crate::counts::Call;
 use crate::dir::Dir;
-use crate::failure::Failure;
+use crate::error::WriteError;
 use crate::files::{Access, FileHandle, Folder, SyncScope};
 use rustix::io::Errno;
 use state_core::{Error, Result};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Numbers the files of this process. Two processes with one id, in two containers, meet `EEXIST` and go on.
+/// Numbers the temporary files of this process. Processes in two containers may have the same process id; then
+/// `EEXIST` makes them use the next number.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
-/// How many names are tried: more strangers with our names than that means that something else is wrong.
+/// How many names are tried. So many leftover files can't come from crashes alone.
 const ATTEMPTS: usize = 10_000;
 
-/// A whole, synced file without its name. It is removed unless it gets one.
+/// A complete, synced file without its final name. It is removed on drop unless it got the name.
 #[derive(Debug)]
-pub(crate) struct Staged<'a> {
+pub(crate) struct StagedFile<'a> {
     dir: &'a Dir,
     object: String,
     name: Option<String>,
     file: Option<FileHandle>,
 }
 
-impl<'a> Staged<'a> {
-    /// Writes and syncs it; `object` is what it is about to become, for messages.
-    pub(crate) fn write(dir: &'a Dir, object: &str, bytes: &[u8]) -> Result<Self, Failure> {
+impl<'a> StagedFile<'a> {
+    /// Writes and syncs the file; `object` is its final path, for messages.
+    pub(crate) fn write(dir: &'a Dir, object: &str, bytes: &[u8]) -> Result<Self, WriteError> {
         let (name, file) = fresh(dir, object)?;
         let mut staged = Self {
             dir,
@@ -34,21 +35,22 @@ impl<'a> Staged<'a> {
             name: Some(name),
             file: None,
         };
-        // The umask may have taken rights of our own.
-        file.restrict().map_err(|e| Failure::unwritten(object, e))?;
+        // The umask may have removed permission bits of the owner.
+        file.restrict().map_err(|e| WriteError::not_applied(object, e))?;
         let meter = dir.meter();
         meter
             .run(Call::Write(bytes.len()), object, || file.write_all_at(bytes, 0))
-            .map_err(|e| Failure::unwritten(object, e))?;
+            .map_err(|e| WriteError::not_applied(object, e))?;
+        // Sync before the file gets its name: after a crash the name must never refer to missing bytes.
         meter
             .run(Call::Sync, object, || file.sync(SyncScope::All))
-            .map_err(|e| Failure::spoilt(object, e))?;
+            .map_err(|e| WriteError::sync_failed(object, e))?;
         staged.file = Some(file);
         Ok(staged)
     }
 
-    /// Gives it a name, and takes it from whatever had it. The folder isn't synced yet.
-    pub(crate) fn replace(mut self, name: &str) -> Result<(), Failure> {
+    /// Moves the file to its name and replaces the file that has the name. The folder isn't synced yet.
+    pub(crate) fn replace(mut self, name: &str) -> Result<(), WriteError> {
         let Some(temporary) = self.name.take() else {
             return Ok(());
         };
@@ -57,22 +59,22 @@ impl<'a> Staged<'a> {
             Ok(()) => Ok(()),
             Err(error) => {
                 self.name = Some(temporary);
-                Err(Failure::unmoved(&self.object, error))
+                Err(WriteError::move_failed(&self.object, error))
             }
         }
     }
 
-    /// Gives it a name that nothing has, and hands the open file over; none if something has it. The folder isn't
+    /// Moves the file to its name and returns the open file; `None` if another file has the name. The folder isn't
     /// synced yet.
-    pub(crate) fn create(mut self, name: &str) -> Result<Option<FileHandle>, Failure> {
+    pub(crate) fn create(mut self, name: &str) -> Result<Option<FileHandle>, WriteError> {
         let Some(temporary) = self.name.take() else {
             return Ok(None);
         };
         let moved = || move_if_absent(self.dir.folder(), &temporary, name);
         match self.dir.meter().run(Call::Move, &self.object, moved) {
-            Ok(Moved::Whole) => Ok(self.file.take()),
-            Ok(Moved::Linked) => {
-                // The link is what counts; the other name goes when this is dropped.
+            Ok(MoveMethod::Renamed) => Ok(self.file.take()),
+            Ok(MoveMethod::Linked) => {
+                // The hard link is durable with the folder; the temporary name is removed on drop.
                 self.name = Some(temporary);
                 Ok(self.file.take())
             }
@@ -81,22 +83,22 @@ impl<'a> Staged<'a> {
                 if error.kind() == io::ErrorKind::AlreadyExists {
                     return Ok(None);
                 }
-                Err(Failure::unmoved(&self.object, error))
+                Err(WriteError::move_failed(&self.object, error))
             }
         }
     }
 }
 
-impl Drop for Staged<'_> {
+impl Drop for StagedFile<'_> {
     fn drop(&mut self) {
         if let Some(name) = self.name.take() {
-            // Best effort: what is left over is ignored by everybody.
+            // Errors are ignored: readers skip files of this name pattern.
             self.dir.folder().unlink(&name).ok();
         }
     }
 }
 
-fn fresh(dir: &Dir, object: &str) -> Result<(String, FileHandle), Failure> {
+fn fresh(dir: &Dir, object: &str) -> Result<(String, FileHandle), WriteError> {
     for _ in 0..ATTEMPTS {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let name = format!(".tmp-{}-{number}", std::process::id());
@@ -104,50 +106,50 @@ fn fresh(dir: &Dir, object: &str) -> Result<(String, FileHandle), Failure> {
         match dir.meter().run(Call::Stage, object, open) {
             Ok(file) => return Ok((name, file)),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(Failure::unwritten(object, error)),
+            Err(error) => return Err(WriteError::not_applied(object, error)),
         }
     }
     Err(Error::conflict(
         dir.path(),
-        "it is full of temporary files of dead processes: remove `.tmp-*`",
+        "it is full of temporary files of crashed processes: remove `.tmp-*`",
     )
     .into())
 }
 
-enum Moved {
-    Whole,
+enum MoveMethod {
+    Renamed,
     Linked,
 }
 
-fn move_if_absent(folder: &dyn Folder, from: &str, to: &str) -> io::Result<Moved> {
+fn move_if_absent(folder: &dyn Folder, from: &str, to: &str) -> io::Result<MoveMethod> {
     match folder.rename_if_absent(from, to) {
-        Ok(()) => Ok(Moved::Whole),
+        Ok(()) => Ok(MoveMethod::Renamed),
         Err(error) => match Errno::from_io_error(&error) {
-            // The file system has no such call.
+            // The file system doesn't support an exclusive rename; a hard link is as atomic.
             Some(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => link_if_absent(folder, from, to),
             _ => Err(error),
         },
     }
 }
 
-fn link_if_absent(folder: &dyn Folder, from: &str, to: &str) -> io::Result<Moved> {
-    folder.link(from, to).map(|()| Moved::Linked)
+fn link_if_absent(folder: &dyn Folder, from: &str, to: &str) -> io::Result<MoveMethod> {
+    folder.link(from, to).map(|()| MoveMethod::Linked)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Moved, link_if_absent};
+    use super::{MoveMethod, link_if_absent};
     use crate::files::{FileSystem, Native};
     use std::{fs, io};
 
     #[test]
-    fn a_filesystem_without_exclusive_rename_links_instead_and_never_replaces() {
+    fn link_replaces_exclusive_rename_and_never_overwrites() {
         let folder = tempfile::tempdir().unwrap();
         let dir = Native.open_folder(folder.path()).unwrap();
         fs::write(folder.path().join("from"), "new").unwrap();
         assert!(matches!(
             link_if_absent(dir.as_ref(), "from", "to"),
-            Ok(Moved::Linked)
+            Ok(MoveMethod::Linked)
         ));
         fs::write(folder.path().join("other"), "other").unwrap();
         let taken = link_if_absent(dir.as_ref(), "other", "to");

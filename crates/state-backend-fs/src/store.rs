@@ -1,10 +1,9 @@
-//! The store: [`FsBackend`].
+//! [`FsBackend`]: the implementation of [`Backend`] on a folder.
 
 use crate::collection::stored_items;
 use crate::counts::{IoCounts, Meter};
 use crate::dir::Dir;
-use crate::examination::examine;
-use crate::failure::unreachable;
+use crate::error::read_failed;
 use crate::files::{FileSystem, Native};
 use crate::layout::{FORMAT, LAYOUT, Layout, MAX_DOCUMENT, MAX_OBJECT, NAMES, STACKS, lock_file};
 use crate::lock::LockFile;
@@ -12,6 +11,7 @@ use crate::names;
 use crate::owner::Owner;
 use crate::reader::read_journal;
 use crate::stack::Stack;
+use crate::store_check::examine;
 use crate::takeover::take_over;
 use crate::worker::Worker;
 use crate::writer::FsWriter;
@@ -28,51 +28,50 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Threads for everything but writing to a stack that is held. They start when they are needed.
+/// Largest number of threads for all calls except those of writers. Threads start on demand.
 const THREADS: usize = 8;
 
-/// How long to wait for the short locks, `head.lock` and `names.lock`.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+/// How long to wait for `head.lock` and `names.lock`.
+pub(crate) const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A store of stacks in a folder.
 ///
 /// # Cancellation
-/// Each step runs to its end on a thread of the store's own, whether or not its future is still polled. No async
-/// runtime is needed.
+/// Each call runs to its end on a thread of the store, even if its future is dropped. No async runtime is needed.
 pub struct FsBackend {
     root: PathBuf,
     dir: Dir,
     meter: Arc<Meter>,
-    patience: Duration,
+    lock_timeout: Duration,
     worker: Worker,
 }
 
 impl FsBackend {
-    /// Opens a store that exists. Blocks for a few reads.
+    /// Opens an existing store. Blocks for a few reads.
     ///
     /// # Errors
-    /// [`Error::NotFound`] naming the path when there is none, [`Error::Format`] when it has another layout.
+    /// [`Error::NotFound`] with the path if there is no store, [`Error::Format`] if it has another layout version.
     pub fn open(root: impl AsRef<Path>) -> Result<Self> {
         Self::open_on(&Native, root.as_ref())
     }
 
-    /// Opens a store, which is made if there is none, with the folders above it. Blocks for a few syncs.
+    /// Opens a store, and creates it and the folders above it if they are missing. Blocks for a few syncs.
     ///
     /// # Errors
-    /// As [`open`](Self::open), and [`Error::Denied`] or [`Error::NotApplied`] when it can't be made.
+    /// The errors of [`open`](Self::open), and [`Error::Denied`] or [`Error::NotApplied`] if it can't be created.
     pub fn create(root: impl AsRef<Path>) -> Result<Self> {
         Self::create_on(&Native, root.as_ref())
     }
 
-    /// Whether there is a store, of whatever layout.
+    /// Returns whether the folder contains a store of any layout version.
     ///
     /// # Errors
-    /// [`Error::Denied`] or [`Error::Unavailable`] when that can't be seen.
+    /// [`Error::Denied`] or [`Error::Unavailable`] if the folder can't be read.
     pub fn exists(root: impl AsRef<Path>) -> Result<bool> {
         Self::exists_on(&Native, root.as_ref())
     }
 
-    /// Opens a store on a file system.
+    /// Opens an existing store on the given file system.
     pub(crate) fn open_on(files: &dyn FileSystem, root: &Path) -> Result<Self> {
         let store = Self::at(files, root)?;
         let object = store.dir.object(FORMAT);
@@ -86,7 +85,7 @@ impl FsBackend {
         Err(Error::format(object, found, LAYOUT))
     }
 
-    /// Creates a store on a file system, unless there is one.
+    /// Creates a store on the given file system, or opens it if it exists.
     pub(crate) fn create_on(files: &dyn FileSystem, root: &Path) -> Result<Self> {
         Dir::make_root(files, root)?;
         if Self::exists_on(files, root)? {
@@ -108,16 +107,16 @@ impl FsBackend {
         }
     }
 
-    /// Sets how long to wait for the short locks under which heads and names change; ten seconds otherwise.
+    /// Sets how long to wait for the locks under which heads and names change; the default is ten seconds.
     ///
-    /// They are held for a few syncs, except by a process that was stopped.
+    /// A running process holds these locks only for a few syncs; a suspended process holds them until it continues.
     #[must_use]
-    pub fn with_patience(mut self, patience: Duration) -> Self {
-        self.patience = patience;
+    pub fn with_lock_timeout(mut self, lock_timeout: Duration) -> Self {
+        self.lock_timeout = lock_timeout;
         self
     }
 
-    /// What this handle and its writers wrote so far.
+    /// Counts of the writes and syncs that this handle and its writers made so far.
     pub fn io_counts(&self) -> IoCounts {
         self.meter.read()
     }
@@ -129,12 +128,12 @@ impl FsBackend {
 
     fn at(files: &dyn FileSystem, root: &Path) -> Result<Self> {
         let meter = Arc::<Meter>::default();
-        let root = std::path::absolute(root).map_err(|e| unreachable(&root.display().to_string(), e))?;
+        let root = std::path::absolute(root).map_err(|e| read_failed(&root.display().to_string(), e))?;
         Ok(Self {
             dir: Dir::root(files, &root, Arc::clone(&meter))?,
             root,
             meter,
-            patience: PATIENCE,
+            lock_timeout: LOCK_TIMEOUT,
             worker: Worker::new("state-store", THREADS),
         })
     }
@@ -146,21 +145,21 @@ impl FsBackend {
         let dir = self.dir.clone();
         match self.worker.run(move || step(&dir)).await {
             Some(result) => result,
-            None => Err(unreachable(
+            None => Err(read_failed(
                 self.dir.path(),
                 io::Error::other("a thread of the store failed"),
             )),
         }
     }
 
-    /// A step that begins with a look at one stack.
+    /// Runs a call that begins with opening the folder of one stack.
     async fn with_stack<T: Send + 'static>(
         &self,
         lineage: Lineage,
         step: impl FnOnce(Stack) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let patience = self.patience;
-        self.step(move |root| step(Stack::open(root, lineage, patience)?))
+        let lock_timeout = self.lock_timeout;
+        self.step(move |root| step(Stack::open(root, lineage, lock_timeout)?))
             .await
     }
 }
@@ -198,8 +197,8 @@ impl Backend for FsBackend {
         expected: Option<Nonce>,
         pointer: &NamePointer,
     ) -> Result<()> {
-        let (name, pointer, patience) = (name.clone(), pointer.clone(), self.patience);
-        self.step(move |root| Ok(names::swap(root, &name, expected, &pointer, patience)?))
+        let (name, pointer, lock_timeout) = (name.clone(), pointer.clone(), self.lock_timeout);
+        self.step(move |root| Ok(names::swap(root, &name, expected, &pointer, lock_timeout)?))
             .await
     }
 
@@ -249,10 +248,10 @@ impl Backend for FsBackend {
     async fn acquire(&self, lineage: Lineage, request: &Acquire) -> Result<Acquired> {
         let request = request.clone();
         self.with_stack(lineage, move |stack| {
-            let mut taken = take_over(&stack, &request)?;
-            let (head, frames) = (taken.seen.head.clone(), std::mem::take(&mut taken.frames));
-            let tail = taken.opened.tail();
-            let owner = Owner::new(stack, request.holder, taken);
+            let mut takeover = take_over(&stack, &request)?;
+            let (head, frames) = (takeover.seen.head.clone(), std::mem::take(&mut takeover.frames));
+            let tail = takeover.segment.tail();
+            let owner = Owner::new(stack, request.holder, takeover);
             Ok(Acquired {
                 head,
                 frames,
@@ -292,8 +291,8 @@ impl CopyTarget for FsBackend {
     }
 
     async fn adopt_stack(&self, head: &Head, before: Tail, frames: &[Frame]) -> Result<()> {
-        let (head, frames, patience) = (head.clone(), frames.to_vec(), self.patience);
-        self.step(move |root| Stack::adopt(root, &head, before, &frames, patience))
+        let (head, frames, lock_timeout) = (head.clone(), frames.to_vec(), self.lock_timeout);
+        self.step(move |root| Stack::adopt(root, &head, before, &frames, lock_timeout))
             .await
     }
 }

@@ -1,4 +1,4 @@
-//! Acquire and break: how a stack gets another owner.
+//! Acquire and break: how the ownership of a stack passes to another process.
 //!
 //! ```text
 //!  acquire: read head ── lock.<gen> ── read head again ┐
@@ -7,51 +7,51 @@
 //!  head.lock: [ compare the whole head ── head (epoch + 1) ── read and sync segments ── segment with fence ]
 //! ```
 //!
-//! The head is swapped before the segments are read: an owner that is fenced may still write, but finds the new
-//! epoch before it acknowledges; and what it acknowledged before is read here.
+//! The head is replaced before the segments are read. A fenced owner may still write, but it checks the epoch after
+//! each write and before it acknowledges. Whatever it acknowledged was written before the new head, and is read here.
 
 use crate::dir::Dir;
-use crate::failure::Failure;
+use crate::error::WriteError;
 use crate::files::FileHandle;
 use crate::layout::{SegmentName, lock_file};
 use crate::lock::LockFile;
 use crate::reader::read_segments;
-use crate::stack::{Seen, Stack};
-use crate::staged::Staged;
+use crate::stack::{HeadVersion, Stack};
+use crate::staged::StagedFile;
 use state_core::backend::{Acquire, Holder, Tail};
 use state_core::journal::{Fence, FrameKind, Previous};
 use state_core::{Epoch, Error, Frame, Head, Nonce, Result};
 
-/// How often a takeover starts over because the head changed.
+/// How often a takeover starts over because another process changed the head.
 const ATTEMPTS: usize = 16;
 
-/// A stack that was taken over.
+/// The result of a takeover: the writer lock, the new head, the journal, and an open segment.
 #[derive(Debug)]
-pub(crate) struct Taken {
+pub(crate) struct Takeover {
     pub(crate) lock: LockFile,
-    pub(crate) seen: Seen,
+    pub(crate) seen: HeadVersion,
     pub(crate) journal: Dir,
     pub(crate) frames: Vec<Frame>,
-    pub(crate) opened: Opened,
+    pub(crate) segment: NewSegment,
 }
 
-/// A segment that is new and open for appending.
+/// A new segment, open for appending.
 #[derive(Debug)]
-pub(crate) struct Opened {
+pub(crate) struct NewSegment {
     pub(crate) name: SegmentName,
     pub(crate) file: FileHandle,
     pub(crate) fence: Frame,
 }
 
-impl Opened {
+impl NewSegment {
     /// The end of the journal right after the fence.
     pub(crate) fn tail(&self) -> Tail {
         Tail::after(&self.fence)
     }
 }
 
-/// Takes a stack over, at once or not at all.
-pub(crate) fn take_over(stack: &Stack, request: &Acquire) -> Result<Taken> {
+/// Takes a stack over, or fails at once if another process holds its lock.
+pub(crate) fn take_over(stack: &Stack, request: &Acquire) -> Result<Takeover> {
     stack.check_meta()?;
     for _ in 0..ATTEMPTS {
         if let Some(taken) = attempt(stack, request)? {
@@ -60,12 +60,12 @@ pub(crate) fn take_over(stack: &Stack, request: &Acquire) -> Result<Taken> {
     }
     Err(Error::conflict(
         stack.dir.path(),
-        "others keep changing its head; try again",
+        "other processes keep changing its head; try again",
     ))
 }
 
-/// None when the head changed meanwhile.
-fn attempt(stack: &Stack, request: &Acquire) -> Result<Option<Taken>> {
+/// Makes one attempt; returns `None` if the head changed meanwhile.
+fn attempt(stack: &Stack, request: &Acquire) -> Result<Option<Takeover>> {
     let first = stack.head()?;
     check(stack, request, &first.head)?;
     let breaks = request.break_epoch.is_some();
@@ -74,13 +74,20 @@ fn attempt(stack: &Stack, request: &Acquire) -> Result<Option<Taken>> {
     } else {
         first.head.generation
     };
+    // The lock file names the generation. Breaking a lock takes the file of the next generation, because the lock of
+    // this one is still held: the OS doesn't free it while its holder is suspended.
     let lock = LockFile::take(&stack.dir, &lock_file(generation), &request.holder)?;
     let seen = if breaks { first } else { stack.head_after(&first)? };
+    // Another process may have broken the lock between the read and `take`. Then this lock file belongs to an old
+    // generation and excludes no one.
     if !breaks && seen.head.generation != generation {
         return Ok(None);
     }
     check(stack, request, &seen.head)?;
+    // `head.lock` is held until the new segment exists. A reader that sees the new epoch without its segment waits
+    // for this lock, and a second takeover can't read the segments in between.
     let head_lock = stack.lock_head(&request.holder)?;
+    // Compare all bytes, since any change of the head after the checks above could invalidate them.
     if stack.head_after(&seen)?.bytes != seen.bytes {
         return Ok(None);
     }
@@ -89,6 +96,8 @@ fn attempt(stack: &Stack, request: &Acquire) -> Result<Option<Taken>> {
     head.generation = generation;
     head.nonce = request.head_nonce;
     let newest = seen.head.epoch;
+    // Fencing point: from here on the old owner's `append` fails its epoch check. A crash after this line costs one
+    // epoch; the next takeover reads the same journal.
     let taken = stack.replace_head(head, &head_lock)?;
     let fenced = fence(stack, request, taken, newest, lock)?;
     drop(head_lock);
@@ -97,14 +106,14 @@ fn attempt(stack: &Stack, request: &Acquire) -> Result<Option<Taken>> {
 
 fn check(stack: &Stack, request: &Acquire, head: &Head) -> Result<()> {
     if head.removed {
-        let reason = "the stack was removed; nobody can write to it again";
+        let reason = "the stack was removed and can't be written to any more";
         return Err(Error::conflict(stack.dir.path(), reason));
     }
     match request.break_epoch {
         Some(epoch) if epoch != head.epoch => Err(Error::conflict(
             stack.dir.path(),
             format!(
-                "its lock is at epoch {} now, not at {epoch}: look who holds it",
+                "its lock is at epoch {} now, not at {epoch}; check who holds it with `statectl lock status`",
                 head.epoch
             ),
         )),
@@ -112,18 +121,18 @@ fn check(stack: &Stack, request: &Acquire, head: &Head) -> Result<()> {
     }
 }
 
-/// Reads what counts, and ends it with a fence.
+/// Reads the journal up to its end and writes a fence there, in a new segment of this epoch.
 fn fence(
     stack: &Stack,
     request: &Acquire,
-    seen: Seen,
+    seen: HeadVersion,
     newest: Epoch,
     lock: LockFile,
-) -> Result<Taken, Failure> {
+) -> Result<Takeover, WriteError> {
     let journal = stack.journal()?;
     let walked = read_segments(&journal, &seen.head, newest, None)?;
     let previous = walked.last.map(|(_, previous)| previous);
-    let opened = open_segment(
+    let segment = open_segment(
         &journal,
         seen.head.epoch,
         walked.tail,
@@ -132,17 +141,17 @@ fn fence(
         request.fence_nonce,
     )?;
     let mut frames = walked.frames;
-    frames.push(opened.fence.clone());
-    Ok(Taken {
+    frames.push(segment.fence.clone());
+    Ok(Takeover {
         lock,
         seen,
         journal,
         frames,
-        opened,
+        segment,
     })
 }
 
-/// Makes a segment. It appears with its whole fence, or not at all.
+/// Creates a segment. The file appears with its whole fence or not at all, also after a crash.
 pub(crate) fn open_segment(
     journal: &Dir,
     epoch: Epoch,
@@ -150,7 +159,7 @@ pub(crate) fn open_segment(
     previous: Option<Previous>,
     holder: &Holder,
     nonce: Nonce,
-) -> Result<Opened, Failure> {
+) -> Result<NewSegment, WriteError> {
     let name = SegmentName {
         epoch,
         slot: tail.next,
@@ -169,11 +178,11 @@ pub(crate) fn open_segment(
         &tail.chain,
     )?;
     let object = journal.object(&name.to_string());
-    let staged = Staged::write(journal, &object, fence.bytes())?;
+    let staged = StagedFile::write(journal, &object, fence.bytes())?;
     let Some(file) = staged.create(&name.to_string())? else {
-        let reason = "there is a segment of this epoch already: the head went back";
+        let reason = "a segment of this epoch exists already: head.json was restored to an older version";
         return Err(Error::corrupt(object, 0, reason).into());
     };
     journal.sync()?;
-    Ok(Opened { name, file, fence })
+    Ok(NewSegment { name, file, fence })
 }

@@ -1,4 +1,4 @@
-//! For tests (feature `testkit`): a machine whose crashes can be enumerated, and an attacker under the store.
+//! Tools for tests (feature `testkit`): a machine whose crashes can be enumerated, and an attacker below the store.
 
 mod crash;
 mod disk;

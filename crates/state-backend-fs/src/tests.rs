@@ -1,4 +1,4 @@
-//! The contract on real files, with the stale, the dead and the damaged.
+//! Tests on real files: stale writers, crashed processes, damaged files and failing calls.
 
 mod collecting;
 mod damage;

@@ -1,10 +1,10 @@
-//! The journal, found backwards: each segment's fence names the one before and how much of it counts.
+//! Finds the valid journal backwards: each segment's fence names the segment before it and how much of it counts.
 //!
 //! ```text
 //!  seg 0, epoch 1        seg 5, epoch 2            seg 9, epoch 2      (greatest epoch, then slot: the top)
 //!  ├──────────────┤◄─────┤fence: 0-1, 830 B├──┤◄───┤fence: 5-2, 412 B├── to the last whole frame
-//!                 └ bytes of a stale writer: beyond the 830, so they don't count
-//!  seg 7, epoch 1: a stale writer's too; no fence leads to it, so it doesn't count
+//!                 └ bytes of a fenced writer: beyond the 830, so they don't count
+//!  seg 7, epoch 1: also of a fenced writer; no fence names it, so it doesn't count
 //! ```
 
 use crate::layout::SegmentName;
@@ -13,40 +13,41 @@ use state_core::backend::{ChainAnchors, Tail};
 use state_core::journal::{Fence, Previous, genesis};
 use state_core::{Digest, Epoch, Error, Frame, Head, Result, Slot};
 
-/// The journal of one moment.
+/// The valid frames of a journal, at one moment.
 #[derive(Debug)]
-pub(crate) struct Walked {
-    /// All frames from the slot that was asked for.
+pub(crate) struct WalkResult {
+    /// All frames from the requested slot on.
     pub(crate) frames: Vec<Frame>,
     pub(crate) tail: Tail,
-    /// The last segment and its end, as the next fence must name them; none if there is no segment.
+    /// The last segment and its end, as the next fence must name them; `None` if the journal has no segment.
     pub(crate) last: Option<(SegmentName, Previous)>,
 }
 
-/// What a walk begins with.
-pub(crate) struct Start<'a> {
+/// Where a walk starts and ends, and the head that it checks the journal against.
+pub(crate) struct WalkStart<'a> {
     pub(crate) head: &'a Head,
-    /// The first slot that is wanted.
+    /// The first slot whose frame is requested.
     pub(crate) from: Slot,
-    /// No segment may be of a later epoch.
+    /// The latest epoch that a segment may have. A takeover passes the epoch before its own.
     pub(crate) newest: Epoch,
-    /// The journal's folder, for messages.
+    /// Path of the journal's folder, for messages.
     pub(crate) folder: &'a str,
 }
 
-/// A segment on the way, and its end by the word of the one after it.
-struct Step {
+/// A segment on the way, and its end as the fence of its successor records it; `None` for the last segment.
+struct SegmentStep {
     segment: Segment,
     fence: Fence,
     end: Option<Previous>,
 }
 
-/// Walks the journal back from its top and reads it forward again. `load` reads a segment; none if it isn't there.
+/// Walks the journal back from its last segment to the requested slot, then checks and reads it forward. `load`
+/// reads a segment, and returns `None` if the file doesn't exist.
 pub(crate) fn walk(
-    start: &Start<'_>,
+    start: &WalkStart<'_>,
     names: &[SegmentName],
     load: &mut dyn FnMut(SegmentName) -> Result<Option<Segment>>,
-) -> Result<Walked> {
+) -> Result<WalkResult> {
     if start.head.is_collected(start.from) {
         let object = format!("slot {} of {}", start.from, start.folder);
         return Err(Error::collected(
@@ -55,43 +56,45 @@ pub(crate) fn walk(
         ));
     }
     let Some(&top) = names.iter().max() else {
-        return nothing(start);
+        return empty_journal(start);
     };
+    // Only a takeover that replaced the head first creates such a segment. Writing under the older head would fork
+    // the journal and reuse an epoch.
     if top.epoch > start.newest {
         let reason = format!(
-            "its epoch is later than {} in the head: the head went back",
+            "its epoch is later than {} in the head: head.json was restored to an older version",
             start.newest
         );
         return Err(Error::corrupt(format!("{}/{top}", start.folder), 0, reason));
     }
-    let steps = back(start, top, load)?;
-    forward(start, steps)
+    let steps = collect_back(start, top, load)?;
+    replay_forward(start, steps)
 }
 
-fn nothing(start: &Start<'_>) -> Result<Walked> {
+fn empty_journal(start: &WalkStart<'_>) -> Result<WalkResult> {
     let tail = Tail::genesis(start.head.lineage);
     let passed = ChainAnchors::of(start.head).pass(tail);
     passed.map_err(|reason| Error::corrupt(start.folder, 0, reason))?;
     finish(start, tail, start.folder, 0)?;
-    Ok(Walked {
+    Ok(WalkResult {
         frames: Vec::new(),
         tail,
         last: None,
     })
 }
 
-/// The segments from the one that holds `from` to the top, latest first.
-fn back(
-    start: &Start<'_>,
+/// Returns the segments from the last one back to the one that holds slot `from`.
+fn collect_back(
+    start: &WalkStart<'_>,
     top: SegmentName,
     load: &mut dyn FnMut(SegmentName) -> Result<Option<Segment>>,
-) -> Result<Vec<Step>> {
+) -> Result<Vec<SegmentStep>> {
     let mut steps = Vec::new();
     let (mut name, mut end) = (top, None);
     loop {
         let Some(segment) = load(name)? else {
             let object = format!("{}/{name}", start.folder);
-            let reason = "the segment is missing, but a later one continues it";
+            let reason = "the segment is missing, but a later segment continues it";
             return Err(Error::corrupt(object, 0, reason));
         };
         let fence = segment.beginning()?;
@@ -101,9 +104,13 @@ fn back(
             None => None,
         };
         if before.is_none() && name.slot != Slot::ZERO && !segment.is_adopted() {
-            return Err(segment.corrupt(0, "its fence names no segment before it, but it isn't the first"));
+            return Err(segment.corrupt(
+                0,
+                "its fence names no previous segment, but it isn't the first segment",
+            ));
         }
-        steps.push(Step { segment, fence, end });
+        steps.push(SegmentStep { segment, fence, end });
+        // Stop at the segment that holds the requested slot: older segments may have been collected.
         match before {
             Some(before) if name.slot > start.from => (name, end) = (before, previous),
             _ => return Ok(steps),
@@ -111,10 +118,11 @@ fn back(
     }
 }
 
-/// The segment that a fence continues, if it can be.
+/// Returns the segment that a fence continues. Its name and slots must lie before those of the fence, so that no
+/// loop of fences can trap the walk.
 fn predecessor(segment: &Segment, previous: &Previous) -> Result<SegmentName> {
     let Some(name) = SegmentName::parse(&previous.segment) else {
-        return Err(segment.corrupt(0, "its fence names a segment before it that can't be one"));
+        return Err(segment.corrupt(0, "its fence names a previous segment by an invalid name"));
     };
     let follows = previous.last_slot.next() == segment.name.slot
         && name.slot <= previous.last_slot
@@ -122,14 +130,14 @@ fn predecessor(segment: &Segment, previous: &Previous) -> Result<SegmentName> {
     if follows {
         Ok(name)
     } else {
-        Err(segment.corrupt(0, "its fence doesn't follow the segment that it names"))
+        Err(segment.corrupt(0, "its fence doesn't follow the end of the segment that it names"))
     }
 }
 
-fn forward(start: &Start<'_>, steps: Vec<Step>) -> Result<Walked> {
-    let mut walked: Option<Walked> = None;
+fn replay_forward(start: &WalkStart<'_>, steps: Vec<SegmentStep>) -> Result<WalkResult> {
+    let mut walked: Option<WalkResult> = None;
     for step in steps.into_iter().rev() {
-        let Step { segment, fence, end } = step;
+        let SegmentStep { segment, fence, end } = step;
         let tail = match &walked {
             Some(walked) => walked.tail,
             None => Tail {
@@ -138,10 +146,10 @@ fn forward(start: &Start<'_>, steps: Vec<Step>) -> Result<Walked> {
             },
         };
         if fence.chain != tail.chain {
-            return Err(segment.corrupt(0, "its fence doesn't continue the chain of the segment before"));
+            return Err(segment.corrupt(0, "its fence doesn't continue the chain of the previous segment"));
         }
         let content = segment.content(tail.chain, end.as_ref())?;
-        let (tail, frames) = through(start, &segment, tail, content.frames)?;
+        let (tail, frames) = check_anchors(start, &segment, tail, content.frames)?;
         let last = Previous {
             segment: segment.name.to_string(),
             length: content.length,
@@ -149,14 +157,14 @@ fn forward(start: &Start<'_>, steps: Vec<Step>) -> Result<Walked> {
         };
         let mut all = walked.map_or_else(Vec::new, |walked| walked.frames);
         all.extend(frames);
-        walked = Some(Walked {
+        walked = Some(WalkResult {
             frames: all,
             tail,
             last: Some((segment.name, last)),
         });
     }
     let Some(walked) = walked else {
-        return nothing(start);
+        return empty_journal(start);
     };
     if let Some((name, last)) = &walked.last {
         finish(
@@ -169,18 +177,18 @@ fn forward(start: &Start<'_>, steps: Vec<Step>) -> Result<Walked> {
     Ok(walked)
 }
 
-/// The chain before the first segment that was reached.
-fn first_chain(start: &Start<'_>, segment: &Segment, fence: &Fence) -> Result<Digest> {
+/// Returns the chain before the first segment that the walk reached.
+fn first_chain(start: &WalkStart<'_>, segment: &Segment, fence: &Fence) -> Result<Digest> {
     let genesis = genesis(start.head.lineage);
     if segment.name.slot == Slot::ZERO && fence.chain != genesis {
-        return Err(segment.corrupt(0, "it doesn't begin this stack's journal"));
+        return Err(segment.corrupt(0, "it isn't the beginning of this stack's journal"));
     }
     Ok(fence.chain)
 }
 
-/// Passes all of a segment's points that the head knows; gives back its end and the frames that were asked for.
-fn through(
-    start: &Start<'_>,
+/// Checks a segment against the anchors in the head; returns its end and the requested frames.
+fn check_anchors(
+    start: &WalkStart<'_>,
     segment: &Segment,
     before: Tail,
     frames: Vec<Frame>,
@@ -199,8 +207,8 @@ fn through(
     Ok((tail, wanted))
 }
 
-/// The journal must reach what the head knows of it.
-fn finish(start: &Start<'_>, tail: Tail, object: &str, at: u64) -> Result<()> {
+/// Checks that the journal reaches every slot that the head refers to.
+fn finish(start: &WalkStart<'_>, tail: Tail, object: &str, at: u64) -> Result<()> {
     let reached = ChainAnchors::of(start.head).finish(tail);
     reached.map_err(|reason| Error::corrupt(object, at, reason))
 }

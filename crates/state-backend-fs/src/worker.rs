@@ -1,4 +1,4 @@
-//! Threads of the store's own: nothing here blocks the caller's.
+//! Threads of the store, so that file operations don't block the caller's thread.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,10 +7,10 @@ use tokio::sync::oneshot;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Up to some number of threads that take jobs in order. With one thread, jobs run one after the other.
+/// A pool of up to `most` threads that take jobs in order. With one thread, jobs run one after the other.
 ///
-/// A job that was handed over runs to its end, whatever becomes of whoever waits for it. Threads start when there
-/// is work, and end once the worker is dropped and its jobs are done.
+/// A submitted job runs to its end, even if its caller stops waiting. Threads start on demand, and end once the
+/// worker is dropped and all jobs are done.
 pub(crate) struct Worker {
     shared: Arc<Shared>,
     name: &'static str,
@@ -40,11 +40,12 @@ impl Worker {
         }
     }
 
-    /// Runs the job on a thread of the worker. None when it panicked, or no thread could be started.
+    /// Runs the job on a thread of the worker. Returns `None` if it panicked or no thread could be started.
     pub(crate) async fn run<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Option<T> {
         let (answer, waiting) = oneshot::channel();
         self.push(Box::new(move || {
-            // All that the job holds is gone before the answer is out: locks too.
+            // The closure is consumed before the result is sent, so that everything it owns is dropped first. A
+            // caller may reacquire a lock that the job held as soon as the result arrives.
             if let Ok(result) = catch_unwind(AssertUnwindSafe(job)) {
                 drop(answer.send(result));
             }
@@ -67,7 +68,7 @@ impl Worker {
         if started.is_ok() {
             state.threads += 1;
         } else if state.threads == 0 {
-            // Nobody will ever take it: dropping it tells whoever waits.
+            // No thread exists to run the jobs. Dropping them closes their channels, and `run` returns `None`.
             state.jobs.clear();
         }
     }

@@ -1,6 +1,6 @@
-//! The writer lock of one stack, as the contract wants it: each step on a thread of its own.
+//! [`Writer`] of one stack: runs the owner's operations on threads of their own.
 
-use crate::owner::{Owner, Swap};
+use crate::owner::{Owner, SwapOutcome};
 use crate::worker::Worker;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -10,10 +10,10 @@ use state_core::{Epoch, Error, Frame, Nonce, Result, Writer};
 use std::fmt;
 use std::sync::Arc;
 
-/// How often a head change is made anew because the head changed meanwhile.
+/// How often a head change is repeated because another process changed the head meanwhile.
 const ATTEMPTS: usize = 16;
 
-/// Frames have a thread, objects and heads have another: a large checkpoint delays no append.
+/// Frames have one thread, objects and heads another, so that writing a large checkpoint doesn't delay appends.
 pub(crate) struct FsWriter {
     owner: Arc<Owner>,
     frames: Worker,
@@ -29,7 +29,7 @@ impl FsWriter {
         }
     }
 
-    /// Runs one step to its end, whether or not somebody still waits for it.
+    /// Runs one operation to its end, even if the caller drops the future.
     async fn step<T: Send + 'static>(
         &self,
         worker: &Worker,
@@ -38,7 +38,7 @@ impl FsWriter {
         let owner = Arc::clone(&self.owner);
         match worker.run(move || step(&owner)).await {
             Some(result) => result,
-            None => Err(self.owner.lost()),
+            None => Err(self.owner.close_after_panic()),
         }
     }
 }
@@ -69,14 +69,15 @@ impl Writer for FsWriter {
 
     async fn swap_head(&self, nonce: Nonce, change: HeadChange<'_>) -> Result<Head> {
         let mut seen = self.step(&self.objects, Owner::head).await?;
-        // The change runs here and not under `head.lock`: nobody waits for the caller's code.
+        // The change runs outside `head.lock`, so that the caller's code can't block other processes. A head that
+        // changed meanwhile is detected by its bytes in the swap, and the change is applied to the new head.
         for _ in 0..ATTEMPTS {
             let mut head = seen.head.clone();
             change(&mut head);
             let swap = move |owner: &Owner| owner.swap_head(&seen, head, nonce);
             match self.step(&self.objects, swap).await? {
-                Swap::Done(head) => return Ok(head),
-                Swap::Stale(now) => seen = now,
+                SwapOutcome::Swapped(head) => return Ok(head),
+                SwapOutcome::Stale(now) => seen = now,
             }
         }
         Err(Error::conflict(

@@ -1,4 +1,4 @@
-//! The contract of backends, rule by rule, on real files.
+//! The conformance suite of backends, on real files.
 
 use state_backend_fs::FsBackend;
 use state_core::testkit::{clock::SeededEntropy, conformance, fault::FaultyBackend};
@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 #[tokio::test]
-async fn files_keep_every_rule_of_the_contract() {
+async fn files_pass_the_conformance_suite() {
     let folder = tempfile::tempdir().unwrap();
     let made = Cell::new(0);
     let open = async || {
@@ -19,7 +19,7 @@ async fn files_keep_every_rule_of_the_contract() {
 }
 
 #[tokio::test]
-async fn files_are_what_they_claim_to_be() {
+async fn files_have_the_capabilities_they_claim() {
     let folder = tempfile::tempdir().unwrap();
     let open = async |place: u32| FsBackend::create(folder.path().join(place.to_string())).unwrap();
     let results = conformance::capabilities::run_all(open, &SeededEntropy::new(1)).await;
@@ -27,7 +27,7 @@ async fn files_are_what_they_claim_to_be() {
 }
 
 #[tokio::test]
-async fn files_in_a_wrapper_that_does_not_fail_keep_every_rule() {
+async fn wrapped_files_pass_the_conformance_suite() {
     let folder = tempfile::tempdir().unwrap();
     let made = Cell::new(0);
     let open = async || {

@@ -1,5 +1,5 @@
-//! P1 on a simulated disk: a crash before any operation, with any part of what wasn't synced lost, leaves every
-//! acknowledged frame, a head that parses, no half written object, and a stack that a new owner can use.
+//! Promise P1 (durable) on a simulated disk. A crash before any operation may lose any part of the unsynced changes,
+//! but leaves every acknowledged frame, a valid head, no incomplete object, and a stack that a new owner can use.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
@@ -62,19 +62,19 @@ fn frame(epoch: Epoch, tail: Tail, payload: &[u8]) -> Frame {
     Frame::new(FrameKind::Data, epoch, tail.next, nonce(3), payload, &tail.chain).unwrap()
 }
 
-/// What was acknowledged up to a moment, and what was under way.
+/// The operations that were acknowledged up to a moment, and the one in progress.
 #[derive(Clone, Debug, Default)]
 struct Progress {
     named: bool,
     epoch: u64,
-    /// Acknowledged frames, and the frame whose append has begun.
+    /// Payloads of the acknowledged frames, and below the frame whose append has begun.
     frames: Vec<Bytes>,
     attempted: Option<Bytes>,
     object: bool,
     swapped: bool,
 }
 
-/// A script that runs on a machine, and what it had achieved at each mark.
+/// A script that runs on a machine, and its progress at each mark.
 struct Script {
     machine: SimulatedFs,
     progress: Progress,
@@ -138,7 +138,7 @@ impl Script {
     }
 }
 
-/// Runs the script; gives back its progress at each mark, and all moments at which it may crash.
+/// Runs the script; returns its progress at each mark, and all moments at which it may crash.
 async fn run(ignore_syncs: bool) -> (Vec<Progress>, Vec<CrashPoint>) {
     let machine = SimulatedFs::new();
     machine.create(ROOT).unwrap();
@@ -156,7 +156,7 @@ async fn run(ignore_syncs: bool) -> (Vec<Progress>, Vec<CrashPoint>) {
     (script.log, machine.crash_points())
 }
 
-/// Checks that what a crash left keeps every promise; the reason if it doesn't.
+/// Checks that the disk after a crash keeps every promise; returns the reason if it doesn't.
 async fn check(machine: &SimulatedFs, progress: &Progress) -> Result<(), String> {
     let store = machine.open(ROOT).map_err(|e| e.to_string())?;
     let name = store
@@ -164,7 +164,7 @@ async fn check(machine: &SimulatedFs, progress: &Progress) -> Result<(), String>
         .await
         .map_err(|e| e.to_string())?;
     if name.is_none() && !progress.named {
-        // What was never acknowledged can be done again.
+        // An unacknowledged creation can be repeated.
         store.create_stack(&head()).await.map_err(|e| e.to_string())?;
         let named = store.swap_name(&pointer().name, None, &pointer()).await;
         named.map_err(|e| e.to_string())?;
@@ -174,7 +174,7 @@ async fn check(machine: &SimulatedFs, progress: &Progress) -> Result<(), String>
     check_objects(&store, progress).await?;
     let head_before = store.read_head(head().lineage).await.map_err(|e| e.to_string())?;
     if head_before.epoch < Epoch(progress.epoch) || progress.swapped && head_before.floor != Slot(1) {
-        return Err(format!("the head went back: {head_before:?}"));
+        return Err(format!("the head is older than acknowledged: {head_before:?}"));
     }
     let view = store
         .read_journal(head().lineage, Some(Slot(0)))
@@ -214,7 +214,7 @@ async fn check_objects(store: &FsBackend, progress: &Progress) -> Result<(), Str
     Ok(())
 }
 
-/// All acknowledged frames are there, byte for byte, then perhaps the whole of the frame that was under way.
+/// Checks that all acknowledged frames exist unchanged, perhaps followed by the whole frame in progress.
 fn check_frames(frames: &[Frame], progress: &Progress) -> Result<(), String> {
     let mut expected: Vec<&Bytes> = progress.frames.iter().collect();
     let found = data(frames);
@@ -238,16 +238,16 @@ fn equal<T: PartialEq + Debug>(what: &str, found: &T, expected: &T) -> Result<()
     Err(shown)
 }
 
-/// Distinct disks that were checked, up to the first that breaks a promise.
+/// The distinct disks that were checked, up to the first failure.
 #[derive(Default)]
 struct Checked {
     images: HashSet<u64>,
-    /// The same disk is another case if more was acknowledged.
+    /// The same disk is another case if more operations were acknowledged.
     cases: HashSet<(u64, u64)>,
 }
 
 impl Checked {
-    /// Checks all that a crash at this point may leave.
+    /// Checks all disks that a crash at this point may leave.
     async fn check(&mut self, point: &CrashPoint, progress: &Progress, nested: bool) -> Result<(), String> {
         for sector in SECTORS {
             for image in point.images(sector, SEED) {
@@ -271,7 +271,7 @@ impl Checked {
         Ok(())
     }
 
-    /// Crashes again while a new owner recovers.
+    /// Crashes again during the recovery by a new owner.
     async fn check_recovery(&mut self, machine: &SimulatedFs, progress: &Progress) -> Result<(), String> {
         if !progress.named {
             return Ok(());
@@ -281,7 +281,7 @@ impl Checked {
         let next = store.acquire(head().lineage, &request("recovering", None)).await;
         drop(next.map_err(|e| e.to_string())?);
         for mut point in machine.crash_points() {
-            // Marks of the recovery don't collide with those of the script.
+            // Marks of the recovery must not collide with those of the script.
             point.mark = u64::MAX - progress.frames.len() as u64;
             self.check(&point, progress, false).await?;
         }
@@ -289,11 +289,11 @@ impl Checked {
     }
 }
 
-/// Of so many states, one is crashed again during its recovery.
+/// One of this many states is crashed again during its recovery.
 const NESTED: usize = 40;
 
 #[tokio::test]
-async fn no_crash_loses_anything_that_was_acknowledged() {
+async fn no_crash_loses_acknowledged_operations() {
     let (log, points) = run(false).await;
     let mut checked = Checked::default();
     let mut marks = BTreeSet::new();
@@ -324,7 +324,7 @@ async fn ignored_syncs_are_found_within_100_states() {
         }
     }
     let states = checked.images.len();
-    let reason = found.expect("without syncs, something is lost");
+    let reason = found.expect("without syncs, a crash loses something");
     eprintln!("crashes: without syncs, state {states} fails: {reason}");
     assert!(states <= 100, "{states} states were checked before one failed");
 }

@@ -1,5 +1,5 @@
-//! How `s3://`, `gs://` and `az://` are configured: by their URL, its parameters, and the environment variables that
-//! each cloud's own tools read. What is given here counts before the environment.
+//! Configuration of the backends `s3://`, `gs://` and `az://`: the URL, its parameters, and the environment variables
+//! of each cloud's own tools. URL and parameters override the environment.
 
 #[cfg(feature = "azure")]
 mod azure;
@@ -21,19 +21,20 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a connection may take to come about.
+/// Time limit for opening a connection.
 const CONNECT: &str = "5 seconds";
 
-/// Longer than any request may take: that is for [`Options::request`] to say.
+/// Time limit of the HTTP client. It is longer than any request, because [`Options::request_timeout`] sets the actual
+/// limit.
 const TIMEOUT: &str = "1 hour";
 
-/// The shortest lease: it is renewed four times as often, and GCS allows one write a second on one name.
+/// The shortest lease in seconds. It is renewed four times, and GCS allows one write per second to an object.
 const SHORTEST_LEASE: u64 = 8;
 
-/// The kinds of object stores that this build has.
+/// Returns the backend types of the object stores in this build.
 ///
 /// # Errors
-/// None: the schemas are sound, and a test says so.
+/// None in practice: the schemas are constant, and a test checks that they are valid.
 pub fn backend_types() -> Result<Vec<BackendType>> {
     let kinds = [
         #[cfg(feature = "aws")]
@@ -46,25 +47,25 @@ pub fn backend_types() -> Result<Vec<BackendType>> {
     kinds.into_iter().collect()
 }
 
-/// What is the same for all of them.
-struct Kind {
+/// What differs between the kinds of object stores.
+struct StoreKind {
     scheme: &'static str,
     description: &'static str,
-    /// What the place that the URL names first is called.
+    /// Name of the field for the bucket, which is the first part of the URL.
     bucket: &'static str,
     fields: Vec<FieldType>,
     connect: fn(&Configuration, &str) -> Result<Arc<dyn ObjectStore>>,
 }
 
-impl Kind {
+impl StoreKind {
     fn backend_type(self) -> Result<BackendType> {
-        let bucket = format!("the {}", self.bucket);
+        let bucket = format!("name of the {}", self.bucket);
         let mut fields = vec![
             FieldType::new(self.bucket, FieldKind::String, bucket).required(),
             FieldType::new(
                 "prefix",
                 FieldKind::String,
-                "the path in it under which the store is",
+                "path in it under which the state is stored",
             ),
         ];
         fields.extend(self.fields);
@@ -72,7 +73,7 @@ impl Kind {
             FieldType::new(
                 "lease",
                 FieldKind::Integer,
-                "seconds for which a writer that is silent keeps its stack",
+                "seconds for which a silent writer keeps its stack",
             )
             .with_default(FieldValue::Integer(60)),
         );
@@ -103,7 +104,7 @@ fn open(
     let url = url.trim_end_matches('/');
     let invalid = |reason: &str| Error::invalid(format!("backend {url}"), reason);
     let prefix =
-        Path::parse(prefix).map_err(|error| invalid(&format!("`prefix` can't be a path: {error}")))?;
+        Path::parse(prefix).map_err(|error| invalid(&format!("`prefix` isn't a valid path: {error}")))?;
     let mut options = Options::new(url, prefix);
     let lease = request.configuration.integer("lease").unwrap_or(60);
     match u64::try_from(lease) {
@@ -114,19 +115,20 @@ fn open(
         }
         _ => {
             let longest = LONGEST_LEASE.as_secs();
-            let reason = format!("`lease` is {SHORTEST_LEASE} to {longest} seconds");
+            let reason = format!("`lease` must be {SHORTEST_LEASE} to {longest} seconds");
             return Err(invalid(&reason));
         }
     }
     Ok(Arc::new(ObjectBackend::new(store, options, request.opening)))
 }
 
-/// What was given for a field, unless it is empty.
+/// Returns the value of a field, unless it is empty.
 fn text<'a>(configuration: &'a Configuration, field: &str) -> Option<&'a str> {
     configuration.string(field).filter(|text| !text.is_empty())
 }
 
-/// No retries inside: each answer is settled before anything is sent again.
+/// Disables the retries of the HTTP client. A blind retry could apply a write twice; this crate settles each outcome
+/// before it sends a request again.
 fn retry() -> RetryConfig {
     RetryConfig {
         max_retries: 0,
@@ -134,21 +136,21 @@ fn retry() -> RetryConfig {
     }
 }
 
-/// TLS needs a provider of its primitives, one for the process. Who installed one before keeps it.
+/// Installs the process-wide TLS provider, unless the application has installed one.
 fn install_tls() {
     drop(rustls::crypto::ring::default_provider().install_default());
 }
 
-/// Whether an endpoint may be spoken to without TLS: only on this machine.
+/// Whether requests to an endpoint may go without TLS: only on this machine.
 ///
 /// # Errors
-/// `Invalid` for one elsewhere, and for one with a name or a password in it, which messages would show.
+/// `Invalid` for plain http to another host, and for an endpoint with a user name or password, which messages would
+/// show.
 fn is_plain(object: &str, endpoint: Option<&str>) -> Result<bool> {
     let endpoint = endpoint.unwrap_or_default();
-    // Anywhere: where a name ends depends on who reads it.
+    // In any position: parsers disagree on where the host begins.
     if endpoint.contains('@') {
-        let reason =
-            "an endpoint holds no `@`, no name and no password; credentials have fields of their own";
+        let reason = "an endpoint must contain no `@`, no user name and no password; set the fields for credentials instead";
         return Err(Error::invalid(object, reason));
     }
     let Some(rest) = endpoint.strip_prefix("http://") else {
@@ -163,14 +165,14 @@ fn is_plain(object: &str, endpoint: Option<&str>) -> Result<bool> {
     if is_loopback || host == "localhost" {
         return Ok(true);
     }
-    let reason = "plain http is for loopback only: whoever listens would read the state; use https://";
+    let reason = "plain http is allowed for loopback only, because it exposes the state; use https://";
     Err(Error::invalid(object, reason))
 }
 
-/// What a builder says of its configuration. It names keys, not values.
+/// Returns the error for an invalid configuration. The client's message names keys, not values.
 fn unbuilt(object: &str, error: object_store::Error) -> Error {
-    let trouble = crate::failure::Trouble::Store(error);
-    Error::invalid(object, format!("it can't be connected to: {trouble}"))
+    let failure = crate::error::RequestFailure::Store(error);
+    Error::invalid(object, format!("the configuration is invalid: {failure}"))
 }
 
 #[cfg(test)]

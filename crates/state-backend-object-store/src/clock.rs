@@ -1,12 +1,13 @@
-//! The system's time, for leases: one that goes on while the machine sleeps.
+//! The system's clock for leases, which continues while the machine sleeps.
 
 use async_trait::async_trait;
 use state_core::{Clock, Timestamp};
 use std::time::Duration;
 
-/// Counts from the start of the machine, sleep included where the system can tell. Waits on tokio's timer.
+/// Counts from the boot of the machine, including sleep where the system supports it. Waits on tokio's timer.
 ///
-/// It doesn't know what day it is: nothing here asks for that.
+/// A suspended writer must see its lease as ended after it wakes up. [`Clock::now`] is empty, because leases never use
+/// the time of day.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct BootClock;
 
@@ -22,7 +23,7 @@ impl Clock for BootClock {
         #[cfg(not(target_os = "linux"))]
         let clock = rustix::time::ClockId::Monotonic;
         let now = rustix::time::clock_gettime(clock);
-        // Both count up from zero.
+        // Both fields count up from zero, so the conversions can't fail.
         Duration::new(
             u64::try_from(now.tv_sec).unwrap_or_default(),
             u32::try_from(now.tv_nsec).unwrap_or_default(),

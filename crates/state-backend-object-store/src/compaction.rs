@@ -1,8 +1,8 @@
-//! Many frames in one object: what a reader gets with one request instead of a thousand.
+//! Compaction: stores many frames in one object, so that a reader needs one request instead of a thousand.
 //!
-//! The single slots stay, and everything that guards the journal rests on them: a fold may be missing. The owner makes
-//! it in the background from the frames that it wrote or read, and lets the head name it. So once in a thousand batches
-//! there are two writes more, in nobody's way.
+//! The single slots stay, and fencing and integrity depend only on them, so a compaction may be missing. The owner
+//! creates it in the background from frames that it wrote or read, and then names it in the head. This costs two writes
+//! per thousand batches, and doesn't delay appends.
 
 use crate::objects::Objects;
 use bytes::{Bytes, BytesMut};
@@ -12,23 +12,23 @@ use state_core::{Digest, Frame, Result, Slot};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The most bytes that are kept for a fold. A journal that is longer waits for a checkpoint, which is long due.
+/// Limit on the buffered frames, in bytes. A longer journal is read slot by slot until the next checkpoint.
 const MOST: usize = 64 << 20;
 
-/// Gathers the frames since the head's base.
+/// Collects the frames since the head's base, and compacts them.
 #[derive(Debug)]
 pub(crate) struct Compactor {
     objects: Objects,
-    gathered: Mutex<Gathered>,
+    buffer: Mutex<FrameBuffer>,
 }
 
 #[derive(Debug, Default)]
-struct Gathered {
+struct FrameBuffer {
     frames: VecDeque<Frame>,
     bytes: usize,
-    /// How many of them, from the first on, need not be looked at again.
+    /// Number of frames at the start that are in the latest compaction.
     settled: usize,
-    /// A fold is being made.
+    /// Whether a compaction is running.
     busy: bool,
 }
 
@@ -36,54 +36,57 @@ impl Compactor {
     pub(crate) fn new(objects: Objects) -> Self {
         Self {
             objects,
-            gathered: Mutex::default(),
+            buffer: Mutex::default(),
         }
     }
 
-    /// How many frames are worth a fold.
+    /// Returns the number of new frames that are worth a compaction.
     fn threshold(&self) -> u64 {
         self.objects.options.compaction.max(1)
     }
 
-    /// Takes what is in the journal now, and folds it in the background when there is enough.
+    /// Adds frames, and starts a compaction in the background if there are enough.
     pub(crate) fn gather(self: &Arc<Self>, owner: &Arc<Owner>, frames: impl IntoIterator<Item = Frame>) {
-        let mut gathered = self.gathered();
+        let mut buffer = self.buffer();
         for frame in frames {
-            gathered.add(frame);
+            buffer.add(frame);
         }
-        if !gathered.busy && gathered.is_enough(self.threshold()) {
-            gathered.busy = true;
-            let (folder, owner) = (Arc::clone(self), Arc::clone(owner));
+        if !buffer.busy && buffer.is_enough(self.threshold()) {
+            buffer.busy = true;
+            let (compactor, owner) = (Arc::clone(self), Arc::clone(owner));
             drop(tokio::spawn(async move {
-                // Without a fold readers take longer; that is all.
-                drop(folder.compaction(&owner).await);
-                folder.gathered().busy = false;
+                // A failure is ignored: without a compaction readers only need more requests.
+                drop(compactor.compaction(&owner).await);
+                compactor.buffer().busy = false;
             }));
         }
     }
 
     async fn compaction(&self, owner: &Owner) -> Result<()> {
         let base = owner.head().await?.1.base;
-        let Some((compaction, bytes)) = self.gathered().begin(self.threshold(), base.start) else {
+        let Some((compaction, bytes)) = self.buffer().begin(self.threshold(), base.start) else {
             return Ok(());
         };
         let key = owner
             .stack
             .paths
             .in_journal(&JournalName::of_compaction(&compaction));
+        // The object must exist before the head names it, because a crash may come between the two writes.
         self.objects
             .create_named_by_digest(&owner.stack, &key, &bytes)
             .await?;
         owner.set_compaction(compaction).await
     }
 
-    fn gathered(&self) -> MutexGuard<'_, Gathered> {
-        self.gathered.lock().unwrap_or_else(PoisonError::into_inner)
+    fn buffer(&self) -> MutexGuard<'_, FrameBuffer> {
+        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Gathered {
+impl FrameBuffer {
     fn add(&mut self, frame: Frame) {
+        // Give up on this journal. `begin` requires the first frame of the base, so nothing is compacted until a
+        // checkpoint moves the base.
         if self.bytes > MOST {
             *self = Self {
                 busy: self.busy,
@@ -98,7 +101,7 @@ impl Gathered {
         (self.frames.len() - self.settled) as u64 >= threshold
     }
 
-    /// The fold of what is there from the base on, if there is enough.
+    /// Returns the compaction of all buffered frames from the base on, if there are enough new frames.
     fn begin(&mut self, threshold: u64, base: Slot) -> Option<(Compaction, Bytes)> {
         let passed = self.frames.partition_point(|frame| frame.slot() < base);
         for frame in self.frames.drain(..passed) {
@@ -107,6 +110,7 @@ impl Gathered {
         self.settled = self.settled.saturating_sub(passed);
         let is_enough = self.is_enough(threshold);
         let (first, last) = (self.frames.front()?.slot(), self.frames.back()?.slot());
+        // A gap after the base would make readers of the compaction miss frames.
         if !is_enough || first != base {
             return None;
         }

@@ -1,8 +1,8 @@
-//! The system's randomness, for the names of places that nobody else uses.
+//! The operating system's randomness, for the names of probe folders.
 
 use state_core::Entropy;
 
-/// Asks the operating system.
+/// Random bytes from the operating system.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SystemEntropy;
 
@@ -13,7 +13,7 @@ impl Entropy for SystemEntropy {
     )]
     #[expect(
         clippy::expect_used,
-        reason = "no place of one's own can be made without the system's randomness"
+        reason = "without randomness no unique probe folder can be created"
     )]
     fn fill(&self, bytes: &mut [u8]) {
         getrandom::fill(bytes).expect("the operating system gives random bytes");

@@ -1,4 +1,4 @@
-//! What some endpoints want of ETags: [`UnquotedEtags`].
+//! [`UnquotedEtags`]: a wrapper for endpoints that compare ETags without quotes.
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
@@ -10,15 +10,15 @@ use object_store::{
 use std::fmt;
 use std::sync::Arc;
 
-/// Takes the quotes off the ETag of a conditional write: Ceph's radosgw compares it with the bare digest, and refuses
-/// what S3 asks for. Everything else passes.
+/// Removes the quotes from the ETag of a conditional write. Ceph's radosgw compares it with the bare digest, and so
+/// refuses the quoted form that S3 requires. Other requests are passed on unchanged.
 #[derive(Clone, Debug)]
 pub struct UnquotedEtags {
     inner: Arc<dyn ObjectStore>,
 }
 
 impl UnquotedEtags {
-    /// Over such an endpoint.
+    /// Wraps the store of such an endpoint.
     pub const fn new(inner: Arc<dyn ObjectStore>) -> Self {
         Self { inner }
     }

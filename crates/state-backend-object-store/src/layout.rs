@@ -1,4 +1,4 @@
-//! The document `format`, which says what a store is, and the longest lease.
+//! The document `format`, which records the layout version, and the longest lease.
 
 use serde::{Deserialize, Serialize};
 use state_core::Enveloped;
@@ -7,27 +7,27 @@ use std::time::Duration;
 /// The version of the layout that this build reads and writes.
 pub(crate) const LAYOUT: u64 = 1;
 
-/// The key of the document that says so.
+/// Key of the document with the layout version.
 pub(crate) const FORMAT: &str = "format";
 
-/// The longest lease that is believed, whatever a document says.
+/// The longest lease that other processes honour, whatever `lease.json` contains.
 pub(crate) const LONGEST_LEASE: Duration = Duration::from_secs(60 * 60);
 
-/// The content of `format`. Fields of later layouts are ignored, so that their number can be reported.
+/// Content of `format`. Unknown fields of later layouts are ignored, so that an error can report their version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Layout {
     pub(crate) layout: u64,
-    /// What was found out when the store was tried, before it was made; none if it wasn't.
+    /// Result of the probe before the first write; `None` if the store wasn't probed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) proved: Option<Proved>,
+    pub(crate) proved: Option<ProbedFeatures>,
 }
 
-/// What a store that was tried needs.
+/// Properties of a probed store that its clients must respect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) struct Proved {
-    /// Its endpoint takes ETags only without their quotes.
+pub(crate) struct ProbedFeatures {
+    /// Whether its endpoint accepts ETags only without quotes.
     pub(crate) unquoted_etags: bool,
 }
 

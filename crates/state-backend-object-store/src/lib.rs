@@ -1,46 +1,48 @@
-//! Infrastructure state on object stores: S3, GCS, Azure, and whatever implements [`object_store::ObjectStore`].
+//! Backend that stores infrastructure state on S3, GCS, Azure, or any other [`object_store::ObjectStore`].
 //!
-//! [`ObjectBackend`] keeps a store of stacks under a prefix:
+//! [`ObjectBackend`] keeps a store of stacks in these objects below a prefix:
 //!
 //! ```text
-//! format                                layout version                              made once
+//! format                                layout version                              created once
 //! names/<project>/<stack>.json          → lineage, or a tombstone                   swapped
 //! stacks/<lineage>/
-//!   meta.json                           lineage                                     made once
-//!   head.json                           base, epoch, name, compaction, …                  swapped
-//!   lease.json                          who writes: epoch, holder, since when       swapped
-//!   clock.json                          says what time it is at the store           replaced
-//!   journal/<slot:020>                  one batch, or a fence                       made once
-//!   journal/<slot:020>-<slot:020>-<digest16>   many of them in one object           made once
-//!   snapshots/<slot:020>-<digest16>.json.zst                                        made once
-//!   keys/, updates/, logs/                                                          made once
-//! outputs/<lineage>/<serial:020>.json   for those who may read nothing else         made once
+//!   meta.json                           lineage                                     created once
+//!   head.json                           base, epoch, name, compaction, …            swapped
+//!   lease.json                          the writer's epoch, holder and start time   swapped
+//!   clock.json                          written to read the store's clock           replaced
+//!   journal/<slot:020>                  one batch, or a fence                       created once
+//!   journal/<slot:020>-<slot:020>-<digest16>   a compaction of many slots           created once
+//!   snapshots/<slot:020>-<digest16>.json.zst                                        created once
+//!   keys/, updates/, logs/                                                          created once
+//! outputs/<lineage>/<serial:020>.json   outputs, for users who may not read stacks  created once
 //! ```
 //!
-//! The store must be able to do two things: create an object and fail if it is there, and replace one and fail if
-//! somebody else did. It must show what was written to whoever reads or lists next.
+//! The store must support two conditional writes: create an object only if it doesn't exist, and replace an object only
+//! if it has the expected version. Reads and lists must show a write as soon as it was acknowledged.
 //!
 //! # What keeps two writers apart
-//! The *lease* keeps them out of each other's way: a minute, renewed every 15 seconds in the background. Others take it
-//! when it was released, or when it stayed the same for a lease and a margin on their own clock, helped by its age by
-//! the store's clock. Two hosts' clocks are never compared.
+//! The *lease* keeps writers from working at the same time. It lasts a minute and is renewed every 15 seconds in the
+//! background. Another process may take it after it was released, or after it stayed unchanged for the lease's duration
+//! and a margin on that process's own clock; the lease's age by the store's clock shortens the wait. The clocks of two
+//! hosts are never compared.
 //!
-//! The *fence* makes it safe. A new owner puts its epoch into the head, reads the journal, and creates a fence in the
-//! first free slot. A stale owner, however long it slept, writes to the first slot that it doesn't know: there is the
-//! fence, and its frame is refused; or its own frame is there already, and then the new owner has read it. So an append
-//! is one request and asks nothing. Only when the lease isn't known to hold any more is it renewed first, and the head
+//! The *fence* guarantees safety. A new owner writes its epoch into the head, reads the journal, and creates a fence in
+//! the first free slot. A stale owner, however long it was suspended, writes to the next slot it knows. If the fence is
+//! in that slot, the stale frame is refused; if the stale frame came first, the new owner has read it. So an append is
+//! one request, without a check. Only when the lease may have ended is it renewed first, and the head read before the
+//! acknowledgement.
 //! read before the acknowledgement.
-//!
-//! # What an answer means
-//! | the store says | it may be that | so |
+//! # How answers are interpreted
+//! | answer of the store | possible states | reaction |
 //! |---|---|---|
-//! | done | it is | acknowledged |
-//! | the condition isn't met, 409, 412 | somebody else was quicker; or our own first try was | read back, compare the nonce |
-//! | 5xx, 429, a reset, nothing | it had an effect, has none, or will | read back; if nothing is there, the *same* bytes again |
-//! | denied, not supported | it had no effect | told at once |
+//! | success | written | acknowledge |
+//! | condition not met (409, 412) | another writer was first, or an earlier attempt of this one succeeded | read the object and compare the nonce |
+//! | 5xx, 429, connection reset, no answer | written, not written, or written later | read the object; if it is missing, send the *same* bytes again |
+//! | denied, not supported | not written | report the error at once |
 //!
-//! What can't be settled within [`Options::patience`] is [`Error::Indeterminate`](state_core::Error::Indeterminate). Nothing is cleaned up then, and the
-//! slot is never tried with another batch.
+//! An outcome that is still unknown after [`Options::retry_timeout`] is
+//! [`Error::Indeterminate`](state_core::Error::Indeterminate). Nothing is cleaned up then, and the slot is never used
+//! for another batch.
 //!
 //! ```
 //! use object_store::memory::InMemory;
@@ -60,8 +62,8 @@ mod catalogue;
 mod clock;
 mod compaction;
 mod entropy;
+mod error;
 mod etags;
-mod failure;
 mod layout;
 mod objects;
 mod options;

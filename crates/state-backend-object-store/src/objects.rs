@@ -1,10 +1,10 @@
-//! Single requests to an object store, each with a time limit: what [`KeyValueStore`] asks for.
+//! [`KeyValueStore`] on `object_store`: single requests, each with a time limit.
 //!
-//! Retries, and what an unknown outcome means, are the generic layer's: see [`SettledStore`].
+//! Retries and unknown outcomes are handled by the generic layer: see [`SettledStore`].
 
 mod upload;
 
-use crate::failure::Trouble;
+use crate::error::RequestFailure;
 use crate::options::Options;
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -24,10 +24,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a first contact is tried.
+/// How long the first request to a store is retried, so that a wrong URL is reported soon.
 const FIRST_CONTACT: Duration = Duration::from_secs(1);
 
-/// An object store and how it is used.
+/// An object store and the options for using it.
 #[derive(Clone, Debug)]
 pub(crate) struct Objects {
     store: Arc<dyn ObjectStore>,
@@ -42,7 +42,7 @@ impl Objects {
         }
     }
 
-    /// The same with another store below.
+    /// Returns a handle with the same options, whose store is wrapped.
     pub(crate) fn over(&self, wrap: impl FnOnce(Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore>) -> Self {
         Self {
             store: wrap(Arc::clone(&self.store)),
@@ -50,14 +50,14 @@ impl Objects {
         }
     }
 
-    /// The store with every outcome settled.
+    /// Returns the store with retries, so that every outcome is known or reported as indeterminate.
     pub(crate) fn settled(&self) -> SettledStore {
-        self.settled_within(self.options.patience)
+        self.settled_within(self.options.retry_timeout)
     }
 
-    /// The same for a first contact: a wrong place is reported at once.
+    /// Returns the store for the first request, with a short retry limit: a wrong URL is reported soon.
     pub(crate) fn first_contact(&self) -> SettledStore {
-        self.settled_within(self.options.patience.min(FIRST_CONTACT))
+        self.settled_within(self.options.retry_timeout.min(FIRST_CONTACT))
     }
 
     fn settled_within(&self, retry_timeout: Duration) -> SettledStore {
@@ -66,7 +66,8 @@ impl Objects {
         settings.retry_timeout = retry_timeout;
         settings.concurrency = self.options.concurrency;
         settings.clock = Arc::clone(&self.options.clock);
-        settings.stale_version_hint = "; without its quotes it may take it (`unquoted-etags=true`)";
+        settings.stale_version_hint =
+            "; if the server compares ETags without quotes, set `unquoted-etags=true`";
         SettledStore::new(Arc::new(self.clone()), settings)
     }
 
@@ -79,46 +80,46 @@ impl Objects {
         parts.fold(self.options.prefix.clone(), |folder, part| folder.join(part))
     }
 
-    /// The key of an object under the prefix.
+    /// Returns the key of an object, or `None` if the object isn't under the prefix.
     fn key(&self, path: &Path) -> Option<String> {
         let parts = path.prefix_match(&self.options.prefix)?;
         let parts: Vec<String> = parts.map(|part| part.as_ref().to_owned()).collect();
         Some(parts.join("/"))
     }
 
-    /// The key as messages name it.
+    /// Returns the key as messages show it.
     fn shown(&self, key: &str) -> String {
         format!("{}/{key}", self.options.url.trim_end_matches('/'))
     }
 
-    fn failed(&self, trouble: &Trouble, key: &str) -> RequestError {
-        match trouble.refusal(&self.shown(key.trim_end_matches('/'))) {
+    fn failed(&self, failure: &RequestFailure, key: &str) -> RequestError {
+        match failure.refusal(&self.shown(key.trim_end_matches('/'))) {
             Some(refusal) => RequestError::Refused(refusal),
-            None if trouble.is_contested() => RequestError::Conflict(trouble.source()),
-            None => RequestError::NoAnswer(trouble.source()),
+            None if failure.is_contested() => RequestError::Conflict(failure.source()),
+            None => RequestError::NoAnswer(failure.source()),
         }
     }
 
-    /// Makes one request, and gives up on it in time. It may still take effect then.
+    /// Makes one request with a time limit that grows with its size. After a timeout the request may still take effect.
     async fn ask<T>(
         &self,
         bytes: u64,
         request: impl Future<Output = object_store::Result<T>>,
-    ) -> Result<T, Trouble> {
-        let limit = self.options.request + Duration::from_secs(bytes >> 20);
+    ) -> Result<T, RequestFailure> {
+        let limit = self.options.request_timeout + Duration::from_secs(bytes >> 20);
         match select(pin!(request), self.options.clock.sleep(limit)).await {
             Either::Left((answer, _)) => Ok(answer?),
-            Either::Right(((), _)) => Err(Trouble::Slow(limit)),
+            Either::Right(((), _)) => Err(RequestFailure::Timeout(limit)),
         }
     }
 
-    async fn get_once(&self, path: &Path, most: u64) -> Result<Value, Trouble> {
+    async fn get_once(&self, path: &Path, most: u64) -> Result<Value, RequestFailure> {
         let answer = self
             .ask(0, self.store.get_opts(path, GetOptions::default()))
             .await?;
         let meta = answer.meta.clone();
         if meta.size > most {
-            return Err(Trouble::Large { most });
+            return Err(RequestFailure::TooLarge { most });
         }
         let bytes = self.whole(answer, meta.size).await?;
         let version = UpdateVersion {
@@ -129,31 +130,31 @@ impl Objects {
         Ok(value.with_modified(meta.last_modified.timestamp_millis()))
     }
 
-    async fn get_start_once(&self, path: &Path, bytes: u64) -> Result<Bytes, Trouble> {
+    async fn get_start_once(&self, path: &Path, bytes: u64) -> Result<Bytes, RequestFailure> {
         let options = GetOptions::default().with_range(Some(0..bytes));
         let answer = self.ask(0, self.store.get_opts(path, options)).await?;
-        let wanted = answer.range.end - answer.range.start;
-        self.whole(answer, wanted).await
+        let expected = answer.range.end - answer.range.start;
+        self.whole(answer, expected).await
     }
 
-    /// The body of an answer, all of it.
-    async fn whole(&self, answer: GetResult, wanted: u64) -> Result<Bytes, Trouble> {
-        let bytes = self.ask(wanted, answer.bytes()).await?;
-        let there = bytes.len() as u64;
-        if there == wanted {
+    /// Reads the whole body of an answer, and fails if it is shorter than announced.
+    async fn whole(&self, answer: GetResult, expected: u64) -> Result<Bytes, RequestFailure> {
+        let bytes = self.ask(expected, answer.bytes()).await?;
+        let received = bytes.len() as u64;
+        if received == expected {
             return Ok(bytes);
         }
-        Err(Trouble::Short { there, wanted })
+        Err(RequestFailure::Truncated { received, expected })
     }
 
-    async fn put(&self, path: &Path, bytes: Bytes, mode: PutMode) -> Result<Version, Trouble> {
+    async fn put(&self, path: &Path, bytes: Bytes, mode: PutMode) -> Result<Version, RequestFailure> {
         let length = bytes.len() as u64;
         let payload = PutPayload::from_bytes(bytes);
         let put = self.store.put_opts(path, payload, PutOptions::from(mode));
         Ok(encode(self.ask(length, put).await?.into()))
     }
 
-    /// Writes an object whatever is there: for those that say nothing but when they were written.
+    /// Writes an object unconditionally. For objects of which only the time of the last write matters.
     pub(crate) async fn touch(&self, key: &str, bytes: Bytes) -> Result<ObjectMeta> {
         let path = self.path(key);
         let touched = async {
@@ -162,16 +163,16 @@ impl Objects {
         };
         touched
             .await
-            .map_err(|trouble: Trouble| trouble.unavailable(&self.shown(key)))
+            .map_err(|failure: RequestFailure| failure.unavailable(&self.shown(key)))
     }
 
-    async fn list_once(&self, folder: &Path, after: Option<&Path>) -> Result<Vec<ListedKey>, Trouble> {
+    async fn list_once(&self, folder: &Path, after: Option<&Path>) -> Result<Vec<ListedKey>, RequestFailure> {
         let mut stream = match after {
             Some(after) => self.store.list_with_offset(Some(folder), after),
             None => self.store.list(Some(folder)),
         };
         let mut listed = Vec::new();
-        // It comes in pages, each a request.
+        // The list arrives in pages, each of which is a request with its own time limit.
         while let Some(meta) = self.ask(0, stream.try_next()).await? {
             if let Some(key) = self.key(&meta.location) {
                 listed.push(ListedKey {
@@ -183,18 +184,19 @@ impl Objects {
         Ok(listed)
     }
 
-    /// Creates an object of a stack. The same bytes again are fine.
+    /// Creates an object of a stack. An object that exists with the same bytes counts as created.
     pub(crate) async fn create_object(&self, stack: &Stack, name: &ObjectName, bytes: &Bytes) -> Result<()> {
         stack.check_size(name, bytes)?;
         let key = stack.paths.object(name);
-        // Only a snapshot's name says what is in it: whoever makes it too makes the same.
+        // Uploads in parts can't be conditional, so two writers may both create the object. Only a snapshot's name
+        // contains the digest of its content, which guarantees that both write the same bytes.
         if matches!(name, ObjectName::Snapshot { .. }) {
             return self.create_named_by_digest(stack, &key, bytes).await;
         }
         stack.create_at(&key, bytes).await
     }
 
-    /// Creates an object whose name has the digest of its content. A large one goes up in parts.
+    /// Creates an object whose name contains the digest of its content. A large object is uploaded in parts.
     pub(crate) async fn create_named_by_digest(&self, stack: &Stack, key: &str, bytes: &Bytes) -> Result<()> {
         if bytes.len() > self.options.part {
             return self.upload(&stack.store, key, bytes).await;
@@ -206,12 +208,12 @@ impl Objects {
 #[async_trait]
 impl KeyValueStore for Objects {
     async fn get(&self, key: &str, limit: u64) -> Result<Option<Value>, RequestError> {
-        found(self.get_once(&self.path(key), limit).await).map_err(|trouble| self.failed(&trouble, key))
+        found(self.get_once(&self.path(key), limit).await).map_err(|failure| self.failed(&failure, key))
     }
 
     async fn create(&self, key: &str, value: Bytes) -> Result<Version, RequestError> {
         let created = self.put(&self.path(key), value, PutMode::Create).await;
-        created.map_err(|trouble| self.failed(&trouble, key))
+        created.map_err(|failure| self.failed(&failure, key))
     }
 
     async fn compare_and_swap(
@@ -222,40 +224,40 @@ impl KeyValueStore for Objects {
     ) -> Result<Version, RequestError> {
         let mode = PutMode::Update(decode(expected));
         let swapped = self.put(&self.path(key), value, mode).await;
-        swapped.map_err(|trouble| self.failed(&trouble, key))
+        swapped.map_err(|failure| self.failed(&failure, key))
     }
 
     async fn list(&self, prefix: &str, after: Option<&str>) -> Result<Vec<ListedKey>, RequestError> {
         let after = after.map(|key| self.path(key));
         let listed = found(self.list_once(&self.path(prefix), after.as_ref()).await);
-        let listed = listed.map_err(|trouble| self.failed(&trouble, prefix))?;
+        let listed = listed.map_err(|failure| self.failed(&failure, prefix))?;
         Ok(listed.unwrap_or_default())
     }
 
-    /// Stores differ in what they say of an object that isn't there.
+    /// Deletes an object. Some stores report an error for a missing object; it counts as deleted.
     async fn delete(&self, key: &str) -> Result<(), RequestError> {
         let deleted = found(self.ask(0, self.store.delete(&self.path(key))).await);
-        deleted.map(drop).map_err(|trouble| self.failed(&trouble, key))
+        deleted.map(drop).map_err(|failure| self.failed(&failure, key))
     }
 
     async fn get_start(&self, key: &str, length: u64) -> Result<Option<Bytes>, RequestError> {
         let start = found(self.get_start_once(&self.path(key), length).await);
-        start.map_err(|trouble| self.failed(&trouble, key))
+        start.map_err(|failure| self.failed(&failure, key))
     }
 }
 
-/// None for an object that isn't there.
-fn found<T>(answer: Result<T, Trouble>) -> Result<Option<T>, Trouble> {
+/// Returns `None` for an object that doesn't exist.
+fn found<T>(answer: Result<T, RequestFailure>) -> Result<Option<T>, RequestFailure> {
     match answer {
         Ok(value) => Ok(Some(value)),
-        Err(trouble) if trouble.is_missing() => Ok(None),
-        Err(trouble) => Err(trouble),
+        Err(failure) if failure.is_missing() => Ok(None),
+        Err(failure) => Err(failure),
     }
 }
 
-/// Both parts of a version: S3 and Azure compare the ETag, GCS the version.
+/// Encodes both parts of a version: S3 and Azure compare the ETag, GCS the generation.
 fn encode(version: UpdateVersion) -> Version {
-    // Two optional strings always serialise.
+    // Serialising two optional strings can't fail.
     Version::new(serde_json::to_string(&(version.e_tag, version.version)).unwrap_or_default())
 }
 

@@ -1,4 +1,4 @@
-//! How a store is used: where in it, how long a lease lasts, how long to wait.
+//! Options of an object store: prefix, lease, timeouts and sizes.
 
 use crate::clock::BootClock;
 use crate::entropy::SystemEntropy;
@@ -8,45 +8,46 @@ use state_core::{Clock, Entropy};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What can be chosen for a store.
+/// Options for using an object store as a backend.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Options {
-    /// The URL that messages show. It must hold no secret.
+    /// The URL of the store, as messages show it. It must not contain a secret.
     pub url: String,
-    /// Under which path everything stands; the root of the bucket if it is empty.
+    /// Path under which all objects are stored; empty for the root of the bucket.
     pub prefix: Path,
-    /// How long a writer that is silent keeps its stack: a minute. An hour at most: others believe
-    /// no longer one.
+    /// Duration of a lease: how long a silent writer keeps its stack. Default: one minute. At most one hour, because
+    /// other processes ignore longer durations.
     pub lease: Duration,
-    /// How often a writer says that it is there: every 15 seconds. Stores that allow one write a second on one name
-    /// bear this.
+    /// Interval between two renewals of the lease. Default: 15 seconds. Stores that allow one write per second to an
+    /// object support this rate.
     pub renewal: Duration,
-    /// How much longer than a lease others wait for a silent writer, and how much earlier than its end a writer stops
-    /// to trust it: 10 seconds.
+    /// Safety margin for clocks of different speed. Other processes wait this much longer than the lease; its holder
+    /// stops to rely on it this much earlier. Default: 10 seconds.
     pub margin: Duration,
-    /// How long one request may take, and a second longer for each MiB that it carries: 10 seconds.
-    pub request: Duration,
-    /// How long one step tries: its request, what settles it, and what repeats it. 30 seconds.
-    pub patience: Duration,
-    /// How many requests one step may have under way at once: 16.
+    /// Time limit of one request, plus one second for each MiB that it transfers. Default: 10 seconds.
+    pub request_timeout: Duration,
+    /// Time limit of one operation, with all retries and reads that settle its outcome. Default: 30 seconds.
+    pub retry_timeout: Duration,
+    /// Largest number of concurrent requests of one operation. Default: 16.
     pub concurrency: usize,
-    /// What is larger goes up in parts of this many bytes, if its name says what is in it: 8 MiB.
+    /// Size above which an object is uploaded in parts, and size of a part, in bytes. Default: 8 MiB. Applies to
+    /// objects whose name contains the digest of their content.
     pub part: usize,
-    /// How many slots of a journal are read one by one before they are gathered into one object: 1,000.
+    /// Number of journal slots after which they are compacted into one object. Default: 1,000.
     pub compaction: u64,
-    /// Time. `elapsed` should go on while the machine sleeps, as far as the system can tell; `sleep` must really
-    /// wait, for a lease is renewed in between. `now` isn't asked.
+    /// The clock. `elapsed` should continue while the machine sleeps; `sleep` must really wait, because leases are
+    /// renewed in between. `now` isn't used.
     pub clock: Arc<dyn Clock>,
-    /// How much is tried before a store is made: see [`prove`](crate::prove). None: nothing, for stores that are known
-    /// to keep their promises.
+    /// How thoroughly a store is probed before the first write: see [`prove`](crate::prove). `None` skips the probe,
+    /// for stores that are known to be safe.
     pub proof: Option<ProbeDepth>,
-    /// Random bits, for the place in which a store is tried.
+    /// Source of random bits for the names of probe folders.
     pub entropy: Arc<dyn Entropy>,
 }
 
 impl Options {
-    /// The usual ones, for a store that messages show as this URL.
+    /// Returns the default options for a store that messages show under this URL.
     pub fn new(url: impl Into<String>, prefix: Path) -> Self {
         Self {
             url: url.into(),
@@ -54,8 +55,8 @@ impl Options {
             lease: Duration::from_secs(60),
             renewal: Duration::from_secs(15),
             margin: Duration::from_secs(10),
-            request: Duration::from_secs(10),
-            patience: Duration::from_secs(30),
+            request_timeout: Duration::from_secs(10),
+            retry_timeout: Duration::from_secs(30),
             concurrency: 16,
             part: 8 << 20,
             compaction: 1_000,
@@ -65,7 +66,7 @@ impl Options {
         }
     }
 
-    /// The same with another clock.
+    /// Returns the options with another clock.
     #[must_use]
     pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;

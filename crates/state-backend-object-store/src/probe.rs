@@ -1,9 +1,9 @@
-//! What a store must be able to do, proved on the live store in a place of its own: [`prove`].
+//! Probes a live store, in a folder of its own, for the guarantees that the backend needs: [`prove`].
 //!
-//! State is safe on an object store that creates a name for exactly one of many, replaces an object only for who names
-//! the version that is there, and shows at once what was written. Stores that accept such conditions and ignore them
-//! exist; nothing but trying tells them apart. In the rest stores differ, and either way is fine: whether an ETag goes
-//! back in quotes, whether deleting what isn't there is an error, in which order a list comes.
+//! State is safe only on an object store that lets exactly one of many concurrent creators create an object, that
+//! replaces an object only if the request names its current version, and that shows every write at once. Some stores
+//! accept conditional requests and ignore the condition, which only a test can detect. Other differences are harmless:
+//! whether an ETag is sent back in quotes, whether deleting a missing object is an error, and the order of lists.
 
 mod creates;
 mod etags;
@@ -14,41 +14,41 @@ mod visibility;
 #[cfg(test)]
 mod tests;
 
+use crate::error::RequestFailure;
 use crate::etags::UnquotedEtags;
-use crate::failure::Trouble;
 use futures_util::future::{Either, select};
 use object_store::ObjectStore;
 use object_store::path::Path;
-use place::{Ended, Place};
+use place::{ProbeAbort, ProbeFolder};
 use state_core::backend::{Finding, StoreCheck};
 use state_core::{Clock, Nonce, Result};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long it may take to delete what was made.
+/// Time limit for deleting the objects of a probe.
 const CLEARING: Duration = Duration::from_secs(30);
 
-/// How much is tried.
+/// How thoroughly a store is probed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProbeDepth {
-    /// How many create one name at once.
+    /// Number of concurrent creators of one object.
     pub creators: usize,
-    /// How often they do.
+    /// Number of rounds of concurrent creation.
     pub rounds: usize,
-    /// How many replace one object at once.
+    /// Number of concurrent writers that replace one object.
     pub writers: usize,
-    /// How many objects reads and lists must see.
+    /// Number of objects that reads and lists must show.
     pub objects: usize,
-    /// Whether to find out in what else stores differ.
+    /// Whether to check harmless differences between stores as well.
     pub differences: bool,
-    /// How long all of it may take.
+    /// Time limit of the whole probe.
     pub limit: Duration,
 }
 
 impl ProbeDepth {
-    /// What `doctor` does: some thousand requests.
+    /// The depth that `doctor` uses: about a thousand requests.
     pub const FULL: Self = Self {
         creators: 100,
         rounds: 5,
@@ -58,7 +58,7 @@ impl ProbeDepth {
         limit: Duration::from_secs(180),
     };
 
-    /// What the first write to a store does that was never proved: some hundred requests.
+    /// The depth before the first write to a store that was never probed: some hundred requests.
     pub const SHORT: Self = Self {
         creators: 16,
         rounds: 2,
@@ -69,72 +69,76 @@ impl ProbeDepth {
     };
 }
 
-/// A store on which to try.
+/// The store to probe.
 #[derive(Clone, Debug)]
 pub struct ProbeTarget {
-    /// The store, as its endpoint is: nothing that corrects quirks around it.
+    /// The store, without wrappers that correct its quirks.
     pub store: Arc<dyn ObjectStore>,
-    /// How messages name it. It must hold no secret.
+    /// The URL as messages show it. It must not contain a secret.
     pub url: String,
-    /// Under which path a place is made for the probe, and cleared again.
+    /// Path under which the probe creates its folder.
     pub prefix: Path,
 }
 
-/// What was found out.
+/// The result of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProbeReport {
-    /// What was checked, and what came of it.
+    /// All checks with their findings.
     pub examination: StoreCheck,
-    /// Whether the endpoint takes ETags only without their quotes: see [`UnquotedEtags`].
+    /// Whether the endpoint accepts ETags only without quotes: see [`UnquotedEtags`].
     pub unquoted_etags: bool,
 }
 
-/// Proves what state needs, under a prefix that nobody else uses: the mark must be random. All that was made there is
-/// deleted again, whatever comes of it.
+/// Probes a store for the guarantees that state needs. All objects are created in a folder named by `mark`, which must
+/// be random, so that no other process uses the folder. They are deleted afterwards, also after an error.
 ///
 /// # Errors
-/// `Denied`, `NotFound` for a bucket that isn't there, `Unavailable`. That the store lacks something is no error: it is
-/// in the examination.
+/// `Denied`, `NotFound` for a missing bucket, or `Unavailable`. A missing guarantee is no error: it is reported in the
+/// findings.
 ///
 /// # Cancellation
-/// A future that is dropped leaves objects under `<prefix>/.probe-<mark>/`.
+/// Dropping the future leaves objects under `<prefix>/.probe-<mark>/`.
 pub async fn prove(
-    candidate: &ProbeTarget,
+    target: &ProbeTarget,
     mark: Nonce,
-    effort: ProbeDepth,
+    depth: ProbeDepth,
     clock: &dyn Clock,
 ) -> Result<ProbeReport> {
-    let place = Place::new(candidate, mark);
+    let place = ProbeFolder::new(target, mark);
     let proved = {
-        let work = pin!(tried(&place, effort));
-        match select(work, clock.sleep(effort.limit)).await {
+        let work = pin!(run_checks(&place, depth));
+        match select(work, clock.sleep(depth.limit)).await {
             Either::Left((proved, _)) => proved,
-            Either::Right(((), _)) => Err(Trouble::Slow(effort.limit)),
+            Either::Right(((), _)) => Err(RequestFailure::Timeout(depth.limit)),
         }
     };
+    // Delete the objects after a timeout or an error as well. The deletion has its own limit, since the store may hang.
     let cleared = match select(pin!(place.clear()), clock.sleep(CLEARING)).await {
         Either::Left((cleared, _)) => cleared,
         Either::Right(((), _)) => Some(place.left(format!("no answer within {CLEARING:?}"))),
     };
-    let mut proof = proved.map_err(|trouble| trouble.unavailable(&candidate.url))?;
+    let mut proof = proved.map_err(|failure| failure.unavailable(&target.url))?;
     if let Some(left) = cleared {
         proof.examination.findings.push(left);
     }
     Ok(proof)
 }
 
-async fn tried(place: &Place, effort: ProbeDepth) -> std::result::Result<ProbeReport, Trouble> {
+async fn run_checks(
+    place: &ProbeFolder,
+    depth: ProbeDepth,
+) -> std::result::Result<ProbeReport, RequestFailure> {
     let mut findings = Vec::new();
-    let ended = findings_of(place, effort, &mut findings).await;
+    let ended = findings_of(place, depth, &mut findings).await;
     let unquoted_etags = match ended {
         Ok(unquoted) => unquoted,
-        // It lacks what the rest rests on.
-        Err(Ended::Lacking(finding)) => {
+        // The remaining checks need the guarantee that is missing, and their results would mislead.
+        Err(ProbeAbort::Unsupported(finding)) => {
             findings.push(finding);
             false
         }
-        Err(Ended::Trouble(trouble)) => return Err(trouble),
+        Err(ProbeAbort::RequestFailure(failure)) => return Err(failure),
     };
     Ok(ProbeReport {
         examination: StoreCheck { findings },
@@ -142,14 +146,15 @@ async fn tried(place: &Place, effort: ProbeDepth) -> std::result::Result<ProbeRe
     })
 }
 
-/// One after the other: what comes later rests on what came before. Whether ETags go back without their quotes.
+/// Runs the checks in order, since later checks need the guarantees of earlier ones. Returns whether the endpoint
+/// accepts ETags only without quotes.
 async fn findings_of(
-    place: &Place,
-    effort: ProbeDepth,
+    place: &ProbeFolder,
+    depth: ProbeDepth,
     findings: &mut Vec<Finding>,
-) -> std::result::Result<bool, Ended> {
-    findings.push(visibility::reads(place, effort.objects).await?);
-    findings.push(creates::one_winner(place, effort.creators, effort.rounds).await?);
+) -> std::result::Result<bool, ProbeAbort> {
+    findings.push(visibility::reads(place, depth.objects).await?);
+    findings.push(creates::one_winner(place, depth.creators, depth.rounds).await?);
     let unquoted = etags::goes_back_unquoted(place).await?;
     let place = if unquoted {
         findings.push(etags::quirk());
@@ -158,10 +163,10 @@ async fn findings_of(
         place
     };
     findings.push(swaps::conditions(place).await?);
-    findings.push(swaps::no_lost_update(place, effort.writers).await?);
-    findings.extend(visibility::lists(place, effort.objects).await?);
+    findings.push(swaps::no_lost_update(place, depth.writers).await?);
+    findings.extend(visibility::lists(place, depth.objects).await?);
     findings.push(visibility::times(place).await?);
-    if effort.differences {
+    if depth.differences {
         findings.push(visibility::deletions_of_nothing(place).await?);
         findings.push(etags::in_lists(place).await?);
         findings.push(etags::repeat(place).await?);

@@ -1,11 +1,11 @@
-//! The store: [`ObjectBackend`].
+//! [`ObjectBackend`]: the implementation of [`Backend`] on an object store.
 
 use crate::etags::UnquotedEtags;
-use crate::layout::{FORMAT, LAYOUT, LONGEST_LEASE, Layout, Proved};
+use crate::layout::{FORMAT, LAYOUT, LONGEST_LEASE, Layout, ProbedFeatures};
 use crate::objects::Objects;
 use crate::options::Options;
 use crate::probe::{ProbeDepth, ProbeReport, ProbeTarget, prove};
-use crate::terms::{ObjectLeases, Watch, store_time};
+use crate::terms::{LeaseWatch, ObjectLeases, store_time};
 use crate::writer::{ObjectWriter, lost};
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -24,41 +24,41 @@ use std::fmt;
 use std::sync::Arc;
 use tokio::sync::OnceCell;
 
-/// A store of stacks on an object store.
+/// A store of stacks on an object store, such as S3.
 ///
 /// Needs a tokio runtime: a writer renews its lease in the background.
 ///
 /// # Cancellation
-/// What writes runs to its end in a task of its own, whether or not its future is still polled. A lock that nobody
-/// waits for any more is given back.
+/// Each write runs to its end in a task of its own, even if its future is dropped. A lock whose `acquire` was dropped
+/// is released.
 #[derive(Clone)]
 pub struct ObjectBackend {
-    /// As its endpoint is.
+    /// The object store, without wrappers.
     objects: Objects,
     opening: Opening,
-    /// Empty until the store was looked for.
-    found: Arc<OnceCell<Known>>,
-    /// Empty until something is written.
+    /// The opened store, once `format` was read or created.
+    found: Arc<OnceCell<OpenedStore>>,
+    /// The store for writes, once it was probed.
     proven: Arc<OnceCell<Objects>>,
-    watch: Watch,
+    watch: LeaseWatch,
     prefetch: SnapshotPrefetch,
 }
 
-/// A store that is there.
+/// A store whose `format` was read or created.
 #[derive(Debug)]
-struct Known {
-    /// With what its endpoint needs around it.
+struct OpenedStore {
+    /// The object store, wrapped as its endpoint requires.
     objects: Objects,
-    /// Whether it was made by this handle.
+    /// Whether this handle created the store.
     made: bool,
-    /// What `format` holds, if it was found and doesn't say that the store was proved.
+    /// The `format` object, if it doesn't record a probe.
     unproved: Option<Value>,
 }
 
 impl ObjectBackend {
-    /// A store of stacks under the prefix that the options name. Nothing is asked before it is first used: then it must
-    /// be there, or is made. Before it is made it is tried: one that can't keep the contract is refused. So is one that
-    /// was made without, before this handle first writes to it.
+    /// Returns a store under the prefix of the options, without any request. The first operation opens the store, or
+    /// creates it if `opening` allows that. A store is probed before it is created, and refused if it can't keep the
+    /// contract. A store that was created without a probe is probed before this handle's first write.
     pub fn new(store: Arc<dyn ObjectStore>, mut options: Options, opening: Opening) -> Self {
         options.lease = options.lease.min(LONGEST_LEASE);
         Self {
@@ -66,85 +66,87 @@ impl ObjectBackend {
             opening,
             found: Arc::default(),
             proven: Arc::default(),
-            watch: Watch::default(),
+            watch: LeaseWatch::default(),
             prefetch: SnapshotPrefetch::default(),
         }
     }
 
-    /// What it stands on.
+    /// Returns the object store, as it was passed to [`ObjectBackend::new`].
     pub const fn object_store(&self) -> &Arc<dyn ObjectStore> {
         self.objects.store()
     }
 
-    /// How it is used.
+    /// Returns the options of this backend.
     pub fn options(&self) -> &Options {
         &self.objects.options
     }
 
-    /// Finds the store or makes it, once.
-    async fn find(&self) -> Result<&Known> {
-        self.found.get_or_try_init(|| self.find_or_make()).await
+    /// Opens or creates the store at the first call, and returns it at all calls.
+    async fn find(&self) -> Result<&OpenedStore> {
+        self.found.get_or_try_init(|| self.find_or_create()).await
     }
 
-    async fn find_or_make(&self) -> Result<Known> {
+    async fn find_or_create(&self) -> Result<OpenedStore> {
         if let Some(found) = self.objects.first_contact().read(FORMAT, MAX_DOCUMENT).await? {
-            return self.known_as_found(found);
+            return self.opened_store(found);
         }
         if self.opening == Opening::Existing {
             return Err(Error::not_found(format!("state store {}", self.url())));
         }
+        // Probe before `format` exists, so that no state is ever written to a store without the guarantees.
         let layout = Layout {
             layout: LAYOUT,
             proved: self.prove().await?,
         };
         let store = self.objects.settled();
         match store.create(FORMAT, &layout.encode().into()).await? {
-            CreateOutcome::Ours(_) => Ok(Known {
-                objects: self.as_proved(layout.proved),
+            CreateOutcome::Ours(_) => Ok(OpenedStore {
+                objects: self.wrapped_for(layout.proved),
                 made: true,
                 unproved: None,
             }),
-            CreateOutcome::Taken(found) => self.known_as_found(found),
+            // Another process created the store at the same time; its `format` counts.
+            CreateOutcome::Taken(found) => self.opened_store(found),
         }
     }
 
-    fn known_as_found(&self, found: Value) -> Result<Known> {
+    fn opened_store(&self, found: Value) -> Result<OpenedStore> {
         let proved = self.layout(&found)?.proved;
-        Ok(Known {
-            objects: self.as_proved(proved),
+        Ok(OpenedStore {
+            objects: self.wrapped_for(proved),
             made: false,
             unproved: proved.is_none().then_some(found),
         })
     }
 
-    /// With what the endpoint needs around it.
-    fn as_proved(&self, proved: Option<Proved>) -> Objects {
+    /// Returns the object store, wrapped as its endpoint requires.
+    fn wrapped_for(&self, proved: Option<ProbedFeatures>) -> Objects {
         match proved {
-            Some(Proved { unquoted_etags: true }) => {
+            Some(ProbedFeatures { unquoted_etags: true }) => {
                 self.objects.over(|store| Arc::new(UnquotedEtags::new(store)))
             }
             _ => self.objects.clone(),
         }
     }
 
-    /// For what writes. A store that was made without a proof is proved first, and says so from then on.
+    /// Returns the store for writes. A store that was created without a probe is probed first, and `format` records it.
     async fn writable(&self) -> Result<&Objects> {
         let known = self.find().await?;
         let Some(found) = &known.unproved else {
             return Ok(&known.objects);
         };
-        self.proven.get_or_try_init(|| self.prove_late(found)).await
+        self.proven.get_or_try_init(|| self.probe_existing(found)).await
     }
 
-    async fn prove_late(&self, found: &Value) -> Result<Objects> {
+    async fn probe_existing(&self, found: &Value) -> Result<Objects> {
         let proved = self.prove().await?;
-        let objects = self.as_proved(proved);
+        let objects = self.wrapped_for(proved);
         if proved.is_some() {
             let layout = Layout {
                 layout: LAYOUT,
                 proved,
             };
-            // Whoever changed it meanwhile proved the store too.
+            // A lost race is fine: another process changed `format`, and it did so after a probe as well.
             objects
                 .settled()
                 .swap(FORMAT, &layout.encode().into(), found)
@@ -153,32 +155,26 @@ impl ObjectBackend {
         Ok(objects)
     }
 
-    /// Tries the store before the first write to it.
-    async fn prove(&self) -> Result<Option<Proved>> {
-        let Some(effort) = self.options().proof else {
+    /// Probes the store before the first write to it.
+    async fn prove(&self) -> Result<Option<ProbedFeatures>> {
+        let Some(depth) = self.options().proof else {
             return Ok(None);
         };
-        let proof = self.try_out(effort).await?;
+        let proof = self.run_probe(depth).await?;
         proof.examination.require(&self.url())?;
-        Ok(Some(Proved {
+        Ok(Some(ProbedFeatures {
             unquoted_etags: proof.unquoted_etags,
         }))
     }
 
-    async fn try_out(&self, effort: ProbeDepth) -> Result<ProbeReport> {
+    async fn run_probe(&self, depth: ProbeDepth) -> Result<ProbeReport> {
         let options = self.options();
-        let candidate = ProbeTarget {
+        let target = ProbeTarget {
             store: Arc::clone(self.objects.store()),
             url: self.url(),
             prefix: options.prefix.clone(),
         };
-        prove(
-            &candidate,
-            Nonce::random(&*options.entropy),
-            effort,
-            &*options.clock,
-        )
-        .await
+        prove(&target, Nonce::random(&*options.entropy), depth, &*options.clock).await
     }
 
     fn layout(&self, found: &Value) -> Result<Layout> {
@@ -275,7 +271,7 @@ impl Backend for ObjectBackend {
         drop(tokio::spawn(async move {
             if let Err(Ok(acquired)) = send.send(acquire(step, objects, &request).await) {
                 let acquired: Acquired = acquired;
-                // Whoever wanted the lock has gone.
+                // The caller dropped its future, so no one would release the lock.
                 drop(acquired.writer.release().await);
             }
         }));
@@ -318,7 +314,7 @@ impl CopyTarget for ObjectBackend {
 #[async_trait]
 impl CheckableStore for ObjectBackend {
     async fn examine(&self) -> Result<StoreCheck> {
-        Ok(self.try_out(ProbeDepth::FULL).await?.examination)
+        Ok(self.run_probe(ProbeDepth::FULL).await?.examination)
     }
 }
 

@@ -1,5 +1,5 @@
-//! How long a lease lasts, and whether a silent holder is dead: by watching its lease stay the same on our own clock,
-//! helped by what the store's clock says of its age. The clocks of two hosts are never compared.
+//! Duration of leases, and the decision that a lease has ended. A process watches the lease of a silent holder on its
+//! own clock; the lease's age by the store's clock shortens the wait. The clocks of two hosts are never compared.
 
 use crate::layout::LONGEST_LEASE;
 use crate::objects::Objects;
@@ -12,22 +12,22 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// What one handle to a store has seen of the leases that it was refused for.
+/// The leases by which a handle was refused, as it first saw them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Watch {
+pub(crate) struct LeaseWatch {
     seen: Arc<Mutex<BTreeMap<Lineage, Observation>>>,
 }
 
 #[derive(Clone, Debug)]
 struct Observation {
     lease: Bytes,
-    /// When we first saw it, on our own clock.
+    /// When this process first saw the lease, on its own clock.
     since: Duration,
-    /// How old it was then, by the store's clock.
+    /// Age of the lease at that time, by the store's clock.
     age: Duration,
 }
 
-impl Watch {
+impl LeaseWatch {
     fn of(&self, lineage: Lineage) -> Option<Observation> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         seen.get(&lineage).cloned()
@@ -39,11 +39,11 @@ impl Watch {
     }
 }
 
-/// The leases of one store.
+/// The leases of one store, and what was observed of them.
 #[derive(Debug)]
 pub(crate) struct ObjectLeases {
     pub(crate) objects: Objects,
-    pub(crate) watch: Watch,
+    pub(crate) watch: LeaseWatch,
 }
 
 #[async_trait]
@@ -56,12 +56,15 @@ impl LeaseTerms for ObjectLeases {
         self.objects.options.clock.elapsed()
     }
 
+    /// Whether the lease can't have been taken over yet. The time counts from when the renewal was sent, since the
+    /// store may have written it at any time before the answer, and ends a margin before other processes may take over.
     fn is_trusted(&self, sent: Duration) -> bool {
         let options = &self.objects.options;
         self.now() < sent.saturating_add(options.lease).saturating_sub(options.margin)
     }
 
-    /// A holder that lives renews its lease several times meanwhile.
+    /// Whether the lease stayed unchanged for longer than its duration. A running holder renews it several times
+    /// in that time, which changes its bytes.
     async fn is_over(&self, lineage: Lineage, lease: &Lease, found: &Value, mark: Nonce) -> bool {
         let now = self.now();
         let known = self.watch.of(lineage).filter(|seen| seen.lease == found.bytes);
@@ -69,6 +72,8 @@ impl LeaseTerms for ObjectLeases {
             Some(seen) => seen,
             None => {
                 let seen = Observation {
+                    // A changed lease starts a new observation. Both times of the age come from the store's
+                    // clock: a comparison with a host's clock would let a wrong clock end a valid lease.
                     lease: found.bytes.clone(),
                     since: now,
                     age: self.age(lineage, found, mark).await.unwrap_or_default(),
@@ -78,13 +83,14 @@ impl LeaseTerms for ObjectLeases {
             }
         };
         let silent = now.saturating_sub(seen.since).saturating_add(seen.age);
+        // The duration comes from another process; the limit keeps a bad value from locking the stack for ever.
         let lasts = Duration::from_millis(lease.milliseconds).min(LONGEST_LEASE);
         silent >= lasts.saturating_add(self.objects.options.margin)
     }
 }
 
 impl ObjectLeases {
-    /// How old an object is by the store's clock; none if the store doesn't report that.
+    /// Returns the age of an object by the store's clock; `None` if the store doesn't report times.
     async fn age(&self, lineage: Lineage, found: &Value, mark: Nonce) -> Option<Duration> {
         let now = store_time(&self.objects, lineage, mark).await.ok()?;
         let age = now.checked_sub(found.modified?)?;
@@ -92,7 +98,7 @@ impl ObjectLeases {
     }
 }
 
-/// The store's time in milliseconds since 1970, as it stamps what it gets now.
+/// Returns the store's time in milliseconds since 1970: the modification time of an object that is written now.
 pub(crate) async fn store_time(objects: &Objects, lineage: Lineage, mark: Nonce) -> Result<i64> {
     let key = StackPaths::new(lineage).in_stack("clock.json");
     let mark = Bytes::from(mark.to_string());

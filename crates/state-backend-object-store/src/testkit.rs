@@ -1,5 +1,5 @@
-//! For tests (feature `testkit`): a store that fails as planned and counts what it is asked, a store with an attacker
-//! on it, and a clock of tokio's virtual time.
+//! Tools for tests (feature `testkit`): a store with injected faults and request counts, a store with an attacker, and
+//! a clock on tokio's virtual time.
 //!
 //! ```
 //! use object_store::memory::InMemory;

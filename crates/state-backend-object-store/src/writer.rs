@@ -1,8 +1,8 @@
-//! The writer lock of one stack, as the contract wants it: each step runs to its end, and in the background the lease
-//! is renewed and the journal folded.
+//! [`Writer`] of one stack: runs each operation to its end, renews the lease and compacts the journal in the
+//! background.
 
 use crate::compaction::Compactor;
-use crate::failure::Trouble;
+use crate::error::RequestFailure;
 use crate::objects::Objects;
 use crate::options::Options;
 use async_trait::async_trait;
@@ -16,28 +16,28 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// How often a head change is made anew because the head changed meanwhile.
+/// How often a head change is repeated because another process changed the head meanwhile.
 const ATTEMPTS: usize = 16;
 
 pub(crate) struct ObjectWriter {
     owner: Arc<Owner>,
     objects: Objects,
-    folder: Arc<Compactor>,
+    compactor: Arc<Compactor>,
     renewing: JoinHandle<()>,
 }
 
 impl ObjectWriter {
-    /// Begins to renew the lease: needs a tokio runtime.
+    /// Starts to renew the lease. Needs a tokio runtime.
     pub(crate) fn new(owner: Owner, objects: Objects, frames: &[Frame]) -> Self {
         let owner = Arc::new(owner);
-        let folder = Arc::new(Compactor::new(objects.clone()));
-        folder.gather(&owner, frames.iter().cloned());
+        let compactor = Arc::new(Compactor::new(objects.clone()));
+        compactor.gather(&owner, frames.iter().cloned());
         Self {
             renewing: tokio::spawn(keep_renewing(
                 Arc::downgrade(&owner),
                 Arc::clone(&objects.options),
             )),
-            folder,
+            compactor,
             objects,
             owner,
         }
@@ -53,7 +53,7 @@ impl ObjectWriter {
     }
 }
 
-/// Runs a step to its end, whether or not its caller still waits.
+/// Runs an operation in a task of its own, to its end even if the caller drops the future.
 pub(crate) async fn to_its_end<T: Send + 'static>(
     stack: &Stack,
     step: impl Future<Output = Result<T>> + Send + 'static,
@@ -64,12 +64,12 @@ pub(crate) async fn to_its_end<T: Send + 'static>(
     }
 }
 
-/// The error of a step that panicked, or whose runtime ended.
+/// Returns the error for an operation that panicked, or whose runtime ended: it may have taken effect.
 pub(crate) fn lost(stack: &Stack) -> Error {
-    Trouble::Lost.indeterminate(&stack.shown())
+    RequestFailure::TaskDied.indeterminate(&stack.shown())
 }
 
-/// Renews the lease as long as its owner is there.
+/// Renews the lease until the owner is dropped or fenced.
 async fn keep_renewing(owner: Weak<Owner>, options: Arc<Options>) {
     let mut renewal = Renewal::Confirmed;
     loop {
@@ -77,6 +77,7 @@ async fn keep_renewing(owner: Weak<Owner>, options: Arc<Options>) {
             return;
         }
         let usual = jittered(&options);
+        // After a failed renewal, try again sooner: several attempts must fit into the rest of the lease.
         options
             .clock
             .sleep(if renewal == Renewal::Confirmed {
@@ -95,14 +96,15 @@ async fn keep_renewing(owner: Weak<Owner>, options: Arc<Options>) {
     }
 }
 
-/// The time between two renewals, up to a tenth more or less: many writers that began at once don't stay in step.
+/// Returns the time to the next renewal, varied by a tenth, so that writers that started together spread out.
 fn jittered(options: &Options) -> Duration {
     let [byte, ..] = *Nonce::random(&*options.entropy).as_bytes();
     let tenth = options.renewal / 10;
     options.renewal - tenth + tenth * 2 * u32::from(byte) / u32::from(u8::MAX)
 }
 
-/// The lease stays and ends by itself: what is under way may still land.
+/// Stops the renewal but keeps the lease, which then ends by itself: a write in progress may still take effect, and a
+/// released lease would let another process take over before it does.
 impl Drop for ObjectWriter {
     fn drop(&mut self) {
         self.renewing.abort();
@@ -125,21 +127,23 @@ impl Writer for ObjectWriter {
     }
 
     async fn append(&self, frame: &Frame) -> Result<()> {
-        let (frame, folder) = (frame.clone(), Arc::clone(&self.folder));
+        let (frame, compactor) = (frame.clone(), Arc::clone(&self.compactor));
         self.step(|owner| async move {
             owner.append(&frame).await?;
-            folder.gather(&owner, [frame]);
+            compactor.gather(&owner, [frame]);
             Ok(())
         })
         .await
     }
 
-    /// A journal of single frames has no segments.
+    /// Does nothing: a journal of single frames has no segments.
     async fn rotate(&self, tail: Tail, _nonce: Nonce) -> Result<Tail> {
         self.owner.check_tail(tail).await
     }
 
     async fn swap_head(&self, nonce: Nonce, change: HeadChange<'_>) -> Result<Head> {
+        // The swap is conditional on the version of the head that was read. If another process was faster, the change
+        // is applied to the new head, so that neither change is lost.
         for _ in 0..ATTEMPTS {
             let (mut guard, mut head) = self.owner.head().await?;
             change(&mut head);
@@ -191,7 +195,7 @@ mod tests {
     use std::sync::Arc;
 
     #[test]
-    fn renewals_are_spread_by_a_tenth_around_their_usual_distance() {
+    fn renewals_are_spread_by_a_tenth() {
         let mut options = Options::new("s3://bucket", Path::default());
         options.entropy = Arc::new(SeededEntropy::new(1));
         let drawn: BTreeSet<_> = (0..200).map(|_| jittered(&options)).collect();

@@ -1,4 +1,5 @@
-//! A large deployment of Pulumi, made up: resources that depend on the one before, laid out as `pulumi stack export` does it.
+//! A large generated deployment of Pulumi: resources that depend on the one before, laid out as `pulumi stack export`
+//! does.
 
 use super::push;
 
@@ -7,7 +8,7 @@ const PROVIDER: &str = "urn:pulumi:prod::shop::pulumi:providers:aws::default_6_0
 const PROVIDER_ID: &str = "0b6ad5c4-4d6c-4d1f-8f0b-6a3a5b1f2c33";
 const MOMENT: &str = "2026-01-02T03:04:05.123456789Z";
 
-/// A deployment with so many resources beside its stack and its provider, about 1.8 KB each.
+/// Returns a deployment with this many resources besides its stack and provider, of about 1.8 KB each.
 #[must_use]
 pub fn pulumi_deployment(resources: usize) -> String {
     let mut text = String::from("{\n    \"version\": 3,\n    \"deployment\": {\n");

@@ -1,4 +1,4 @@
-//! Which clients are built, in which version, and how.
+//! The table of clients: versions, and how each one is built.
 //!
 //! A module whose `go.mod` has `replace` lines can't be built by `go install`: Go honours these lines only in the main
 //! module. So each client is built from a small module of our own, which requires the client's module and repeats the
@@ -15,17 +15,17 @@ pub(super) struct Client {
     /// The release closest to a version that is a commit; empty where the version is a release.
     pub(super) release: &'static str,
     pub(super) package: &'static str,
-    /// `old => new version`, as in `go.mod`.
+    /// Replacements, written `old => new version` as in `go.mod`.
     pub(super) replaces: &'static [(&'static str, &'static str)],
-    /// Packages of nested modules that no module proxy serves, replaced by an empty Terraform state backend.
+    /// Packages of nested modules that no module proxy serves; each is replaced by an empty Terraform state backend.
     pub(super) stubs: &'static [&'static str],
-    /// What the linker sets: release builds set the version in the same way.
+    /// Variables that the linker sets, as release builds do for the version.
     pub(super) variables: &'static [(&'static str, &'static str)],
     pub(super) place: Place,
 }
 
 impl Client {
-    /// The release number, without the `v`, by which files are named and Terraform selects a provider.
+    /// Returns the release number, without the `v`, by which files are named and Terraform selects a provider.
     pub(super) fn number(&self) -> &'static str {
         match self.release {
             "" => self.version.trim_start_matches('v'),
@@ -34,12 +34,12 @@ impl Client {
     }
 }
 
-/// Where the binary goes.
+/// Where the binary is installed.
 #[derive(Debug)]
 pub(super) enum Place {
-    /// Among the programs, under the client's name.
+    /// In the folder of programs, under the client's name.
     Program,
-    /// Into the mirror from which `terraform init` and `tofu init` install a provider.
+    /// In the mirror from which `terraform init` and `tofu init` install a provider.
     Provider,
 }
 
@@ -191,7 +191,7 @@ const TERRAFORM_BACKENDS: &[&str] = &[
     "s3",
 ];
 
-/// Clients that were asked for and can't be built here, each with the reason.
+/// Clients that can't be built here, each with the reason.
 pub(super) const UNAVAILABLE: [(&str, &str); 2] = [
     (
         "pulumi-resource-random",

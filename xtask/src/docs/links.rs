@@ -1,4 +1,4 @@
-//! Rules about references: each leads to a page, an anchor or a file that exists, and the book's pages are listed.
+//! Rules for references: each target exists, and the table of contents lists every page of the book.
 
 use super::Page;
 use super::markdown::{Reference, anchors, links, paths};
@@ -6,13 +6,13 @@ use super::markdown::{Reference, anchors, links, paths};
 /// The table of contents of the book.
 const SUMMARY: &str = "docs/SUMMARY.md";
 
-/// Decisions may name files that were planned or are gone: they are records of their time.
+/// Decisions may name planned or deleted files, because they record the state of their time.
 const RECORDS: [&str; 2] = ["docs/decisions/", "CHANGELOG.md"];
 
-/// Written by `cargo xtask nightly`; absent from a clone until then.
+/// The folder that `cargo xtask nightly` writes, which a new clone doesn't have.
 const GENERATED: &str = "docs/evidence";
 
-/// References that lead nowhere, as `page:line: what is wrong`.
+/// Returns the references without a target, as `page:line: problem`.
 pub(super) fn findings(pages: &[Page], exists: &dyn Fn(&str) -> bool) -> Vec<String> {
     let mut found = Vec::new();
     for page in pages {
@@ -37,7 +37,7 @@ pub(super) fn findings(pages: &[Page], exists: &dyn Fn(&str) -> bool) -> Vec<Str
     found
 }
 
-/// Pages of the book that its table of contents doesn't list.
+/// Returns the pages of the book that its table of contents doesn't list.
 pub(super) fn unlisted(pages: &[Page]) -> Vec<String> {
     let summary = pages.iter().find(|page| page.path == SUMMARY);
     let listed: Vec<String> = summary
@@ -62,9 +62,9 @@ pub(super) fn unlisted(pages: &[Page]) -> Vec<String> {
         .collect()
 }
 
-/// What is wrong with a link, if something is.
+/// Returns the problem of a link, if there is one.
 fn broken(pages: &[Page], page: &Page, link: &str, exists: &dyn Fn(&str) -> bool) -> Option<String> {
-    // Other sites aren't asked: their answers would break determinism. A path of Rust is rustdoc's to resolve.
+    // Links to other sites aren't followed, because the result would depend on the network. rustdoc checks Rust paths.
     if link.contains("://") || link.starts_with("mailto:") || link.contains("::") {
         return None;
     }
@@ -95,7 +95,7 @@ fn broken(pages: &[Page], page: &Page, link: &str, exists: &dyn Fn(&str) -> bool
     (!known).then(|| format!("the link `{link}` leads to no heading of {target}"))
 }
 
-/// The path from the root that a relative path on a page means.
+/// Resolves a relative path on a page to a path from the root.
 fn resolve(page: &str, relative: &str) -> Option<String> {
     let mut parts: Vec<&str> = page.split('/').collect();
     parts.pop();

@@ -1,4 +1,4 @@
-//! The parts of a Markdown page that name something else: headings, links, and paths in code spans.
+//! Parses the references of a Markdown page: headings, links, and paths in code spans.
 
 /// A reference with the number of its line.
 #[derive(Debug, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub(super) struct Reference {
     pub(super) target: String,
 }
 
-/// Anchors of the headings, as GitHub and mdBook derive them.
+/// Returns the anchors of the headings, as GitHub and mdBook derive them.
 pub(super) fn anchors(text: &str) -> Vec<String> {
     let mut anchors: Vec<String> = Vec::new();
     for (_, line) in prose(text) {
@@ -17,7 +17,7 @@ pub(super) fn anchors(text: &str) -> Vec<String> {
             continue;
         }
         let base = slug(title.trim());
-        // A heading that repeats gets a number.
+        // A repeated heading gets a number.
         let free = (1..).map(|number| format!("{base}-{number}"));
         let anchor = std::iter::once(base.clone())
             .chain(free)
@@ -36,7 +36,7 @@ fn slug(title: &str) -> String {
     kept.flat_map(char::to_lowercase).collect()
 }
 
-/// Targets of inline links and of link definitions, without those in code.
+/// Returns the targets of inline links and link definitions, without those in code.
 pub(super) fn links(text: &str) -> Vec<Reference> {
     let mut found = Vec::new();
     for (line, prose) in prose(text) {
@@ -62,7 +62,7 @@ pub(super) fn links(text: &str) -> Vec<Reference> {
     found
 }
 
-/// The text of code spans that are paths of this repository.
+/// Returns the text of code spans that are paths of this repository.
 pub(super) fn paths(text: &str) -> Vec<Reference> {
     const TOP: [&str; 6] = ["crates/", "tests/", "xtask/", "docs/", "fuzz/", ".ci/"];
     let plain = |char: char| char.is_ascii_alphanumeric() || "_./-".contains(char);
@@ -78,7 +78,7 @@ pub(super) fn paths(text: &str) -> Vec<Reference> {
     found
 }
 
-/// The lines outside of code blocks, numbered from 1.
+/// Returns the lines outside code blocks, numbered from 1.
 fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     let mut fence: Option<&str> = None;
     (1..).zip(text.lines()).filter(move |(_, line)| {
@@ -105,7 +105,7 @@ struct Span<'a> {
     text: &'a str,
 }
 
-/// A line cut at its backticks.
+/// Splits a line at its backticks.
 fn spans(line: &str) -> impl Iterator<Item = Span<'_>> {
     line.split('`').enumerate().map(|(number, text)| Span {
         code: number % 2 == 1,

@@ -1,4 +1,4 @@
-//! The part of `cargo metadata` that the layers need: what our packages declare, and the resolved graph below them.
+//! The part of `cargo metadata` that the layer rules need: declared dependencies, and the resolved graph.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use crate::process::Failure;
 
-/// Our packages as declared, and the whole graph as resolved.
+/// The packages of this workspace with their declared dependencies, and the resolved graph.
 pub(super) struct Workspace {
     pub(super) members: Vec<Package>,
     names: BTreeMap<String, String>,
-    /// From package id to the ids that it builds: normal and build dependencies.
+    /// Normal and build dependencies of each package, by package id.
     builds: BTreeMap<String, Vec<String>>,
 }
 
@@ -64,7 +64,7 @@ impl Workspace {
         self.members.iter().any(|package| package.name == name)
     }
 
-    /// The names on a shortest way from one of our packages down to `target`, if what it builds includes that.
+    /// Returns the names on a shortest path from a package of the workspace to `target`, if the package builds it.
     pub(super) fn path(&self, package: &str, target: &str) -> Option<Vec<&str>> {
         let start = self
             .members

@@ -1,16 +1,16 @@
-//! The layers themselves: the table of the design, and what a crate must never make its users build.
+//! The table of layers, and the dependencies that a crate must never bring to its users.
 
-/// What one of our crates may use of the others, in normal and build dependencies.
+/// The crates that a crate of this workspace may use in normal and build dependencies.
 pub(super) struct Layer {
     pub(super) name: &'static str,
     pub(super) may_use: &'static [&'static str],
-    /// Allowed as well, but only as an optional dependency.
+    /// Crates that it may use only as optional dependencies.
     pub(super) as_feature: &'static [&'static str],
-    /// Tests stand outside the layers, except where the crate must be testable with nothing of ours around it.
+    /// Whether tests of the crate may use any crate. Not so for crates that must be testable by themselves.
     pub(super) dev_may_use_all: bool,
 }
 
-/// Nothing but these edges. Crates that don't exist yet have their place already.
+/// All allowed dependencies, including those of planned crates.
 pub(super) const LAYERS: &[Layer] = &[
     layer("state-core", &[], &[]).alone(),
     layer("state-backend-fs", &["state-core"], &[]),
@@ -38,7 +38,7 @@ pub(super) const LAYERS: &[Layer] = &[
     layer("xtask", &[], &[]).alone(),
 ];
 
-/// Never among the normal and build dependencies of the package, however deep and whatever the features.
+/// Forbidden at any depth in normal and build dependencies, with any features.
 pub(super) const NEVER_BUILT: &[(&str, &str)] = &[
     ("state-core", "tokio"),
     ("state-backend-fs", "reqwest"),
@@ -46,13 +46,13 @@ pub(super) const NEVER_BUILT: &[(&str, &str)] = &[
     ("state-manager", "age"),
 ];
 
-/// Never among them while no feature but the default ones is asked for.
+/// Forbidden with the default features only.
 pub(super) const NEVER_BY_DEFAULT: &[(&str, &str)] = &[
     ("state-manager", "reqwest"),
     ("state-backend-object-store", "reqwest"),
 ];
 
-/// For those that stand on top; the edge of a crate to itself is none.
+/// For crates at the top, which may use all others. The entry of a crate itself has no effect.
 const ALL: &[&str] = &[
     "state-core",
     "state-backend-fs",

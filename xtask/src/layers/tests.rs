@@ -1,4 +1,4 @@
-//! The rules on small workspaces, as `cargo metadata` would print them.
+//! The layer rules on small workspaces, in the format of `cargo metadata`.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ fn normal<'a>(from: &'a str, to: &'a str) -> Edge<'a> {
     (from, to, Value::Null, false)
 }
 
-/// What is wrong in a workspace with these members, other packages and dependencies.
+/// Returns the violations in a workspace with these members, other packages and dependencies.
 fn judge(members: &[&str], foreign: &[&str], edges: &[Edge<'_>]) -> Vec<String> {
     let names = || members.iter().chain(foreign).copied();
     let from = |name: &str| {
@@ -42,7 +42,7 @@ fn judge(members: &[&str], foreign: &[&str], edges: &[Edge<'_>]) -> Vec<String> 
 }
 
 #[test]
-fn an_allowed_edge_is_accepted() {
+fn allowed_dependency_is_accepted() {
     let members = ["state-core", "state-formats", "state-cli"];
     let edges = [
         normal("state-formats", "state-core"),
@@ -53,7 +53,7 @@ fn an_allowed_edge_is_accepted() {
 }
 
 #[test]
-fn a_forbidden_edge_is_found_in_normal_and_build_dependencies() {
+fn forbidden_normal_and_build_dependencies_are_found() {
     for kind in [Value::Null, json!("build")] {
         let edges = [("state-backend-fs", "state-manager", kind, false)];
         let found = judge(&["state-backend-fs", "state-manager"], &[], &edges);
@@ -62,14 +62,14 @@ fn a_forbidden_edge_is_found_in_normal_and_build_dependencies() {
 }
 
 #[test]
-fn a_forbidden_edge_is_found_even_behind_a_feature() {
+fn forbidden_optional_dependency_is_found() {
     let edges = [("state-core", "state-manager", Value::Null, true)];
     let found = judge(&["state-core", "state-manager"], &[], &edges);
     assert_eq!(found, ["`state-core` may not depend on `state-manager`"]);
 }
 
 #[test]
-fn an_edge_that_is_allowed_as_a_feature_must_be_optional() {
+fn dependency_allowed_behind_a_feature_must_be_optional() {
     let members = ["state-manager", "state-backend-fs"];
     let optional = [("state-manager", "state-backend-fs", Value::Null, true)];
     assert_eq!(judge(&members, &[], &optional), Vec::<String>::new());
@@ -81,7 +81,7 @@ fn an_edge_that_is_allowed_as_a_feature_must_be_optional() {
 }
 
 #[test]
-fn tests_may_use_any_crate_except_those_of_core_and_xtask() {
+fn tests_may_use_any_crate_except_in_core_and_xtask() {
     let members = ["state-core", "state-backend-fs", "state-manager", "xtask"];
     let dev = |from| judge(&members, &[], &[(from, "state-manager", json!("dev"), false)]);
     assert_eq!(dev("state-backend-fs"), Vec::<String>::new());
@@ -102,7 +102,7 @@ fn xtask_uses_none_of_ours() {
 }
 
 #[test]
-fn a_crate_outside_the_table_is_found() {
+fn crate_missing_from_the_table_is_found() {
     let found = judge(&["state-core", "state-new"], &[], &[]);
     assert_eq!(
         found,
@@ -111,7 +111,7 @@ fn a_crate_outside_the_table_is_found() {
 }
 
 #[test]
-fn a_runtime_deep_below_core_is_found_with_the_way_to_it() {
+fn runtime_deep_below_core_is_found_with_its_path() {
     let edges = [normal("state-core", "helper"), normal("helper", "tokio")];
     let found = judge(&["state-core"], &["helper", "tokio"], &edges);
     assert_eq!(
@@ -121,13 +121,13 @@ fn a_runtime_deep_below_core_is_found_with_the_way_to_it() {
 }
 
 #[test]
-fn a_runtime_in_the_tests_of_core_is_not_built_by_its_users() {
+fn runtime_in_the_tests_of_core_is_allowed() {
     let edges = [("state-core", "tokio", json!("dev"), false)];
     assert_eq!(judge(&["state-core"], &["tokio"], &edges), Vec::<String>::new());
 }
 
 #[test]
-fn a_network_stack_or_a_cipher_below_the_local_crates_is_found() {
+fn network_or_cipher_below_local_crates_is_found() {
     for &(package, banned) in NEVER_BUILT {
         let found = judge(&[package], &[banned], &[normal(package, banned)]);
         let expected = format!("`{package}` must not build `{banned}`, but does: {package} -> {banned}");
@@ -143,13 +143,13 @@ fn a_network_stack_or_a_cipher_below_the_local_crates_is_found() {
 }
 
 #[test]
-fn a_cycle_among_packages_ends_the_search() {
+fn dependency_cycle_ends_the_search() {
     let edges = [normal("state-core", "a"), normal("a", "b"), normal("b", "a")];
     assert_eq!(judge(&["state-core"], &["a", "b"], &edges), Vec::<String>::new());
 }
 
 #[test]
-fn metadata_of_an_unknown_shape_is_an_error_not_an_empty_workspace() {
+fn unknown_metadata_format_is_an_error() {
     for text in ["", "{}", r#"{"workspace_members": [], "packages": []}"#] {
         assert!(
             Workspace::parse(text.as_bytes()).is_err(),
@@ -159,7 +159,7 @@ fn metadata_of_an_unknown_shape_is_an_error_not_an_empty_workspace() {
 }
 
 #[test]
-fn the_table_names_only_crates_that_have_a_layer() {
+fn table_names_only_crates_with_a_layer() {
     for layer in LAYERS {
         for name in layer.may_use.iter().chain(layer.as_feature) {
             assert!(
@@ -171,7 +171,7 @@ fn the_table_names_only_crates_that_have_a_layer() {
 }
 
 #[test]
-fn what_only_a_feature_may_bring_is_found_in_a_tree_without_it() {
+fn default_build_is_checked_in_the_tree_of_the_package() {
     let tree = "state-manager v0.1.0 (crates)\nreqwest-like v1.0.0\nreqwest v0.13.5 (*)\n";
     assert!(built_by_default(tree, "state-manager", "reqwest").is_some());
     assert!(built_by_default(tree, "state-manager", "tokio").is_none());

@@ -1,30 +1,30 @@
-//! Reading the patches under `tests/mutants`.
+//! Reads the patches under `tests/mutants`.
 
 use std::fs;
 use std::path::Path;
 
 use crate::process::Failure;
 
-/// Where they lie, from the root of the workspace.
+/// The folder of the patches, from the root of the workspace.
 const FOLDER: &str = "tests/mutants";
 
-/// A planted bug.
+/// A deliberate bug as a patch.
 #[derive(Debug)]
 pub(super) struct Mutant {
     /// `<crate>/<name>`, as on the command line.
     pub(super) name: String,
-    /// What it breaks and which promise, in one line.
+    /// The bug and the promise that it breaks, in one line.
     pub(super) bug: String,
-    /// The package whose tests must fail.
+    /// The package whose tests must detect it.
     pub(super) tests: String,
-    /// Which of its tests run; all if there is none.
+    /// A filter on the names of these tests; `None` runs all.
     pub(super) filter: Option<String>,
-    /// The whole file, which `git apply` reads: it skips the header.
+    /// The whole file. `git apply` skips the header.
     pub(super) patch: String,
 }
 
 impl Mutant {
-    /// All mutants, by name.
+    /// Reads all mutants, sorted by name.
     pub(super) fn all(root: &Path) -> Result<Vec<Self>, Failure> {
         let folder = root.join(FOLDER);
         let mut mutants = Vec::new();
@@ -35,7 +35,7 @@ impl Mutant {
             for file in names(&folder.join(&package))? {
                 let path = folder.join(&package).join(&file);
                 let Some(stem) = file.strip_suffix(".patch") else {
-                    return Err(Failure(format!("{} is no patch", path.display())));
+                    return Err(Failure(format!("{} is not a patch", path.display())));
                 };
                 let text = fs::read_to_string(&path)
                     .map_err(|error| Failure(format!("{}: {error}", path.display())))?;
@@ -45,7 +45,7 @@ impl Mutant {
         Ok(mutants)
     }
 
-    /// Lines `Name: value` up to the first line of the diff.
+    /// Parses the lines `Name: value` before the first line of the diff.
     fn parse(package: &str, stem: &str, text: String) -> Result<Self, Failure> {
         let name = format!("{package}/{stem}");
         let wrong = |what: &str| Failure(format!("{FOLDER}/{name}.patch: {what}"));
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_says_what_must_fail() {
+    fn header_of_a_patch_is_parsed() {
         let text = "Bug: a comparison is dropped\nPromise: P2\nTests: state-manager\nFilter: fenced\n\ndiff --git a/x b/x\nFake: y\n";
         let mutant = parse(text).expect("a mutant");
         assert_eq!(mutant.name, "state-core/bug");
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_is_incomplete_or_unknown_is_refused() {
+    fn incomplete_or_unknown_header_is_refused() {
         for (text, why) in [
             ("Bug: a\nPromise: P1\nTests: b\n", "no `diff --git`"),
             ("Bug: a\nTests: b\ndiff --git a/x b/x\n", "no `Promise"),
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mutant_of_the_tree_has_a_header_and_a_package() {
+    fn every_mutant_has_a_header_and_an_existing_package() {
         for mutant in Mutant::all(&root()).expect("patches") {
             let manifest = root().join("crates").join(&mutant.tests).join("Cargo.toml");
             assert!(

@@ -1,4 +1,4 @@
-//! The copy of the tree in which bugs are planted.
+//! The copy of the tree to which mutants are applied.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,7 +9,7 @@ use std::process::Command;
 use super::patch::Mutant;
 use crate::process::{Failure, root, stdout, target};
 
-/// A folder below the target folder: the copy, what cargo builds from it, and the output of the last runs.
+/// A folder below the target folder: the copy, its build, and the output of the last runs.
 pub(super) struct Scratch {
     folder: PathBuf,
 }
@@ -38,8 +38,8 @@ impl Scratch {
         self.folder.join("logs").join(format!("{name}.log"))
     }
 
-    /// Makes the copy equal to the developer's tree, uncommitted changes included. Files that are equal already aren't
-    /// written, so that cargo doesn't build them again.
+    /// Updates the copy to the developer's tree, including uncommitted changes. Equal files aren't written, so that
+    /// cargo doesn't rebuild them.
     pub(super) fn copy_tree(&self) -> Result<(), Failure> {
         let (from, to) = (root(), self.tree());
         let files = tracked_files(&from)?;
@@ -55,7 +55,7 @@ impl Scratch {
         Ok(())
     }
 
-    /// Plants the bug in the copy.
+    /// Applies the mutant's patch to the copy.
     pub(super) fn apply(&self, mutant: &Mutant) -> Result<(), Failure> {
         let path = self.folder.join("logs/applied.patch");
         fs::write(&path, &mutant.patch).map_err(|error| failed(&path, &error))?;
@@ -64,17 +64,17 @@ impl Scratch {
             .args(["apply", "--recount"])
             .arg(&path)
             .current_dir(self.tree())
-            // The copy may lie in a repository, and then git would look for the patched files at that root.
+            // The copy may lie inside a repository, and git would then resolve the patched paths from that root.
             .env("GIT_CEILING_DIRECTORIES", &self.folder);
         stdout(&mut command).map(drop).map_err(|failure| {
             Failure(format!(
-                "the patch does not apply: the code has moved on, make the patch anew ({failure})"
+                "the patch does not apply: the code has changed, so update the patch ({failure})"
             ))
         })
     }
 }
 
-/// What git tracks or would track, from the root.
+/// Returns the files that git tracks or would track, as paths from the root.
 fn tracked_files(root: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
     let mut command = Command::new("git");
     command
@@ -86,7 +86,7 @@ fn tracked_files(root: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
         .split('\0')
         .filter(|name| !name.is_empty())
         .map(PathBuf::from);
-    // A file that was deleted but not committed is still in the index.
+    // A deleted file stays in the index until the deletion is committed.
     Ok(files.filter(|file| root.join(file).is_file()).collect())
 }
 
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_copy_has_sources_and_nothing_that_was_built() {
+    fn copy_has_the_sources_but_no_build_output() {
         let files = tracked_files(&root()).expect("a repository");
         assert!(files.contains(Path::new("xtask/src/mutants/scratch.rs")));
         assert!(!files.iter().any(|file| file.starts_with("target")));

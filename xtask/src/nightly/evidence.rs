@@ -1,4 +1,4 @@
-//! The committed record of a nightly run: which commit was tested how much, with which seeds, and what came of it.
+//! The committed record of a nightly run: commit, amount of testing, seeds and results.
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -9,14 +9,14 @@ use std::thread;
 
 use crate::process::{Failure, probe, root, stdout};
 
-/// What one part did.
+/// The result of one part, as a row of the table.
 #[derive(Debug)]
 pub(super) struct Row {
     pub(super) part: &'static str,
     pub(super) about: &'static str,
-    /// Counts, with their unit.
+    /// What was executed: a number with its unit.
     pub(super) done: String,
-    /// The first and the last seed, where the part draws from seeds.
+    /// The first and the last seed; `None` for a part that doesn't use seeds.
     pub(super) seeds: Option<(u64, u64)>,
     pub(super) seconds: u64,
     pub(super) verdict: Verdict,
@@ -26,11 +26,11 @@ pub(super) struct Row {
 #[derive(Debug)]
 pub(super) enum Verdict {
     Passed,
-    /// The time limit ended it: its counts were not reached.
+    /// The time limit ended the part before it reached its counts.
     CutShort,
-    /// It can't run on this machine, and why.
+    /// The part can't run on this machine, for this reason.
     Skipped(String),
-    /// What failed, or where to read it.
+    /// The part failed, for this reason or as this log shows.
     Failed(String),
 }
 
@@ -51,7 +51,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Adds a section to the file of this day and commit. Where the file is.
+/// Appends a section to the file of this day and commit; returns the path of the file.
 pub(super) fn append(rows: &[Row], seconds_since_epoch: u64) -> Result<PathBuf, Failure> {
     let commit = line(&["git", "rev-parse", "--short=12", "HEAD"])?;
     let changed = !line(&["git", "status", "--porcelain", "--untracked-files=no"])?.is_empty();
@@ -88,7 +88,7 @@ fn table(rows: &[Row]) -> String {
             || "fixed or random".to_owned(),
             |(first, last)| format!("{first} to {last}"),
         );
-        // Paths on this machine help nobody else.
+        // Absolute paths mean nothing on other machines.
         let verdict = match &row.verdict {
             Verdict::Failed(_) => "FAILED".to_owned(),
             other => other.to_string(),
@@ -101,7 +101,7 @@ fn table(rows: &[Row]) -> String {
     text
 }
 
-/// The first line that a command prints.
+/// Returns the first line that a command prints.
 fn line(words: &[&str]) -> Result<String, Failure> {
     let [program, arguments @ ..] = words else {
         return Ok(String::new());
@@ -116,7 +116,8 @@ fn line(words: &[&str]) -> Result<String, Failure> {
     Ok(text.lines().next().unwrap_or_default().to_owned())
 }
 
-/// `2026-01-31` and `23:59` of a time in UTC: the proleptic Gregorian calendar, in eras of 400 years that begin in March.
+/// Returns date and time of day in UTC, such as `2026-01-31` and `23:59`, by the proleptic Gregorian calendar in eras
+/// of 400 years that begin in March.
 fn date_and_time(seconds_since_epoch: u64) -> (String, String) {
     let days = seconds_since_epoch / 86_400 + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_has_counts_seeds_time_and_result_but_no_path() {
+    fn row_has_counts_seeds_time_and_result_without_paths() {
         let mut row = Row {
             part: "kills",
             about: "kill -9",

@@ -1,10 +1,10 @@
-//! The table of nightly parts. An issue that adds a randomized test adds a row.
+//! The table of nightly parts. Each new randomized test gets a row.
 
 use std::process::Command;
 
 use crate::process::cargo;
 
-/// One row of the evidence, and a name for the command line.
+/// A part: a name for the command line, and a row of the evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     pub(super) name: &'static str,
@@ -12,40 +12,40 @@ pub(super) struct Part {
     pub(super) work: Work,
 }
 
-/// How a part gets to its full count.
+/// How a part is scaled up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Work {
-    /// Repeats tests that draw from `STATE_TESTS_SEED`, each round from the next range of seeds. A time limit ends it
+    /// Repeats tests that read `STATE_TESTS_SEED`, each round with the next range of seeds. A time limit ends it
     /// after a round.
     Rounds(Rounds),
-    /// Runs tests once, with counts multiplied by `STATE_TEST_SCALE` and `PROPTEST_CASES`. A time limit kills it.
+    /// Runs tests once, with counts multiplied by `STATE_TEST_SCALE` and `PROPTEST_CASES`. A time limit kills the run.
     Scaled { tests: Tests, factor: u32 },
-    /// `cargo xtask mutants`.
+    /// Runs `cargo xtask mutants` on all mutants.
     Mutants,
-    /// Runs libFuzzer targets until each has had this many executions.
+    /// Runs libFuzzer targets, each up to this number of executions.
     Fuzz {
         targets: &'static [&'static str],
         executions: u64,
     },
 }
 
-/// One test with many seeds.
+/// A test that is repeated with many seeds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rounds {
     pub(super) tests: Tests,
     pub(super) rounds: u32,
-    /// What is counted.
+    /// Name of the unit that is counted.
     pub(super) unit: &'static str,
     pub(super) per_round: u64,
-    /// How many seeds a round uses, beginning with its own.
+    /// Number of seeds that a round uses, starting with its own seed.
     pub(super) seeds_per_round: u64,
 }
 
-/// Which tests, as words of one `cargo test`.
+/// The selected tests, as arguments of one `cargo test`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tests {
     cargo: &'static [&'static str],
-    /// Parts of names of tests.
+    /// Substrings of the names of tests.
     filters: &'static [&'static str],
 }
 
@@ -111,7 +111,7 @@ pub(super) const PARTS: &[Part] = &[
             rounds: 50,
             unit: "damages",
             per_round: 1_000,
-            // One for each of its threads.
+            // One seed for each of its threads.
             seeds_per_round: 2,
         }),
     },
@@ -164,7 +164,7 @@ pub(super) const PARTS: &[Part] = &[
     },
     Part {
         name: "schedules",
-        about: "schedules of faults of an object store, 10,000 in CI",
+        about: "random faults of an object store, 10,000 schedules in CI",
         work: Work::Scaled {
             tests: Tests {
                 cargo: &["-p", "state-backend-object-store", "--test", "objects"],
@@ -175,7 +175,7 @@ pub(super) const PARTS: &[Part] = &[
     },
     Part {
         name: "mutants",
-        about: "every planted bug is caught",
+        about: "every deliberate bug is detected",
         work: Work::Mutants,
     },
     Part {
@@ -203,7 +203,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn each_part_has_a_name_of_its_own_and_something_to_do() {
+    fn each_part_has_a_unique_name_and_some_work() {
         let names: BTreeSet<&str> = PARTS.iter().map(|part| part.name).collect();
         assert_eq!(names.len(), PARTS.len());
         for part in PARTS {

@@ -1,5 +1,5 @@
-//! Ceph in its smallest form: a monitor, one store in memory, and the radosgw, which speaks S3 and checks signatures.
-//! No manager, no systemd, no authentication among its own parts.
+//! A minimal Ceph cluster: a monitor, one object store in memory, and the radosgw, which serves S3 and checks
+//! signatures. It has no manager, no systemd units, and no authentication among its parts.
 
 use std::path::Path;
 use std::process::Command;
@@ -19,7 +19,7 @@ const TOOLS: [Tool; 6] = [
     ("curl", "curl"),
 ];
 
-/// Any will do: the cluster lives as long as its folder.
+/// Any id is fine, since the cluster lives no longer than its folder.
 const CLUSTER: &str = "5d8c1f6e-6f0b-4c69-9d4e-3c8f0c6b5a11";
 const OSD: &str = "8a1f0c52-0f5e-4b7e-8d0c-2f4c9b7d6e22";
 
@@ -77,7 +77,7 @@ pub(crate) fn exports(home: &Home) -> Result<Exports, Failure> {
     ])
 }
 
-/// `ms mon client mode`: without authentication among its parts the radosgw otherwise hangs, silently.
+/// `ms mon client mode`: without this setting, and without authentication among the parts, the radosgw hangs silently.
 fn configuration(home: &Home, monitors: &str, port: u16) -> String {
     let (run, data) = (home.path("run"), home.path("data"));
     let (run, data) = (run.display(), data.display());
@@ -118,7 +118,7 @@ ms mon client mode=crc
     )
 }
 
-/// One who may do all, and the same with keys that only read.
+/// Creates a user with all rights, and one that may only read.
 fn make_users(conf: &Path) -> Result<(), Failure> {
     let mut owner = with(conf, "radosgw-admin");
     owner
@@ -137,7 +137,7 @@ fn make_bucket(port: u16) -> Result<(), Failure> {
     let mut put = Command::new("curl");
     put.args(["-fsS", "--retry", "5", "--aws-sigv4", "aws:amz:us-east-1:s3"])
         .args(["--user", &format!("{KEY}:{SECRET}")])
-        // The digest of nothing.
+        // The SHA-256 digest of an empty body.
         .args([
             "-H",
             "x-amz-content-sha256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
@@ -146,7 +146,7 @@ fn make_bucket(port: u16) -> Result<(), Failure> {
     run_aside(&mut put)
 }
 
-/// What it prints of itself is long and has the keys in it.
+/// Returns a short error, because radosgw-admin's output is long and contains the keys.
 fn silently(command: &mut Command) -> Result<(), Failure> {
     match probe(command) {
         Some(_) => Ok(()),

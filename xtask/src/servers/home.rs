@@ -1,4 +1,4 @@
-//! The folder of one server: its data, its logs, its processes and its port.
+//! The folder of one server: its data, logs, process ids and port.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -12,13 +12,13 @@ use std::os::unix::process::CommandExt as _;
 
 use crate::process::{Failure, probe, target};
 
-/// Where a server lives. What was installed survives `stop`, in `tools` beside it; the rest doesn't.
+/// The folder of a server. Installed tools are in `tools` beside it and survive `stop`; the folder itself doesn't.
 pub(crate) struct Home {
     folder: PathBuf,
     tools: PathBuf,
 }
 
-/// Its presence says that the start came to its end.
+/// Marker file: it exists once the start has finished.
 const READY: &str = "ready";
 
 impl Home {
@@ -30,17 +30,17 @@ impl Home {
         }
     }
 
-    /// Something in it.
+    /// Returns the path of a file in the folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// Where what npm installs for it goes.
+    /// Returns the folder for what npm installs for this server.
     pub(crate) fn tools(&self) -> &Path {
         &self.tools
     }
 
-    /// Makes it, with folders for data and process ids.
+    /// Creates the folder, with subfolders for data and process ids.
     pub(crate) fn prepare(&self) -> Result<(), Failure> {
         ["data", "run"].iter().try_for_each(|name| self.make(name))
     }
@@ -60,13 +60,13 @@ impl Home {
         self.write(READY, "").map(drop)
     }
 
-    /// Whether it was started to the end, and all its processes live.
+    /// Whether the server was started completely, and all its processes are running.
     pub(crate) fn is_running(&self) -> bool {
         let processes = self.processes();
         self.path(READY).exists() && !processes.is_empty() && processes.iter().all(|id| self.owns(*id))
     }
 
-    /// Takes a port that nobody uses, and remembers it under a name.
+    /// Chooses a free port and stores it under a name.
     pub(crate) fn take_port(&self, name: &str) -> Result<u16, Failure> {
         let free = TcpListener::bind(("127.0.0.1", 0)).and_then(|listener| listener.local_addr());
         let port = free
@@ -76,13 +76,13 @@ impl Home {
         Ok(port)
     }
 
-    /// A port that was taken before.
+    /// Returns a port that was chosen before.
     pub(crate) fn port(&self, name: &str) -> Result<u16, Failure> {
         let path = self.path(name);
         let text = fs::read_to_string(&path).map_err(|error| failed(&path, &error))?;
         text.parse().map_err(|_| {
             Failure(format!(
-                "{} holds no port: `stop` and `start` again",
+                "{} has no port: run `cargo xtask servers stop`, then `start`",
                 path.display()
             ))
         })
@@ -104,7 +104,7 @@ impl Home {
         Ok(())
     }
 
-    /// Ends its processes and removes all that it wrote. Whether there was something.
+    /// Ends the server's processes and removes its folder. Returns whether there was anything to stop.
     pub(crate) fn stop(&self) -> Result<bool, Failure> {
         let owned = |home: &Self| -> Vec<u32> {
             let ids = home.processes().into_iter();
@@ -117,13 +117,13 @@ impl Home {
             }
             let mut kill = Command::new("kill");
             kill.arg(signal).args(ids.iter().map(u32::to_string));
-            // One that ended meanwhile is fine: who is still there is asked again.
+            // A process that has ended meanwhile is fine; the loop checks which are left.
             let _answer = probe(&mut kill);
             wait(Duration::from_secs(3), || owned(self).is_empty());
         }
         let left = owned(self);
         if !left.is_empty() {
-            return Err(Failure(format!("processes {left:?} don't end")));
+            return Err(Failure(format!("processes {left:?} do not end")));
         }
         match fs::remove_dir_all(&self.folder) {
             Ok(()) => Ok(true),
@@ -132,7 +132,7 @@ impl Home {
         }
     }
 
-    /// The ends of its logs, for who has to find out why it didn't start.
+    /// Returns the last lines of its logs, to show why it didn't start.
     pub(crate) fn last_words(&self) -> String {
         let mut text = String::new();
         for path in self.files("log") {
@@ -160,7 +160,7 @@ impl Home {
         files
     }
 
-    /// Whether a process is one of this server's: a number may belong to somebody else by now.
+    /// Whether a process belongs to this server: its id may have been reused by another program.
     fn owns(&self, id: u32) -> bool {
         let line = fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line);
@@ -170,21 +170,21 @@ impl Home {
     }
 }
 
-/// Waits until a port answers.
-pub(crate) fn wait_for_port(port: u16, patience: Duration) -> Result<(), Failure> {
-    if wait(patience, || TcpStream::connect(("127.0.0.1", port)).is_ok()) {
+/// Waits until a port accepts connections.
+pub(crate) fn wait_for_port(port: u16, time_limit: Duration) -> Result<(), Failure> {
+    if wait(time_limit, || TcpStream::connect(("127.0.0.1", port)).is_ok()) {
         return Ok(());
     }
     Err(Failure(format!(
-        "nothing answers at 127.0.0.1:{port} after {patience:?}"
+        "no answer at 127.0.0.1:{port} after {time_limit:?}"
     )))
 }
 
-/// Waits until something is so. Whether it is.
-pub(crate) fn wait(patience: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+/// Waits until a condition holds; returns whether it did within the time limit.
+pub(crate) fn wait(time_limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
     let pause = Duration::from_millis(100);
     let mut waited = Duration::ZERO;
-    while waited < patience {
+    while waited < time_limit {
         if is_so() {
             return true;
         }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_not_the_servers_is_left_alone() {
+    fn process_of_another_program_is_not_killed() {
         let home = home("stranger");
         let mut stranger = Command::new("sleep").arg("60").spawn().unwrap();
         home.write("run/stale.pid", &stranger.id().to_string()).unwrap();
@@ -224,9 +224,9 @@ mod tests {
     }
 
     #[test]
-    fn what_was_spawned_runs_until_it_is_stopped_and_leaves_nothing() {
+    fn spawned_process_runs_until_stop_and_leaves_nothing() {
         let home = home("own");
-        // Its command line names the folder, as those of servers do.
+        // Its command line names the folder, as those of real servers do.
         let folder = home.path("data");
         let mut command = Command::new("sh");
         command.args(["-c", "while sleep 0.1; do :; done"]).arg(&folder);

@@ -1,4 +1,4 @@
-//! Programs and packages that servers need: from Debian by apt, from npm into the target folder.
+//! Installs the programs and packages that servers need: with apt from Debian, with npm into the target folder.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -10,17 +10,17 @@ use crate::process::{Failure, probe, run_aside};
 /// Whether a server can be started here.
 pub(crate) enum Readiness {
     Ready,
-    /// It can't, and this is why.
+    /// The server can't be started, for this reason.
     Skipped(String),
 }
 
-/// A program, and the package of Debian that has it.
+/// A program, and the Debian package that contains it.
 pub(crate) type Tool = (&'static str, &'static str);
 
-/// apt takes one at a time.
+/// Serializes calls of apt, which can't run concurrently.
 static APT: Mutex<()> = Mutex::new(());
 
-/// Installs those that are missing. A failed installation is a failure; only who can't install skips.
+/// Installs the missing packages. A failed installation is an error; a skip is only for machines that can't install.
 pub(crate) fn from_debian(tools: &[Tool]) -> Result<Readiness, Failure> {
     let _alone = APT.lock().unwrap_or_else(PoisonError::into_inner);
     let mut missing: Vec<&str> = tools
@@ -46,8 +46,8 @@ pub(crate) fn from_debian(tools: &[Tool]) -> Result<Readiness, Failure> {
     Ok(Readiness::Ready)
 }
 
-/// Why packages can't be installed here. The only reasons to skip a server: root with apt-get has none, so that there a
-/// server that can't be made ready fails the step.
+/// Returns why packages can't be installed here, which is the only reason to skip a server. Root with apt-get can
+/// always install, so there a server that can't be made ready fails the step.
 fn hindrance(packages: &str, has_apt: bool, is_root: bool) -> Option<String> {
     if !has_apt {
         return Some(format!("{packages} are missing, and there is no apt-get"));
@@ -55,7 +55,7 @@ fn hindrance(packages: &str, has_apt: bool, is_root: bool) -> Option<String> {
     (!is_root).then(|| format!("only root can install {packages}: apt-get install {packages}"))
 }
 
-/// Installs a package of npm beside the server's home; it stays there for the next start.
+/// Installs an npm package beside the server's folder, where it stays for later starts.
 pub(crate) fn from_npm(home: &Home, package: &str, program: &str) -> Result<Readiness, Failure> {
     let tools: [Tool; 2] = [("node", "nodejs"), ("npm", "npm")];
     if let Readiness::Skipped(why) = from_debian(&tools)? {
@@ -78,7 +78,7 @@ pub(crate) fn from_npm(home: &Home, package: &str, program: &str) -> Result<Read
     Ok(Readiness::Ready)
 }
 
-/// A program that npm installed.
+/// Returns the path of a program that npm installed.
 pub(crate) fn program_of(home: &Home, program: &str) -> PathBuf {
     home.tools().join("node_modules/.bin").join(program)
 }
@@ -97,7 +97,7 @@ mod tests {
     use super::hindrance;
 
     #[test]
-    fn root_with_apt_never_skips_and_others_say_why() {
+    fn root_with_apt_never_skips_and_others_get_a_reason() {
         assert_eq!(hindrance("radosgw", true, true), None);
         for (has_apt, is_root, why) in [
             (false, true, "no apt-get"),

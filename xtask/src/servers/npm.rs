@@ -1,5 +1,5 @@
-//! The servers that npm installs: Azurite, Microsoft's emulator of Azure Blob, with its data in memory; and s3rver, which
-//! takes conditional writes and ignores their conditions: a store that must be refused.
+//! The servers that npm installs: Azurite, Microsoft's emulator of Azure Blob, with its data in memory; and s3rver,
+//! which accepts conditional writes but ignores their conditions, so that clients must refuse it.
 
 use std::process::Command;
 use std::time::Duration;
@@ -9,14 +9,14 @@ use super::install::{self, Readiness, program_of};
 use super::{BUCKET, Exports};
 use crate::process::{Failure, run_aside};
 
-/// Later ones want a newer Node than Debian has.
+/// Later versions need a newer Node than Debian has.
 const AZURITE: &str = "azurite@3.35.0";
 
-/// Public constants of the emulator.
+/// The public account and key of the emulator.
 const ACCOUNT: &str = "devstoreaccount1";
 const KEY: &str = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 
-/// Signs one request, which curl can't: makes a container.
+/// Creates a container. Its request must be signed, which curl can't do.
 const MAKE_CONTAINER: &str = r"
 const [port, account, key, name] = process.argv.slice(2);
 const version = '2021-08-06', date = new Date().toUTCString();
@@ -77,7 +77,7 @@ pub(crate) fn launch_s3rver(home: &Home) -> Result<(), Failure> {
     wait_for_port(port, Duration::from_secs(30))
 }
 
-/// Its keys are `S3RVER` and `S3RVER`: those of the radosgw stand in the usual variables.
+/// Its keys are `S3RVER` and `S3RVER`, because the usual variables hold those of the radosgw.
 pub(crate) fn s3rver_exports(home: &Home) -> Result<Exports, Failure> {
     let endpoint = format!("http://127.0.0.1:{}", home.port("port")?);
     Ok(vec![(

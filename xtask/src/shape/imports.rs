@@ -1,4 +1,4 @@
-//! Import circles: files that import from each other can only be read together, so they stay few.
+//! Import circles: files that import from each other can only be understood together, so circles must be small.
 
 mod graph;
 mod lexer;
@@ -14,10 +14,10 @@ use std::path::{Path, PathBuf};
 use crate::process::Failure;
 use graph::{Circle, Graph};
 
-/// A folder's façade and two files that use each other's types are read in one sitting.
+/// Largest circle: a module file and two files that use each other's types.
 const MAX_CIRCLE: usize = 3;
 
-/// A message for each circle that is too large.
+/// Returns a message for each circle that is too large.
 pub(super) fn findings(root: &Path) -> Result<Vec<String>, Failure> {
     let mut found = Vec::new();
     for target in targets(root)? {
@@ -43,9 +43,9 @@ fn message(name: &str, circle: &Circle) -> String {
     )
 }
 
-/// What cargo builds as one crate: a library, or a program.
+/// A crate that cargo builds: a library or a program.
 struct Target {
-    /// From the root of the workspace.
+    /// Path of the root file, from the root of the workspace.
     name: String,
     folder: PathBuf,
     root_file: &'static str,
@@ -89,7 +89,7 @@ fn targets(root: &Path) -> Result<Vec<Target>, Failure> {
     Ok(targets)
 }
 
-/// The folders in a folder, sorted, from the root of the workspace.
+/// Returns the subfolders of a folder, sorted, as paths from the root of the workspace.
 fn children(root: &Path, folder: impl AsRef<Path>) -> Result<Vec<PathBuf>, Failure> {
     let folder = folder.as_ref();
     let failed = |error: std::io::Error| Failure(format!("{}: {error}", folder.display()));

@@ -1,24 +1,24 @@
-//! The rules, each a function from a path and its text to what is wrong with it.
+//! The rules, each a function from a path and its text to the findings in it.
 
 use std::fmt;
 
-/// A file is read in a sitting.
+/// Largest number of code lines in a file.
 const MAX_LINES: usize = 400;
 
-/// Folders under `src`.
+/// Largest depth of folders under `src`.
 const MAX_DEPTH: usize = 2;
 
-/// Names that say nothing of what is inside.
+/// Module names that don't say what the module contains.
 const BANNED_NAMES: [&str; 5] = ["utils", "helpers", "common", "types", "imp"];
 
-/// Where people keep their homes; in pieces, for this file is checked too.
+/// Paths of home folders. Split, because this file is checked too.
 const HOMES: [&str; 3] = [
     concat!("/ho", "me/"),
     concat!("/Us", "ers/"),
     concat!("/ro", "ot/"),
 ];
 
-/// What is wrong where.
+/// A finding: the line, if there is one, and what is wrong.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Finding {
     pub(super) path: String,
@@ -36,12 +36,12 @@ impl fmt::Display for Finding {
     }
 }
 
-/// Whether a rule speaks of this file.
-pub(super) fn speak_of(path: &str) -> bool {
+/// Whether the rules apply to this file.
+pub(super) fn applies_to(path: &str) -> bool {
     is_rust(path) || path.ends_with(".toml") || path.ends_with(".md")
 }
 
-/// All that is wrong with a file.
+/// Returns all findings in a file.
 pub(super) fn findings(path: &str, text: &str) -> Vec<Finding> {
     let mut found = homes(text);
     if is_rust(path) {
@@ -76,7 +76,7 @@ fn docs(text: &str) -> Option<Found> {
     (!says).then(|| {
         (
             Some(1),
-            "it doesn't begin with `//!` and what it is for".to_owned(),
+            "it has no module documentation: begin the file with `//!` and its purpose".to_owned(),
         )
     })
 }
@@ -89,10 +89,10 @@ fn length(text: &str) -> Option<Found> {
     })
 }
 
-/// How many lines of a formatted Rust file are code that somebody has to read to know what it does.
+/// Counts the code lines of a formatted Rust file, without tests, comments and blank lines.
 ///
-/// Tests are a module at the top level under `#[cfg(test)]`. The count is by lines, not by tokens: a line of a
-/// long string counts as what it looks like.
+/// Tests are a module at the top level under `#[cfg(test)]`. The count is by lines, not by tokens, so a line of a
+/// multi-line string that looks like a comment isn't counted.
 pub(super) fn lines_of_code(text: &str) -> usize {
     let mut count = 0;
     let mut comment = false;
@@ -119,14 +119,14 @@ pub(super) fn lines_of_code(text: &str) -> usize {
     count
 }
 
-/// Passes over the item behind `#[cfg(test)]` when it is a module with a body; else counts its line.
+/// Skips the item behind `#[cfg(test)]` if it is a module with a body; otherwise counts its line.
 fn skip_module<'a>(lines: &mut impl Iterator<Item = &'a str>, count: &mut usize) {
     for line in lines.by_ref() {
         if line.starts_with("#[") {
             continue;
         }
         if line.starts_with("mod ") && line.ends_with('{') {
-            // In formatted code the first brace at the margin is the one that ends it.
+            // In formatted code the first brace in column 0 closes the module.
             for line in lines.by_ref() {
                 if line == "}" {
                     return;
@@ -144,7 +144,7 @@ fn name(path: &str) -> Vec<Found> {
     for part in path.split('/') {
         let stem = part.strip_suffix(".rs").unwrap_or(part);
         if BANNED_NAMES.contains(&stem) {
-            found.push((None, format!("`{stem}` says nothing of what is inside")));
+            found.push((None, format!("`{stem}` does not say what the module contains")));
         }
     }
     if path.ends_with("/mod.rs") {
@@ -162,7 +162,7 @@ fn depth(path: &str) -> Option<Found> {
     })
 }
 
-/// Modules inside of files have names too.
+/// Checks the names of modules that are declared in the file.
 fn modules(text: &str) -> Vec<Found> {
     let numbered = (1..).zip(text.lines());
     let banned = numbered.filter_map(|(number, line)| {
@@ -172,14 +172,14 @@ fn modules(text: &str) -> Vec<Found> {
         (before && BANNED_NAMES.contains(&name)).then(|| {
             (
                 Some(number),
-                format!("`mod {name}` says nothing of what is inside"),
+                format!("`mod {name}` does not say what the module contains"),
             )
         })
     });
     banned.collect()
 }
 
-/// Whoever silences a lint says why.
+/// Requires a reason for each silenced lint.
 fn silenced(text: &str) -> Vec<Found> {
     let mut found = Vec::new();
     let mut lines = (1..).zip(text.lines());
@@ -207,6 +207,6 @@ fn homes(text: &str) -> Vec<Found> {
     let numbered = (1..).zip(text.lines());
     let homely = numbered.filter(|(_, line)| HOMES.iter().any(|home| line.contains(home)));
     homely
-        .map(|(number, _)| (Some(number), "a path on somebody's machine".to_owned()))
+        .map(|(number, _)| (Some(number), "a path on a developer's machine".to_owned()))
         .collect()
 }

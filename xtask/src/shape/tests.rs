@@ -1,6 +1,6 @@
-//! Each rule finds what breaks it, and only that.
+//! Each rule finds its violations, and accepts correct files.
 
-use super::rules::{findings, lines_of_code, speak_of};
+use super::rules::{applies_to, findings, lines_of_code};
 
 const GOOD: &str = "//! What it is for.\n\nfn work() {}\n";
 
@@ -9,12 +9,12 @@ fn said(path: &str, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_file_in_shape_has_no_finding() {
+fn correct_file_has_no_finding() {
     assert_eq!(said("crates/a/src/b/c/d.rs", GOOD), Vec::<String>::new());
 }
 
 #[test]
-fn a_file_begins_with_what_it_is_for() {
+fn file_without_module_docs_is_found() {
     for text in ["", "fn work() {}\n", "//!\n//! Late.\n", "// No docs.\n"] {
         let said = said("crates/a/src/b.rs", text);
         assert_eq!(said.len(), 1, "{text:?}: {said:?}");
@@ -23,7 +23,7 @@ fn a_file_begins_with_what_it_is_for() {
 }
 
 #[test]
-fn a_file_has_at_most_four_hundred_lines_of_code() {
+fn file_has_at_most_four_hundred_lines_of_code() {
     let lines = |count: usize| format!("//! Long.\n{}", "const X: u8 = 1;\n".repeat(count));
     assert!(said("tests/suite/a.rs", &lines(400)).is_empty());
     assert!(said("tests/suite/a.rs", &lines(401))[0].contains("401 lines"));
@@ -61,7 +61,7 @@ fn three() {}
 
 #[test]
 fn names_say_what_is_inside() {
-    // In pieces, for these names are banned here as well.
+    // Split, because these names are forbidden in this file as well.
     for banned in ["uti-ls", "hel-pers", "com-mon", "ty-pes", "im-p"] {
         let name = banned.replace('-', "");
         assert_eq!(said(&format!("crates/a/src/{name}.rs"), GOOD).len(), 1);
@@ -70,7 +70,7 @@ fn names_say_what_is_inside() {
         assert_eq!(
             said("crates/a/src/b.rs", &inside),
             [format!(
-                "crates/a/src/b.rs:4: `mod {name}` says nothing of what is inside"
+                "crates/a/src/b.rs:4: `mod {name}` does not say what the module contains"
             )]
         );
     }
@@ -85,7 +85,7 @@ fn files_lie_at_most_two_folders_deep() {
 }
 
 #[test]
-fn who_silences_a_lint_says_why() {
+fn silenced_lint_requires_a_reason() {
     let silent = format!("{GOOD}#[allow(dead_code)]\nfn a() {{}}\n#![expect(\n    clippy::x\n)]\n");
     assert_eq!(said("crates/a/src/b.rs", &silent).len(), 2);
     let says = format!("{GOOD}#[expect(\n    clippy::x,\n    reason = \"why\"\n)]\nfn a() {{}}\n");
@@ -97,18 +97,18 @@ fn no_path_on_a_machine_is_told() {
     let path = ["", "home", "ana", "x"].join("/");
     assert_eq!(
         said("README.md", &format!("a\nsee {path}\n")),
-        ["README.md:2: a path on somebody's machine"]
+        ["README.md:2: a path on a developer's machine"]
     );
     assert!(said("README.md", "see ~/x and /dev/null\n").is_empty());
 }
 
 #[test]
-fn rules_speak_of_sources_manifests_and_docs() {
-    assert!(speak_of("a/b.rs") && speak_of("Cargo.toml") && speak_of("README.md"));
-    assert!(!speak_of("a/b.json"));
+fn rules_apply_to_sources_manifests_and_docs() {
+    assert!(applies_to("a/b.rs") && applies_to("Cargo.toml") && applies_to("README.md"));
+    assert!(!applies_to("a/b.json"));
 }
 
 #[test]
-fn the_tree_is_in_shape() {
+fn every_file_of_the_tree_keeps_the_rules() {
     super::check().expect("every file keeps the rules");
 }

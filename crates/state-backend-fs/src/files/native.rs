@@ -1,4 +1,4 @@
-//! The operating system's files, by `rustix` and `std`.
+//! The file system of the operating system, by `rustix` and `std`.
 
 use super::{Access, FileHandle, FileKind, FileSystem, Folder, Lock, Status, StoredFile, SyncScope};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
@@ -10,11 +10,11 @@ use std::sync::Arc;
 
 const FILE_MODE: Mode = Mode::RUSR.union(Mode::WUSR);
 const FOLDER_MODE: Mode = Mode::RWXU;
-/// [`FOLDER_MODE`] as `std` has it.
+/// The permission bits of [`FOLDER_MODE`], in the form that `std` takes.
 const FOLDER_PERMISSIONS: u32 = 0o700;
 const FOLDER_FLAGS: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// The file system of the machine.
+/// The file system of the operating system.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Native;
 
@@ -56,6 +56,7 @@ impl Folder for NativeFolder {
             Access::Create => OFlags::RDWR | OFlags::CREATE,
             Access::CreateNew => OFlags::RDWR | OFlags::CREATE | OFlags::EXCL,
         };
+        // `NONBLOCK`: opening a pipe that was put in place of a file must not block the thread for ever.
         let flags = flags | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let handle = rustix::fs::openat(&self.0, name, flags, FILE_MODE)?;
         Ok(Box::new(File::from(handle)))

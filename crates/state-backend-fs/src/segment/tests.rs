@@ -1,4 +1,4 @@
-//! The rule of the torn tail, case by case.
+//! Which incomplete last frames count as torn writes, and which as damage.
 
 use super::{Segment, SegmentName};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use state_core::backend::Holder;
 use state_core::journal::{Fence, FrameKind, genesis};
 use state_core::{Digest, Epoch, Frame, Lineage, Nonce, Result, Slot};
 
-/// A segment with frames of these payloads; and where each frame ends.
+/// Returns a segment with frames of these payloads, the end of each frame, and the chain at the start.
 fn segment(payloads: &[&[u8]]) -> (Vec<u8>, Vec<usize>, Digest) {
     let start = genesis(Lineage::from_bits([1; 16]));
     let fence = Fence {
@@ -31,7 +31,7 @@ fn segment(payloads: &[&[u8]]) -> (Vec<u8>, Vec<usize>, Digest) {
     (bytes, ends, start)
 }
 
-/// How many frames of these bytes count.
+/// Returns how many frames of these bytes are valid.
 fn count(bytes: Vec<u8>, start: Digest) -> Result<usize> {
     let segment = Segment {
         name: SegmentName {
@@ -46,7 +46,7 @@ fn count(bytes: Vec<u8>, start: Digest) -> Result<usize> {
 }
 
 #[test]
-fn zeros_from_a_frames_end_on_are_the_end() {
+fn zeros_after_the_last_frame_are_ignored() {
     let (bytes, _, start) = segment(&[b"{}\n"]);
     for zeros in [0, 1, 63, 64, 511, 512, 5000] {
         let mut bytes = bytes.clone();
@@ -56,7 +56,7 @@ fn zeros_from_a_frames_end_on_are_the_end() {
 }
 
 #[test]
-fn anything_else_after_a_frames_end_is_corrupt() {
+fn other_bytes_after_the_last_frame_are_corrupt() {
     let (bytes, _, start) = segment(&[b"{}\n"]);
     for junk in [&b"x"[..], b"SJFX", b"\0\0\0\0\0\0x", &[b'x'; 600]] {
         let bytes = [&bytes[..], junk].concat();
@@ -65,7 +65,7 @@ fn anything_else_after_a_frames_end_is_corrupt() {
 }
 
 #[test]
-fn a_last_frame_of_which_a_sector_never_reached_the_disk_is_torn() {
+fn last_frame_with_an_unwritten_sector_is_torn() {
     let (bytes, ends, start) = segment(&[b"{}\n", &[b'x'; 3000]]);
     for sector in ends[1] / 512..bytes.len().div_ceil(512) {
         let (from, to) = (ends[1].max(sector * 512), bytes.len().min((sector + 1) * 512));
@@ -74,15 +74,12 @@ fn a_last_frame_of_which_a_sector_never_reached_the_disk_is_torn() {
         assert_eq!(count(torn, start).unwrap(), 2, "sector {sector}");
         let mut damaged = bytes.clone();
         damaged[from + 1..to].fill(0);
-        assert!(
-            count(damaged, start).is_err(),
-            "sector {sector}, but for one byte"
-        );
+        assert!(count(damaged, start).is_err(), "sector {sector}, except one byte");
     }
 }
 
 #[test]
-fn a_frame_is_not_torn_if_another_follows_it() {
+fn zeroed_frame_before_another_is_corrupt() {
     let (bytes, ends, start) = segment(&[&[b'x'; 3000], b"{}\n"]);
     let mut damaged = bytes;
     let sector = ends[0].next_multiple_of(512);
@@ -91,17 +88,17 @@ fn a_frame_is_not_torn_if_another_follows_it() {
 }
 
 #[test]
-fn a_frame_that_is_cut_is_not_torn_if_another_follows_it() {
+fn cut_frame_before_another_is_corrupt() {
     let (bytes, ends, start) = segment(&[&[b'x'; 3000], b"{}\n"]);
     let bytes = [&bytes[..ends[0] + 1000], &bytes[ends[1]..]].concat();
     assert!(count(bytes, start).is_err());
 }
 
 #[test]
-fn a_few_zeros_at_the_edge_of_a_sector_prove_no_lost_write() {
+fn few_zeros_at_a_sector_edge_prove_no_lost_write() {
     let (_, ends, _) = segment(&[b""]);
     for over in 1..=8 {
-        // The frame reaches so many bytes into its last sector.
+        // The frame extends this many bytes into its last sector.
         let payload = vec![b'x'; 2048 + over - ends[1]];
         let (mut bytes, _, start) = segment(&[&payload]);
         let length = bytes.len();
@@ -112,7 +109,7 @@ fn a_few_zeros_at_the_edge_of_a_sector_prove_no_lost_write() {
 }
 
 #[test]
-fn a_changed_byte_is_not_excused_by_zeros_that_follow_the_frame() {
+fn changed_byte_before_trailing_zeros_is_corrupt() {
     let (bytes, ends, start) = segment(&[b"{}\n", b"{\"a\":1}\n"]);
     for at in ends[1]..bytes.len() {
         let mut damaged = bytes.clone();
@@ -123,7 +120,7 @@ fn a_changed_byte_is_not_excused_by_zeros_that_follow_the_frame() {
 }
 
 #[test]
-fn a_fence_that_is_not_whole_is_corrupt() {
+fn incomplete_fence_is_corrupt() {
     let (bytes, ends, start) = segment(&[]);
     for cut in 0..ends[0] {
         assert!(count(bytes[..cut].to_vec(), start).is_err(), "{cut}");
@@ -133,7 +130,7 @@ fn a_fence_that_is_not_whole_is_corrupt() {
 
 proptest! {
     #[test]
-    fn whatever_is_written_over_a_segment_no_acknowledged_frame_changes(
+    fn overwritten_segment_never_changes_acknowledged_frames(
         payloads in prop::collection::vec(prop::collection::vec(b'a'..=b'z', 0..700), 1..4),
         at in any::<prop::sample::Index>(),
         junk in prop::collection::vec(any::<u8>(), 0..200),
@@ -145,7 +142,7 @@ proptest! {
         let end = bytes.len().min(at + junk.len());
         changed[at..end].copy_from_slice(&junk[..end - at]);
         match count(changed.clone(), start) {
-            // Only the last frame can pass for torn, and only if it was touched.
+            // Only the last frame can count as torn, and only if the junk touched it.
             Ok(frames) => prop_assert!(frames == ends.len() || (frames + 1 == ends.len() && end > ends[frames - 1])),
             Err(error) => prop_assert!(changed != bytes, "{}", error),
         }

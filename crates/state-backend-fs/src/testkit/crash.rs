@@ -1,4 +1,4 @@
-//! What a crash may leave of a disk: every subset of the changes that weren't synced.
+//! Enumerates the disks that a crash may leave: every subset of the unsynced changes.
 //!
 //! A change is a sector of a file, the length of a file, or one change of a folder: a name that was added, moved or
 //! removed. Each is lost or kept on its own, in any combination. If the length of a file is lost but a sector behind
@@ -11,26 +11,26 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-/// Up to so many changes, every subset of them is tried.
+/// Up to this number of changes, every subset of them is tried.
 const EXHAUSTIVE: usize = 8;
 
-/// With more changes, so many random subsets are tried; "none" and "all" are among them.
+/// With more changes, this number of random subsets is tried, including the empty and the full one.
 const SAMPLES: u64 = 64;
 
 /// The moment right before an operation, at which the machine may crash.
 #[derive(Clone, Debug)]
 pub struct CrashPoint {
     pub(super) disk: Disk,
-    /// The operation that wasn't executed any more, such as `rename head.json`.
+    /// The operation that the crash prevented, such as `rename head.json`.
     pub operation: String,
     /// The number of that operation since the recording began.
     pub number: usize,
-    /// What [`SimulatedFs::mark`] was last called with: how far the test's script was.
+    /// The argument of the last call of [`SimulatedFs::mark`]: the progress of the test's script.
     pub mark: u64,
 }
 
 impl CrashPoint {
-    /// The disks that a crash at this moment may leave, with sectors of so many bytes.
+    /// Returns the disks that a crash at this moment may leave, for sectors of this size.
     ///
     /// All subsets of the unsynced changes if there are at most 8 changes; 64 random subsets, determined by the seed,
     /// otherwise. Different subsets may leave the same disk: compare [`CrashImage::digest`].
@@ -63,18 +63,18 @@ pub struct CrashImage {
 }
 
 impl CrashImage {
-    /// A hash of everything on the disk: what is the same state has the same digest.
+    /// Returns a hash of everything on the disk: equal disks have equal digests.
     pub fn digest(&self) -> u64 {
         self.disk.digest()
     }
 
-    /// Starts the machine again: nothing is locked, no file is open.
+    /// Restarts the machine with this disk: no lock is held, no file is open.
     pub fn mount(self) -> SimulatedFs {
         SimulatedFs::on(self.disk)
     }
 }
 
-/// Names what was lost.
+/// Lists the changes that the crash lost.
 impl fmt::Display for CrashImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "lost: [{}]", self.lost.join(", "))
@@ -142,7 +142,7 @@ impl Changes {
             let range = index * self.sector..current.len().min((index + 1) * self.sector);
             let old = durable.get(range.start..).unwrap_or_default();
             let bytes = current[range].iter().enumerate();
-            // Where the durable file has ended, a sector that isn't written reads as zeros.
+            // Beyond the durable end of the file, an unwritten sector reads as zeros.
             if bytes
                 .into_iter()
                 .any(|(at, byte)| *byte != old.get(at).copied().unwrap_or(0))
@@ -153,7 +153,7 @@ impl Changes {
         }
     }
 
-    /// The disk on which only some of the changes are.
+    /// Returns the disk that has only the kept changes.
     fn image(&self, kept: &[bool]) -> CrashImage {
         let mut survivors = Survivors::default();
         let mut lost = Vec::new();
@@ -173,7 +173,7 @@ impl Changes {
         CrashImage { disk, lost }
     }
 
-    /// Copies what is left of a node, and of everything below it.
+    /// Copies the remains of a node, and of everything below it.
     fn copy(&self, id: NodeId, survivors: &Survivors, to: &mut Disk) {
         let Some(node) = self.disk.nodes.get(&id) else {
             return;
@@ -239,7 +239,7 @@ struct Survivors {
     names: BTreeMap<NodeId, Vec<usize>>,
 }
 
-/// All children that a folder has, had at its last sync, or had meanwhile.
+/// Returns all children that a folder has, had at its last sync, or had in between.
 fn children(folder: &FolderNode) -> BTreeMap<&str, NodeId> {
     let mut children = BTreeMap::new();
     for change in &folder.changes {

@@ -1,11 +1,11 @@
-//! The model of a disk: what a process sees, what is durable, and which changes a crash may lose.
+//! The model of a disk: its visible content, its durable content, and the changes that a crash may lose.
 
 use rustix::io::Errno;
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
-/// The number of a file or a folder.
+/// The number of a file or a folder, like an inode number.
 pub(super) type NodeId = u64;
 
 /// The folder `/`.
@@ -27,20 +27,20 @@ pub(super) enum Node {
 /// The content of a file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FileNode {
-    /// What a process reads.
+    /// The bytes that a process reads.
     pub(super) current: Arc<Vec<u8>>,
-    /// What the last sync wrote.
+    /// The bytes that the last sync made durable.
     pub(super) durable: Arc<Vec<u8>>,
 }
 
 /// The names in a folder.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FolderNode {
-    /// What a process sees.
+    /// The names that a process sees.
     pub(super) current: BTreeMap<String, NodeId>,
-    /// What the last sync wrote.
+    /// The names that the last sync made durable.
     pub(super) durable: BTreeMap<String, NodeId>,
-    /// What changed since then, in order.
+    /// The changes since the last sync, in order.
     pub(super) changes: Vec<NameChange>,
 }
 
@@ -80,7 +80,7 @@ impl FolderNode {
 }
 
 impl Disk {
-    /// An empty disk.
+    /// Creates an empty disk.
     pub(super) fn new() -> Self {
         let root = Arc::new(Node::Folder(FolderNode::default()));
         Self {
@@ -121,7 +121,7 @@ impl Disk {
         }
     }
 
-    /// The node with a name in a folder.
+    /// Returns the node with a name in a folder.
     pub(super) fn child(&self, folder: NodeId, name: &str) -> Result<NodeId, Errno> {
         let names = &self.folder(folder)?.current;
         names.get(name).copied().ok_or(Errno::NOENT)
@@ -222,16 +222,17 @@ impl Disk {
         Ok(())
     }
 
-    /// Makes everything durable.
+    /// Makes all files and folders durable.
     pub(super) fn sync_all(&mut self) {
         let all: Vec<NodeId> = self.nodes.keys().copied().collect();
         for node in all {
-            // Each of these exists.
+            // All these ids come from the map itself.
             self.sync(node).ok();
         }
     }
 
-    /// A hash of all that is durable. The names of temporary files count only as such: they hold process ids.
+    /// Returns a hash of everything that is durable. Temporary files are hashed without their names, which contain process
+    /// ids.
     pub(super) fn digest(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         self.hash_folder(ROOT, &mut hasher);

@@ -16,9 +16,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 /// A file system under a store that an [`Attacker`] edits between any two calls.
 ///
-/// Objects are files by their path from the store's root, such as `stacks/<lineage>/head.json`. Every call that reads,
-/// writes, names, lists or syncs a file or a folder of the store is a request; taking and freeing locks isn't. Edits are
-/// made in place: a file that is open stays the same file.
+/// Objects are files by their path from the store's root, such as `stacks/<lineage>/head.json`. Every call that
+/// reads, writes, names, lists or syncs a file or a folder of the store is a request; taking and freeing locks isn't.
+/// Edits are made in place: a file that is open stays the same file.
 #[derive(Clone, Debug)]
 pub struct HostileFs {
     shared: Arc<Shared>,
@@ -105,7 +105,7 @@ impl FileSystem for HostileFs {
 }
 
 impl Shared {
-    /// A request is about to be executed: the attacker comes first.
+    /// Lets the attacker edit files before a request is executed.
     fn request(&self, verb: Verb, object: &str) -> io::Result<()> {
         for intervention in self.attacker.begin(verb, object) {
             self.intervene(&intervention)?;
@@ -140,7 +140,7 @@ impl Shared {
         file.write_all_at(content, 0)
     }
 
-    /// The folder of an object, on the file system below, and the name of its file.
+    /// Returns the folder of an object on the file system below, and the name of its file.
     fn locate(&self, object: &str) -> io::Result<(Arc<dyn Folder>, String)> {
         let (folders, name) = object.rsplit_once('/').unwrap_or(("", object));
         let mut folder = self.files.open_folder(&self.root)?;
@@ -151,7 +151,7 @@ impl Shared {
     }
 
     fn record(&self, folder: &dyn Folder, name: &str, object: &str) {
-        // A temporary file isn't an object before it has its name.
+        // A temporary file becomes an object only when it gets its final name.
         if !name.starts_with(".tmp-") {
             self.attacker.record(object, read(folder, name));
         }
@@ -185,7 +185,7 @@ impl Shared {
     }
 }
 
-/// The content of a file; none if there is no such file.
+/// Returns the content of a file; `None` if it doesn't exist.
 fn read(folder: &dyn Folder, name: &str) -> Option<Bytes> {
     let mut bytes = Vec::new();
     let file = folder.open(name, Access::Read).ok()?;
@@ -392,7 +392,7 @@ mod tests {
     use state_core::testkit::hostile::{Action, Attacker, Intervention};
 
     #[tokio::test]
-    async fn every_version_is_recorded_and_can_be_brought_back_between_two_calls() {
+    async fn recorded_versions_can_be_restored_between_two_calls() {
         let (machine, attacker) = (SimulatedFs::new(), Attacker::default());
         let hostile = HostileFs::simulated(&machine, "/store", attacker.clone());
         let store = hostile.create().unwrap();
@@ -415,7 +415,7 @@ mod tests {
         );
         let file = format!("{folder}/head.json");
         let heads = attacker.versions(&file);
-        assert_eq!(heads.len(), 3, "created, taken over, swapped");
+        assert_eq!(heads.len(), 3, "one version each of creation, takeover and swap");
 
         // The first request opens the file, the second one reads it.
         attacker.plan([Intervention::new(1, file.clone(), Action::BringBack(2))]);
@@ -426,7 +426,7 @@ mod tests {
         assert_eq!(
             attacker.versions(&file),
             heads,
-            "what the attacker does isn't a version"
+            "edits of the attacker aren't recorded as versions"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A file system in memory that keeps apart what a process sees and what survives a crash.
+//! A file system in memory that separates what a process sees from what survives a crash.
 
 use super::crash::CrashPoint;
 use super::disk::{Disk, FileNode, FolderNode, Node, NodeId, ROOT};
@@ -58,7 +58,7 @@ impl Default for SimulatedFs {
 }
 
 impl SimulatedFs {
-    /// A machine with an empty disk.
+    /// Creates a machine with an empty disk.
     pub fn new() -> Self {
         Self::on(Disk::new())
     }
@@ -92,7 +92,7 @@ impl SimulatedFs {
         FsBackend::create_on(self, root.as_ref())
     }
 
-    /// Another machine with a copy of this disk. Locks and open files aren't copied.
+    /// Returns another machine with a copy of this disk. Locks and open files aren't copied.
     #[must_use]
     pub fn copy(&self) -> Self {
         Self::on(self.lock().disk.clone())
@@ -103,7 +103,7 @@ impl SimulatedFs {
         self.lock().disk.sync_all();
     }
 
-    /// From now on a sync reports success and does nothing: shows that a test would notice a missing sync.
+    /// Makes every later sync report success without effect, to show that a test detects a missing sync.
     pub fn ignore_syncs(&self) {
         self.lock().ignores_syncs = true;
     }
@@ -113,12 +113,12 @@ impl SimulatedFs {
         self.lock().recording = Some(Vec::new());
     }
 
-    /// Notes how far the script of a test is: every crash point from now on carries this number.
+    /// Sets the progress of the test's script, which all later crash points carry.
     pub fn mark(&self, mark: u64) {
         self.lock().mark = mark;
     }
 
-    /// Ends the recording: the crash points in their order. The last one is the present.
+    /// Ends the recording and returns the crash points in order. The last one is the current moment.
     pub fn crash_points(&self) -> Vec<CrashPoint> {
         let mut machine = self.lock();
         machine.record(|| "nothing".to_owned());
@@ -389,7 +389,7 @@ impl StoredFile for SimulatedFile {
 
 impl Drop for SimulatedFile {
     fn drop(&mut self) {
-        // The simulation never fails here.
+        // Unlocking can't fail in the simulation.
         self.unlock().ok();
     }
 }

@@ -1,7 +1,7 @@
-//! Deletion of what a head dropped: it may end anywhere, and nobody who reads what is left notices.
+//! Deletion of items that a head no longer needs: it may stop anywhere without an effect for readers.
 
-use super::faults::How;
-use super::fixture::{Place, append, data, head, nonce, request};
+use super::faults::FaultKind;
+use super::fixture::{TestStore, append, data, head, nonce, request};
 use crate::FsBackend;
 use bytes::Bytes;
 use state_core::backend::{Acquired, CollectableStore, ObjectKind, ObjectName, StoredItemName, Tail};
@@ -17,8 +17,8 @@ fn snapshot(slot: u64) -> ObjectName {
     }
 }
 
-/// Three segments and two snapshots, of which the head drops what is before the third segment.
-async fn dropped(place: &Place) -> (Acquired, Tail, Base) {
+/// Creates three segments and two snapshots, of which the head needs only those from the third segment on.
+async fn dropped(place: &TestStore) -> (Acquired, Tail, Base) {
     let owner = place.acquire("me").await;
     let mut tail = append(&owner, owner.tail, "a\n").await;
     tail = owner.writer.rotate(tail, nonce(4)).await.unwrap();
@@ -61,9 +61,9 @@ async fn doomed(store: &FsBackend, before: Slot) -> Vec<StoredItemName> {
         .collect()
 }
 
-/// Deletes with one fault; whether the fault was reached.
-async fn with_fault(at: usize, how: How) -> bool {
-    let place = Place::new().await;
+/// Deletes with one fault; returns whether the fault was reached.
+async fn with_fault(at: usize, how: FaultKind) -> bool {
+    let place = TestStore::new().await;
     let (owner, _, base) = dropped(&place).await;
     let names = doomed(&place.store, base.start).await;
     assert_eq!(names.len(), 4, "two segments and two snapshots: {names:?}");
@@ -92,8 +92,8 @@ async fn with_fault(at: usize, how: How) -> bool {
 }
 
 #[tokio::test]
-async fn a_deletion_that_ends_anywhere_leaves_what_counts_and_can_be_repeated() {
-    for how in [How::Before, How::After, How::Dead] {
+async fn interrupted_deletion_can_be_repeated() {
+    for how in [FaultKind::Before, FaultKind::After, FaultKind::Crash] {
         let mut at = 0;
         while with_fault(at, how).await {
             at += 1;
@@ -103,8 +103,8 @@ async fn a_deletion_that_ends_anywhere_leaves_what_counts_and_can_be_repeated() 
 }
 
 #[tokio::test]
-async fn a_segment_that_reaches_beyond_a_slot_is_no_piece_before_it() {
-    let place = Place::new().await;
+async fn segment_reaching_beyond_a_slot_is_not_listed() {
+    let place = TestStore::new().await;
     let (_owner, _, base) = dropped(&place).await;
     for (before, segments) in [(0, 0), (1, 0), (2, 1), (3, 0), (base.start.get(), 2), (99, 0)] {
         let stored_items = place
@@ -125,16 +125,16 @@ async fn a_segment_that_reaches_beyond_a_slot_is_no_piece_before_it() {
 }
 
 #[tokio::test]
-async fn a_stale_segment_goes_with_the_others_and_its_writer_stays_fenced() {
-    let place = Place::new().await;
+async fn stale_segment_is_collected_and_its_writer_stays_fenced() {
+    let place = TestStore::new().await;
     let stale = place.acquire("stale").await;
     let after_a = append(&stale, stale.tail, "a\n").await;
     let breaking = request("next", Some(Epoch(1)));
     let next = place.other().acquire(place.lineage, &breaking).await.unwrap();
-    // Too late: a whole segment that no fence names.
+    // This write is too late: a whole segment, but no fence names it.
     let error = stale.writer.rotate(after_a, nonce(7)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Fenced, "{error}");
-    assert!(place.segment(2, 1).exists(), "the stale writer's own");
+    assert!(place.segment(2, 1).exists(), "the stale writer's own segment");
     let end = append(&next, next.tail, "b\n").await;
     let tail = next.writer.rotate(end, nonce(8)).await.unwrap();
     append(&next, tail, "c\n").await;
@@ -154,8 +154,8 @@ async fn a_stale_segment_goes_with_the_others_and_its_writer_stays_fenced() {
 }
 
 #[tokio::test]
-async fn names_that_are_no_segments_are_not_deleted_as_such() {
-    let place = Place::new().await;
+async fn names_of_other_files_are_not_deleted() {
+    let place = TestStore::new().await;
     let (owner, ..) = dropped(&place).await;
     for name in [
         "../head.json",

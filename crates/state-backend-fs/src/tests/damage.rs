@@ -1,12 +1,12 @@
 //! Every cut and every changed bit of a small journal.
 
-use super::fixture::{Place, append, data};
+use super::fixture::{TestStore, append, data};
 use state_core::{Backend, ErrorKind};
 use std::fs;
 
-/// A journal of two segments: the first ends before bytes of a fenced writer, the second with a last frame.
-async fn small() -> (Place, Vec<u64>) {
-    let place = Place::new().await;
+/// Creates a journal of two segments. The first ends before bytes of a fenced writer, the second with a whole frame.
+async fn small() -> (TestStore, Vec<u64>) {
+    let place = TestStore::new().await;
     let owner = place.acquire("ann").await;
     append(&owner, owner.tail, "a\n").await;
     drop(owner);
@@ -22,7 +22,7 @@ async fn small() -> (Place, Vec<u64>) {
 }
 
 #[tokio::test]
-async fn every_cut_of_the_last_segment_leaves_its_whole_frames_and_the_next_owner_goes_on_from_there() {
+async fn cut_last_segment_keeps_its_whole_frames() {
     let (place, ends) = small().await;
     let path = place.segment(2, 2);
     let whole = fs::read(&path).unwrap();
@@ -42,7 +42,7 @@ async fn every_cut_of_the_last_segment_leaves_its_whole_frames_and_the_next_owne
     let next = place.acquire("next").await;
     append(&next, next.tail, "d\n").await;
     assert_eq!(place.payloads().await, ["a\n", "bb\n", "d\n"]);
-    // What was torn doesn't count, even if the rest of it comes back.
+    // The torn frame doesn't count, even if the rest of it appears later.
     fs::write(&path, &whole).unwrap();
     assert_eq!(place.payloads().await, ["a\n", "bb\n", "d\n"]);
 }
@@ -89,7 +89,7 @@ async fn every_byte_set_to_zero_or_ones_is_corrupt() {
 }
 
 #[tokio::test]
-async fn a_cut_of_a_segment_that_a_fence_continues_is_corrupt() {
+async fn cut_of_a_continued_segment_is_corrupt() {
     let (place, _) = small().await;
     let path = place.segment(0, 1);
     let whole = fs::read(&path).unwrap();

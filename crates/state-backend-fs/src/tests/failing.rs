@@ -1,14 +1,14 @@
-//! Every call that changes the disk fails once, or is the last one before the process dies.
+//! Every call that changes the disk fails once, or is the last call before the process crashes.
 
-use super::faults::How;
-use super::fixture::{Place, after, append, data, frame, head, nonce, request};
+use super::faults::FaultKind;
+use super::fixture::{TestStore, after, append, data, frame, head, nonce, request};
 use crate::FsBackend;
 use bytes::Bytes;
 use rustix::io::Errno;
 use state_core::backend::{NamePointer, NameTarget, ObjectName};
 use state_core::{Backend, Epoch, Error, ErrorKind, Frame, Slot, Writer};
 
-/// What came of a run: what was acknowledged, and what failed how.
+/// The result of a run: the acknowledged operations, and the error that ended it.
 #[derive(Debug, Default)]
 struct Outcome {
     named: bool,
@@ -33,7 +33,7 @@ fn pointer() -> NamePointer {
     }
 }
 
-/// A stack's life, up to the first failure of a write.
+/// Runs the life of a stack up to the first failed write.
 async fn live(store: &FsBackend, outcome: &mut Outcome) -> Result<(), Error> {
     store.create_stack(&head()).await?;
     store.swap_name(&pointer().name, None, &pointer()).await?;
@@ -62,7 +62,7 @@ async fn live(store: &FsBackend, outcome: &mut Outcome) -> Result<(), Error> {
     owner.writer.release().await
 }
 
-/// After a failed append nothing is written any more, however well the disk is by now.
+/// Checks that a writer refuses all writes after a failed append, although the disk works again.
 async fn check_sticky(writer: &dyn Writer, frame: &Frame) {
     let again = writer.append(frame).await.unwrap_err();
     assert_eq!(again.kind(), ErrorKind::Closed, "{again}");
@@ -70,8 +70,8 @@ async fn check_sticky(writer: &dyn Writer, frame: &Frame) {
     assert_eq!(swap.kind(), ErrorKind::Closed, "{swap}");
 }
 
-/// Runs a life with one fault; whether the fault was reached.
-async fn with_fault(at: usize, how: How) -> bool {
+/// Runs the life of a stack with one fault; returns whether the fault was reached.
+async fn with_fault(at: usize, how: FaultKind) -> bool {
     let folder = tempfile::tempdir().unwrap();
     let store = FsBackend::create(folder.path()).unwrap();
     store.meter().faults.plan(at, how);
@@ -87,7 +87,7 @@ async fn with_fault(at: usize, how: How) -> bool {
         assert_eq!(name, Some(pointer()), "{context}");
         check_state(&store, &outcome, &context).await;
     } else {
-        // What failed can be done again, from the start.
+        // A failed creation can be repeated from the start.
         store.create_stack(&head()).await.unwrap();
         store.swap_name(&pointer().name, None, &pointer()).await.unwrap();
         store
@@ -131,8 +131,8 @@ async fn check_state(store: &FsBackend, outcome: &Outcome, context: &str) {
 }
 
 #[tokio::test]
-async fn whichever_call_fails_nothing_acknowledged_is_lost_and_the_error_is_honest() {
-    for how in [How::Before, How::After, How::Dead] {
+async fn any_failed_call_loses_nothing_and_reports_it_honestly() {
+    for how in [FaultKind::Before, FaultKind::After, FaultKind::Crash] {
         let mut at = 0;
         while with_fault(at, how).await {
             at += 1;
@@ -142,9 +142,9 @@ async fn whichever_call_fails_nothing_acknowledged_is_lost_and_the_error_is_hone
 }
 
 #[tokio::test]
-async fn a_full_disk_is_told_as_not_applied_and_a_failed_sync_as_unknown_and_both_close_the_writer() {
+async fn full_disk_is_not_applied_and_failed_sync_indeterminate() {
     for (at, kind) in [(0, ErrorKind::NotApplied), (1, ErrorKind::Indeterminate)] {
-        let place = Place::new().await;
+        let place = TestStore::new().await;
         let owner = place.acquire("me").await;
         let tail = append(&owner, owner.tail, "a\n").await;
         place.store.meter().faults.refuse(at, Errno::NOSPC);
@@ -160,10 +160,10 @@ async fn a_full_disk_is_told_as_not_applied_and_a_failed_sync_as_unknown_and_bot
 }
 
 #[tokio::test]
-async fn a_checkpoint_that_finds_no_room_closes_nothing() {
-    let place = Place::new().await;
+async fn object_without_space_does_not_close_the_writer() {
+    let place = TestStore::new().await;
     let owner = place.acquire("me").await;
-    // The temporary file, then the bytes.
+    // First the creation of the temporary file fails, then the write of its bytes.
     for at in [0, 1] {
         place.store.meter().faults.refuse(at, Errno::NOSPC);
         let error = owner
@@ -186,8 +186,8 @@ async fn a_checkpoint_that_finds_no_room_closes_nothing() {
 }
 
 #[tokio::test]
-async fn files_and_folders_are_synced_in_the_order_that_the_protocol_needs() {
-    let place = Place::new().await;
+async fn files_and_folders_are_synced_in_protocol_order() {
+    let place = TestStore::new().await;
     let faults = &place.store.meter().faults;
     let lineage = place.lineage.to_string();
     let folder = format!("syncfolder {lineage}");
@@ -225,7 +225,7 @@ async fn files_and_folders_are_synced_in_the_order_that_the_protocol_needs() {
     expected.push("syncfolder journal".to_owned());
     assert_eq!(faults.record(), expected);
 
-    // What a reader trusts is durable, and so is what a new owner begins with.
+    // A reader returns only durable frames, and a new owner continues only durable frames.
     place.store.read_journal(place.lineage, None).await.unwrap();
     let read = [
         format!("sync {second}"),
@@ -239,8 +239,8 @@ async fn files_and_folders_are_synced_in_the_order_that_the_protocol_needs() {
 }
 
 #[tokio::test]
-async fn a_name_that_was_read_is_durable() {
-    let place = Place::new().await;
+async fn name_is_durable_after_it_was_read() {
+    let place = TestStore::new().await;
     place
         .store
         .swap_name(&pointer().name, None, &pointer())

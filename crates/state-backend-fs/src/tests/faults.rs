@@ -1,11 +1,11 @@
-//! Calls that change the disk fail as planned, and leave a record of what was done in which order.
+//! Injects faults into calls that change the disk, and records their order.
 
 use crate::counts::Call;
 use rustix::io::Errno;
 use std::io;
 use std::sync::{Mutex, MutexGuard};
 
-/// What to do at which call.
+/// The planned faults, and the calls that were made.
 #[derive(Default)]
 pub(crate) struct Faults(Mutex<Plan>);
 
@@ -13,21 +13,21 @@ pub(crate) struct Faults(Mutex<Plan>);
 struct Plan {
     record: Vec<String>,
     at: Option<usize>,
-    how: How,
+    how: FaultKind,
     errno: Option<Errno>,
     hook: Option<(usize, Box<dyn FnOnce() + Send>)>,
 }
 
 /// How a call fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum How {
-    /// Without effect, once.
+pub(crate) enum FaultKind {
+    /// The call has no effect, once.
     #[default]
     Before,
-    /// It takes effect and says that it failed, once.
+    /// The call takes effect and returns an error, once.
     After,
-    /// As if the process died there: it and all that follow have no effect.
-    Dead,
+    /// As if the process crashed: this call and all later calls have no effect.
+    Crash,
 }
 
 impl std::fmt::Debug for Faults {
@@ -37,28 +37,28 @@ impl std::fmt::Debug for Faults {
 }
 
 impl Faults {
-    /// From now on, the call of this number fails.
-    pub(super) fn plan(&self, at: usize, how: How) {
+    /// Makes the call with this number fail, counted from now.
+    pub(super) fn plan(&self, at: usize, how: FaultKind) {
         let mut plan = self.lock();
         plan.record.clear();
         plan.at = Some(at);
         plan.how = how;
     }
 
-    /// From now on, the call of this number has no effect and fails with this error.
+    /// Makes the call with this number fail with this error and without effect, counted from now.
     pub(super) fn refuse(&self, at: usize, errno: Errno) {
-        self.plan(at, How::Before);
+        self.plan(at, FaultKind::Before);
         self.lock().errno = Some(errno);
     }
 
-    /// Before the call of this number from now on, something else happens.
+    /// Runs the hook before the call with this number, counted from now.
     pub(super) fn interrupt(&self, at: usize, hook: impl FnOnce() + Send + 'static) {
         let mut plan = self.lock();
         plan.record.clear();
         plan.hook = Some((at, Box::new(hook)));
     }
 
-    /// What was done since the last look.
+    /// Returns the calls since the last use of this function.
     pub(super) fn record(&self) -> Vec<String> {
         std::mem::take(&mut self.lock().record)
     }
@@ -85,7 +85,7 @@ impl Faults {
                     None
                 }
             };
-            let dead = plan.how == How::Dead && plan.at.is_some_and(|at| number >= at);
+            let dead = plan.how == FaultKind::Crash && plan.at.is_some_and(|at| number >= at);
             let fault = (dead || plan.at == Some(number)).then_some(plan.how);
             (fault, plan.errno.unwrap_or(Errno::IO), hook)
         };
@@ -95,8 +95,8 @@ impl Faults {
         let failed = || io::Error::from(errno);
         match fault {
             None => run(),
-            Some(How::Before | How::Dead) => Err(failed()),
-            Some(How::After) => {
+            Some(FaultKind::Before | FaultKind::Crash) => Err(failed()),
+            Some(FaultKind::After) => {
                 run()?;
                 Err(failed())
             }

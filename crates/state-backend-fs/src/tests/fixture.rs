@@ -8,7 +8,7 @@ use state_core::{Backend, Epoch, Frame, Head, Lineage, Nonce, Slot};
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub(crate) struct Place {
+pub(crate) struct TestStore {
     pub(crate) folder: tempfile::TempDir,
     pub(crate) store: FsBackend,
     pub(crate) lineage: Lineage,
@@ -50,7 +50,7 @@ pub(crate) fn after(frame: &Frame) -> Tail {
     }
 }
 
-impl Place {
+impl TestStore {
     pub(crate) async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = FsBackend::create(folder.path().join("store")).unwrap();
@@ -66,7 +66,7 @@ impl Place {
     pub(crate) fn other(&self) -> FsBackend {
         FsBackend::open(self.root())
             .unwrap()
-            .with_patience(Duration::from_millis(50))
+            .with_lock_timeout(Duration::from_millis(50))
     }
 
     pub(crate) fn root(&self) -> PathBuf {
@@ -98,7 +98,7 @@ impl Place {
     }
 }
 
-/// The payloads of what isn't a fence.
+/// Returns the payloads of all frames that aren't fences.
 pub(crate) fn data(frames: &[Frame]) -> Vec<String> {
     frames
         .iter()
@@ -107,7 +107,7 @@ pub(crate) fn data(frames: &[Frame]) -> Vec<String> {
         .collect()
 }
 
-/// Appends a batch; gives back the new end.
+/// Appends a frame; returns the new end of the journal.
 pub(crate) async fn append(owner: &Acquired, tail: Tail, payload: &str) -> Tail {
     let frame = frame(owner.writer.epoch(), tail, payload);
     owner.writer.append(&frame).await.unwrap();

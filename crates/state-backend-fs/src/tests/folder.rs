@@ -1,6 +1,6 @@
-//! The tree: rights, strangers, symbolic links, names, objects.
+//! The tree of files: permissions, unknown files, symbolic links, name pointers and objects.
 
-use super::fixture::{Place, append, head, nonce};
+use super::fixture::{TestStore, append, head, nonce};
 use crate::FsBackend;
 use bytes::Bytes;
 use state_core::backend::{NamePointer, NameTarget, ObjectKind, ObjectName};
@@ -43,8 +43,8 @@ fn check_modes(path: &Path) -> usize {
 }
 
 #[tokio::test]
-async fn every_file_and_folder_is_for_its_owner_alone_and_no_temporary_file_stays() {
-    let place = Place::new().await;
+async fn files_are_private_and_no_temporary_file_stays() {
+    let place = TestStore::new().await;
     let name: StackName = "shop/web".parse().unwrap();
     place
         .store
@@ -63,11 +63,11 @@ async fn every_file_and_folder_is_for_its_owner_alone_and_no_temporary_file_stay
 }
 
 #[test]
-fn the_umask_takes_no_right_of_the_owner() {
+fn umask_removes_no_permission_of_the_owner() {
     let folder = tempfile::tempdir().unwrap();
     let status = std::process::Command::new("sh")
         .arg("-c")
-        .arg("umask 0222 && exec \"$0\" --exact --ignored tests::folder::a_store_under_some_umask")
+        .arg("umask 0222 && exec \"$0\" --exact --ignored tests::folder::create_store_under_the_umask_of_the_caller")
         .arg(std::env::current_exe().unwrap())
         .env(UNDER_UMASK, folder.path().join("store"))
         .stdout(std::process::Stdio::null())
@@ -82,8 +82,8 @@ const UNDER_UMASK: &str = "STATE_BACKEND_FS_UNDER_UMASK";
 
 #[test]
 #[ignore = "runs in a process of its own, under another umask"]
-fn a_store_under_some_umask() {
-    // Without the other test there is nothing to do.
+fn create_store_under_the_umask_of_the_caller() {
+    // Without the environment variable of the other test there is no store to create.
     let Some(root) = std::env::var_os(UNDER_UMASK) else {
         return;
     };
@@ -93,7 +93,7 @@ fn a_store_under_some_umask() {
 }
 
 #[tokio::test]
-async fn a_store_is_found_only_where_there_is_one() {
+async fn store_exists_only_where_it_was_created() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().join("a/b/c");
     assert!(!FsBackend::exists(&root).unwrap());
@@ -109,7 +109,7 @@ async fn a_store_is_found_only_where_there_is_one() {
 }
 
 #[test]
-fn another_layout_is_refused_by_number() {
+fn other_layout_is_refused_with_its_version() {
     let folder = tempfile::tempdir().unwrap();
     FsBackend::create(folder.path()).unwrap();
     let layout = crate::layout::Layout { layout: 2 };
@@ -127,8 +127,8 @@ fn another_layout_is_refused_by_number() {
 }
 
 #[tokio::test]
-async fn the_root_may_be_reached_through_a_symbolic_link_but_nothing_below_it() {
-    let place = Place::new().await;
+async fn only_the_root_may_be_a_symbolic_link() {
+    let place = TestStore::new().await;
     let link = place.folder.path().join("link");
     symlink(place.root(), &link).unwrap();
     let store = FsBackend::open(&link).unwrap();
@@ -164,8 +164,8 @@ async fn the_root_may_be_reached_through_a_symbolic_link_but_nothing_below_it() 
 }
 
 #[tokio::test]
-async fn a_pipe_in_place_of_a_file_is_an_error_and_no_wait() {
-    let place = Place::new().await;
+async fn pipe_in_place_of_a_file_is_an_error() {
+    let place = TestStore::new().await;
     let path = place.stack().join("head.json");
     fs::remove_file(&path).unwrap();
     rustix::fs::mknodat(
@@ -181,13 +181,13 @@ async fn a_pipe_in_place_of_a_file_is_an_error_and_no_wait() {
 }
 
 #[tokio::test]
-async fn a_name_is_swapped_only_by_who_knows_its_nonce_and_case_does_not_matter() {
-    let place = Place::new().await;
+async fn name_swap_requires_the_nonce_and_ignores_case() {
+    let place = TestStore::new().await;
     let name: StackName = "Shop/Web".parse().unwrap();
     assert_eq!(place.store.read_name(&name).await.unwrap(), None);
     let first = pointer("Shop/Web", 1);
     place.store.swap_name(&name, None, &first).await.unwrap();
-    // An answer that was lost: the same swap again is fine.
+    // The result of the first attempt may have been lost, so the same swap succeeds again.
     place.store.swap_name(&name, None, &first).await.unwrap();
     let folded: StackName = "shop/web".parse().unwrap();
     assert_eq!(place.store.read_name(&folded).await.unwrap(), Some(first.clone()));
@@ -216,8 +216,8 @@ async fn a_name_is_swapped_only_by_who_knows_its_nonce_and_case_does_not_matter(
 }
 
 #[tokio::test]
-async fn an_object_is_created_once() {
-    let place = Place::new().await;
+async fn object_is_created_once() {
+    let place = TestStore::new().await;
     let owner = place.acquire("me").await;
     let (first, other) = (Bytes::from_static(b"first"), Bytes::from_static(b"other"));
     owner.writer.create(&snapshot(3), first.clone()).await.unwrap();
@@ -245,8 +245,8 @@ async fn an_object_is_created_once() {
 }
 
 #[tokio::test]
-async fn a_stack_without_a_head_is_corrupt_and_one_that_never_was_is_not_found() {
-    let place = Place::new().await;
+async fn headless_stack_is_corrupt_and_unknown_stack_not_found() {
+    let place = TestStore::new().await;
     let error = place
         .store
         .read_head(Lineage::from_bits([9; 16]))
@@ -261,8 +261,8 @@ async fn a_stack_without_a_head_is_corrupt_and_one_that_never_was_is_not_found()
 }
 
 #[tokio::test]
-async fn an_append_is_one_write_and_one_sync_however_long_the_journal_is() {
-    let place = Place::new().await;
+async fn append_is_one_write_and_one_sync_at_any_length() {
+    let place = TestStore::new().await;
     let owner = place.acquire("me").await;
     let mut tail = owner.tail;
     let mut costs = Vec::new();

@@ -1,14 +1,14 @@
-//! Segments: rotation, bases, history, the end that a clean close vouches for.
+//! Segments: rotation, bases, history, and the end that a clean close records in the head.
 
-use super::fixture::{Place, append, data, nonce};
+use super::fixture::{TestStore, append, data, nonce};
 use state_core::backend::Tail;
 use state_core::head::{Base, Watermark};
 use state_core::{Backend, Digest, ErrorKind, Slot};
 use std::fs;
 
-/// Two segments, and a base at the second.
-async fn rotated() -> (Place, Tail) {
-    let place = Place::new().await;
+/// Creates two segments, and a base at the second.
+async fn rotated() -> (TestStore, Tail) {
+    let place = TestStore::new().await;
     let owner = place.acquire("me").await;
     let tail = append(&owner, owner.tail, "a\n").await;
     let tail = append(&owner, tail, "b\n").await;
@@ -25,7 +25,7 @@ async fn rotated() -> (Place, Tail) {
 }
 
 #[tokio::test]
-async fn frames_come_back_from_the_base_on_and_from_further_back_when_asked() {
+async fn journal_is_read_from_the_base_or_an_earlier_slot() {
     let (place, tail) = rotated().await;
     let view = place.store.read_journal(place.lineage, None).await.unwrap();
     assert_eq!(view.frames[0].slot(), Slot(3));
@@ -55,7 +55,7 @@ async fn frames_come_back_from_the_base_on_and_from_further_back_when_asked() {
 }
 
 #[tokio::test]
-async fn a_base_whose_chain_does_not_fit_is_corrupt() {
+async fn base_with_a_wrong_chain_is_corrupt() {
     let (place, _) = rotated().await;
     let owner = place.acquire("next").await;
     let wrong = |head: &mut state_core::Head| head.base.chain = Digest::of(b"other");
@@ -65,7 +65,7 @@ async fn a_base_whose_chain_does_not_fit_is_corrupt() {
 }
 
 #[tokio::test]
-async fn a_missing_segment_is_corrupt_unless_it_was_collected() {
+async fn missing_segment_is_corrupt_unless_collected() {
     let (place, _) = rotated().await;
     fs::remove_file(place.segment(0, 1)).unwrap();
     place.store.read_journal(place.lineage, None).await.unwrap();
@@ -92,8 +92,8 @@ async fn a_missing_segment_is_corrupt_unless_it_was_collected() {
 }
 
 #[tokio::test]
-async fn a_journal_that_ends_before_its_last_clean_close_was_cut() {
-    let place = Place::new().await;
+async fn journal_cut_before_its_last_clean_close_is_corrupt() {
+    let place = TestStore::new().await;
     let owner = place.acquire("me").await;
     let first = append(&owner, owner.tail, "a\n").await;
     let length = fs::metadata(place.segment(0, 1)).unwrap().len();
@@ -106,7 +106,7 @@ async fn a_journal_that_ends_before_its_last_clean_close_was_cut() {
     };
     owner.writer.swap_head(nonce(5), &mark(1, first)).await.unwrap();
     assert_eq!(place.payloads().await, ["a\n", "b\n"]);
-    // Beyond the mark, a cut between frames can't be seen; before it, it is.
+    // A cut between two frames is detected only before the end that the head records.
     let file = fs::File::options().write(true).open(place.segment(0, 1)).unwrap();
     file.set_len(length).unwrap();
     assert_eq!(place.payloads().await, ["a\n"]);
@@ -118,8 +118,8 @@ async fn a_journal_that_ends_before_its_last_clean_close_was_cut() {
 }
 
 #[tokio::test]
-async fn a_journal_with_another_chain_than_at_its_last_clean_close_is_corrupt() {
-    let place = Place::new().await;
+async fn wrong_chain_at_the_last_clean_close_is_corrupt() {
+    let place = TestStore::new().await;
     let owner = place.acquire("me").await;
     append(&owner, owner.tail, "a\n").await;
     let wrong = |head: &mut state_core::Head| {
@@ -134,8 +134,8 @@ async fn a_journal_with_another_chain_than_at_its_last_clean_close_is_corrupt() 
 }
 
 #[tokio::test]
-async fn a_head_that_went_back_is_corrupt_and_not_a_fork() {
-    let place = Place::new().await;
+async fn restored_old_head_is_corrupt() {
+    let place = TestStore::new().await;
     let old = fs::read(place.stack().join("head.json")).unwrap();
     drop(place.acquire("me").await);
     fs::write(place.stack().join("head.json"), old).unwrap();

@@ -1,12 +1,12 @@
-//! Two at once, the second at the worst moment: between two calls of the first.
+//! Races: a second process runs at the worst moment, between two calls of the first.
 
-use super::fixture::{Place, append, data, frame, nonce, request};
+use super::fixture::{TestStore, append, data, frame, nonce, request};
 use state_core::{Backend, Epoch, Error, Slot};
 
 #[tokio::test]
-async fn a_break_while_somebody_acquires_leaves_one_owner() {
+async fn break_during_an_acquire_leaves_one_owner() {
     for at in [0, 1] {
-        let place = Place::new().await;
+        let place = TestStore::new().await;
         drop(place.acquire("ann").await);
         let (other, lineage) = (place.other(), place.lineage);
         let (answer, taken) = tokio::sync::oneshot::channel();
@@ -36,14 +36,14 @@ async fn a_break_while_somebody_acquires_leaves_one_owner() {
 }
 
 #[tokio::test]
-async fn a_head_that_changes_between_look_and_lock_is_read_again() {
-    let place = Place::new().await;
+async fn head_changed_before_the_lock_is_read_again() {
+    let place = TestStore::new().await;
     drop(place.acquire("ann").await);
     let path = place.stack().join("head.json");
     let mut changed = place.store.read_head(place.lineage).await.unwrap();
     changed.name = "shop/new".parse().unwrap();
     let bytes = state_core::Enveloped::encode(&changed);
-    // Right before `head.lock` is signed, after the look at the head.
+    // After the head was read and right before the holder is written into `head.lock`.
     place
         .store
         .meter()
@@ -54,8 +54,8 @@ async fn a_head_that_changes_between_look_and_lock_is_read_again() {
 }
 
 #[tokio::test]
-async fn a_frame_that_is_written_while_another_takes_over_counts_for_both_or_for_neither() {
-    let place = Place::new().await;
+async fn frame_written_during_a_takeover_counts_for_both_or_none() {
+    let place = TestStore::new().await;
     let old = place.acquire("ann").await;
     let (other, lineage) = (place.other(), place.lineage);
     let (answer, taken) = tokio::sync::oneshot::channel();
@@ -88,8 +88,8 @@ async fn a_frame_that_is_written_while_another_takes_over_counts_for_both_or_for
 }
 
 #[tokio::test]
-async fn a_head_change_is_made_anew_on_what_others_changed_meanwhile() {
-    let place = Place::new().await;
+async fn head_change_is_repeated_on_a_changed_head() {
+    let place = TestStore::new().await;
     let owner = place.acquire("me").await;
     let path = place.stack().join("head.json");
     let calls = std::sync::atomic::AtomicUsize::new(0);
@@ -110,12 +110,12 @@ async fn a_head_change_is_made_anew_on_what_others_changed_meanwhile() {
 }
 
 #[tokio::test]
-async fn nobody_reads_between_the_new_head_and_its_segment() {
-    let place = Place::new().await;
+async fn reader_waits_between_the_new_head_and_its_segment() {
+    let place = TestStore::new().await;
     let (other, lineage) = (place.other(), place.lineage);
     let (answer, read) = tokio::sync::oneshot::channel();
     let runtime = tokio::runtime::Handle::current();
-    // Two signatures, five calls for the head; then the journal is synced.
+    // Two holders are written, five calls replace the head; the next call syncs the journal.
     place.store.meter().faults.interrupt(7, move || {
         answer
             .send(runtime.block_on(other.read_journal(lineage, None)))
@@ -133,8 +133,8 @@ async fn nobody_reads_between_the_new_head_and_its_segment() {
 }
 
 #[tokio::test]
-async fn a_reader_during_whose_look_somebody_takes_over_looks_again() {
-    let place = Place::new().await;
+async fn reader_starts_over_after_a_takeover() {
+    let place = TestStore::new().await;
     let owner = place.acquire("ann").await;
     append(&owner, owner.tail, "a\n").await;
     let (other, lineage) = (place.other(), place.lineage);

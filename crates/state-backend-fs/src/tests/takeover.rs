@@ -1,6 +1,6 @@
-//! Who owns a stack, and who does not any more.
+//! Takeovers: locks, fencing, removal, and takeovers that crash.
 
-use super::fixture::{Place, after, append, data, frame, nonce, request};
+use super::fixture::{TestStore, after, append, data, frame, nonce, request};
 use bytes::Bytes;
 use state_core::backend::{ObjectName, Tail};
 use state_core::journal::FrameKind;
@@ -8,8 +8,8 @@ use state_core::{Backend, Epoch, Error, ErrorKind, Generation, Slot};
 use std::fs;
 
 #[tokio::test]
-async fn a_second_owner_is_told_who_the_first_is() {
-    let place = Place::new().await;
+async fn second_owner_is_refused_with_the_lock_holder() {
+    let place = TestStore::new().await;
     let first = place.acquire("ann").await;
     for store in [&place.store, &place.other()] {
         match store.acquire(place.lineage, &request("bob", None)).await {
@@ -27,8 +27,8 @@ async fn a_second_owner_is_told_who_the_first_is() {
 }
 
 #[tokio::test]
-async fn a_dropped_writer_frees_its_lock_and_what_it_acknowledged_stays() {
-    let place = Place::new().await;
+async fn dropped_writer_frees_its_lock_and_keeps_its_frames() {
+    let place = TestStore::new().await;
     for round in 1..=20 {
         let owner = place.acquire("me").await;
         assert_eq!(owner.head.epoch, Epoch(round));
@@ -38,8 +38,8 @@ async fn a_dropped_writer_frees_its_lock_and_what_it_acknowledged_stays() {
 }
 
 #[tokio::test]
-async fn a_broken_lock_fences_its_holder_whose_later_frames_nobody_sees() {
-    let place = Place::new().await;
+async fn stale_writer_is_fenced_after_break() {
+    let place = TestStore::new().await;
     let old = place.acquire("ann").await;
     let tail = append(&old, old.tail, "kept\n").await;
     let other = place.other();
@@ -63,7 +63,7 @@ async fn a_broken_lock_fences_its_holder_whose_later_frames_nobody_sees() {
         }
         result => panic!("{result:?}"),
     }
-    // From now on it knows before it writes.
+    // From now on the stale writer fails before it writes.
     let again = old.writer.append(&stale).await;
     assert!(
         matches!(
@@ -93,8 +93,8 @@ async fn a_broken_lock_fences_its_holder_whose_later_frames_nobody_sees() {
 }
 
 #[tokio::test]
-async fn a_stale_rotation_is_fenced_and_its_segment_does_not_count() {
-    let place = Place::new().await;
+async fn stale_rotation_is_fenced_and_its_segment_ignored() {
+    let place = TestStore::new().await;
     let old = place.acquire("ann").await;
     let tail = append(&old, old.tail, "kept\n").await;
     let new = place
@@ -110,8 +110,8 @@ async fn a_stale_rotation_is_fenced_and_its_segment_does_not_count() {
 }
 
 #[tokio::test]
-async fn only_the_epoch_that_was_seen_is_broken() {
-    let place = Place::new().await;
+async fn break_requires_the_current_epoch() {
+    let place = TestStore::new().await;
     let owner = place.acquire("ann").await;
     let other = place.other();
     for epoch in [0, 2] {
@@ -125,7 +125,7 @@ async fn only_the_epoch_that_was_seen_is_broken() {
         .acquire(place.lineage, &request("bob", Some(Epoch(1))))
         .await
         .unwrap();
-    // The new lock file holds off the next one.
+    // The new lock file keeps the next process out.
     let third = place.store.acquire(place.lineage, &request("cy", None)).await;
     match third {
         Err(Error::Locked { holder, .. }) => assert_eq!(holder.who, "bob"),
@@ -136,8 +136,8 @@ async fn only_the_epoch_that_was_seen_is_broken() {
 }
 
 #[tokio::test]
-async fn a_head_swap_changes_only_what_is_the_callers() {
-    let place = Place::new().await;
+async fn head_swap_keeps_fields_that_callers_may_not_change() {
+    let place = TestStore::new().await;
     let owner = place.acquire("me").await;
     let change = |head: &mut state_core::Head| {
         head.floor = Slot(0);
@@ -158,8 +158,8 @@ async fn a_head_swap_changes_only_what_is_the_callers() {
 }
 
 #[tokio::test]
-async fn a_removed_stack_takes_nothing_any_more() {
-    let place = Place::new().await;
+async fn removed_stack_accepts_no_writes() {
+    let place = TestStore::new().await;
     let owner = place.acquire("me").await;
     let tail = append(&owner, owner.tail, "{}\n").await;
     owner.writer.remove(nonce(8)).await.unwrap();
@@ -186,8 +186,8 @@ async fn a_removed_stack_takes_nothing_any_more() {
 }
 
 #[tokio::test]
-async fn a_takeover_that_died_after_its_head_swap_costs_only_an_epoch() {
-    let place = Place::new().await;
+async fn crashed_takeover_costs_only_an_epoch() {
+    let place = TestStore::new().await;
     let owner = place.acquire("me").await;
     append(&owner, owner.tail, "kept\n").await;
     drop(owner);
@@ -203,8 +203,8 @@ async fn a_takeover_that_died_after_its_head_swap_costs_only_an_epoch() {
 }
 
 #[tokio::test]
-async fn a_reader_waits_for_a_takeover_under_way_and_names_the_process_if_it_hangs() {
-    let place = Place::new().await;
+async fn reader_waits_for_a_takeover_and_names_its_process() {
+    let place = TestStore::new().await;
     drop(place.acquire("me").await);
     fs::remove_file(place.segment(0, 1)).unwrap();
     let lock = fs::File::options()
@@ -225,8 +225,8 @@ async fn a_reader_waits_for_a_takeover_under_way_and_names_the_process_if_it_han
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_see_every_acknowledged_frame_through_writes_rotations_and_takeovers() {
-    let place = std::sync::Arc::new(Place::new().await);
+async fn readers_see_acknowledged_frames_during_takeovers() {
+    let place = std::sync::Arc::new(TestStore::new().await);
     let acknowledged = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
     let done = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let order = std::sync::atomic::Ordering::SeqCst;
@@ -277,8 +277,8 @@ async fn readers_see_every_acknowledged_frame_through_writes_rotations_and_takeo
 }
 
 #[tokio::test]
-async fn a_frame_that_does_not_follow_is_refused_without_effect_and_closes_the_writer() {
-    let place = Place::new().await;
+async fn frame_out_of_order_is_refused_and_closes_the_writer() {
+    let place = TestStore::new().await;
     for case in 0..4 {
         let owner = place.acquire("me").await;
         let epoch = owner.writer.epoch();
@@ -308,8 +308,8 @@ async fn a_frame_that_does_not_follow_is_refused_without_effect_and_closes_the_w
 }
 
 #[tokio::test]
-async fn a_rotation_elsewhere_than_at_the_end_is_refused_without_effect() {
-    let place = Place::new().await;
+async fn rotation_before_the_end_is_refused_without_effect() {
+    let place = TestStore::new().await;
     let owner = place.acquire("me").await;
     let good = frame(Epoch(1), owner.tail, "a\n");
     let error = owner.writer.rotate(after(&good), nonce(4)).await.unwrap_err();
@@ -319,8 +319,8 @@ async fn a_rotation_elsewhere_than_at_the_end_is_refused_without_effect() {
 }
 
 #[tokio::test]
-async fn a_writer_that_cannot_see_the_head_after_a_write_says_that_nobody_knows_and_closes() {
-    let place = Place::new().await;
+async fn unreadable_head_after_a_write_is_indeterminate() {
+    let place = TestStore::new().await;
     let owner = place.acquire("me").await;
     let head = place.stack().join("head.json");
     fs::rename(&head, place.folder.path().join("head")).unwrap();
@@ -335,13 +335,13 @@ async fn a_writer_that_cannot_see_the_head_after_a_write_says_that_nobody_knows_
         .unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
     drop(owner);
-    // Indeterminate, and applied: the next owner says so.
+    // Indeterminate, and applied, as the next owner shows.
     assert_eq!(data(&place.acquire("next").await.frames), ["a\n"]);
 }
 
 #[tokio::test]
-async fn a_future_that_is_dropped_leaves_its_step_done() {
-    let place = Place::new().await;
+async fn dropped_future_still_finishes_its_operation() {
+    let place = TestStore::new().await;
     let owner = place.acquire("me").await;
     let first = frame(Epoch(1), owner.tail, "a\n");
     {

@@ -1,6 +1,6 @@
-//! Hostile fences, which have no way to come about.
+//! Fences that no correct writer makes: loops, gaps and foreign chains.
 
-use super::{Head, Segment, SegmentName, Start, walk};
+use super::{Head, Segment, SegmentName, WalkStart, walk};
 use state_core::backend::Holder;
 use state_core::journal::{Fence, FrameKind, Previous, genesis};
 use state_core::{Digest, Epoch, ErrorKind, Frame, Lineage, Nonce, Slot};
@@ -41,7 +41,7 @@ fn segment(slot: u64, previous: Option<(&str, u64)>, chain: Digest) -> Segment {
 fn walked(segments: &[Segment]) -> ErrorKind {
     let lineage = Lineage::from_bits([1; 16]);
     let head = Head::new(lineage, "a".parse().unwrap(), Nonce::from_bits([1; 16]));
-    let start = Start {
+    let start = WalkStart {
         head: &head,
         from: Slot::ZERO,
         newest: Epoch(1),
@@ -51,14 +51,14 @@ fn walked(segments: &[Segment]) -> ErrorKind {
     let mut loads = 0;
     let mut load = |name| {
         loads += 1;
-        assert!(loads < 100, "it goes round in a circle");
+        assert!(loads < 100, "the walk doesn't end");
         Ok(segments.iter().find(|segment| segment.name == name).cloned())
     };
     walk(&start, &names, &mut load).unwrap_err().kind()
 }
 
 #[test]
-fn fences_that_lead_in_a_circle_or_nowhere_are_corrupt() {
+fn fences_in_a_loop_or_out_of_order_are_corrupt() {
     let chain = genesis(Lineage::from_bits([1; 16]));
     let (five, nine) = (name(5).to_string(), name(9).to_string());
     let to = |slot, previous| segment(slot, previous, chain);

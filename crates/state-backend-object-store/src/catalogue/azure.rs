@@ -1,7 +1,7 @@
-//! `az://container/prefix`: Azure Blob Storage.
+//! The backend `az://container/prefix`: Azure Blob Storage.
 
-use super::machine::Machine;
-use super::{CONNECT, Kind, TIMEOUT, install_tls, is_plain, retry, text, unbuilt};
+use super::machine::MachineCredentials;
+use super::{CONNECT, StoreKind, TIMEOUT, install_tls, is_plain, retry, text, unbuilt};
 use object_store::azure::{AzureConfigKey, MicrosoftAzureBuilder};
 use object_store::{ClientConfigKey, ObjectStore};
 use state_core::backend::BackendType;
@@ -11,25 +11,25 @@ use std::sync::Arc;
 
 pub(super) fn backend_type() -> Result<BackendType> {
     let string = |name, description| FieldType::new(name, FieldKind::String, description);
-    let kind = Kind {
+    let kind = StoreKind {
         scheme: "az",
         description: "A container of Azure Blob Storage.",
         bucket: "container",
         fields: vec![
-            string("account", "the storage account; else AZURE_STORAGE_ACCOUNT_NAME"),
+            string("account", "storage account; default: AZURE_STORAGE_ACCOUNT_NAME"),
             string(
                 "endpoint",
-                "the server's URL; else AZURE_STORAGE_ENDPOINT; plain http for loopback only",
+                "URL of the server; default: AZURE_STORAGE_ENDPOINT; plain http for loopback only",
             ),
             FieldType::new(
                 "emulator",
                 FieldKind::Boolean,
-                "whether the server is Azurite on this machine, with the account that everybody knows, at \
-                 AZURITE_BLOB_STORAGE_URL or its usual port; never with an endpoint",
+                "whether to use Azurite on this machine, with its public test account, at \
+                 AZURITE_BLOB_STORAGE_URL or its default port; excludes `endpoint`",
             ),
             string(
                 "access-key",
-                "the account's key; else AZURE_STORAGE_ACCOUNT_KEY, or what the machine is given",
+                "key of the account; default: AZURE_STORAGE_ACCOUNT_KEY, or the machine's identity",
             )
             .secret(),
         ],
@@ -51,7 +51,7 @@ fn connect(configuration: &Configuration, container: &str) -> Result<Arc<dyn Obj
             builder = builder.with_config(key, value);
         }
     }
-    let given = Given {
+    let given = EndpointChoice {
         endpoint: text(configuration, "endpoint"),
         emulator: configuration.boolean("emulator"),
     };
@@ -64,16 +64,16 @@ fn connect(configuration: &Configuration, container: &str) -> Result<Arc<dyn Obj
     let build = |builder: MicrosoftAzureBuilder| builder.build().map_err(|error| unbuilt(&object, error));
     let mut store = build(builder.clone())?;
     if asks_machine {
-        let machine = Machine::new(store.credentials(), &object, ADVICE);
+        let machine = MachineCredentials::new(store.credentials(), &object, ADVICE);
         store = build(builder.with_credentials(Arc::new(machine)))?;
     }
     Ok(Arc::new(store))
 }
 
-/// What to do without credentials.
+/// Advice for an error about missing credentials.
 const ADVICE: &str = "set AZURE_STORAGE_ACCOUNT_KEY, or AZURE_CLIENT_ID with its secret";
 
-/// Whether somebody gave credentials, or said who has them.
+/// Whether credentials are configured, or a service that provides them.
 fn has_credentials(builder: &MicrosoftAzureBuilder) -> bool {
     let keys = [
         AzureConfigKey::AccessKey,
@@ -88,24 +88,24 @@ fn has_credentials(builder: &MicrosoftAzureBuilder) -> bool {
         || keys.iter().any(|key| builder.get_config_value(key).is_some())
 }
 
-/// What says where requests go, before the environment.
+/// The configured endpoint, which overrides the environment.
 #[derive(Clone, Copy)]
-struct Given<'a> {
+struct EndpointChoice<'a> {
     endpoint: Option<&'a str>,
     emulator: Option<bool>,
 }
 
-/// Says where requests go. With an emulator that is where a variable says that `Azurite` is, whatever the endpoint, and
-/// plain http is allowed there: so that must be on this machine.
+/// Sets the endpoint. The client sends requests for an emulator to `AZURITE_BLOB_STORAGE_URL`, whatever the endpoint
+/// is, and allows plain http; so that variable must name this machine.
 fn with_endpoint(
     object: &str,
     mut builder: MicrosoftAzureBuilder,
-    given: Given<'_>,
+    given: EndpointChoice<'_>,
     azurite: Option<&str>,
 ) -> Result<MicrosoftAzureBuilder> {
     if let Some(endpoint) = given.endpoint {
         if given.emulator == Some(true) {
-            let reason = "`emulator` and `endpoint` exclude each other: each says where the server is";
+            let reason = "`emulator` and `endpoint` exclude each other";
             return Err(Error::invalid(object, reason));
         }
         builder = builder
@@ -120,14 +120,13 @@ fn with_endpoint(
     let endpoint = builder.get_config_value(&AzureConfigKey::Endpoint);
     let plain = is_plain(object, if emulator { azurite } else { endpoint.as_deref() })?;
     if emulator && azurite.is_some() && !plain {
-        let reason =
-            "AZURITE_BLOB_STORAGE_URL is for http on loopback; give an `endpoint` for another server";
+        let reason = "AZURITE_BLOB_STORAGE_URL must be http on loopback; for another server set `endpoint`";
         return Err(Error::invalid(object, reason));
     }
     Ok(builder.with_allow_http(plain || emulator))
 }
 
-/// As the builder reads it. What it can't read it refuses.
+/// Parses a boolean as the client does, which refuses other values later.
 fn is_yes(value: &str) -> bool {
     ["1", "true", "on", "yes", "y"].contains(&value.to_ascii_lowercase().as_str())
 }
@@ -149,11 +148,11 @@ mod tests {
         if let Some(variable) = variable {
             builder = builder.with_config(AzureConfigKey::UseEmulator, variable);
         }
-        with_endpoint("b", builder, Given { endpoint, emulator }, azurite)
+        with_endpoint("b", builder, EndpointChoice { endpoint, emulator }, azurite)
     }
 
     #[test]
-    fn an_emulator_is_on_this_machine_whoever_asks_for_it() {
+    fn emulator_must_be_on_this_machine() {
         for azurite in [None, Some(LOCAL)] {
             settled(None, None, Some(true), azurite).unwrap();
             settled(Some("true"), None, None, azurite).unwrap();
@@ -167,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_given_endpoint_counts_before_an_emulator_of_the_environment() {
+    fn given_endpoint_overrides_an_emulator_variable() {
         let builder = settled(Some("true"), Some(LOCAL), None, Some(FAR)).unwrap();
         let wins = |key| builder.get_config_value(&key);
         assert_eq!(wins(AzureConfigKey::UseEmulator).as_deref(), Some("false"));
@@ -179,12 +178,12 @@ mod tests {
     }
 
     #[test]
-    fn an_endpoint_of_the_environment_is_checked_where_no_emulator_is_asked_for() {
+    fn environment_endpoint_is_checked_without_emulator() {
         for no in ["false", "0", "off", "No", "perhaps"] {
             let builder = MicrosoftAzureBuilder::new()
                 .with_config(AzureConfigKey::UseEmulator, no)
                 .with_endpoint(FAR.to_owned());
-            let nothing = Given {
+            let nothing = EndpointChoice {
                 endpoint: None,
                 emulator: None,
             };
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn an_emulator_with_an_endpoint_is_refused() {
+    fn emulator_with_an_endpoint_is_refused() {
         let refused = settled(None, Some(LOCAL), Some(true), None).unwrap_err();
         assert!(refused.to_string().contains("exclude each other"), "{refused}");
     }

@@ -1,7 +1,7 @@
-//! `gs://bucket/prefix`: Google Cloud Storage. It compares generations, not ETags.
+//! The backend `gs://bucket/prefix`: Google Cloud Storage, whose conditions compare generations instead of ETags.
 
-use super::machine::Machine;
-use super::{CONNECT, Kind, TIMEOUT, install_tls, is_plain, retry, text, unbuilt};
+use super::machine::MachineCredentials;
+use super::{CONNECT, StoreKind, TIMEOUT, install_tls, is_plain, retry, text, unbuilt};
 use object_store::gcp::{GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::{ClientConfigKey, ObjectStore};
 use state_core::Result;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 pub(super) fn backend_type() -> Result<BackendType> {
     let string = |name, description| FieldType::new(name, FieldKind::String, description);
-    let kind = Kind {
+    let kind = StoreKind {
         scheme: "gs",
         description: "A bucket of Google Cloud Storage.",
         bucket: "bucket",
@@ -19,11 +19,11 @@ pub(super) fn backend_type() -> Result<BackendType> {
             FieldType::new(
                 "service-account",
                 FieldKind::Path,
-                "the file with its key; else GOOGLE_SERVICE_ACCOUNT, or what the machine is given",
+                "file with the key of a service account; default: GOOGLE_SERVICE_ACCOUNT, or the machine's identity",
             ),
             string(
                 "endpoint",
-                "another server's URL, without credentials; plain http for loopback only",
+                "URL of another server, which is used without credentials; plain http for loopback only",
             ),
         ],
         connect,
@@ -55,16 +55,16 @@ fn connect(configuration: &Configuration, bucket: &str) -> Result<Arc<dyn Object
     let build = |builder: GoogleCloudStorageBuilder| builder.build().map_err(|error| unbuilt(&object, error));
     let mut store = build(builder.clone())?;
     if asks_machine {
-        let machine = Machine::new(store.credentials(), &object, ADVICE);
+        let machine = MachineCredentials::new(store.credentials(), &object, ADVICE);
         store = build(builder.with_credentials(Arc::new(machine)))?;
     }
     Ok(Arc::new(store))
 }
 
-/// What to do without credentials.
+/// Advice for an error about missing credentials.
 const ADVICE: &str = "set GOOGLE_SERVICE_ACCOUNT or GOOGLE_APPLICATION_CREDENTIALS";
 
-/// Whether somebody gave credentials.
+/// Whether credentials are configured.
 fn has_credentials(builder: &GoogleCloudStorageBuilder) -> bool {
     let keys = [
         GoogleConfigKey::ServiceAccount,

@@ -1,5 +1,5 @@
-//! Credentials that nobody gave: then a service is asked that clouds give their machines. Elsewhere it isn't there, or
-//! something else stands at its address and never answers.
+//! Credentials from the metadata service of a cloud machine, if none are configured. On other machines the service
+//! doesn't exist, or its address never answers; this module turns both into one clear error.
 
 use crate::clock::BootClock;
 use async_trait::async_trait;
@@ -11,19 +11,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long that service may take. It is next to the machine.
+/// Time limit of the metadata service, which runs next to the machine.
 const LIMIT: Duration = Duration::from_secs(5);
 
-/// The service, and what to say when it has nothing.
-pub(super) struct Machine<C> {
+/// The metadata service, and the advice for machines without one.
+pub(super) struct MachineCredentials<C> {
     service: Arc<dyn CredentialProvider<Credential = C>>,
     object: String,
     advice: &'static str,
-    /// Whether it ever answered: then its silence passes, and is no refusal.
+    /// Whether the service ever answered. Then a later failure is temporary and may be retried.
     answered: AtomicBool,
 }
 
-impl<C> Machine<C> {
+impl<C> MachineCredentials<C> {
     pub(super) fn new(
         service: &Arc<dyn CredentialProvider<Credential = C>>,
         object: &str,
@@ -38,15 +38,15 @@ impl<C> Machine<C> {
     }
 }
 
-/// None of its credentials.
-impl<C> fmt::Debug for Machine<C> {
+/// Shows none of the credentials.
+impl<C> fmt::Debug for MachineCredentials<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Machine").finish_non_exhaustive()
     }
 }
 
 #[async_trait]
-impl<C: Send + Sync> CredentialProvider for Machine<C> {
+impl<C: Send + Sync> CredentialProvider for MachineCredentials<C> {
     type Credential = C;
 
     async fn get_credential(&self) -> Result<Arc<C>> {
@@ -60,7 +60,7 @@ impl<C: Send + Sync> CredentialProvider for Machine<C> {
             Either::Right(((), _)) => format!("no answer within {LIMIT:?}"),
         };
         let source = format!(
-            "no credentials: {}, or run it where the machine is given some: {source}",
+            "no credentials: {}, or run on a machine with credentials from its cloud: {source}",
             self.advice
         );
         if self.answered.load(Ordering::Relaxed) {
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
     use std::future::pending;
 
-    /// A service that answers so often, and then never.
+    /// A service that answers at most once, and then never again.
     #[derive(Debug)]
     struct Silent(AtomicBool);
 
@@ -97,14 +97,14 @@ mod tests {
         }
     }
 
-    fn machine(answers: bool) -> Machine<()> {
+    fn machine(answers: bool) -> MachineCredentials<()> {
         let service: Arc<dyn CredentialProvider<Credential = ()>> =
             Arc::new(Silent(AtomicBool::new(answers)));
-        Machine::new(&service, "s3://bucket", "set THIS")
+        MachineCredentials::new(&service, "s3://bucket", "set THIS")
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_service_that_never_answers_is_a_refusal_in_time_that_says_what_to_set() {
+    async fn silent_service_is_refused_with_advice() {
         let begun = tokio::time::Instant::now();
         let refused = machine(false).get_credential().await.unwrap_err();
         assert!(matches!(refused, Error::Unauthenticated { .. }), "{refused:?}");
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_that_answered_before_may_answer_again() {
+    async fn service_that_answered_once_is_retried() {
         let machine = machine(true);
         machine.get_credential().await.unwrap();
         let silent = machine.get_credential().await.unwrap_err();

@@ -1,7 +1,7 @@
-//! `s3://bucket/prefix`: Amazon's S3, and what speaks like it.
+//! The backend `s3://bucket/prefix`: Amazon S3 and compatible servers.
 
-use super::machine::Machine;
-use super::{CONNECT, Kind, TIMEOUT, install_tls, is_plain, retry, text, unbuilt};
+use super::machine::MachineCredentials;
+use super::{CONNECT, StoreKind, TIMEOUT, install_tls, is_plain, retry, text, unbuilt};
 use crate::etags::UnquotedEtags;
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::{ClientConfigKey, ObjectStore};
@@ -13,34 +13,34 @@ use std::sync::Arc;
 pub(super) fn backend_type() -> Result<BackendType> {
     let string = |name, description| FieldType::new(name, FieldKind::String, description);
     let boolean = |name, description| FieldType::new(name, FieldKind::Boolean, description);
-    let kind = Kind {
+    let kind = StoreKind {
         scheme: "s3",
-        description: "A bucket of Amazon S3, or of a server that speaks its protocol and honours its conditions.",
+        description: "A bucket of Amazon S3, or of a compatible server that supports conditional writes.",
         bucket: "bucket",
         fields: vec![
-            string("region", "its region; else AWS_REGION"),
+            string("region", "region of the bucket; default: AWS_REGION"),
             string(
                 "endpoint",
-                "the server's URL; else AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL; plain http for loopback only",
+                "URL of the server; default: AWS_ENDPOINT_URL_S3 or AWS_ENDPOINT_URL; plain http for loopback only",
             ),
             boolean(
                 "path-style",
-                "whether the bucket stands in the path; true where an endpoint is given",
+                "whether the bucket is part of the path; default: true if `endpoint` is set",
             ),
             boolean(
                 "unquoted-etags",
-                "whether the server compares ETags without their quotes, as Ceph's does",
+                "whether the server compares ETags without quotes, as Ceph does",
             ),
             string(
                 "access-key-id",
-                "else AWS_ACCESS_KEY_ID, or what the machine is given",
+                "default: AWS_ACCESS_KEY_ID, or the machine's identity",
             ),
             string(
                 "secret-access-key",
-                "else AWS_SECRET_ACCESS_KEY, or what the machine is given",
+                "default: AWS_SECRET_ACCESS_KEY, or the machine's identity",
             )
             .secret(),
-            string("session-token", "else AWS_SESSION_TOKEN").secret(),
+            string("session-token", "default: AWS_SESSION_TOKEN").secret(),
         ],
         connect,
     };
@@ -77,7 +77,7 @@ fn connect(configuration: &Configuration, bucket: &str) -> Result<Arc<dyn Object
     let build = |builder: AmazonS3Builder| builder.build().map_err(|error| unbuilt(&object, error));
     let mut store = build(builder.clone())?;
     if asks_machine {
-        let machine = Machine::new(store.credentials(), &object, ADVICE);
+        let machine = MachineCredentials::new(store.credentials(), &object, ADVICE);
         store = build(builder.with_credentials(Arc::new(machine)))?;
     }
     let store: Arc<dyn ObjectStore> = Arc::new(store);
@@ -87,10 +87,10 @@ fn connect(configuration: &Configuration, bucket: &str) -> Result<Arc<dyn Object
     Ok(store)
 }
 
-/// What to do without credentials.
+/// Advice for an error about missing credentials.
 const ADVICE: &str = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY";
 
-/// Whether somebody gave credentials, or said who has them.
+/// Whether credentials are configured, or a service that provides them.
 fn has_credentials(builder: &AmazonS3Builder) -> bool {
     let keys = [
         AmazonS3ConfigKey::AccessKeyId,
@@ -102,7 +102,8 @@ fn has_credentials(builder: &AmazonS3Builder) -> bool {
     keys.iter().any(|key| builder.get_config_value(key).is_some())
 }
 
-/// Says where requests go. The variable for S3 alone would win over an endpoint that is given under the general key.
+/// Sets the endpoint, under the S3 key: the environment variable for S3 would override an endpoint under the general
+/// key.
 fn with_endpoint(object: &str, builder: AmazonS3Builder, given: Option<&str>) -> Result<AmazonS3Builder> {
     let builder = match given {
         Some(endpoint) => builder.with_config(AmazonS3ConfigKey::S3Endpoint, endpoint),
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_given_endpoint_counts_before_every_variable() {
+    fn given_endpoint_overrides_the_environment() {
         for key in [AmazonS3ConfigKey::S3Endpoint, AmazonS3ConfigKey::Endpoint] {
             let builder = with_endpoint("b", from_env(key, FAR), Some(LOCAL)).unwrap();
             let wins = builder.get_config_value(&AmazonS3ConfigKey::S3Endpoint);

@@ -1,4 +1,4 @@
-//! What can be configured, and what is refused before anything is asked.
+//! Which configurations of object stores are accepted, without a request to a server.
 
 use super::*;
 use state_core::ErrorKind;
@@ -22,7 +22,7 @@ fn s3(given: &[(&str, &str)]) -> Result<Arc<dyn Backend>> {
 
 #[cfg(feature = "aws")]
 #[test]
-fn a_store_tells_its_place_and_none_of_its_secrets() {
+fn store_shows_its_url_but_no_secret() {
     let store = s3(&[("prefix", "deep/er"), ("endpoint", "http://127.0.0.1:1")]).unwrap();
     assert_eq!(store.url(), "s3://b/deep/er");
     assert!(!format!("{store:?}").contains("CANARY"));
@@ -53,7 +53,7 @@ fn plain_http_is_for_loopback_only() {
 
 #[cfg(feature = "aws")]
 #[test]
-fn the_longest_lease_is_what_others_believe() {
+fn lease_is_limited_to_one_hour() {
     s3(&[("lease", "3600")]).unwrap();
     let refused = s3(&[("lease", "3601")]).unwrap_err();
     assert!(refused.to_string().contains("8 to 3600"), "{refused}");
@@ -61,7 +61,7 @@ fn the_longest_lease_is_what_others_believe() {
 
 #[cfg(all(feature = "aws", feature = "gcp", feature = "azure"))]
 #[test]
-fn an_endpoint_with_a_password_is_refused_and_not_repeated() {
+fn endpoint_with_password_is_refused_and_not_repeated() {
     for endpoint in [
         "http://me:CANARY@127.0.0.1:9000",
         "https://me:CANARY@s3.example",
@@ -81,7 +81,7 @@ fn an_endpoint_with_a_password_is_refused_and_not_repeated() {
 
 #[cfg(feature = "aws")]
 #[test]
-fn what_cannot_be_is_refused_before_anything_is_asked() {
+fn invalid_configuration_is_refused_without_a_request() {
     for given in [
         ("lease", "1"),
         ("lease", "-60"),
@@ -95,7 +95,7 @@ fn what_cannot_be_is_refused_before_anything_is_asked() {
 
 #[cfg(all(feature = "aws", feature = "gcp", feature = "azure"))]
 #[test]
-fn every_scheme_has_a_sound_schema() {
+fn every_scheme_has_a_valid_schema() {
     let kinds = backend_types().unwrap();
     let names: Vec<_> = kinds.iter().map(BackendType::name).collect();
     assert_eq!(names, ["s3", "gs", "az"]);

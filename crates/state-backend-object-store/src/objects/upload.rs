@@ -1,71 +1,72 @@
-//! Large objects, in parts. No store makes such an upload on a condition: it is for names that say what is in them.
+//! Uploads of large objects in parts. They can't be conditional, so they are only for names that contain a digest.
 //!
-//! | what failed | what is there | so |
+//! | failed request | state of the object | reaction |
 //! |---|---|---|
-//! | the beginning, or a part | nothing that anybody can see, now or later | what was sent is dropped; from the beginning again |
-//! | the request that makes an object of the parts | these bytes | done |
-//! | the same | nothing | it may come late: nothing is dropped; another upload of the same bytes |
-//! | the same | other bytes | a conflict: they stay |
-//! | the same | no answer, until patience ends | nobody knows: `Indeterminate` |
+//! | the start, or a part | not visible, now or later | abort the upload and start again |
+//! | the completion | it has these bytes | done |
+//! | the completion | missing | it may appear later: don't abort; upload the same bytes again |
+//! | the completion | it has other bytes | report a conflict and leave the object as it is |
+//! | the completion | no answer within the retry timeout | report `Indeterminate` |
 
 use super::Objects;
-use crate::failure::Trouble;
+use crate::error::RequestFailure;
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use object_store::{MultipartUpload, ObjectStoreExt, PutPayload};
 use state_backend_generic::protocol::{MAX_OBJECT, SettledStore};
 use state_core::{Error, Result};
 
-/// Where an upload failed.
-enum Failed {
-    /// Before anything could be seen.
-    Unseen(Trouble),
-    /// While the parts became an object: nobody knows whether they did, or will.
-    Completing(Trouble),
+/// The phase in which an upload failed.
+enum UploadFailure {
+    /// Before the completion request, so the object can't appear.
+    BeforeCompletion(RequestFailure),
+    /// In the completion request: the object may exist already, or appear later.
+    Completing(RequestFailure),
 }
 
 impl Objects {
-    /// Uploads an object in parts, unless it is there with these bytes. Who comes second writes the same.
+    /// Uploads an object in parts, unless it exists with these bytes. Concurrent uploads write the same bytes.
     ///
     /// # Errors
-    /// `Conflict` when it is there with other bytes; `Indeterminate` when nobody knows; everything else had no effect.
+    /// `Conflict` if it exists with other bytes; `Indeterminate` if the outcome is unknown; other errors had no effect.
     pub(super) async fn upload(&self, store: &SettledStore, key: &str, bytes: &Bytes) -> Result<()> {
         let there = store.read(key, MAX_OBJECT).await?;
-        if self.is_done(key, bytes, there.map(|found| found.bytes))? {
+        if self.exists_with(key, bytes, there.map(|found| found.bytes))? {
             return Ok(());
         }
         let mut backoff = store.backoff();
+        // False once a completion request got no clear answer: from then on the object may appear at any time.
         let mut certain = true;
         loop {
-            let trouble = match self.upload_once(key, bytes).await {
+            let failure = match self.upload_once(key, bytes).await {
                 Ok(()) => return Ok(()),
-                Err(Failed::Unseen(trouble)) => {
-                    store.unless_refused(self.failed(&trouble, key), key, certain)?;
-                    trouble
+                Err(UploadFailure::BeforeCompletion(failure)) => {
+                    store.unless_refused(self.failed(&failure, key), key, certain)?;
+                    failure
                 }
-                Err(Failed::Completing(trouble)) => {
-                    store.unless_refused(self.failed(&trouble, key), key, certain)?;
+                Err(UploadFailure::Completing(failure)) => {
+                    store.unless_refused(self.failed(&failure, key), key, certain)?;
                     certain = false;
                     let there = store.read_back(key, bytes, &mut backoff).await;
-                    let there = there.map_err(|_| trouble.indeterminate(&self.shown(key)))?;
-                    if self.is_done(key, bytes, there.map(|found| found.bytes))? {
+                    let there = there.map_err(|_| failure.indeterminate(&self.shown(key)))?;
+                    if self.exists_with(key, bytes, there.map(|found| found.bytes))? {
                         return Ok(());
                     }
-                    trouble
+                    failure
                 }
             };
             if !backoff.wait().await {
                 return Err(if certain {
-                    trouble.not_applied(&self.shown(key))
+                    failure.not_applied(&self.shown(key))
                 } else {
-                    trouble.indeterminate(&self.shown(key))
+                    failure.indeterminate(&self.shown(key))
                 });
             }
         }
     }
 
-    /// Whether these bytes are there. Others are never replaced.
-    fn is_done(&self, key: &str, bytes: &Bytes, there: Option<Bytes>) -> Result<bool> {
+    /// Returns whether the object exists with these bytes. An object with other bytes is never replaced.
+    fn exists_with(&self, key: &str, bytes: &Bytes, there: Option<Bytes>) -> Result<bool> {
         match there {
             None => Ok(false),
             Some(there) if there == *bytes => Ok(true),
@@ -73,20 +74,25 @@ impl Objects {
         }
     }
 
-    async fn upload_once(&self, key: &str, bytes: &Bytes) -> Result<(), Failed> {
+    async fn upload_once(&self, key: &str, bytes: &Bytes) -> Result<(), UploadFailure> {
         let path = self.path(key);
         let begun = self.ask(0, self.store.put_multipart(&path)).await;
-        let mut upload = begun.map_err(Failed::Unseen)?;
-        if let Err(trouble) = self.send_parts(&mut *upload, bytes).await {
-            // What was sent costs money until it is dropped. Nobody can see it, and nothing makes an object of it.
+        let mut upload = begun.map_err(UploadFailure::BeforeCompletion)?;
+        if let Err(failure) = self.send_parts(&mut *upload, bytes).await {
+            // Stores charge for the parts until the upload is aborted. Aborting is safe here, because the
+            // completion request was never sent.
             drop(self.ask(0, upload.abort()).await);
-            return Err(Failed::Unseen(trouble));
+            return Err(UploadFailure::BeforeCompletion(failure));
         }
         let completed = self.ask(0, upload.complete()).await;
-        completed.map(drop).map_err(Failed::Completing)
+        completed.map(drop).map_err(UploadFailure::Completing)
     }
 
-    async fn send_parts(&self, upload: &mut dyn MultipartUpload, bytes: &Bytes) -> Result<(), Trouble> {
+    async fn send_parts(
+        &self,
+        upload: &mut dyn MultipartUpload,
+        bytes: &Bytes,
+    ) -> Result<(), RequestFailure> {
         let size = self.options.part.max(1);
         let parts: Vec<Bytes> = (0..bytes.len())
             .step_by(size)

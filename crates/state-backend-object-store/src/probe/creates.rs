@@ -1,25 +1,29 @@
-//! Many create one name at once: exactly one of them may.
+//! Checks that exactly one of many concurrent creators creates an object.
 
-use super::place::{Answer, Ended, Place};
+use super::place::{ProbeAbort, ProbeFolder, WriteOutcome};
 use futures_util::future::try_join_all;
 use state_core::backend::Finding;
 
 const CHECK: &str = "create-if-absent";
 
 const MEANING: &str =
-    "two writers may both think that a slot of the journal is theirs, and what one of them wrote is lost";
+    "two writers may both believe that they own a journal slot, and one of them loses its data";
 
-/// What came of the rounds.
+/// Results of all rounds.
 #[derive(Default)]
 struct Tally {
-    /// Rounds with more than one winner, or another one than the store shows.
+    /// Number of rounds with several winners, or with another winner than the stored object shows.
     bad: usize,
     most: usize,
-    /// Rounds after which nothing was there.
+    /// Number of rounds after which the object was missing.
     empty: usize,
 }
 
-pub(super) async fn one_winner(place: &Place, creators: usize, rounds: usize) -> Result<Finding, Ended> {
+pub(super) async fn one_winner(
+    place: &ProbeFolder,
+    creators: usize,
+    rounds: usize,
+) -> Result<Finding, ProbeAbort> {
     let mut tally = Tally::default();
     for round in 0..rounds {
         let path = place.path(&format!("creates/{round}"));
@@ -28,11 +32,11 @@ pub(super) async fn one_winner(place: &Place, creators: usize, rounds: usize) ->
         let mut winners = answers
             .iter()
             .enumerate()
-            .filter(|(_, answer)| matches!(answer, Answer::Done));
+            .filter(|(_, answer)| matches!(answer, WriteOutcome::Done));
         let winner = winners.next().map(|(creator, _)| creator.to_string());
         let won = usize::from(winner.is_some()) + winners.count();
         let there = place.read(&path).await?;
-        // When nobody was told that it won, a lost answer hides the winner: the store shows it.
+        // Without an acknowledged winner, the winner's answer was lost, and the stored object shows who it was.
         let is_winners = |bytes: &[u8]| winner.as_ref().is_none_or(|winner| winner.as_bytes() == bytes);
         match there {
             None => tally.empty += 1,
@@ -47,21 +51,21 @@ pub(super) async fn one_winner(place: &Place, creators: usize, rounds: usize) ->
 fn verdict(tally: &Tally, creators: usize, rounds: usize) -> Finding {
     if tally.bad > 0 {
         let found = format!(
-            "{} of {rounds} rounds had more than one winner, or a false one: up to {} of {creators}",
+            "{} of {rounds} rounds had several winners, or a wrong one: up to {} of {creators}",
             tally.bad, tally.most
         );
         return Finding::broken(CHECK, found, MEANING);
     }
     if tally.empty > 0 {
-        let found = format!("after {} of {rounds} rounds nothing was there", tally.empty);
+        let found = format!("the object was missing after {} of {rounds} rounds", tally.empty);
         return Finding::broken(
             CHECK,
             found,
-            "what was created may be gone, or can't be created at all",
+            "created objects may be lost, or can't be created at all",
         );
     }
     Finding::holds(
         CHECK,
-        format!("one winner of {creators} at once, in each of {rounds} rounds"),
+        format!("one winner of {creators} concurrent creators in each of {rounds} rounds"),
     )
 }

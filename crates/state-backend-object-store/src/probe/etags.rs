@@ -1,41 +1,45 @@
-//! ETags: the tokens of compare-and-swap, and how stores differ in them.
+//! Checks of ETags, which are the conditions of compare-and-swap, and of their differences between stores.
 
-use super::place::{Answer, Ended, Place};
+use super::place::{ProbeAbort, ProbeFolder, WriteOutcome};
 use state_core::backend::Finding;
 
 const UNQUOTED: &str = "etags";
 
-/// Whether the endpoint takes an ETag as a condition only without the quotes in which it gave it.
-pub(super) async fn goes_back_unquoted(place: &Place) -> Result<bool, Ended> {
+/// Returns whether the endpoint accepts an ETag as a condition only without the quotes that its answers have.
+pub(super) async fn goes_back_unquoted(place: &ProbeFolder) -> Result<bool, ProbeAbort> {
     let path = place.path("etags/quotes");
     place.put(&path, "one").await?;
     let Some(seen) = place.read(&path).await? else {
         return Ok(false);
     };
     let etag = seen.version.e_tag.clone().unwrap_or_default();
-    if !etag.starts_with('"') || matches!(place.swap(&path, "two", &seen.version).await?, Answer::Done) {
+    if !etag.starts_with('"') || matches!(place.swap(&path, "two", &seen.version).await?, WriteOutcome::Done)
+    {
         return Ok(false);
     }
     let Some(still) = place.read(&path).await?.filter(|still| still.bytes == seen.bytes) else {
-        // It landed, and the answer was lost.
+        // The first swap took effect although its answer was lost, so quoted ETags are accepted.
         return Ok(false);
     };
     let mut bare = still.version;
     bare.e_tag = Some(etag.trim_matches('"').to_owned());
-    Ok(matches!(place.swap(&path, "two", &bare).await?, Answer::Done))
+    Ok(matches!(
+        place.swap(&path, "two", &bare).await?,
+        WriteOutcome::Done
+    ))
 }
 
-/// How that is told.
+/// Returns the finding for such an endpoint.
 pub(super) fn quirk() -> Finding {
     Finding::noted(
         UNQUOTED,
-        "an ETag is taken as a condition only without its quotes",
-        "it is sent so: `unquoted-etags=true`, which a store made here remembers",
+        "an ETag is accepted as a condition only without quotes",
+        "ETags are sent without quotes (`unquoted-etags=true`); a store created here remembers this",
     )
 }
 
-/// Lists may show other ETags than reads do.
-pub(super) async fn in_lists(place: &Place) -> Result<Finding, Ended> {
+/// Compares the ETags in lists with those of reads.
+pub(super) async fn in_lists(place: &ProbeFolder) -> Result<Finding, ProbeAbort> {
     const CHECK: &str = "etags-in-lists";
     let path = place.path("etags/list/object");
     place.put(&path, "one").await?;
@@ -50,14 +54,14 @@ pub(super) async fn in_lists(place: &Place) -> Result<Finding, Ended> {
     } else {
         Finding::noted(
             CHECK,
-            "others than those of reads",
-            "only those of reads are used as conditions",
+            "they differ from those of reads",
+            "harmless: only ETags of reads are used as conditions",
         )
     })
 }
 
-/// Whether an object that gets its old content back gets its old ETag back.
-pub(super) async fn repeat(place: &Place) -> Result<Finding, Ended> {
+/// Checks whether an object that gets its earlier content back also gets its earlier ETag back.
+pub(super) async fn repeat(place: &ProbeFolder) -> Result<Finding, ProbeAbort> {
     const CHECK: &str = "etag-repeats";
     let path = place.path("etags/repeat");
     let mut seen = Vec::new();
@@ -69,10 +73,10 @@ pub(super) async fn repeat(place: &Place) -> Result<Finding, Ended> {
     Ok(if seen.first() == seen.last() {
         Finding::noted(
             CHECK,
-            "the same content has the same ETag again",
-            "nothing here is ever written twice: each document holds a nonce",
+            "equal content has an equal ETag again",
+            "harmless: each document contains a nonce, so no content is ever written twice",
         )
     } else {
-        Finding::holds(CHECK, "no version comes twice")
+        Finding::holds(CHECK, "each write has a new version")
     })
 }

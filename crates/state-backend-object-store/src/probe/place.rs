@@ -1,7 +1,7 @@
-//! The place of one probe: a prefix of its own, and the few requests that all checks are made of.
+//! The folder of one probe, and the requests that the checks are made of.
 
 use super::ProbeTarget;
-use crate::failure::Trouble;
+use crate::error::RequestFailure;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
 use object_store::path::Path;
@@ -12,67 +12,67 @@ use state_core::Nonce;
 use state_core::backend::Finding;
 use std::sync::Arc;
 
-/// How many objects are deleted at once.
+/// Number of concurrent deletions.
 const DELETIONS: usize = 16;
 
-/// How often something is read before the store counts as unreachable.
+/// Number of attempts at a read before the store counts as unavailable.
 const READS: usize = 4;
 
-/// Why the checks can't go on.
-pub(super) enum Ended {
-    /// The store lacks what the checks behind rest on.
-    Lacking(Finding),
-    /// The store can't be asked.
-    Trouble(Trouble),
+/// Why the remaining checks can't run.
+pub(super) enum ProbeAbort {
+    /// The store doesn't support an operation that the remaining checks need.
+    Unsupported(Finding),
+    /// The store can't be reached, or refuses the requests.
+    RequestFailure(RequestFailure),
 }
 
-impl From<Trouble> for Ended {
-    fn from(trouble: Trouble) -> Self {
-        Self::Trouble(trouble)
+impl From<RequestFailure> for ProbeAbort {
+    fn from(failure: RequestFailure) -> Self {
+        Self::RequestFailure(failure)
     }
 }
 
-impl From<StoreError> for Ended {
+impl From<StoreError> for ProbeAbort {
     fn from(error: StoreError) -> Self {
-        Self::Trouble(error.into())
+        Self::RequestFailure(error.into())
     }
 }
 
-/// What a store said to a conditional write.
-pub(super) enum Answer {
-    /// It is done.
+/// The outcome of a conditional write.
+pub(super) enum WriteOutcome {
+    /// The object was written.
     Done,
-    /// The condition isn't met; or it was a retry of the client's own, of which the first try took effect.
+    /// The condition wasn't met, possibly because an earlier attempt of the client succeeded.
     Refused,
-    /// Nobody knows.
+    /// The outcome is unknown.
     Unknown,
 }
 
-/// An object as it was read.
-pub(super) struct Seen {
+/// An object as it was read, with its version.
+pub(super) struct ReadObject {
     pub(super) bytes: Bytes,
     pub(super) version: UpdateVersion,
     pub(super) meta: ObjectMeta,
 }
 
-/// A prefix of a store.
-pub(super) struct Place {
+/// The folder of a probe, below the prefix of a store.
+pub(super) struct ProbeFolder {
     store: Arc<dyn ObjectStore>,
     root: Path,
     shown: String,
 }
 
-impl Place {
-    pub(super) fn new(candidate: &ProbeTarget, mark: Nonce) -> Self {
+impl ProbeFolder {
+    pub(super) fn new(target: &ProbeTarget, mark: Nonce) -> Self {
         let folder = format!(".probe-{mark}");
         Self {
-            store: Arc::clone(&candidate.store),
-            root: candidate.prefix.clone().join(folder.as_str()),
-            shown: format!("{}/{folder}", candidate.url.trim_end_matches('/')),
+            store: Arc::clone(&target.store),
+            root: target.prefix.clone().join(folder.as_str()),
+            shown: format!("{}/{folder}", target.url.trim_end_matches('/')),
         }
     }
 
-    /// The same with something around the store.
+    /// Returns a handle to the same folder, whose store is wrapped.
     pub(super) fn over(&self, wrap: impl FnOnce(Arc<dyn ObjectStore>) -> Arc<dyn ObjectStore>) -> Self {
         Self {
             store: wrap(Arc::clone(&self.store)),
@@ -86,23 +86,23 @@ impl Place {
             .fold(self.root.clone(), |path, part| path.join(part))
     }
 
-    pub(super) async fn read(&self, path: &Path) -> Result<Option<Seen>, Trouble> {
+    pub(super) async fn read(&self, path: &Path) -> Result<Option<ReadObject>, RequestFailure> {
         let mut left = READS;
         loop {
             left -= 1;
             match self.read_once(path).await {
-                // A server that many ask at once may drop some of them.
-                Err(trouble) if left > 0 && trouble.refusal("").is_none() => {}
+                // Servers under load drop requests, and the probe itself creates load.
+                Err(failure) if left > 0 && failure.refusal("").is_none() => {}
                 other => return other,
             }
         }
     }
 
-    async fn read_once(&self, path: &Path) -> Result<Option<Seen>, Trouble> {
-        let answer = match self.store.get(path).await.map_err(Trouble::from) {
+    async fn read_once(&self, path: &Path) -> Result<Option<ReadObject>, RequestFailure> {
+        let answer = match self.store.get(path).await.map_err(RequestFailure::from) {
             Ok(answer) => answer,
-            Err(trouble) if trouble.is_missing() => return Ok(None),
-            Err(trouble) => return Err(trouble),
+            Err(failure) if failure.is_missing() => return Ok(None),
+            Err(failure) => return Err(failure),
         };
         let meta = answer.meta.clone();
         let version = UpdateVersion {
@@ -110,74 +110,82 @@ impl Place {
             version: meta.version.clone(),
         };
         let bytes = answer.bytes().await?;
-        Ok(Some(Seen { bytes, version, meta }))
+        Ok(Some(ReadObject { bytes, version, meta }))
     }
 
-    pub(super) async fn head(&self, path: &Path) -> Result<ObjectMeta, Trouble> {
+    pub(super) async fn head(&self, path: &Path) -> Result<ObjectMeta, RequestFailure> {
         Ok(self.store.head(path).await?)
     }
 
-    /// Writes an object whatever is there.
-    pub(super) async fn put(&self, path: &Path, bytes: impl Into<Bytes>) -> Result<(), Trouble> {
+    /// Writes an object unconditionally.
+    pub(super) async fn put(&self, path: &Path, bytes: impl Into<Bytes>) -> Result<(), RequestFailure> {
         self.store.put(path, bytes.into().into()).await?;
         Ok(())
     }
 
     /// # Errors
-    /// Only where every later try must fail too.
-    pub(super) async fn create(&self, path: &Path, bytes: impl Into<Bytes>) -> Result<Answer, Ended> {
+    /// Only if every further attempt would fail as well.
+    pub(super) async fn create(
+        &self,
+        path: &Path,
+        bytes: impl Into<Bytes>,
+    ) -> Result<WriteOutcome, ProbeAbort> {
         let create = PutOptions::from(PutMode::Create);
         let answer = self.store.put_opts(path, bytes.into().into(), create).await;
         judged(answer.map(drop), "create-if-absent")
     }
 
-    /// As [`Place::create`].
+    /// Replaces an object if it has the expected version. Errors are as for [`ProbeFolder::create`].
     pub(super) async fn swap(
         &self,
         path: &Path,
         bytes: impl Into<Bytes>,
         from: &UpdateVersion,
-    ) -> Result<Answer, Ended> {
+    ) -> Result<WriteOutcome, ProbeAbort> {
         let swap = PutOptions::from(PutMode::Update(from.clone()));
         let answer = self.store.put_opts(path, bytes.into().into(), swap).await;
         judged(answer.map(drop), "compare-and-swap")
     }
 
-    pub(super) async fn delete(&self, path: &Path) -> Result<(), Trouble> {
+    pub(super) async fn delete(&self, path: &Path) -> Result<(), RequestFailure> {
         Ok(self.store.delete(path).await?)
     }
 
-    pub(super) async fn list(&self, folder: &Path) -> Result<Vec<ObjectMeta>, Trouble> {
+    pub(super) async fn list(&self, folder: &Path) -> Result<Vec<ObjectMeta>, RequestFailure> {
         Ok(self.store.list(Some(folder)).try_collect().await?)
     }
 
-    pub(super) async fn list_behind(&self, folder: &Path, offset: &Path) -> Result<Vec<ObjectMeta>, Trouble> {
+    pub(super) async fn list_behind(
+        &self,
+        folder: &Path,
+        offset: &Path,
+    ) -> Result<Vec<ObjectMeta>, RequestFailure> {
         let listed = self.store.list_with_offset(Some(folder), offset);
         Ok(listed.try_collect().await?)
     }
 
-    /// What is told when something may stay.
+    /// Returns the finding for objects that may be left in the folder.
     pub(super) fn left(&self, found: impl Into<String>) -> Finding {
-        let meaning = format!("objects may be left under {}: delete them by hand", self.shown);
+        let meaning = format!("objects may be left under {}; delete them by hand", self.shown);
         Finding::noted("clean-up", found, meaning)
     }
 
-    /// Deletes all that is there; what stays is told.
+    /// Deletes all objects of the probe. Returns a finding if some of them may be left.
     pub(super) async fn clear(&self) -> Option<Finding> {
         let left = |found: String| Some(self.left(found));
         let listed = match self.list(&self.root).await {
             Ok(listed) => listed,
-            Err(trouble) if trouble.is_missing() => return None,
-            Err(trouble) => return left(trouble.to_string()),
+            Err(failure) if failure.is_missing() => return None,
+            Err(failure) => return left(failure.to_string()),
         };
         let deletions = futures_util::stream::iter(listed).map(|meta| async move {
             match self.delete(&meta.location).await {
-                Err(trouble) if !trouble.is_missing() => Err(trouble),
+                Err(failure) if !failure.is_missing() => Err(failure),
                 _ => Ok(()),
             }
         });
         let done: Vec<_> = deletions.buffer_unordered(DELETIONS).collect().await;
-        let failed: Vec<Trouble> = done.into_iter().filter_map(Result::err).collect();
+        let failed: Vec<RequestFailure> = done.into_iter().filter_map(Result::err).collect();
         match failed.first() {
             None => None,
             Some(first) => left(format!("{} deletions failed: {first}", failed.len())),
@@ -185,25 +193,25 @@ impl Place {
     }
 }
 
-fn judged(answer: object_store::Result<()>, check: &'static str) -> Result<Answer, Ended> {
+fn judged(answer: object_store::Result<()>, check: &'static str) -> Result<WriteOutcome, ProbeAbort> {
     let error = match answer {
-        Ok(()) => return Ok(Answer::Done),
+        Ok(()) => return Ok(WriteOutcome::Done),
         Err(error) => error,
     };
     if matches!(
         error,
         StoreError::NotImplemented { .. } | StoreError::NotSupported { .. }
     ) {
-        let found = Trouble::from(error).to_string();
-        let meaning = "the store can't do it at all: two writers would overwrite each other";
-        return Err(Ended::Lacking(Finding::broken(check, found, meaning)));
+        let found = RequestFailure::from(error).to_string();
+        let meaning = "the store doesn't support conditional writes: two writers would overwrite each other";
+        return Err(ProbeAbort::Unsupported(Finding::broken(check, found, meaning)));
     }
-    let trouble = Trouble::from(error);
-    if trouble.is_contested() && trouble.refusal("").is_none() {
-        Ok(Answer::Refused)
-    } else if trouble.refusal("").is_some() {
-        Err(Ended::Trouble(trouble))
+    let failure = RequestFailure::from(error);
+    if failure.is_contested() && failure.refusal("").is_none() {
+        Ok(WriteOutcome::Refused)
+    } else if failure.refusal("").is_some() {
+        Err(ProbeAbort::RequestFailure(failure))
     } else {
-        Ok(Answer::Unknown)
+        Ok(WriteOutcome::Unknown)
     }
 }

@@ -1,6 +1,6 @@
-//! Replacing an object only for who names the version that is there.
+//! Checks that an object is replaced only if the request names its current version.
 
-use super::place::{Answer, Ended, Place};
+use super::place::{ProbeAbort, ProbeFolder, WriteOutcome};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use object_store::path::Path;
@@ -8,55 +8,63 @@ use state_core::backend::Finding;
 
 const CHECK: &str = "compare-and-swap";
 
-const LOST: &str =
-    "a writer may overwrite what another one wrote in between: heads, leases and names aren't safe";
+const LOST: &str = "a writer may overwrite another writer's change: heads, leases and names aren't safe";
 
-/// How often a writer tries for each of those that it races with.
+/// Number of attempts per writer and competitor.
 const TRIES: usize = 6;
 
-/// One writer: a fresh version is taken, a stale one is not, nor one of an object that is gone.
-pub(super) async fn conditions(place: &Place) -> Result<Finding, Ended> {
+/// Checks with one writer: the current version is accepted; a stale version, or that of a missing object, is refused.
+pub(super) async fn conditions(place: &ProbeFolder) -> Result<Finding, ProbeAbort> {
     const CHECK: &str = "conditions";
     let path = place.path("conditions/object");
     place.put(&path, "one").await?;
-    if matches!(place.create(&path, "two").await?, Answer::Done) {
-        let found = "an object that is there was created once more";
+    if matches!(place.create(&path, "two").await?, WriteOutcome::Done) {
+        let found = "an existing object was created again";
         return Ok(Finding::broken(CHECK, found, LOST));
     }
     let Some(first) = place.read(&path).await? else {
         return Ok(Finding::broken(
             CHECK,
-            "an object that was written isn't there",
+            "an object that was written is missing",
             LOST,
         ));
     };
-    if !matches!(place.swap(&path, "two", &first.version).await?, Answer::Done) {
+    if !matches!(
+        place.swap(&path, "two", &first.version).await?,
+        WriteOutcome::Done
+    ) {
         let landed = place
             .read(&path)
             .await?
             .is_some_and(|seen| &*seen.bytes == b"two");
         if !landed {
-            let found = "the version that is there isn't taken as a condition";
+            let found = "the current version isn't accepted as a condition";
             return Ok(Finding::broken(CHECK, found, "nothing can be replaced safely"));
         }
     }
-    if matches!(place.swap(&path, "three", &first.version).await?, Answer::Done) {
-        let found = "a version that is there no more was taken as a condition";
+    if matches!(
+        place.swap(&path, "three", &first.version).await?,
+        WriteOutcome::Done
+    ) {
+        let found = "a stale version was accepted as a condition";
         return Ok(Finding::broken(CHECK, found, LOST));
     }
     let gone = place.path("conditions/gone");
-    if matches!(place.swap(&gone, "four", &first.version).await?, Answer::Done) {
-        let found = "an object that isn't there was replaced";
+    if matches!(
+        place.swap(&gone, "four", &first.version).await?,
+        WriteOutcome::Done
+    ) {
+        let found = "a missing object was replaced";
         return Ok(Finding::broken(CHECK, found, LOST));
     }
     Ok(Finding::holds(
         CHECK,
-        "a fresh version is taken, a stale one is not",
+        "the current version is accepted, a stale version is refused",
     ))
 }
 
-/// Many add a line each to one object: none of those that were told so may be missing.
-pub(super) async fn no_lost_update(place: &Place, writers: usize) -> Result<Finding, Ended> {
+/// Lets many writers add a line each to one object, and checks that no acknowledged line is missing.
+pub(super) async fn no_lost_update(place: &ProbeFolder, writers: usize) -> Result<Finding, ProbeAbort> {
     let path = place.path("swaps/object");
     place.put(&path, "\n").await?;
     let added = try_join_all((0..writers).map(|writer| add(place, &path, writer, writers))).await?;
@@ -73,22 +81,22 @@ pub(super) async fn no_lost_update(place: &Place, writers: usize) -> Result<Find
     } else if acknowledged.is_empty() {
         Finding::broken(
             CHECK,
-            format!("none of {writers} writers got through"),
+            format!("none of {writers} writers succeeded"),
             "nothing can be replaced safely",
         )
     } else {
         Finding::holds(
             CHECK,
             format!(
-                "{} updates of {writers} writers at once, none lost",
+                "{} updates by {writers} concurrent writers, none lost",
                 acknowledged.len()
             ),
         )
     })
 }
 
-/// Whether the writer's line was acknowledged, at once or by a look afterwards.
-async fn add(place: &Place, path: &Path, writer: usize, writers: usize) -> Result<bool, Ended> {
+/// Adds a line; returns whether it was acknowledged, or seen in the object after a lost answer.
+async fn add(place: &ProbeFolder, path: &Path, writer: usize, writers: usize) -> Result<bool, ProbeAbort> {
     for _ in 0..TRIES * writers {
         let Some(seen) = place.read(path).await? else {
             return Ok(false);
@@ -98,7 +106,7 @@ async fn add(place: &Place, path: &Path, writer: usize, writers: usize) -> Resul
         }
         let mut longer = seen.bytes.to_vec();
         longer.extend_from_slice(format!("{writer}\n").as_bytes());
-        if let Answer::Done = place.swap(path, longer, &seen.version).await? {
+        if let WriteOutcome::Done = place.swap(path, longer, &seen.version).await? {
             return Ok(true);
         }
     }

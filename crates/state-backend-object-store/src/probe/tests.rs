@@ -1,4 +1,4 @@
-//! The probe against stores that keep their promises, and against such that don't.
+//! The probe on correct stores, and on stores with one fault each.
 
 use super::{ProbeDepth, ProbeReport, ProbeTarget, prove};
 use crate::clock::BootClock;
@@ -19,7 +19,7 @@ use state_core::{Backend, ErrorKind, Head, Lineage, Nonce, Result};
 use std::fmt;
 use std::sync::Arc;
 
-/// What a store does wrong.
+/// The fault of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     IgnoresCreate,
@@ -74,12 +74,12 @@ impl ObjectStore for Faulty {
                 if etag.starts_with('"') {
                     return Err(refused());
                 }
-                // What is below wants the quotes.
+                // The store below expects the quotes.
                 version.e_tag = Some(format!("\"{etag}\""));
             }
             _ => {}
         }
-        // Others get their turn in between, as they do on a network.
+        // Let other requests run in between, as on a network.
         tokio::task::yield_now().await;
         self.0.put_opts(path, payload, options).await
     }
@@ -119,20 +119,20 @@ impl ObjectStore for Faulty {
     }
 }
 
-async fn proved(store: Arc<dyn ObjectStore>, effort: ProbeDepth) -> Result<ProbeReport> {
+async fn proved(store: Arc<dyn ObjectStore>, depth: ProbeDepth) -> Result<ProbeReport> {
     let candidate = ProbeTarget {
         store,
         url: "memory://".to_owned(),
         prefix: Path::from("deep/er"),
     };
-    prove(&candidate, Nonce::from_bytes([7; 16]), effort, &BootClock).await
+    prove(&candidate, Nonce::from_bytes([7; 16]), depth, &BootClock).await
 }
 
 #[tokio::test]
-async fn a_store_that_keeps_its_promises_is_sound_and_is_left_empty() {
-    for effort in [ProbeDepth::FULL, ProbeDepth::SHORT] {
+async fn correct_store_passes_and_is_left_empty() {
+    for depth in [ProbeDepth::FULL, ProbeDepth::SHORT] {
         let store = Arc::new(InMemory::new());
-        let proof = proved(Arc::clone(&store) as Arc<dyn ObjectStore>, effort)
+        let proof = proved(Arc::clone(&store) as Arc<dyn ObjectStore>, depth)
             .await
             .unwrap();
         assert_eq!(proof.examination.broken().count(), 0, "{proof:#?}");
@@ -143,7 +143,7 @@ async fn a_store_that_keeps_its_promises_is_sound_and_is_left_empty() {
 }
 
 #[tokio::test]
-async fn each_promise_that_is_broken_is_found_by_the_short_form_too() {
+async fn short_probe_finds_every_broken_guarantee() {
     for (fault, check) in [
         (Fault::IgnoresCreate, "create-if-absent"),
         (Fault::IgnoresMatch, "conditions"),
@@ -162,7 +162,7 @@ async fn each_promise_that_is_broken_is_found_by_the_short_form_too() {
 }
 
 #[tokio::test]
-async fn lost_updates_are_counted_where_conditions_are_ignored() {
+async fn probe_counts_lost_updates_if_conditions_are_ignored() {
     let proof = proved(
         Arc::new(Faulty(InMemory::new(), Fault::IgnoresMatch)),
         ProbeDepth::FULL,
@@ -178,7 +178,7 @@ async fn lost_updates_are_counted_where_conditions_are_ignored() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_wants_bare_etags_is_sound_and_the_quirk_is_told() {
+async fn unquoted_etag_endpoint_passes_and_is_noted() {
     let proof = proved(
         Arc::new(Faulty(InMemory::new(), Fault::WantsBareEtags)),
         ProbeDepth::FULL,
@@ -197,7 +197,7 @@ async fn an_endpoint_that_wants_bare_etags_is_sound_and_the_quirk_is_told() {
 }
 
 #[tokio::test]
-async fn who_may_not_write_hears_that_and_nothing_of_missing_guarantees() {
+async fn denied_write_is_reported_as_denied() {
     let error = proved(
         Arc::new(Faulty(InMemory::new(), Fault::Denies)),
         ProbeDepth::SHORT,
@@ -207,7 +207,7 @@ async fn who_may_not_write_hears_that_and_nothing_of_missing_guarantees() {
     assert_eq!(error.kind(), ErrorKind::Denied);
 }
 
-/// One that was made by somebody who didn't want it proved.
+/// Creates a store without a probe.
 async fn made_unproved(fault: Fault) -> Arc<dyn ObjectStore> {
     let store: Arc<dyn ObjectStore> = Arc::new(Faulty(InMemory::new(), fault));
     let mut options = Options::new("s3://b", Path::default());
@@ -233,12 +233,12 @@ fn head() -> Head {
 }
 
 #[tokio::test]
-async fn a_store_that_was_made_without_a_proof_is_proved_before_the_first_write() {
+async fn unproved_store_is_probed_before_its_first_write() {
     let store = made_unproved(Fault::IgnoresMatch).await;
     let backend = opened(&store);
     assert!(
         backend.names().await.unwrap().is_empty(),
-        "reading needs no proof"
+        "reading needs no probe"
     );
     let refused = backend.create_stack(&head()).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Unsupported, "{refused}");
@@ -246,7 +246,7 @@ async fn a_store_that_was_made_without_a_proof_is_proved_before_the_first_write(
 }
 
 #[tokio::test]
-async fn a_store_that_was_proved_late_says_so_and_what_its_endpoint_needs() {
+async fn late_probe_is_recorded_with_its_features() {
     let store = made_unproved(Fault::WantsBareEtags).await;
     opened(&store).create_stack(&head()).await.unwrap();
     assert!(format_of(&store).await.contains("\"unquoted-etags\":true"));

@@ -1,11 +1,11 @@
-//! Reads and lists see at once what was written or deleted.
+//! Checks that reads and lists show every write and deletion at once.
 
-use super::place::{Answer, Ended, Place};
+use super::place::{ProbeAbort, ProbeFolder, WriteOutcome};
 use object_store::path::Path;
 use state_core::backend::Finding;
 use std::collections::BTreeSet;
 
-pub(super) async fn reads(place: &Place, objects: usize) -> Result<Finding, Ended> {
+pub(super) async fn reads(place: &ProbeFolder, objects: usize) -> Result<Finding, ProbeAbort> {
     const CHECK: &str = "reads";
     let stale = |found: String| {
         Finding::broken(
@@ -16,21 +16,23 @@ pub(super) async fn reads(place: &Place, objects: usize) -> Result<Finding, Ende
     };
     for number in 0..objects {
         let path = place.path(&format!("reads/{number}"));
-        // A store may remember that there was nothing.
+        // Read the missing object first: a store may cache that it doesn't exist.
         let nothing = place.read(&path).await?;
         if nothing.is_some() {
-            return Ok(stale("something was there that nobody wrote".to_owned()));
+            return Ok(stale("an object existed that no process wrote".to_owned()));
         }
         for content in ["first", "second"] {
             place.put(&path, content).await?;
             let seen = place.read(&path).await?;
             if seen.is_none_or(|seen| seen.bytes != content) {
-                return Ok(stale(format!("a read behind the {content} write didn't see it")));
+                return Ok(stale(format!("a read after the {content} write didn't show it")));
             }
         }
         place.delete(&path).await?;
         if place.read(&path).await?.is_some() {
-            return Ok(stale("a read behind a deletion didn't see it".to_owned()));
+            return Ok(stale(
+                "a read after a deletion still showed the object".to_owned(),
+            ));
         }
     }
     let found = format!(
@@ -40,21 +42,23 @@ pub(super) async fn reads(place: &Place, objects: usize) -> Result<Finding, Ende
     Ok(Finding::holds(CHECK, found))
 }
 
-pub(super) async fn lists(place: &Place, objects: usize) -> Result<Vec<Finding>, Ended> {
+pub(super) async fn lists(place: &ProbeFolder, objects: usize) -> Result<Vec<Finding>, ProbeAbort> {
     const CHECK: &str = "lists";
     let folder = place.path("lists");
     let name = |number: usize| format!("{number:020}");
     let mut expected = BTreeSet::new();
     let mut sorted = true;
     let stale = |found: String| {
-        let meaning = "the end of a journal may be missed, and with it what was acknowledged";
+        let meaning = "the end of a journal, and acknowledged writes in it, may be missed";
         Ok(vec![Finding::broken(CHECK, found, meaning)])
     };
-    // Backwards, so that the order of the list isn't that of the writes.
+    // In reverse, so that the order of the list differs from that of the writes.
     for number in (0..objects).rev() {
         let path = place.path(&format!("lists/{}", name(number)));
-        if !matches!(place.create(&path, "x").await?, Answer::Done) && place.read(&path).await?.is_none() {
-            return stale(format!("object {number} could not be made"));
+        if !matches!(place.create(&path, "x").await?, WriteOutcome::Done)
+            && place.read(&path).await?.is_none()
+        {
+            return stale(format!("object {number} could not be created"));
         }
         expected.insert(path);
         let listed = place.list(&folder).await?;
@@ -63,7 +67,7 @@ pub(super) async fn lists(place: &Place, objects: usize) -> Result<Vec<Finding>,
         if listed.into_iter().collect::<BTreeSet<_>>() != expected {
             let made = expected.len();
             return stale(format!(
-                "a list behind write {made} doesn't show just what is there"
+                "a list after write {made} doesn't show exactly the objects that exist"
             ));
         }
     }
@@ -76,30 +80,34 @@ pub(super) async fn lists(place: &Place, objects: usize) -> Result<Vec<Finding>,
             .map(|meta| meta.location)
             .collect();
         if listed != expected {
-            return stale("a list behind a deletion still shows what is gone".to_owned());
+            return stale("a list after a deletion still shows the object".to_owned());
         }
     }
     let Some(exact) = shows_what_is_behind(place, &expected).await? else {
-        return stale("a list that begins behind a name doesn't show all that is behind it".to_owned());
+        return stale("a list with an offset doesn't show all objects after it".to_owned());
     };
     let mut findings = vec![Finding::holds(
         CHECK,
         format!("{objects} writes and a deletion, each seen at once"),
     )];
     if !sorted {
-        let meaning = "they are sorted here, which costs nothing that matters";
+        let meaning = "harmless: lists are sorted by this program";
         findings.push(Finding::noted("order", "lists come unsorted", meaning));
     }
     if !exact {
-        let found = "a list that begins behind a name shows what is before it too";
-        let meaning = "what is shown too much is left out here";
+        let found = "a list with an offset also shows objects before it";
+        let meaning = "harmless: surplus objects are skipped";
         findings.push(Finding::noted("list-offsets", found, meaning));
     }
     Ok(findings)
 }
 
-/// Whether a list that begins behind a name shows just what is behind it; none if it doesn't show all of that.
-async fn shows_what_is_behind(place: &Place, there: &BTreeSet<Path>) -> Result<Option<bool>, Ended> {
+/// Lists with an offset. Returns whether the list shows exactly the objects after the offset; `None` if some of them
+/// are missing.
+async fn shows_what_is_behind(
+    place: &ProbeFolder,
+    there: &BTreeSet<Path>,
+) -> Result<Option<bool>, ProbeAbort> {
     let Some(middle) = there.iter().nth(there.len() / 2) else {
         return Ok(Some(true));
     };
@@ -109,8 +117,8 @@ async fn shows_what_is_behind(place: &Place, there: &BTreeSet<Path>) -> Result<O
     Ok(shown.is_superset(&behind).then_some(shown == behind))
 }
 
-/// The store's own times tell how old a lease is.
-pub(super) async fn times(place: &Place) -> Result<Finding, Ended> {
+/// Checks that the store's clock doesn't go backwards, because the age of a lease is measured by it.
+pub(super) async fn times(place: &ProbeFolder) -> Result<Finding, ProbeAbort> {
     const CHECK: &str = "times";
     let mut before = None;
     for number in 0..3 {
@@ -118,8 +126,7 @@ pub(super) async fn times(place: &Place) -> Result<Finding, Ended> {
         place.put(&path, "x").await?;
         let now = place.head(&path).await?.last_modified;
         if before.is_some_and(|before| now < before) {
-            let meaning =
-                "whether a silent writer is dead is judged by watching it, which takes a lease's time";
+            let meaning = "leases are then watched for their whole duration before a takeover";
             return Ok(Finding::noted(CHECK, "the store's clock went backwards", meaning));
         }
         before = Some(now);
@@ -127,17 +134,17 @@ pub(super) async fn times(place: &Place) -> Result<Finding, Ended> {
     Ok(Finding::holds(CHECK, "the store's clock goes forward"))
 }
 
-/// What the store says when somebody deletes an object that does not exist.
-pub(super) async fn deletions_of_nothing(place: &Place) -> Result<Finding, Ended> {
+/// Checks what the store answers to the deletion of a missing object.
+pub(super) async fn deletions_of_nothing(place: &ProbeFolder) -> Result<Finding, ProbeAbort> {
     const CHECK: &str = "deletions";
     let path = place.path("deletions/nothing");
     match place.delete(&path).await {
-        Ok(()) => Ok(Finding::holds(CHECK, "deleting what isn't there is fine")),
-        Err(trouble) if trouble.is_missing() => Ok(Finding::noted(
+        Ok(()) => Ok(Finding::holds(CHECK, "deleting a missing object succeeds")),
+        Err(failure) if failure.is_missing() => Ok(Finding::noted(
             CHECK,
-            "deleting what isn't there is an error",
-            "it is taken as done, as elsewhere",
+            "deleting a missing object is an error",
+            "harmless: it counts as deleted",
         )),
-        Err(trouble) => Err(trouble.into()),
+        Err(failure) => Err(failure.into()),
     }
 }

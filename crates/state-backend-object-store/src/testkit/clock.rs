@@ -1,4 +1,4 @@
-//! Time that passes when everybody waits: on a runtime whose clock is paused.
+//! A clock on tokio's time, for runtimes whose time is paused.
 
 use async_trait::async_trait;
 use state_core::{Clock, Timestamp};
@@ -12,7 +12,7 @@ pub struct VirtualClock {
 }
 
 impl VirtualClock {
-    /// Begins now. Needs a tokio runtime.
+    /// Starts at zero. Needs a tokio runtime.
     pub fn start() -> Self {
         Self {
             start: Instant::now(),

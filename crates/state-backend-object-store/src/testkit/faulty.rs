@@ -1,5 +1,5 @@
-//! A store between its user and another one: it loses requests and answers, delays, repeats, and lies in the ways that
-//! object stores do.
+//! A wrapper of a store that injects faults: it loses requests and answers, delays and repeats requests, and returns
+//! the misleading answers that real object stores return.
 
 mod upload;
 
@@ -19,46 +19,46 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::watch;
 use upload::FaultyUpload;
 
-/// How many of the last writes a stale list leaves out.
+/// How many of the last writes a stale list omits.
 const STALE: usize = 3;
 
-/// How a request fails.
+/// The way in which a request fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum StoreFault {
-    /// Nothing happens: a connection refused, a 5xx or a 429 of a server that is too busy.
+    /// The request has no effect: a refused connection, a 5xx, or a 429 of a busy server.
     Before,
-    /// It happens, and the answer is lost or a 5xx.
+    /// The request takes effect, and the answer is lost or a 5xx.
     After,
-    /// The answer is lost, and it happens when so many more requests were made: a packet that was under way.
+    /// The answer is lost, and the request takes effect after this many further requests, like a delayed packet.
     Late(usize),
-    /// It happens twice, and the second answer counts: a client that tries again by itself.
+    /// The request takes effect twice, and the second answer is returned, as with a client that retries by itself.
     Twice,
-    /// Nothing happens, and the store says that a condition wasn't met: S3's 409.
+    /// The request has no effect, and the store answers that a condition wasn't met, as S3 does with status 409.
     Conflict,
-    /// It happens, and the store says that a condition wasn't met.
+    /// The request takes effect, and the store answers that a condition wasn't met.
     ConflictAfter,
-    /// Nothing happens, and there is never an answer.
+    /// The request has no effect and never gets an answer.
     Silent,
-    /// It happens, and there is never an answer.
+    /// The request takes effect and never gets an answer.
     SilentAfter,
-    /// What is read ends too early.
+    /// The body of a read ends too early.
     Truncated,
-    /// A list lacks what was written last.
+    /// A list omits the last writes.
     StaleList,
-    /// A read gives the version before the present one, if there was one.
+    /// A read returns the previous version of the object, if it had one.
     StaleRead,
-    /// Nothing happens, and the answer has this HTTP status.
+    /// The request has no effect, and the answer has this HTTP status.
     Status(u16),
-    /// It happens, and the answer has this HTTP status all the same.
+    /// The request takes effect, and the answer has this HTTP status nevertheless.
     StatusAfter(u16),
 }
 
 impl StoreFault {
-    /// The HTTP statuses of requests that failed, as object stores and the proxies before them answer.
+    /// The HTTP statuses of failed requests, as object stores and their proxies return them.
     pub const STATUSES: [u16; 10] = [400, 401, 403, 404, 409, 412, 429, 500, 502, 503];
 
-    /// The faults of a store that keeps its contract: a request that is repeated succeeds. Other statuses and stale
-    /// reads aren't among them.
+    /// The faults of a store that keeps its contract: a repeated request succeeds. Other statuses and stale reads
+    /// aren't among them.
     pub const ALL: [Self; 11] = [
         Self::Before,
         Self::After,
@@ -74,37 +74,37 @@ impl StoreFault {
     ];
 }
 
-/// How many requests there were.
+/// The number of requests, by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RequestCounts {
-    /// Writes of whole objects.
+    /// Number of writes of whole objects.
     pub puts: usize,
-    /// Reads, those of the head of an object included.
+    /// Number of reads, including those of metadata only.
     pub gets: usize,
-    /// Lists, however long.
+    /// Number of lists, each counted once whatever its length.
     pub lists: usize,
-    /// Deletions.
+    /// Number of deleted objects.
     pub deletes: usize,
-    /// Uploads in parts that were begun.
+    /// Number of started uploads in parts.
     pub uploads: usize,
-    /// Their parts.
+    /// Number of uploaded parts.
     pub parts: usize,
-    /// The requests that made an object of such parts.
+    /// Number of completed uploads.
     pub completions: usize,
-    /// The requests that dropped them.
+    /// Number of aborted uploads.
     pub aborts: usize,
 }
 
 impl RequestCounts {
-    /// All together.
+    /// Returns the number of all requests.
     pub const fn all(&self) -> usize {
         let whole = self.puts + self.gets + self.lists + self.deletes;
         whole + self.uploads + self.parts + self.completions + self.aborts
     }
 }
 
-/// A store that fails when it is told to. Clones share the plan.
+/// A store that fails as planned. Clones share the plan.
 #[derive(Clone)]
 pub struct FaultyStore {
     inner: Arc<dyn ObjectStore>,
@@ -116,23 +116,23 @@ pub struct FaultyStore {
 struct Plan {
     asked: usize,
     counts: RequestCounts,
-    /// By the request that is to fail, counted from the first.
+    /// The planned faults, by the number of the request, counted from the first.
     faults: BTreeMap<usize, StoreFault>,
     late: Vec<(usize, BoxFuture<'static, ()>)>,
     written: Vec<Path>,
-    /// All versions of each object that was written as a whole, oldest first, with their entity tags.
+    /// All versions of each object that was written as a whole, oldest first, with their ETags.
     versions: BTreeMap<Path, Vec<(Bytes, Option<String>)>>,
-    /// Seeds how often others run before a request does.
+    /// Seed of the random number of times that other tasks run before a request.
     interleaving: Option<u64>,
 }
 
 impl Plan {
-    /// How often others run first.
+    /// Returns how often other tasks run before the next request.
     fn yields(&mut self) -> u64 {
         let Some(state) = &mut self.interleaving else {
             return 0;
         };
-        // A step of a linear congruential generator: good enough to mix up an order.
+        // One step of a linear congruential generator, which is good enough to vary an order.
         *state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1_442_695_040_888_963_407);
@@ -141,7 +141,7 @@ impl Plan {
 }
 
 impl FaultyStore {
-    /// A store that doesn't fail until it is told to.
+    /// Wraps a store, without any fault.
     pub fn new(inner: Arc<dyn ObjectStore>) -> Self {
         Self {
             inner,
@@ -150,34 +150,34 @@ impl FaultyStore {
         }
     }
 
-    /// Makes a request fail: the next one, after so many that don't.
+    /// Plans a fault for the request after this many further ones.
     pub fn fail(&self, after: usize, fault: StoreFault) {
         let mut plan = self.plan();
         let next = plan.asked + after;
         plan.faults.insert(next, fault);
     }
 
-    /// Lets others run before each request, sometimes more of them: the same seed gives the same order.
+    /// Lets other tasks run a varying number of times before each request. Equal seeds give equal orders.
     pub fn interleave(&self, seed: u64) {
         self.plan().interleaving = Some(seed);
     }
 
-    /// Forgets the faults that are still to come.
+    /// Removes the faults that are still planned.
     pub fn heal(&self) {
         self.plan().faults.clear();
     }
 
-    /// Holds all requests back until [`FaultyStore::resume`]: a network, or a process, that stands still.
+    /// Holds all requests back until [`FaultyStore::resume`], like a network or process that hangs.
     pub fn pause(&self) {
         self.paused.send_replace(true);
     }
 
-    /// Lets requests go on.
+    /// Lets held requests continue.
     pub fn resume(&self) {
         self.paused.send_replace(false);
     }
 
-    /// Lets all that is late happen.
+    /// Lets all delayed requests take effect.
     pub async fn deliver(&self) {
         let late = std::mem::take(&mut self.plan().late);
         for (_, request) in late {
@@ -185,7 +185,7 @@ impl FaultyStore {
         }
     }
 
-    /// How many requests there were.
+    /// Returns the number of requests so far.
     pub fn counts(&self) -> RequestCounts {
         self.plan().counts
     }
@@ -194,7 +194,7 @@ impl FaultyStore {
         self.plan.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a request; how it is to fail.
+    /// Counts a request; returns its fault.
     async fn next(&self, count: impl FnOnce(&mut RequestCounts) + Send) -> Option<StoreFault> {
         // The sender lives as long as this store.
         drop(self.paused.subscribe().wait_for(|paused| !paused).await);
@@ -220,7 +220,7 @@ impl FaultyStore {
         fault
     }
 
-    /// Runs a request that changes something.
+    /// Runs a request that changes the store.
     async fn write<T: Send + 'static>(
         &self,
         path: &Path,
@@ -233,7 +233,7 @@ impl FaultyStore {
             .await
     }
 
-    /// Runs a request as a fault wants it.
+    /// Runs a request with the given fault.
     async fn strike<T: Send + 'static>(
         &self,
         fault: Option<StoreFault>,
@@ -280,7 +280,7 @@ impl FaultyStore {
         }
     }
 
-    /// Reads the version before the present one.
+    /// Reads the previous version of the object.
     async fn read_stale(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
         let versions = self.plan().versions.get(path).cloned().unwrap_or_default();
         let Some((bytes, e_tag)) = versions.iter().nth_back(1).cloned() else {
@@ -317,7 +317,7 @@ impl FaultyStore {
                     list.try_filter(is_old).boxed()
                 }
                 Some(StoreFault::Silent | StoreFault::SilentAfter) => stream::pending().boxed(),
-                // A list in another order is a list.
+                // The order of a list isn't guaranteed, so reverse it.
                 None | Some(StoreFault::Twice | StoreFault::Truncated | StoreFault::StaleRead) => {
                     let mut all: Vec<_> = list.collect().await;
                     all.reverse();
@@ -340,7 +340,7 @@ fn failed(what: &'static str) -> Error {
     }
 }
 
-/// The error that `object_store` makes of an HTTP status.
+/// Returns the error that `object_store` makes of an HTTP status.
 fn answered(status: u16, path: &Path) -> Error {
     let path = path.to_string();
     let source = format!("an injected fault: HTTP status {status}").into();
@@ -364,7 +364,7 @@ fn contested(path: &Path) -> Error {
     }
 }
 
-/// The same answer, whose body ends half way.
+/// Returns the same answer with half of its body.
 async fn truncated(answer: GetResult) -> Result<GetResult> {
     let (meta, range, attributes) = (
         answer.meta.clone(),
@@ -414,7 +414,7 @@ impl ObjectStore for FaultyStore {
                         versions.push((bytes, result.e_tag.clone()));
                         Ok(result)
                     }
-                    // What S3 says of an object that isn't there.
+                    // The answer of S3 for a missing object.
                     Err(Error::NotFound { path, source }) if is_update => {
                         Err(Error::Precondition { path, source })
                     }

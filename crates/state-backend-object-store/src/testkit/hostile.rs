@@ -25,15 +25,15 @@ pub struct HostileStore {
 }
 
 impl HostileStore {
-    /// An attacker on another store.
+    /// Wraps a store, with an attacker who edits its objects.
     pub fn new(inner: Arc<dyn ObjectStore>, attacker: Attacker) -> Self {
         Self { inner, attacker }
     }
 
-    /// Records the present version of every object, so that the attacker can bring them back.
+    /// Records the present version of every object, so that the attacker can restore it later.
     ///
     /// # Errors
-    /// Those of the store below.
+    /// Errors of the store below.
     pub async fn record_all(&self) -> Result<()> {
         let listed: Vec<ObjectMeta> = self.inner.list(None).try_collect().await?;
         for meta in listed {
@@ -56,7 +56,7 @@ impl HostileStore {
         }
     }
 
-    /// A request is about to be executed: the attacker comes first.
+    /// Lets the attacker edit objects before a request is executed.
     async fn request(&self, verb: Verb, path: &str) -> Result<()> {
         for intervention in self.attacker.begin(verb, path) {
             self.intervene(&intervention).await?;

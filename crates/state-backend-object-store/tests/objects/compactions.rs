@@ -1,4 +1,4 @@
-//! A long journal in one object.
+//! Compaction: many journal slots in one object.
 
 use super::*;
 use model::{Actor, Oracle, new_stack};
@@ -22,7 +22,7 @@ fn folding(store: &FaultyStore) -> ObjectBackend {
     ObjectBackend::new(Arc::new(store.clone()), options, Opening::Create)
 }
 
-/// A stack with a fence and so many frames.
+/// Creates a stack with a fence and this many frames.
 async fn long(frames: usize) -> Long {
     let store = faulty();
     let (entropy, oracle) = (Arc::new(SeededEntropy::new(5)), Arc::<Oracle>::default());
@@ -32,7 +32,7 @@ async fn long(frames: usize) -> Long {
     anna.acquire(None).await.unwrap();
     for _ in 0..frames {
         anna.append().await.unwrap();
-        // Folds are made in the background.
+        // The compaction runs in the background.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     Long {
@@ -44,7 +44,7 @@ async fn long(frames: usize) -> Long {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_long_journal_is_read_with_a_few_requests() {
+async fn long_journal_is_read_with_a_few_requests() {
     let Long {
         store,
         anna,
@@ -58,16 +58,16 @@ async fn a_long_journal_is_read_with_a_few_requests() {
     let view = anna.backend.read_journal(lineage, None).await.unwrap();
     assert_eq!(view.frames.len(), 36);
     let gets = store.counts().gets - before.gets;
-    // Head, fold, six slots, and the one behind them that isn't there.
+    // The head, the compaction, six slots, and the first free slot.
     assert_eq!(gets, 9);
     oracle.judge_store(&anna.backend, lineage).await;
 }
 
-/// More than a page of a list, and than what is read one by one.
+/// More than one page of a list, and more than the reader fetches slot by slot.
 const LONG: u64 = 1_100;
 
 #[tokio::test(start_paused = true)]
-async fn a_journal_of_more_than_a_thousand_slots_is_folded_once_for_each_thousand() {
+async fn long_journal_is_compacted_once_per_thousand_slots() {
     let store = faulty();
     let backend = backend(&store);
     let entropy = SeededEntropy::new(11);
@@ -94,10 +94,10 @@ async fn a_journal_of_more_than_a_thousand_slots_is_folded_once_for_each_thousan
     assert_eq!(compaction.end, tail.next);
     assert!(reads(&store, &backend, lineage).await < 5);
     let compactions = files(&store).await.into_iter().filter(is_fold).count();
-    assert_eq!(compactions, 2, "one for each thousand");
+    assert_eq!(compactions, 2, "one for each thousand slots");
 }
 
-/// How many reads the whole journal takes.
+/// Returns how many requests a reader of the whole journal makes.
 async fn reads(store: &FaultyStore, backend: &ObjectBackend, lineage: Lineage) -> usize {
     let before = store.counts().gets;
     backend.read_journal(lineage, None).await.unwrap();
@@ -105,13 +105,13 @@ async fn reads(store: &FaultyStore, backend: &ObjectBackend, lineage: Lineage) -
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fold_says_what_the_slots_say_and_nothing_rests_on_it() {
+async fn compaction_equals_its_slots_and_may_be_missing() {
     let Long {
         store, anna, lineage, ..
     } = long(35).await;
     let folded = anna.backend.read_journal(lineage, None).await.unwrap();
     let names: Vec<_> = files(&store).await.into_iter().filter(is_fold).collect();
-    assert_eq!(names.len(), 3, "one every ten frames: {names:?}");
+    assert_eq!(names.len(), 3, "one for every ten frames: {names:?}");
     let newest = names.last().unwrap();
     store.put(newest, "something else".into()).await.unwrap();
     let damaged = anna.backend.read_journal(lineage, None).await.unwrap_err();
@@ -125,7 +125,7 @@ async fn a_fold_says_what_the_slots_say_and_nothing_rests_on_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_checkpoint_begins_another_fold_and_a_collection_takes_the_old_ones() {
+async fn checkpoint_starts_a_new_compaction_and_gc_deletes_old() {
     let Long {
         store,
         mut anna,
@@ -146,7 +146,7 @@ async fn a_checkpoint_begins_another_fold_and_a_collection_takes_the_old_ones() 
     let left = files(&store).await;
     let compactions = left.iter().filter(|path| is_fold(path)).count();
     assert!(compactions <= 2, "{left:?}");
-    // Of the slots before the floor only the fence is left.
+    // Of the slots before the history floor only the fence is left.
     let slot_zero = left
         .iter()
         .filter(|path| path.as_ref().contains("journal/0000000000000000000"))
@@ -158,7 +158,7 @@ async fn a_checkpoint_begins_another_fold_and_a_collection_takes_the_old_ones() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_takes_over_a_long_journal_folds_it() {
+async fn takeover_compacts_a_long_journal() {
     let Long {
         store,
         anna,

@@ -1,4 +1,4 @@
-//! The contract of backends, rule by rule.
+//! The conformance suite of backends, on object stores.
 
 use super::*;
 use state_core::testkit::{clock::SeededEntropy, conformance};
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 
 #[tokio::test]
-async fn objects_keep_every_rule_of_the_contract() {
+async fn object_stores_pass_the_conformance_suite() {
     let open = async || backend(&faulty());
     let results = conformance::run_all(open, &SeededEntropy::new(1)).await;
     assert!(results.len() > 25);
@@ -14,7 +14,7 @@ async fn objects_keep_every_rule_of_the_contract() {
 }
 
 #[tokio::test]
-async fn objects_are_what_they_claim_to_be() {
+async fn object_stores_have_the_capabilities_they_claim() {
     let places: Mutex<BTreeMap<u32, Arc<InMemory>>> = Mutex::default();
     let open = async |place: u32| {
         let store = Arc::clone(places.lock().unwrap().entry(place).or_default());
@@ -25,7 +25,7 @@ async fn objects_are_what_they_claim_to_be() {
 }
 
 #[tokio::test]
-async fn a_bare_store_at_the_root_of_its_bucket_keeps_every_rule_too() {
+async fn store_without_prefix_passes_the_conformance_suite() {
     let open = async || {
         let options = Options::new("s3://bucket", Path::default());
         ObjectBackend::new(Arc::new(InMemory::new()), options, Opening::Create)

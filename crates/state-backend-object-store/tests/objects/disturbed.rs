@@ -1,5 +1,5 @@
-//! The contract of backends, rule by rule, on a store that fails under it: with patience no rule notices; without, what
-//! a rule is told is true, and whoever comes next finds a whole stack.
+//! The conformance suite on a store that fails. With retries, every rule holds as if nothing failed; without retries,
+//! every error is honest, and the next holder finds a whole stack.
 
 use super::*;
 use futures_util::TryStreamExt;
@@ -13,14 +13,14 @@ use state_core::{Backend, Entropy, ErrorKind, Lineage};
 use std::cell::RefCell;
 use std::time::Duration;
 
-/// No rule asks more often.
+/// No rule makes more requests than this.
 const REQUESTS: usize = 3_000;
 
 type Verdicts = Vec<(&'static str, Verdict)>;
 
-/// Runs all rules, each on a store of its own on which faults strike as they are drawn: one for each request, or none.
+/// Runs all rules, each on a store of its own, with at most one drawn fault per request.
 async fn judged(
-    patience: Duration,
+    retry_timeout: Duration,
     mut draw: impl FnMut(usize) -> Option<StoreFault>,
     seed: u64,
 ) -> (Verdicts, Vec<FaultyStore>) {
@@ -29,12 +29,12 @@ async fn judged(
     let open = async || {
         let store = faulty();
         let mut options = options();
-        options.patience = patience;
-        // Pauses and silence take hours here: no lease shall end meanwhile.
+        options.retry_timeout = retry_timeout;
+        // Pauses and timeouts take hours here, and no lease may end in that time.
         options.lease = Duration::from_secs(60 * 60);
         options.renewal = Duration::from_secs(15 * 60);
         let backend = ObjectBackend::new(Arc::new(store.clone()), options, Opening::Create);
-        // A first contact has no patience.
+        // The first request to a store isn't retried for long, so it is made without faults.
         backend.ready().await.unwrap();
         let mut draw = draw.borrow_mut();
         for request in 0..REQUESTS {
@@ -49,7 +49,7 @@ async fn judged(
     (verdicts, stores.into_inner())
 }
 
-/// Their verdict is about a list: behind a store whose lists are old, which the contract rules out, it can't be kept.
+/// These rules judge lists. They can't hold on a store with stale lists, which the contract excludes.
 const RULES_OF_LISTS: [&str; 5] = [
     "names_are_case_insensitive",
     "names_are_listed_sorted_with_tombstones",
@@ -59,13 +59,13 @@ const RULES_OF_LISTS: [&str; 5] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn with_patience_every_rule_is_kept_behind_each_fault() {
-    let patience = Duration::from_secs(20 * 60);
+async fn every_rule_holds_behind_each_fault_with_retries() {
+    let retry_timeout = Duration::from_secs(20 * 60);
     for fault in StoreFault::ALL {
         for every in [3, 4, 7] {
             for first in 0..every {
                 let nth = |request: usize| (request % every == first).then_some(fault);
-                let (mut verdicts, _) = judged(patience, nth, 1).await;
+                let (mut verdicts, _) = judged(retry_timeout, nth, 1).await;
                 if fault == StoreFault::StaleList {
                     verdicts.retain(|(rule, _)| !RULES_OF_LISTS.contains(rule));
                 }
@@ -76,14 +76,14 @@ async fn with_patience_every_rule_is_kept_behind_each_fault() {
     }
 }
 
-/// It claims a longer journal than there is, on purpose.
+/// This rule claims a longer journal than exists, on purpose.
 const DAMAGES: &str = "journal_that_ends_before_its_watermark_is_corrupt";
 
-/// How many mixtures of faults there are without patience.
+/// Number of random mixtures of faults without retries.
 const MIXTURES: u32 = 150;
 
 #[tokio::test(start_paused = true)]
-async fn without_patience_every_rule_is_kept_or_ends_with_an_honest_error() {
+async fn every_rule_holds_or_fails_honestly_without_retries() {
     let faults = StoreFault::ALL.map(|fault| (fault != StoreFault::StaleList).then_some(fault));
     let (mut kept, mut undecided) = (0, 0);
     for seed in 0..u64::from(scaled(MIXTURES)) {
@@ -115,7 +115,7 @@ async fn without_patience_every_rule_is_kept_or_ends_with_an_honest_error() {
     );
 }
 
-/// What may be said of a call that the store didn't answer well.
+/// Errors that are honest after a fault of the store.
 fn is_honest(kind: ErrorKind) -> bool {
     matches!(
         kind,
@@ -123,8 +123,8 @@ fn is_honest(kind: ErrorKind) -> bool {
     )
 }
 
-/// Looks up what became of it all, before and after what was under way has landed: each stack is whole, and whoever
-/// comes next can take it over and write.
+/// Inspects all stacks before and after delayed requests take effect: each stack is whole, and the next holder can
+/// take it over and write.
 async fn settle(store: &FaultyStore, entropy: &SeededEntropy) {
     store.heal();
     let reader = backend(store);
@@ -133,9 +133,9 @@ async fn settle(store: &FaultyStore, entropy: &SeededEntropy) {
     let after = whole(store, &reader).await;
     for (lineage, view) in &before {
         let now = after.iter().find(|(other, _)| other == lineage);
-        let (_, now) = now.expect("a stack doesn't go");
+        let (_, now) = now.expect("a stack never disappears");
         let is_longer = now.frames.starts_with(&view.frames) || now.head != view.head;
-        assert!(is_longer, "what was shown stays");
+        assert!(is_longer, "frames that a reader saw stay");
     }
     let bench = Bench::new(&reader, entropy);
     for (lineage, view) in after.into_iter().filter(|(_, view)| !view.head.removed) {
@@ -144,13 +144,13 @@ async fn settle(store: &FaultyStore, entropy: &SeededEntropy) {
         let next = acquired.unwrap();
         assert!(
             next.frames.starts_with(&view.frames),
-            "the next owner has what was shown"
+            "the next owner reads the frames that a reader saw"
         );
         bench.append(&next, next.tail, b"\"next\"\n").await.unwrap();
     }
 }
 
-/// All stacks, as a reader finds them.
+/// Returns all stacks, as a reader finds them.
 async fn whole(store: &FaultyStore, reader: &ObjectBackend) -> Vec<(Lineage, JournalView)> {
     let listed: Vec<_> = store.list(None).try_collect().await.unwrap();
     let heads = listed

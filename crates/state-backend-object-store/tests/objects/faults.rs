@@ -1,13 +1,13 @@
-//! One fault at every place of a run of thirty operations: with patience, nobody notices.
+//! One fault at every request of thirty operations: with retries, no caller notices it.
 
 use super::*;
-use model::{Actor, Fate, Oracle, new_stack};
+use model::{Actor, Oracle, WriteOutcome, new_stack};
 use state_backend_object_store::testkit::StoreFault;
 use state_core::backend::RemoteStore;
 use state_core::{ErrorKind, Lineage, Result};
 
-/// Thirty operations of two writers, of which the second takes over from the first twice. All must come out as they
-/// would without the fault.
+/// Runs thirty operations of two writers, of which the second takes over from the first twice. All results must be
+/// the same as without the fault.
 async fn thirty([one, other]: [ObjectBackend; 2]) -> Result<(Arc<Oracle>, Lineage)> {
     let (entropy, oracle) = (Arc::new(SeededEntropy::new(7)), Arc::<Oracle>::default());
     let lineage = new_stack(&one, &entropy).await?;
@@ -19,7 +19,7 @@ async fn thirty([one, other]: [ObjectBackend; 2]) -> Result<(Arc<Oracle>, Lineag
         anna.append().await?;
     }
     anna.freeze().await?;
-    bert.look().await?;
+    bert.check_reader_view().await?;
     anna.checkpoint().await?;
     anna.append().await?;
     let locked = bert.acquire(None).await.unwrap_err();
@@ -38,7 +38,7 @@ async fn thirty([one, other]: [ObjectBackend; 2]) -> Result<(Arc<Oracle>, Lineag
     anna.checkpoint().await?;
     anna.append().await?;
     anna.collect().await?;
-    bert.look().await?;
+    bert.check_reader_view().await?;
     anna.append().await?;
     bert.break_lock().await?;
     bert.append().await?;
@@ -46,11 +46,11 @@ async fn thirty([one, other]: [ObjectBackend; 2]) -> Result<(Arc<Oracle>, Lineag
     bert.append().await?;
     bert.freeze().await?;
     bert.release().await?;
-    anna.look().await?;
+    anna.check_reader_view().await?;
     Ok((oracle, lineage))
 }
 
-/// A store with two handles that have found it: a first contact has no patience.
+/// A store with two handles that have opened it, since the first request isn't retried for long.
 async fn opened() -> (FaultyStore, [ObjectBackend; 2]) {
     let store = faulty();
     let pair = [backend(&store), backend(&store)];
@@ -61,7 +61,7 @@ async fn opened() -> (FaultyStore, [ObjectBackend; 2]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_fault_anywhere_in_thirty_operations_is_noticed_by_nobody() {
+async fn one_fault_anywhere_in_thirty_operations_is_retried() {
     let (clean, pair) = opened().await;
     let before = clean.counts().all();
     thirty(pair).await.unwrap();
@@ -77,8 +77,16 @@ async fn one_fault_anywhere_in_thirty_operations_is_noticed_by_nobody() {
             store.heal();
             store.deliver().await;
             oracle.judge_store(&backend(&store), lineage).await;
-            assert_eq!(oracle.count(Fate::Acknowledged), 12, "{fault:?} at request {at}");
-            assert_eq!(oracle.count(Fate::Unknown), 0, "{fault:?} at request {at}");
+            assert_eq!(
+                oracle.count(WriteOutcome::Acknowledged),
+                12,
+                "{fault:?} at request {at}"
+            );
+            assert_eq!(
+                oracle.count(WriteOutcome::Unknown),
+                0,
+                "{fault:?} at request {at}"
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Leases: how long they last, and what becomes of who lost one.
+//! Leases: how long they last, and what a holder can do after it lost its lease.
 
 use super::*;
-use model::{Actor, Fate, Oracle, new_stack};
+use model::{Actor, Oracle, WriteOutcome, new_stack};
 use state_core::backend::{Acquire, RemoteStore};
 use state_core::{Backend, Error, ErrorKind, Lineage};
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 struct Pair {
     anna: Actor,
     bert: Actor,
-    /// What stands between anna and the store.
+    /// The faulty store that anna uses.
     line: FaultyStore,
     lineage: Lineage,
     oracle: Arc<Oracle>,
@@ -30,7 +30,7 @@ async fn pair() -> Pair {
     }
 }
 
-/// Asks again every second, as `--lock-timeout` does; how long it took.
+/// Tries to acquire every second, as `--lock-timeout` does; returns the time it took.
 async fn wait_for_lock(actor: &mut Actor, most: u64) -> Option<u64> {
     for second in 0..most {
         match actor.acquire(None).await {
@@ -43,7 +43,7 @@ async fn wait_for_lock(actor: &mut Actor, most: u64) -> Option<u64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_lives_keeps_its_lease_for_ever_without_being_asked() {
+async fn running_holder_keeps_its_lease_by_renewals() {
     let Pair {
         mut anna,
         mut bert,
@@ -64,7 +64,7 @@ async fn a_holder_that_lives_keeps_its_lease_for_ever_without_being_asked() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_holder_that_is_cut_off_is_fenced_when_it_comes_back() {
+async fn disconnected_holder_is_fenced_when_it_returns() {
     let Pair {
         mut anna,
         mut bert,
@@ -79,18 +79,18 @@ async fn a_holder_that_is_cut_off_is_fenced_when_it_comes_back() {
     assert!((55..=75).contains(&waited), "the lease and a margin: {waited} s");
     bert.append().await.unwrap();
     line.resume();
-    // What it holds is stale by now, and it may write before it has heard of that.
+    // Its view is stale by now, and it may write before it learns that.
     match anna.append().await.unwrap_err() {
         Error::Fenced { indeterminate, .. } => assert!(!indeterminate),
         other => panic!("{other:?}"),
     }
     bert.append().await.unwrap();
     oracle.judge_store(&bert.backend, lineage).await;
-    assert_eq!(oracle.count(Fate::Acknowledged), 3);
+    assert_eq!(oracle.count(WriteOutcome::Acknowledged), 3);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_append_that_stood_still_through_a_takeover_is_not_acknowledged() {
+async fn append_delayed_by_a_takeover_is_not_acknowledged() {
     let Pair {
         mut anna,
         mut bert,
@@ -120,7 +120,7 @@ async fn an_append_that_stood_still_through_a_takeover_is_not_acknowledged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lease_that_ran_out_with_nobody_else_there_is_renewed_before_the_next_append() {
+async fn expired_lease_is_renewed_before_the_next_append() {
     let Pair {
         mut anna,
         line,
@@ -137,7 +137,7 @@ async fn a_lease_that_ran_out_with_nobody_else_there_is_renewed_before_the_next_
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_cannot_reach_the_store_and_has_no_lease_any_more_writes_nothing() {
+async fn disconnected_writer_without_lease_writes_nothing() {
     let Pair {
         mut anna,
         mut bert,
@@ -157,7 +157,7 @@ async fn who_cannot_reach_the_store_and_has_no_lease_any_more_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_that_nobody_waits_for_any_more_is_given_back() {
+async fn lock_of_a_dropped_acquire_is_released() {
     let Pair {
         mut bert,
         line,
@@ -186,7 +186,7 @@ async fn a_lock_that_nobody_waits_for_any_more_is_given_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_is_told_for_whom() {
+async fn locked_error_names_the_lock_holder() {
     let Pair {
         mut anna,
         bert,

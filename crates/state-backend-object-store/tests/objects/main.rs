@@ -1,4 +1,4 @@
-//! What stacks on object stores promise, on a store in memory that fails as planned, in virtual time.
+//! Tests of stacks on object stores, on a store in memory with injected faults, in virtual time.
 
 #![expect(clippy::unwrap_used, reason = "a test that can't set up its case fails")]
 
@@ -20,12 +20,12 @@ use state_core::backend::Opening;
 use state_core::testkit::clock::SeededEntropy;
 use std::sync::Arc;
 
-/// The usual ones, in virtual time.
+/// The default options, in virtual time.
 fn options() -> Options {
     let mut options = Options::new("s3://bucket/a/prefix", Path::from("a/prefix"));
-    // It is known, and its requests are counted here.
+    // The store is known to be safe, and the tests count its requests, so it isn't probed.
     options.proof = None;
-    // The same seed, the same run.
+    // Fixed bits, so that equal seeds give equal runs.
     options.entropy = Arc::new(SeededEntropy::new(8));
     options.with_clock(Arc::new(VirtualClock::start()))
 }

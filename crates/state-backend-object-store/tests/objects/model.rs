@@ -1,4 +1,4 @@
-//! Writers on one stack, and an oracle that knows only what they were told.
+//! Writers on one stack, and an oracle that knows only the results that the writers got.
 
 use super::*;
 use bytes::Bytes;
@@ -15,48 +15,48 @@ use state_core::{
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-/// What became of a frame, by the word of the store.
+/// The outcome of a write, as far as its writer knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum WriteOutcome {
     Acknowledged,
-    /// Certainly without effect.
+    /// The write definitely had no effect.
     NotApplied,
     Unknown,
 }
 
-/// A frame that somebody tried to append.
+/// A frame that a writer tried to append, and the result.
 #[derive(Clone, Debug)]
-struct Tried {
+struct AppendAttempt {
     who: String,
     slot: Slot,
     payload: Vec<u8>,
-    fate: Fate,
+    write_outcome: WriteOutcome,
 }
 
-/// What all writers together were told.
+/// The results of all writers together.
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
-    tried: Mutex<Vec<Tried>>,
+    tried: Mutex<Vec<AppendAttempt>>,
     /// Ids of client locks whose swap was acknowledged, and of those that may have taken effect.
-    locks: Mutex<Vec<(String, Fate)>>,
-    pointers: Mutex<Vec<(NamePointer, Fate)>>,
+    locks: Mutex<Vec<(String, WriteOutcome)>>,
+    pointers: Mutex<Vec<(NamePointer, WriteOutcome)>>,
 }
 
-pub(crate) fn fate<T>(result: &Result<T>) -> Fate {
+pub(crate) fn write_outcome<T>(result: &Result<T>) -> WriteOutcome {
     match result {
-        Ok(_) => Fate::Acknowledged,
+        Ok(_) => WriteOutcome::Acknowledged,
         Err(
             Error::Indeterminate { .. }
             | Error::Fenced {
                 indeterminate: true, ..
             },
-        ) => Fate::Unknown,
+        ) => WriteOutcome::Unknown,
         Err(error) => {
             assert!(
                 !matches!(error, Error::Corrupt { .. } | Error::Malformed { .. }),
                 "{error:?}"
             );
-            Fate::NotApplied
+            WriteOutcome::NotApplied
         }
     }
 }
@@ -103,7 +103,7 @@ impl Actor {
             fence_nonce: self.nonce(),
         };
         let acquired = self.backend.acquire(self.lineage, &request).await;
-        fate(&acquired);
+        write_outcome(&acquired);
         let acquired = acquired?;
         self.held = Some((acquired.writer, acquired.tail));
         Ok(())
@@ -114,7 +114,7 @@ impl Actor {
         self.acquire(Some(epoch)).await
     }
 
-    /// Appends one frame, and notes what was said of it.
+    /// Appends one frame, and records the result.
     pub(crate) async fn append(&mut self) -> Result<()> {
         let Some((writer, tail)) = self.held.clone() else {
             return Ok(());
@@ -130,11 +130,11 @@ impl Actor {
             &tail.chain,
         )?;
         let result = writer.append(&frame).await;
-        self.oracle.tried.lock().unwrap().push(Tried {
+        self.oracle.tried.lock().unwrap().push(AppendAttempt {
             who: self.who.clone(),
             slot: tail.next,
             payload,
-            fate: fate(&result),
+            write_outcome: write_outcome(&result),
         });
         self.held = result.is_ok().then(|| {
             let tail = Tail {
@@ -146,7 +146,7 @@ impl Actor {
         result
     }
 
-    /// Changes the head, and notes what was said of it.
+    /// Changes the head, and records the result.
     pub(crate) async fn freeze(&mut self) -> Result<()> {
         let Some((writer, _)) = self.held.clone() else {
             return Ok(());
@@ -161,11 +161,15 @@ impl Actor {
         };
         let change = |head: &mut Head| head.client_lock = Some(lock.clone());
         let result = writer.swap_head(self.nonce(), &change).await;
-        self.oracle.locks.lock().unwrap().push((id, fate(&result)));
+        self.oracle
+            .locks
+            .lock()
+            .unwrap()
+            .push((id, write_outcome(&result)));
         result.map(drop)
     }
 
-    /// A snapshot, and a head whose base is behind it.
+    /// Creates a snapshot, and moves the head's base behind it.
     pub(crate) async fn checkpoint(&mut self) -> Result<()> {
         let Some((writer, tail)) = self.held.clone() else {
             return Ok(());
@@ -186,11 +190,11 @@ impl Actor {
         let result = writer
             .swap_head(self.nonce(), &|head| head.base = base.clone())
             .await;
-        fate(&result);
+        write_outcome(&result);
         result.map(drop)
     }
 
-    /// Drops all before the base, and deletes it at once.
+    /// Drops everything before the base from the head, and deletes it at once.
     pub(crate) async fn collect(&mut self) -> Result<()> {
         let Some((writer, _)) = self.held.clone() else {
             return Ok(());
@@ -205,7 +209,7 @@ impl Actor {
             });
         };
         let swapped = writer.swap_head(self.nonce(), &change).await;
-        fate(&swapped);
+        write_outcome(&swapped);
         let head = swapped?;
         let stored_items = self.backend.stored_items(self.lineage, head.floor).await?;
         let doomed: Vec<StoredItemName> = stored_items
@@ -218,11 +222,11 @@ impl Actor {
             })
             .collect();
         let deleted = writer.delete(&doomed).await;
-        fate(&deleted);
+        write_outcome(&deleted);
         deleted
     }
 
-    /// Points the stack's name to itself once more, from whatever pointer is there.
+    /// Replaces the stack's name pointer by an equal one with a new nonce.
     pub(crate) async fn rename(&mut self) -> Result<()> {
         let name = name();
         let there = self.backend.read_name(&name).await?;
@@ -237,7 +241,7 @@ impl Actor {
             .pointers
             .lock()
             .unwrap()
-            .push((pointer, fate(&result)));
+            .push((pointer, write_outcome(&result)));
         result
     }
 
@@ -246,14 +250,14 @@ impl Actor {
             return Ok(());
         };
         let result = writer.release().await;
-        fate(&result);
+        write_outcome(&result);
         result
     }
 
-    /// What a reader sees must fit what was said until now, whatever else fails.
-    pub(crate) async fn look(&self) -> Result<()> {
+    /// Checks that a reader's view fits the results so far, whatever else fails.
+    pub(crate) async fn check_reader_view(&self) -> Result<()> {
         let view = self.backend.read_journal(self.lineage, None).await;
-        fate(&view);
+        write_outcome(&view);
         self.oracle.judge(&view?.frames, Slot::ZERO, false);
         Ok(())
     }
@@ -263,7 +267,7 @@ fn name() -> StackName {
     StackName::new("shop", "production").unwrap()
 }
 
-/// Makes the stack that all of it is about.
+/// Creates the stack that the writers share.
 pub(crate) async fn new_stack(backend: &ObjectBackend, entropy: &SeededEntropy) -> Result<Lineage> {
     let lineage = Lineage::random(entropy);
     backend
@@ -273,7 +277,7 @@ pub(crate) async fn new_stack(backend: &ObjectBackend, entropy: &SeededEntropy) 
 }
 
 impl Oracle {
-    /// Everything that can be read in the end, by a reader that nothing fails.
+    /// Reads everything at the end, without faults, and checks it.
     pub(crate) async fn judge_store(&self, backend: &ObjectBackend, lineage: Lineage) {
         let head = backend.read_head(lineage).await.unwrap();
         let view = backend.read_journal(lineage, Some(head.floor)).await.unwrap();
@@ -285,7 +289,7 @@ impl Oracle {
         check_last(&self.pointers.lock().unwrap(), pointer.as_ref());
     }
 
-    /// Each acknowledged frame is there once, in its slot and in order; none that was refused is there at all.
+    /// Checks that each acknowledged frame exists once, in its slot and in order, and that no refused frame exists.
     fn judge(&self, frames: &[Frame], floor: Slot, whole: bool) {
         let tried = self.tried.lock().unwrap();
         let mut seen = BTreeSet::new();
@@ -293,29 +297,30 @@ impl Oracle {
         for frame in frames {
             assert!(
                 frame.epoch() >= epoch,
-                "an older owner's frame behind a newer one's"
+                "a frame of an older owner follows one of a newer owner"
             );
             epoch = frame.epoch();
             if frame.kind() == FrameKind::Fence {
                 continue;
             }
-            assert!(seen.insert(frame.payload().to_vec()), "a frame is there twice");
+            assert!(seen.insert(frame.payload().to_vec()), "a frame exists twice");
             let known = tried.iter().find(|tried| tried.payload == frame.payload());
-            // A reader may be quicker than the answer to the writer.
+            // A reader may see the frame before its writer gets the answer.
             let Some(known) = known else {
-                assert!(!whole, "a frame that nobody wrote");
+                assert!(!whole, "a frame that no writer wrote");
                 continue;
             };
             assert_ne!(
-                known.fate,
-                Fate::NotApplied,
+                known.write_outcome,
+                WriteOutcome::NotApplied,
                 "a refused frame is visible: {known:?}"
             );
             assert_eq!(known.slot, frame.slot(), "{known:?}");
         }
         for tried in tried.iter().filter(|_| whole) {
-            let is_lost =
-                tried.fate == Fate::Acknowledged && tried.slot >= floor && !seen.contains(&tried.payload);
+            let is_lost = tried.write_outcome == WriteOutcome::Acknowledged
+                && tried.slot >= floor
+                && !seen.contains(&tried.payload);
             assert!(
                 !is_lost,
                 "an acknowledged frame is lost: {tried:?} of {tried:#?}",
@@ -324,27 +329,34 @@ impl Oracle {
         }
     }
 
-    pub(crate) fn count(&self, fate: Fate) -> usize {
+    pub(crate) fn count(&self, write_outcome: WriteOutcome) -> usize {
         self.tried
             .lock()
             .unwrap()
             .iter()
-            .filter(|tried| tried.fate == fate)
+            .filter(|tried| tried.write_outcome == write_outcome)
             .count()
     }
 }
 
-/// What stands there is the last that was acknowledged, or something later that may have taken effect. What wasn't
-/// certain may come late, but nothing that was refused, and nothing older once something newer was acknowledged.
-fn check_last<T: PartialEq + std::fmt::Debug>(said: &[(T, Fate)], there: Option<&T>) {
-    let last = said.iter().rposition(|(_, fate)| *fate == Fate::Acknowledged);
+/// Checks the present value against all writes. It must be the last acknowledged one, or a later one that may have
+/// taken effect: an uncertain write may take effect late, but no refused write, and none older than an acknowledged
+/// one.
+fn check_last<T: PartialEq + std::fmt::Debug>(said: &[(T, WriteOutcome)], there: Option<&T>) {
+    let last = said
+        .iter()
+        .rposition(|(_, write_outcome)| *write_outcome == WriteOutcome::Acknowledged);
     let Some(there) = there else {
-        assert_eq!(last, None, "what was acknowledged isn't there: {said:?}");
+        assert_eq!(last, None, "the acknowledged value is missing: {said:?}");
         return;
     };
     let found = said.iter().position(|(value, _)| value == there);
     let found = found.unwrap_or_else(|| panic!("{there:?} was never written: {said:?}"));
-    assert_ne!(said[found].1, Fate::NotApplied, "{there:?} was refused: {said:?}");
+    assert_ne!(
+        said[found].1,
+        WriteOutcome::NotApplied,
+        "{there:?} was refused: {said:?}"
+    );
     assert!(
         last.is_none_or(|last| found >= last),
         "{there:?} is older than what was acknowledged: {said:?}"

@@ -1,9 +1,9 @@
-//! Many faults at random, two writers at once: nothing that was acknowledged is lost, nothing is there twice, nothing
-//! of a stale writer is visible.
+//! Random faults and two concurrent writers: no acknowledged write is lost, none is applied twice, and no write of a
+//! stale writer is visible.
 
 use super::*;
 use futures_util::FutureExt;
-use model::{Actor, Fate, Oracle, new_stack};
+use model::{Actor, Oracle, WriteOutcome, new_stack};
 use state_backend_object_store::testkit::StoreFault;
 use state_core::Entropy;
 use state_core::backend::RemoteStore;
@@ -11,10 +11,10 @@ use state_core::testkit::run::scaled;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::time::Duration;
 
-/// How many schedules there are. All of them run, however slow the machine is.
+/// Number of schedules. All of them run, however slow the machine is.
 const SCHEDULES: u32 = 10_000;
 
-/// How many threads share them.
+/// Number of threads that share the schedules.
 const THREADS: usize = 2;
 
 fn draw(entropy: &SeededEntropy, below: usize) -> usize {
@@ -23,7 +23,7 @@ fn draw(entropy: &SeededEntropy, below: usize) -> usize {
 }
 
 async fn step(actor: &mut Actor, choice: usize) {
-    // Whatever comes of it was noted.
+    // The oracle has recorded the result.
     drop(match choice {
         0..=8 => actor.append().await,
         9 | 10 => actor.acquire(None).await,
@@ -33,7 +33,7 @@ async fn step(actor: &mut Actor, choice: usize) {
         14 => actor.collect().await,
         15 => actor.release().await,
         16 => actor.rename().await,
-        _ => actor.look().await,
+        _ => actor.check_reader_view().await,
     });
 }
 
@@ -42,7 +42,7 @@ async fn schedule(seed: u64) -> (usize, usize) {
     let (entropy, oracle) = (Arc::new(SeededEntropy::new(!seed)), Arc::<Oracle>::default());
     let store = faulty();
     let mut options = options();
-    options.patience = Duration::from_millis([100, 700, 5_000, 30_000][draw(&dice, 4)]);
+    options.retry_timeout = Duration::from_millis([100, 700, 5_000, 30_000][draw(&dice, 4)]);
     let open = || ObjectBackend::new(Arc::new(store.clone()), options.clone(), Opening::Create);
     let (one, other) = (open(), open());
     one.ready().await.unwrap();
@@ -59,7 +59,7 @@ async fn schedule(seed: u64) -> (usize, usize) {
     let mut bert = Actor::new("bert", other, lineage, &entropy, &oracle);
     for _ in 0..15 {
         let (mine, theirs) = (draw(&dice, 18), draw(&dice, 18));
-        // At once as often as one after the other.
+        // Run concurrently as often as one after the other.
         if draw(&dice, 2) == 0 {
             futures_util::join!(step(&mut anna, mine), step(&mut bert, theirs));
         } else {
@@ -73,10 +73,13 @@ async fn schedule(seed: u64) -> (usize, usize) {
     oracle.judge_store(&reader, lineage).await;
     store.deliver().await;
     oracle.judge_store(&reader, lineage).await;
-    (oracle.count(Fate::Acknowledged), oracle.count(Fate::Unknown))
+    (
+        oracle.count(WriteOutcome::Acknowledged),
+        oracle.count(WriteOutcome::Unknown),
+    )
 }
 
-/// What became of the frames of these schedules: how many ran, were acknowledged, are unknown.
+/// Runs these schedules; returns how many ran, and how many of their frames were acknowledged or are unknown.
 #[expect(clippy::print_stdout, reason = "a test that fails says how to replay it")]
 async fn schedules(seeds: impl Iterator<Item = usize>) -> (usize, usize, usize) {
     let (mut run, mut acknowledged, mut unknown) = (0, 0, 0);
@@ -91,16 +94,16 @@ async fn schedules(seeds: impl Iterator<Item = usize>) -> (usize, usize, usize) 
     (run, acknowledged, unknown)
 }
 
-/// In virtual time, which each thread has for itself.
+/// Runs in virtual time, which each thread has for itself.
 fn in_virtual_time<T>(work: impl Future<Output = T>) -> T {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
     let runtime = runtime.enable_time().start_paused(true).build();
     runtime.unwrap().block_on(work)
 }
 
-/// `STATE_TEST_SEED=n` runs one schedule only.
+/// With `STATE_TEST_SEED=n`, runs one schedule only.
 #[test]
-fn no_schedule_of_faults_loses_or_doubles_what_was_acknowledged() {
+fn fault_schedules_lose_and_repeat_no_acknowledged_write() {
     if let Ok(seed) = std::env::var("STATE_TEST_SEED") {
         let seed = seed.parse().unwrap();
         in_virtual_time(schedules(std::iter::once(seed)));

@@ -1,5 +1,5 @@
-//! Every HTTP status in place of an effect or after it, and stale reads, at every request of a run of two writers: what
-//! was acknowledged stays, what was refused isn't there, and the next writer can take over.
+//! Every HTTP status in place of an effect or after it, and stale reads, at every request of two writers: acknowledged
+//! writes stay, refused writes don't exist, and the next writer can take over.
 
 use super::*;
 use model::{Actor, Oracle, new_stack};
@@ -8,7 +8,7 @@ use state_core::backend::RemoteStore;
 use state_core::{Backend, ErrorKind, Lineage, Result};
 use std::collections::BTreeMap;
 
-/// Two writers, of which the second takes over; up to the first error.
+/// Runs two writers, of which the second takes over, up to the first error.
 async fn run(anna: &mut Actor, bert: &mut Actor) -> Result<()> {
     anna.rename().await?;
     anna.acquire(None).await?;
@@ -16,13 +16,13 @@ async fn run(anna: &mut Actor, bert: &mut Actor) -> Result<()> {
     anna.freeze().await?;
     anna.checkpoint().await?;
     anna.append().await?;
-    bert.look().await?;
+    bert.check_reader_view().await?;
     bert.break_lock().await?;
     bert.append().await?;
     bert.release().await
 }
 
-/// Runs with one fault. Gives back what the run ended with, and how many requests it made.
+/// Runs with one fault; returns the result of the run, and how many requests it made.
 async fn with_fault(at: usize, fault: StoreFault) -> (Result<()>, usize) {
     let store = faulty();
     let (entropy, oracle) = (Arc::new(SeededEntropy::new(7)), Arc::<Oracle>::default());
@@ -48,8 +48,8 @@ async fn with_fault(at: usize, fault: StoreFault) -> (Result<()>, usize) {
     (result, requests)
 }
 
-/// Statuses by which a store refuses a request for good. After an effect they are a lie that the backend believes: it
-/// reports `Denied` for a write that took place. An open gap: the next issues decide what it reports instead.
+/// Statuses by which a store refuses a request for good. A store that sends one after an effect breaks its contract:
+/// the backend then reports `Denied` for a write that took place. This is a known gap.
 const REFUSALS: [u16; 2] = [401, 403];
 
 /// The status of an object that doesn't exist: for an object that does, the backend reports damage, which the model of
@@ -57,7 +57,7 @@ const REFUSALS: [u16; 2] = [401, 403];
 const MISSING: u16 = 404;
 
 #[tokio::test(start_paused = true)]
-async fn any_status_anywhere_loses_nothing_that_was_acknowledged() {
+async fn any_status_anywhere_loses_no_acknowledged_write() {
     let (clean, requests) = with_fault(usize::MAX / 2, StoreFault::Before).await;
     clean.unwrap();
     let mut endings = BTreeMap::<String, usize>::new();
@@ -75,7 +75,7 @@ async fn any_status_anywhere_loses_nothing_that_was_acknowledged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stale_read_anywhere_loses_nothing_that_was_acknowledged() {
+async fn stale_read_anywhere_loses_no_acknowledged_write() {
     let (_, requests) = with_fault(usize::MAX / 2, StoreFault::Before).await;
     let mut failed = 0;
     for at in 0..requests {
@@ -86,7 +86,7 @@ async fn a_stale_read_anywhere_loses_nothing_that_was_acknowledged() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_read_that_is_answered_with_404_is_reported_as_damage() {
+async fn read_answered_with_404_is_reported_as_damage() {
     let store = faulty();
     let handle = backend(&store);
     handle.ready().await.unwrap();

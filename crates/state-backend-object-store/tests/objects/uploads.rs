@@ -1,4 +1,4 @@
-//! Large objects go up in parts, if their name says what is in them.
+//! Large objects are uploaded in parts, if their name contains the digest of their content.
 
 use super::*;
 use bytes::Bytes;
@@ -9,10 +9,10 @@ use state_core::testkit::conformance::Bench;
 use state_core::{Backend, Digest, ErrorKind, Lineage, Serial, Slot, Writer};
 use std::time::Duration;
 
-/// What goes up in parts, and a stack that it goes to.
+/// A large object, and the stack that it is uploaded to.
 struct Upload {
     store: FaultyStore,
-    /// The store without faults.
+    /// The store below, without faults.
     direct: Arc<InMemory>,
     backend: ObjectBackend,
     lineage: Lineage,
@@ -21,12 +21,12 @@ struct Upload {
     content: Bytes,
 }
 
-async fn upload(patience: Duration) -> Upload {
+async fn upload(retry_timeout: Duration) -> Upload {
     let direct: Arc<InMemory> = Arc::default();
     let store = FaultyStore::new(direct.clone());
     let mut options = options();
     options.part = 16;
-    options.patience = patience;
+    options.retry_timeout = retry_timeout;
     let backend = ObjectBackend::new(Arc::new(store.clone()), options, Opening::Create);
     let entropy = SeededEntropy::new(4);
     let bench = Bench::new(&backend, &entropy);
@@ -53,7 +53,7 @@ impl Upload {
         self.writer.create(&self.name, self.content.clone()).await
     }
 
-    /// What a reader finds.
+    /// Returns the object as a reader finds it.
     async fn there(&self) -> Option<Bytes> {
         match self.backend.read(self.lineage, &self.name).await {
             Ok(bytes) => Some(bytes),
@@ -65,14 +65,14 @@ impl Upload {
     }
 }
 
-/// The question whether it is there, the beginning, seven parts, and the request that makes an object of them.
+/// Number of requests: whether the object exists, the start, seven parts, and the completion.
 const REQUESTS: usize = 10;
 
-/// The last of them.
+/// The completion, which is the last request.
 const COMPLETION: usize = REQUESTS - 1;
 
 #[tokio::test(start_paused = true)]
-async fn one_fault_anywhere_in_an_upload_is_noticed_by_nobody() {
+async fn one_fault_anywhere_in_an_upload_is_retried() {
     for fault in StoreFault::ALL {
         for at in 0..REQUESTS {
             let upload = upload(Duration::from_secs(30)).await;
@@ -94,14 +94,14 @@ async fn one_fault_anywhere_in_an_upload_is_noticed_by_nobody() {
             let aborts = upload.store.counts().aborts - before.aborts;
             assert!(
                 at != COMPLETION || aborts == 0,
-                "{fault:?}: cleaned up on an uncertain answer"
+                "{fault:?}: parts were deleted after an uncertain answer"
             );
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_completion_without_an_answer_is_settled_by_what_is_there() {
+async fn unanswered_completion_is_settled_by_a_read() {
     for (fault, again) in [
         (StoreFault::After, 0),
         (StoreFault::SilentAfter, 0),
@@ -121,7 +121,7 @@ async fn a_completion_without_an_answer_is_settled_by_what_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_completion_that_nobody_can_settle_is_indeterminate_and_a_later_try_finds_out() {
+async fn unsettled_completion_is_indeterminate_until_a_retry() {
     for (fault, landed) in [
         (StoreFault::After, true),
         (StoreFault::Before, false),
@@ -145,7 +145,7 @@ async fn a_completion_that_nobody_can_settle_is_indeterminate_and_a_later_try_fi
 }
 
 #[tokio::test(start_paused = true)]
-async fn parts_that_never_became_an_object_were_certainly_not_written_and_are_dropped() {
+async fn failed_parts_are_not_applied_and_aborted() {
     let upload = upload(Duration::from_secs(1)).await;
     for after in 4..200 {
         upload.store.fail(after, StoreFault::Before);
@@ -160,9 +160,9 @@ async fn parts_that_never_became_an_object_were_certainly_not_written_and_are_dr
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_another_put_there_meanwhile_is_never_replaced() {
+async fn foreign_object_under_the_name_is_never_replaced() {
     let upload = upload(Duration::from_secs(30)).await;
-    // The digest in a name is short: who makes another object on purpose can do so.
+    // The digest in a name is short, so an attacker can create another object with the same name.
     let path = Path::from(format!(
         "a/prefix/stacks/{}/snapshots/{}",
         upload.lineage,
@@ -179,7 +179,7 @@ async fn what_another_put_there_meanwhile_is_never_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_a_large_snapshot_goes_up_in_parts_and_only_once() {
+async fn only_large_snapshots_are_uploaded_in_parts() {
     let store = faulty();
     let mut options = options();
     options.part = 16;
@@ -193,7 +193,7 @@ async fn only_a_large_snapshot_goes_up_in_parts_and_only_once() {
         slot: Slot(1),
         short: Digest::of(&content).short(),
     };
-    // The question whether it is there, and then the first upload fails.
+    // The first request reads the object, the second starts the upload and fails.
     store.fail(1, StoreFault::Before);
     for _ in 0..2 {
         held.writer.create(&snapshot, content.clone()).await.unwrap();
@@ -210,6 +210,6 @@ async fn only_a_large_snapshot_goes_up_in_parts_and_only_once() {
     assert_eq!(
         store.counts().uploads,
         2,
-        "the name of a log says nothing of its content"
+        "the name of a log contains no digest of its content"
     );
 }

@@ -21,7 +21,7 @@ fn backends_prints_what_can_be_configured() {
     assert_eq!(file["configuration"][1]["default"], 10);
     let page = sandbox.run(&["backends"]).exits(0).stdout;
     assert!(
-        page.contains("file://PATH") && page.contains("patience"),
+        page.contains("file://PATH") && page.contains("lock-timeout"),
         "{page}"
     );
 }
@@ -36,35 +36,35 @@ fn the_url_and_the_flag_are_read_by_one_schema() {
         }
         sandbox.run(&arguments)
     };
-    with("file://.state?patience=3", &[]).exits(0);
-    with("file://.state?patience=soon", &["patience=3"]).exits(0);
+    with("file://.state?lock-timeout=3", &[]).exits(0);
+    with("file://.state?lock-timeout=soon", &["lock-timeout=3"]).exits(0);
     with("file://", &["path=.state"]).exits(0);
     for (url, config) in [
-        ("file://.state?patience=soon", &[][..]),
-        ("file://.state", &["patience=soon"][..]),
+        ("file://.state?lock-timeout=soon", &[][..]),
+        ("file://.state", &["lock-timeout=soon"][..]),
     ] {
         let refused = with(url, config).exits(2);
         assert!(
             refused
                 .stderr
-                .contains("`patience` takes a whole number, not `soon`"),
+                .contains("`lock-timeout` takes a whole number, not `soon`"),
             "{refused:?}"
         );
     }
     let unknown = with("file://.state", &["patiense=3"]).exits(2);
     assert!(
-        unknown.stderr.contains("known keys are `path`, `patience`")
+        unknown.stderr.contains("known keys are `path`, `lock-timeout`")
             && unknown.stderr.contains("--backend file://.state backends`"),
         "{unknown:?}"
     );
-    with("file://.state", &["patience"]).exits(2);
+    with("file://.state", &["lock-timeout"]).exits(2);
     sandbox
         .run(&[
             "init",
             "--backend",
             "file://new",
             "--backend-config",
-            "patience=-1",
+            "lock-timeout=-1",
         ])
         .exits(2);
     assert!(!sandbox.path().join("new").exists());

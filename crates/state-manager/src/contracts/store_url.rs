@@ -122,8 +122,8 @@ mod tests {
     fn location_fills_its_fields_and_last_field_takes_the_rest() {
         let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
         assert_eq!(
-            given("file:///a/b?patience=3", &["path"]),
-            Ok(vec![pair("path", "/a/b"), pair("patience", "3")])
+            given("file:///a/b?lock-timeout=3", &["path"]),
+            Ok(vec![pair("path", "/a/b"), pair("lock-timeout", "3")])
         );
         assert_eq!(
             given("s3://bucket/deep/er", &["bucket", "prefix"]),

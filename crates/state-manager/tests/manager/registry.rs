@@ -126,8 +126,8 @@ fn file_url_accepts_parameters() {
     let url = state_manager::file_url(folder.path().join("a?b 100%").to_str().unwrap());
     Stacks::create(&url, environment(1)).unwrap();
     assert!(folder.path().join("a?b 100%/format").is_file());
-    Stacks::open(&format!("{url}?patience=1"), environment(1)).unwrap();
-    let error = Stacks::open(&format!("{url}?patience=soon"), environment(1)).unwrap_err();
+    Stacks::open(&format!("{url}?lock-timeout=1"), environment(1)).unwrap();
+    let error = Stacks::open(&format!("{url}?lock-timeout=soon"), environment(1)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("whole number"), "{error}");
 }

@@ -1,6 +1,6 @@
-//! Tasks that change a stack and tell what was acknowledged.
+//! Tasks that change a stack and report each acknowledgement.
 
-use crate::{open, say};
+use crate::{emit, open};
 use state_core::mutation::Resolution;
 use state_core::{Address, Entry, EntryKey, Op, PendingOperation, Result, State, UpdateKind, UpdateResult};
 use state_manager::{Intent, Session, Stack, Update, UpdateRequest};
@@ -10,21 +10,21 @@ use state_tests::workload::{self, LARGE, TASKS, anchor, task_of};
 use std::sync::Arc;
 use tokio::task::JoinSet;
 
-/// More live entries than this aren't made by one task.
+/// A task deletes instead of creating once it has this many live entries.
 const ENTRIES: usize = 12;
 
-/// So many pending operations are left to the next life of the stack.
+/// Number of pending operations that a new process leaves unresolved.
 const PENDING: usize = 4;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Style {
-    /// Updates and sessions end now and then, and others begin.
+    /// Updates and sessions end at random and are started again.
     Endless,
     /// One update that never ends.
     OneUpdate,
 }
 
-/// Eight tasks at once, until the process is killed or fails.
+/// Runs eight concurrent tasks until the process is killed or fails.
 pub(crate) async fn run(dir: &str, seed: u64, style: Style) -> Result<()> {
     let stack = open(dir).await?;
     let mut dice = Dice::new(seed);
@@ -35,7 +35,7 @@ pub(crate) async fn run(dir: &str, seed: u64, style: Style) -> Result<()> {
 
 async fn session(stack: &Stack, dice: &mut Dice, style: Style) -> Result<()> {
     let session = stack.lock("commit").await?;
-    say(&Line::Locked);
+    emit(&Line::Locked);
     resolve(&session, dice).await?;
     for _ in 0..=dice.below(3) {
         let update = session
@@ -56,18 +56,18 @@ async fn session(stack: &Stack, dice: &mut Dice, style: Style) -> Result<()> {
             tasks.spawn(task.run(steps));
         }
         all(tasks).await?;
-        say(&Line::Finished(update.finish(UpdateResult::Succeeded).await?));
+        emit(&Line::Finished(update.finish(UpdateResult::Succeeded).await?));
     }
     session.close().await?;
-    say(&Line::Closed);
+    emit(&Line::Closed);
     Ok(())
 }
 
-/// A short workload, always the same: enough for a checkpoint, an update, a clean close.
+/// Runs a short fixed workload: enough for a checkpoint, an update and a clean close.
 pub(crate) async fn script(dir: &str, part: &str) -> Result<()> {
     let stack = open(dir).await?;
     let session = stack.lock("script").await?;
-    say(&Line::Locked);
+    emit(&Line::Locked);
     let update = session
         .start_update(UpdateRequest::new(UpdateKind::Update))
         .await?;
@@ -94,25 +94,25 @@ pub(crate) async fn script(dir: &str, part: &str) -> Result<()> {
     task.step(Op::Delete, first, format!("{part}-gone"), Ending::Succeed)
         .await?;
     drop(task);
-    say(&Line::Finished(update.finish(UpdateResult::Succeeded).await?));
+    emit(&Line::Finished(update.finish(UpdateResult::Succeeded).await?));
     session.close().await?;
-    say(&Line::Closed);
+    emit(&Line::Closed);
     Ok(())
 }
 
-/// Waits for all tasks; the first failure comes back, all are told.
+/// Waits for all tasks and reports every failure; returns the first.
 async fn all(mut tasks: JoinSet<Result<(), (u64, state_core::Error)>>) -> Result<()> {
     let mut failure = None;
     while let Some(joined) = tasks.join_next().await {
         if let Ok(Err((task, error))) = joined {
-            say(&Line::failed(task, &error));
+            emit(&Line::failed(task, &error));
             failure = failure.or(Some(error));
         }
     }
     failure.map_or(Ok(()), Err)
 }
 
-/// Settles what earlier lives left pending, all but a few.
+/// Resolves all but a few of the operations that earlier processes left pending.
 async fn resolve(session: &Session, dice: &mut Dice) -> Result<()> {
     let recovered = session.recovered();
     let surplus = recovered.len().saturating_sub(PENDING);
@@ -132,11 +132,11 @@ async fn resolve(session: &Session, dice: &mut Dice) -> Result<()> {
             Some((entry, tag)) => (Resolution::Done(Some(Arc::new(entry))), Some(tag)),
             None => (Resolution::NotDone, None),
         };
-        say(&Line::Resolving(operation.id, tag));
+        emit(&Line::Resolving(operation.id, tag));
         let request = UpdateRequest::new(UpdateKind::Edit);
         let revision = session.resolve(request, operation.id, resolution).await?;
-        say(&Line::Resolved(operation.id));
-        say(&Line::Finished(revision));
+        emit(&Line::Resolved(operation.id));
+        emit(&Line::Finished(revision));
     }
     Ok(())
 }
@@ -167,7 +167,8 @@ impl Task {
         Ok(())
     }
 
-    /// What an update records stands before all that it has not looked at yet: so the anchor comes first.
+    /// Touches the anchor first: an update records the entries it touches before all others, and every entry of the
+    /// task depends on the anchor.
     async fn see_anchor(&self) -> Result<()> {
         let anchor = EntryKey::live(anchor(self.number)?);
         match self.session.state().entry(&anchor) {
@@ -188,7 +189,8 @@ impl Task {
         self.step(op, address, tag, ending).await
     }
 
-    /// What to do next: only with what is this task's own, so that its order is the order of its lines.
+    /// Chooses the next operation, on entries of this task only, so that the order of its lines is the order of its
+    /// operations.
     fn choose(&mut self, tag: &str) -> Result<(Op, Address)> {
         let state = self.session.state();
         let anchor = anchor(self.number)?;
@@ -206,7 +208,7 @@ impl Task {
         })
     }
 
-    /// One mutation, told before and after each acknowledgement.
+    /// Makes one mutation, and reports it before and after each acknowledgement.
     async fn step(&mut self, op: Op, address: Address, tag: String, ending: Ending) -> Result<()> {
         let intent = match op {
             Op::Delete => Intent::delete(EntryKey::live(address.clone())),
@@ -218,7 +220,7 @@ impl Task {
             _ => Some(workload::made(address.clone(), &tag)?),
         };
         let address = address.as_str().to_owned();
-        say(&Line::Trying(
+        emit(&Line::Trying(
             self.number,
             Plan {
                 op,
@@ -228,26 +230,26 @@ impl Task {
             },
         ));
         let mutation = self.update.begin(intent).await?;
-        say(&Line::Begun(self.number, mutation.id()));
+        emit(&Line::Begun(self.number, mutation.id()));
         match ending {
             Ending::Drop => drop(mutation),
             Ending::Fail => {
                 mutation.fail().await?;
-                say(&Line::Acked(self.number));
+                emit(&Line::Acked(self.number));
             }
             Ending::Succeed => {
                 let violations = mutation.succeed(made).await?;
                 if let Some(violation) = violations.first() {
                     return Err(state_core::Error::invalid("a result", violation.to_string()));
                 }
-                say(&Line::Acked(self.number));
+                emit(&Line::Acked(self.number));
             }
         }
         Ok(())
     }
 }
 
-/// The live entries of a task that nothing is pending on, its anchor aside.
+/// Returns the live entries of a task without a pending operation, except its anchor.
 fn idle(state: &State, task: u64) -> Vec<Address> {
     let busy: Vec<&Address> = state
         .pending()

@@ -1,4 +1,4 @@
-//! What mutations cost, counted: writes, bytes, syncs, allocations.
+//! Measures the cost of mutations: writes, bytes, syncs and allocations.
 
 use crate::ALLOCATOR;
 use state_backend_fs::{FsBackend, IoCounts};
@@ -15,16 +15,16 @@ use stats_alloc::Region;
 use std::io::Write;
 use std::sync::Arc;
 
-/// Mutations before anything is counted: what is set up once is set up then.
+/// Number of mutations before the measurement, so that one-time setup isn't counted.
 const WARM_UP: usize = 6;
 
-/// Mutations that are counted.
+/// Number of measured mutations.
 const COUNTED: usize = 50;
 
-/// Large mutations after them, so that a checkpoint falls due.
+/// Number of large mutations after them, which make a checkpoint due.
 const LARGE: usize = 5;
 
-/// Prints the counts at this many entries.
+/// Prints the counts for a stack with this many entries.
 pub(crate) async fn run(dir: &str, entries: u64) -> Result<()> {
     let backend = Arc::new(FsBackend::create(dir)?);
     let entropy = Arc::new(SeededEntropy::new(7));
@@ -42,8 +42,8 @@ pub(crate) async fn run(dir: &str, entries: u64) -> Result<()> {
     session
         .import(UpdateRequest::new(UpdateKind::Import), snapshot(entries)?, None)
         .await?;
-    // The import took as many bits as there are entries. Ids are keys of sorted maps, so only the same ids make the
-    // same allocations.
+    // Draw the same random bits for every size. Ids are keys of sorted maps, so only equal ids lead to equal
+    // allocations.
     entropy.reseed(8);
     let update = session
         .start_update(UpdateRequest::new(UpdateKind::Update))
@@ -91,12 +91,12 @@ struct Meter {
     session: Session,
     update: Update,
     stack: Stack,
-    /// Readers that never let go: every mutation has to leave their states alone.
+    /// Readers that keep old states alive, which mutations must then copy.
     readers: Vec<Arc<state_core::State>>,
 }
 
 impl Meter {
-    /// One mutation, counted: creates, updates and deletes take turns.
+    /// Makes and measures one mutation: creates, updates and deletes take turns.
     async fn mutate(&mut self, step: usize, tag: &str) -> Result<serde_json::Value> {
         self.readers.push(self.session.state());
         let created = || Address::new(format!("s{:06}", step / 3));
@@ -126,7 +126,7 @@ impl Meter {
         Ok(counts)
     }
 
-    /// What each frame of the journal adds to its payload.
+    /// Returns payload size and overhead of each frame of the journal.
     async fn overheads(&self) -> Result<Vec<(usize, usize)>> {
         use state_core::Backend;
         let view = self.backend.read_journal(self.stack.lineage(), None).await?;
@@ -155,7 +155,7 @@ fn small(number: u64) -> Option<Properties> {
         .and_then(Properties::new)
 }
 
-/// A snapshot with so many entries, each but the first after another one.
+/// Returns a snapshot with this many entries, of which those after number 150 depend on an earlier one.
 fn snapshot(entries: u64) -> Result<Snapshot> {
     let mut snapshot = Snapshot::new(
         FactoryInfo::default(),

@@ -1,27 +1,27 @@
-//! A counter that several processes share: what is lost shows in the sum.
+//! A counter that several processes share: a lost update shows in the sum.
 
-use crate::{open, say};
+use crate::{emit, open};
 use state_core::{EntryKey, Error, Result, UpdateKind, UpdateResult};
 use state_manager::{Intent, Stack, UpdateRequest};
 use state_tests::line::Line;
 use state_tests::workload;
 use std::time::Duration;
 
-/// The counter's address.
+/// The address of the counter.
 const COUNTER: &str = "counter";
 
-/// Adds one, so many times.
+/// Adds one to the counter this many times.
 pub(crate) async fn run(dir: &str, times: u64) -> Result<()> {
     let stack = open(dir).await?;
     let mut done = 0;
     while done < times {
         match add_one(&stack).await {
             Ok(value) => {
-                say(&Line::Counted(value));
+                emit(&Line::Counted(value));
                 done += 1;
             }
             Err(Error::Locked { holder, .. }) => {
-                say(&Line::LockedBy(holder.pid));
+                emit(&Line::LockedBy(holder.pid));
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             Err(error) => return Err(error),

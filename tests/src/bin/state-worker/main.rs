@@ -1,14 +1,14 @@
-//! A process for tests to start, stop, kill and measure. What it did it tells line by line ([`Line`]).
+//! A process that tests start, stop, kill and measure. It reports each event as a [`Line`].
 //!
 //! | command | does |
 //! |---|---|
 //! | `commit DIR SEED` | eight tasks change the stack, until killed |
 //! | `hold DIR SEED` | the same in one update that never ends |
 //! | `script DIR PART` | one task, a short fixed workload, then ends |
-//! | `count DIR TIMES` | adds one to a counter under the writer lock, again and again |
-//! | `move DIR STEP` | moves entries to another stack and stands still at a step: before or behind a call that writes |
-//! | `cost DIR ENTRIES` | what mutations cost at a size, as JSON |
-//! | `cli ARGUMENTS` | what `statectl ARGUMENTS` does; then the most memory that it had, in KiB, on stderr |
+//! | `count DIR TIMES` | adds one to a counter under the writer lock, repeatedly |
+//! | `move DIR STEP` | moves entries to another stack and blocks at a step: before or after a call that writes |
+//! | `cost DIR ENTRIES` | prints the cost of mutations at a size, as JSON |
+//! | `cli ARGUMENTS` | runs `statectl ARGUMENTS`, then prints its peak memory in KiB on stderr |
 
 mod commit;
 mod cost;
@@ -23,7 +23,7 @@ use state_tests::line::Line;
 use state_tests::workload::STACK;
 use std::process::ExitCode;
 
-/// Counts allocations, for `cost`.
+/// Counts allocations for the command `cost`.
 #[global_allocator]
 static ALLOCATOR: &stats_alloc::StatsAlloc<std::alloc::System> = &stats_alloc::INSTRUMENTED_SYSTEM;
 
@@ -43,15 +43,15 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let told = Line::failed(u64::MAX, &error).say();
-            ExitCode::from(if told.is_ok() { 1 } else { 3 })
+            let reported = Line::failed(u64::MAX, &error).emit();
+            ExitCode::from(if reported.is_ok() { 1 } else { 3 })
         }
     }
 }
 
 #[expect(
     clippy::expect_used,
-    reason = "a worker without a runtime has nothing to tell"
+    reason = "a worker without a runtime has nothing to report"
 )]
 fn runtime(threads: usize) -> tokio::runtime::Runtime {
     let mut builder = match threads {
@@ -70,13 +70,13 @@ fn number(text: &str) -> u64 {
     text.parse().expect("a number")
 }
 
-/// Says a line. Whoever can't say what it did must not go on.
+/// Writes a line. A worker that can't report an event must not continue, so this panics.
 #[expect(clippy::expect_used, reason = "only tests call a worker, and they listen")]
-fn say(line: &Line) {
-    line.say().expect("the test listens");
+fn emit(line: &Line) {
+    line.emit().expect("the test listens");
 }
 
-/// The stack in a folder or at a URL, made where there is none.
+/// Opens the stack in a folder or at a URL, and creates it if it is missing.
 async fn open(dir: &str) -> Result<Stack> {
     let actor = Actor {
         who: "worker".to_owned(),

@@ -1,6 +1,6 @@
-//! A move between two stacks that stands still at a step, for the test to kill it there.
+//! A move between two stacks that blocks at a step, so that the test can kill the process there.
 
-use crate::say;
+use crate::emit;
 use state_core::backend::Opening;
 use state_core::edits::{MovePlan, MoveRequest};
 use state_core::testkit::fault::FaultyBackend;
@@ -11,14 +11,14 @@ use state_tests::workload::{MOVED, SOURCE, THERE};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Moves. A step is the moment before or behind a call of the store that may change something; the first is 1.
+/// Moves entries. A step is the moment before or after a call of the store that may write; the first is 1.
 pub(crate) async fn run(dir: &str, stop: u64) -> Result<()> {
     let store = StoreRequest::new(format!("file://{dir}"));
     let backend = FaultyBackend::new(BackendRegistry::default().open(&store, Opening::Existing)?);
     let steps = AtomicU64::new(0);
     backend.plan().watch(move |operation, _| {
         if operation.writes() && steps.fetch_add(1, Ordering::SeqCst) + 1 == stop {
-            say(&Line::Counted(stop));
+            emit(&Line::Counted(stop));
             loop {
                 std::thread::park();
             }
@@ -37,7 +37,7 @@ pub(crate) async fn run(dir: &str, stop: u64) -> Result<()> {
     let (source, there) = (find(SOURCE).await?, find(THERE).await?);
     let lock = async |stack: &Stack| stack.lock("move").await;
     let (source, there) = Stacks::lock_both(&source, &there, lock).await?;
-    say(&Line::Locked);
+    emit(&Line::Locked);
     let request = MoveRequest {
         addresses: MOVED
             .iter()
@@ -49,9 +49,9 @@ pub(crate) async fn run(dir: &str, stop: u64) -> Result<()> {
     let moved = source
         .move_to(&there, UpdateRequest::new(UpdateKind::Edit), &plan)
         .await?;
-    say(&Line::Finished(moved.source));
+    emit(&Line::Finished(moved.source));
     source.close().await?;
     there.close().await?;
-    say(&Line::Closed);
+    emit(&Line::Closed);
     Ok(())
 }

@@ -4,13 +4,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::parser::{self, Import, Module};
 
-/// Re-exports are followed this far; a longer chain is a circle of re-exports.
+/// Longest chain of re-exports that is followed; a longer one is a circle of re-exports.
 const MAX_HOPS: usize = 16;
 
 /// The files of one crate target and what they import from each other.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
-    /// Path below the folder of the root file.
+    /// Path of the file, below the folder of the root file.
     files: Vec<String>,
     /// For each file: the files it imports from, and the names.
     edges: Vec<BTreeMap<usize, BTreeSet<String>>>,
@@ -19,7 +19,7 @@ pub(super) struct Graph {
 /// Files that import from each other, directly or through others.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Circle {
-    /// Number of files.
+    /// Number of files in the circle.
     pub(super) size: usize,
     /// `file -> file (names)`, one for each import inside of the circle.
     pub(super) edges: Vec<String>,
@@ -50,12 +50,12 @@ impl Graph {
         Ok(tree.graph())
     }
 
-    /// Number of files.
+    /// Number of files in the graph.
     pub(super) fn len(&self) -> usize {
         self.files.len()
     }
 
-    /// All circles of at least two files, the largest first.
+    /// Returns all circles of at least two files, the largest first.
     pub(super) fn circles(&self) -> Vec<Circle> {
         let mut circles: Vec<Circle> = self
             .components()
@@ -87,7 +87,7 @@ impl Graph {
         lines
     }
 
-    /// Strongly connected components: files that reach each other.
+    /// Returns the strongly connected components: sets of files that reach each other.
     fn components(&self) -> Vec<BTreeSet<usize>> {
         let reached: Vec<BTreeSet<usize>> = (0..self.len()).map(|file| self.reached_from(file)).collect();
         let mut components = Vec::new();
@@ -124,7 +124,7 @@ struct Tree {
     modules: BTreeMap<Vec<String>, (usize, Module)>,
 }
 
-/// A module path from the crate root.
+/// The path of a module from the crate root.
 type Path = [String];
 
 impl Tree {
@@ -145,9 +145,9 @@ impl Tree {
         }
     }
 
-    /// The absolute paths that a module uses for itself: imports, and inline paths that begin at the crate, at
-    /// a parent or at an imported module. An imported module counts by what is named through it, names that are only
-    /// passed on are used by others, and a call of an own submodule by its name is no import.
+    /// Returns the absolute paths that a module uses: imports, and inline paths that start at the crate, at a parent
+    /// or at an imported module. An imported module counts by the names used through it. Names that are only
+    /// re-exported are used by other files, and a call of an own submodule by its name is no import.
     fn used_by(&self, path: &Path, module: &Module) -> Vec<Vec<String>> {
         let is_module = |import: &Import| {
             self.absolute(path, &import.path, 0)
@@ -173,7 +173,7 @@ impl Tree {
             .collect()
     }
 
-    /// The path from the crate root that a path in `module` means. `None` if it leads to another crate or a local name.
+    /// Resolves a path in `module` to a path from the crate root; `None` for a path to another crate or a local name.
     fn absolute(&self, module: &Path, path: &Path, hops: usize) -> Option<Vec<String>> {
         let (head, rest) = path.split_first()?;
         let base = match head.as_str() {
@@ -202,14 +202,14 @@ impl Tree {
         Some([base.as_slice(), rest].concat())
     }
 
-    /// The file with the item that an absolute path names, or of the module in which an unknown name is looked for:
-    /// macros define names that no file shows.
+    /// Returns the file that defines the item of an absolute path. For an unknown name it is the file of the module,
+    /// since macros define names that no file shows.
     fn defining_file(&self, path: &Path, hops: usize) -> usize {
         self.definition(path, hops)
             .unwrap_or_else(|| self.modules[self.module_of(path)].0)
     }
 
-    /// The file with the item that an absolute path names, if it is found. Re-exports are followed.
+    /// Returns the file that defines the item of an absolute path, if it is found. Re-exports are followed.
     fn definition(&self, path: &Path, hops: usize) -> Option<usize> {
         let module_path = self.module_of(path);
         let (file, module) = &self.modules[module_path];
@@ -235,7 +235,7 @@ impl Tree {
             .or_else(|| self.file_of_exported_macro(module_path, name))
     }
 
-    /// The longest beginning of an absolute path that is a module.
+    /// Returns the longest prefix of an absolute path that is a module.
     fn module_of<'a>(&self, path: &'a Path) -> &'a Path {
         let lengths = (0..=path.len()).rev();
         lengths

@@ -5,17 +5,17 @@
 pub(super) enum Token<'a> {
     /// An identifier or keyword, without the `r#` of a raw identifier.
     Word(&'a str),
-    /// `::`
+    /// The path separator `::`.
     PathSeparator,
-    /// `(`, `[` or `{`
+    /// An opening bracket: `(`, `[` or `{`.
     Open(char),
-    /// `)`, `]` or `}`
+    /// A closing bracket: `)`, `]` or `}`.
     Close(char),
-    /// Any other character of punctuation.
+    /// Any other punctuation character.
     Punctuation(char),
 }
 
-/// The tokens of a source file in order.
+/// Returns the tokens of a source file in order.
 pub(super) fn tokens(text: &str) -> Vec<Token<'_>> {
     let mut lexer = Lexer { rest: text };
     let mut tokens = Vec::new();
@@ -71,7 +71,7 @@ impl<'a> Lexer<'a> {
         self.rest = self.rest.get(at..).unwrap_or_default();
     }
 
-    /// Block comments nest.
+    /// Skips a block comment. Block comments nest.
     fn skip_block_comment(&mut self) {
         let mut depth = 0_usize;
         while !self.rest.is_empty() {
@@ -127,7 +127,7 @@ impl<'a> Lexer<'a> {
         Some(Token::Word(word))
     }
 
-    /// Begins at the opening quote.
+    /// Reads a string; starts at the opening quote.
     fn skip_string(&mut self) {
         self.skip_to(1);
         while let Some(next) = self.rest.chars().next() {
@@ -140,7 +140,7 @@ impl<'a> Lexer<'a> {
         }
     }
 
-    /// Begins at the opening quote.
+    /// Reads a raw string; starts at the opening quote.
     fn skip_raw_string(&mut self, hashes: usize) {
         let end = format!("\"{}", "#".repeat(hashes));
         self.skip_to(1);

@@ -1,4 +1,4 @@
-//! What a source file imports, names and defines, read from its tokens. Code that exists only in tests is left out.
+//! Parses the imports, paths and definitions of a source file from its tokens, without code that only tests compile.
 
 use std::collections::BTreeSet;
 
@@ -7,17 +7,17 @@ use super::lexer::{Token, tokens};
 /// A module as one file declares it: the file's own module, or a `mod name { ... }` inside of the file.
 #[derive(Debug, Default)]
 pub(super) struct Module {
-    /// Path below the file's own module; empty for the file's own module.
+    /// Path relative to the file's own module, for which it is empty.
     pub(super) path: Vec<String>,
-    /// Leaves of all `use` trees.
+    /// All leaves of `use` trees.
     pub(super) imports: Vec<Import>,
     /// Paths of at least two segments outside of `use`.
     pub(super) paths: Vec<Vec<String>>,
-    /// Names of items, at any depth.
+    /// Names of defined items, at any depth.
     pub(super) defined: BTreeSet<String>,
-    /// Macros under `#[macro_export]`, which are named from the crate root.
+    /// Macros with `#[macro_export]`, which are named from the crate root.
     pub(super) exported_macros: BTreeSet<String>,
-    /// Names of `mod name;`.
+    /// Names of declared submodules (`mod name;`).
     pub(super) files: Vec<String>,
 }
 
@@ -26,18 +26,18 @@ pub(super) struct Module {
 pub(super) struct Import {
     /// The full path; a glob import ends before its `*`.
     pub(super) path: Vec<String>,
-    /// The name in this module, `*` for a glob.
+    /// The name in this module; `*` for a glob.
     pub(super) name: String,
-    /// Whether the `use` has a `pub`: it passes the name on.
+    /// Whether the `use` has a `pub`, and so re-exports the name.
     pub(super) is_export: bool,
 }
 
-/// Keywords that stand right before the name of an item.
+/// Keywords that precede the name of an item.
 const ITEM_KEYWORDS: [&str; 8] = [
     "struct", "enum", "trait", "fn", "type", "const", "static", "union",
 ];
 
-/// All modules of one file; the file's own module is the first.
+/// Returns all modules of one file; the file's own module is the first.
 pub(super) fn modules(text: &str) -> Vec<Module> {
     let tokens = tokens(text);
     let mut parser = Parser {
@@ -126,7 +126,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Whether a name follows this keyword.
+    /// Whether this keyword is followed by a name.
     fn defines_item(&self, keyword: &str) -> bool {
         match keyword {
             "macro_rules" => self.word(2).is_some(),
@@ -273,7 +273,8 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Skips what an attribute belongs to: an item up to its body or semicolon, else a field, variant, arm or statement.
+    /// Skips what an attribute belongs to: an item up to its body or semicolon, else a field, variant, arm or
+    /// statement.
     fn skip_item(&mut self) {
         while self.peek(0) == Some(Token::Punctuation('#')) {
             self.attribute();

@@ -1,4 +1,4 @@
-//! Circles of small crates, one for each way to name something.
+//! Import circles in small crates, one for each way to name an item.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -13,7 +13,7 @@ fn graph(files: &[(&str, &str)]) -> Graph {
     Graph::read("lib.rs", read).expect("reading from memory does not fail")
 }
 
-/// The edges of the only circle of a crate; none if it has no circle.
+/// Returns the edges of the only circle of a crate; none if it has no circle.
 fn circle(files: &[(&str, &str)]) -> Vec<String> {
     let mut circles = graph(files).circles();
     assert!(circles.len() < 2, "{circles:?}");
@@ -101,7 +101,7 @@ fn code_behind_a_test_item_is_read_on() {
 }
 
 #[test]
-fn a_re_export_is_followed_to_the_file_that_defines_the_name() {
+fn re_export_is_followed_to_the_defining_file() {
     let edges = circle(&[
         ("lib.rs", "mod a; mod b; pub use b::Thing as Renamed;"),
         ("a.rs", "use crate::Renamed; pub struct A;"),
@@ -112,7 +112,7 @@ fn a_re_export_is_followed_to_the_file_that_defines_the_name() {
 }
 
 #[test]
-fn a_glob_re_export_is_followed_for_names_that_it_brings() {
+fn glob_re_export_is_followed_for_its_names() {
     let files = |name: &'static str| {
         [
             (
@@ -130,7 +130,7 @@ fn a_glob_re_export_is_followed_for_names_that_it_brings() {
 }
 
 #[test]
-fn an_imported_module_counts_by_what_is_named_through_it() {
+fn imported_module_counts_by_the_names_used_through_it() {
     let edges = circle(&[
         ("lib.rs", "mod a; mod b;"),
         ("a.rs", "use crate::b; pub struct A; fn g() { b::f() }"),
@@ -141,7 +141,7 @@ fn an_imported_module_counts_by_what_is_named_through_it() {
 }
 
 #[test]
-fn a_facade_that_passes_names_on_or_calls_its_submodules_is_in_no_circle() {
+fn module_that_re_exports_its_submodules_is_in_no_circle() {
     let files = [
         ("lib.rs", "mod a;"),
         ("a.rs", "mod b; pub use b::B; pub struct A; fn g() { b::f() }"),
@@ -151,7 +151,7 @@ fn a_facade_that_passes_names_on_or_calls_its_submodules_is_in_no_circle() {
 }
 
 #[test]
-fn an_exported_macro_is_found_where_it_is_written() {
+fn exported_macro_is_found_in_its_defining_file() {
     let edges = circle(&[
         ("lib.rs", "mod a; mod b;"),
         ("a.rs", "pub struct A; crate::shout!();"),
@@ -177,7 +177,7 @@ fn re_exports_in_a_circle_end() {
 }
 
 #[test]
-fn files_that_only_tests_declare_are_not_read() {
+fn files_declared_only_by_tests_are_not_read() {
     let files = [
         ("lib.rs", "mod a; #[cfg(test)] mod tests;"),
         ("a.rs", "pub struct A;"),
@@ -203,7 +203,7 @@ fn circles_are_separate_and_the_largest_is_first() {
 }
 
 #[test]
-fn a_use_tree_is_read_to_its_leaves() {
+fn use_tree_is_read_to_its_leaves() {
     let text = "pub(crate) use a::{self as me, b::{c, d as e, *}, f::{self}};";
     let read = modules(text);
     let imports: Vec<String> = read[0]
@@ -216,7 +216,7 @@ fn a_use_tree_is_read_to_its_leaves() {
 }
 
 #[test]
-fn lifetimes_numbers_and_raw_names_are_told_apart_from_literals() {
+fn lifetimes_numbers_and_raw_names_are_no_literals() {
     let words = |text| {
         tokens(text)
             .into_iter()

@@ -1,4 +1,4 @@
-//! The disk loses exactly what wasn't synced, in every combination.
+//! The simulated disk loses any combination of unsynced changes, and nothing else.
 
 use super::super::SimulatedFs;
 use super::CrashPoint;
@@ -31,7 +31,7 @@ fn present(machine: &SimulatedFs) -> CrashPoint {
     machine.crash_points().pop().unwrap()
 }
 
-/// What the files are called and hold after each of the crashes.
+/// Returns the possible contents of a file after a crash.
 fn outcomes(machine: &SimulatedFs, sector: usize, name: &str) -> BTreeSet<Option<Vec<u8>>> {
     let images = present(machine).images(sector, 0);
     images
@@ -40,7 +40,7 @@ fn outcomes(machine: &SimulatedFs, sector: usize, name: &str) -> BTreeSet<Option
 }
 
 #[test]
-fn a_file_that_was_never_synced_survives_in_any_part() {
+fn unsynced_file_survives_in_any_part() {
     let machine = SimulatedFs::new();
     let bytes = [vec![1; 512], vec![2; 512], vec![3; 100]].concat();
     write(root(&machine).as_ref(), "file", &bytes);
@@ -57,7 +57,7 @@ fn a_file_that_was_never_synced_survives_in_any_part() {
 }
 
 #[test]
-fn what_was_synced_stays_and_a_sector_is_the_unit_of_loss() {
+fn synced_bytes_survive_and_sectors_are_lost_whole() {
     let machine = SimulatedFs::new();
     write(root(&machine).as_ref(), "file", &[1; 600]);
     machine.sync_all();
@@ -71,7 +71,7 @@ fn what_was_synced_stays_and_a_sector_is_the_unit_of_loss() {
 }
 
 #[test]
-fn a_rename_leaves_the_old_file_or_the_new_one() {
+fn rename_leaves_the_old_or_the_new_file() {
     let machine = SimulatedFs::new();
     let folder = root(&machine);
     write(folder.as_ref(), "file", b"old");
@@ -96,7 +96,7 @@ fn a_rename_leaves_the_old_file_or_the_new_one() {
 }
 
 #[test]
-fn a_cut_and_an_unlink_may_be_lost_and_an_ignored_sync_keeps_nothing() {
+fn truncate_and_unlink_may_be_lost_if_syncs_are_ignored() {
     let machine = SimulatedFs::new();
     let folder = root(&machine);
     write(folder.as_ref(), "cut", b"content");

@@ -1,4 +1,4 @@
-//! An upload in parts that fails as planned: each part, what makes an object of them, and what drops them.
+//! Uploads in parts with injected faults: in each part, in the completion, and in the abort.
 
 use super::{FaultyStore, failed};
 use async_trait::async_trait;
@@ -8,17 +8,17 @@ use object_store::{Error, MultipartUpload, PutPayload, PutResult, Result, Upload
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The parts that the store has, by their numbers.
+/// The parts that the store received, by number.
 type Parts = Arc<Mutex<BTreeSet<usize>>>;
 
-/// An upload between its user and the store.
+/// An upload that passes requests on to the store below.
 #[derive(Debug)]
 pub(super) struct FaultyUpload {
     store: FaultyStore,
     path: Path,
-    /// None once an object was made of it, or it was dropped: the store doesn't know it any more.
+    /// `None` after the upload was completed or aborted: the store doesn't know it any more.
     inner: Arc<tokio::sync::Mutex<Option<Box<dyn MultipartUpload>>>>,
-    /// How many parts it should have.
+    /// The expected number of parts.
     asked: usize,
     there: Parts,
 }
@@ -48,7 +48,7 @@ impl MultipartUpload for FaultyUpload {
         let (store, path, there) = (self.store.clone(), self.path.clone(), Arc::clone(&self.there));
         let number = self.asked;
         self.asked += 1;
-        // Parts are in the order in which they are asked for.
+        // Parts are numbered in the order in which they are requested.
         let part = match self.inner.try_lock() {
             Ok(mut inner) => inner.as_mut().map(|inner| inner.put_part(data)),
             Err(_) => None,
@@ -65,7 +65,7 @@ impl MultipartUpload for FaultyUpload {
                 .insert(number);
             Ok(())
         };
-        // The same part once more is the same part.
+        // A repeated part replaces itself.
         let landing = Mutex::new(Some(landing.boxed()));
         async move {
             let fault = store.next(|counts| counts.parts += 1).await;

@@ -1,4 +1,4 @@
-//! From what a store says to what the caller should do, without what must stay secret.
+//! Translates errors of `object_store` into [`state_core::Error`], without the secrets that a store may echo.
 
 use object_store::Error as StoreError;
 use state_core::Error;
@@ -7,38 +7,38 @@ use std::error::Error as _;
 use std::fmt;
 use std::time::Duration;
 
-/// As much of what a store says as anybody wants to read.
-const MOST: usize = 400;
+/// How many characters of a store's answer an error message shows.
+const MAX_CHARACTERS: usize = 400;
 
-/// Why a request brought no answer that can be used.
+/// Why a request brought no usable answer.
 #[derive(Debug)]
-pub(crate) enum Trouble {
-    /// The store, or the way to it, said so.
+pub(crate) enum RequestFailure {
+    /// The store or the connection reported an error.
     Store(StoreError),
-    /// The answer ends before it should.
-    Short { there: u64, wanted: u64 },
-    /// The object is larger than it may be; it wasn't read.
-    Large { most: u64 },
-    /// No answer in time: it may still take effect.
-    Slow(Duration),
-    /// The task that asked has died.
-    Lost,
+    /// The body of the answer is shorter than announced.
+    Truncated { received: u64, expected: u64 },
+    /// The object is larger than the limit and wasn't read.
+    TooLarge { most: u64 },
+    /// No answer arrived within the time limit. The request may still take effect.
+    Timeout(Duration),
+    /// The task that made the request panicked, or its runtime ended.
+    TaskDied,
 }
 
-impl From<StoreError> for Trouble {
+impl From<StoreError> for RequestFailure {
     fn from(error: StoreError) -> Self {
         Self::Store(error)
     }
 }
 
-impl Trouble {
-    /// Whether the object isn't there.
+impl RequestFailure {
+    /// Whether the object doesn't exist.
     pub(crate) fn is_missing(&self) -> bool {
         matches!(self, Self::Store(StoreError::NotFound { .. })) && !self.is_about_the_bucket()
     }
 
-    /// Whether the store says that a condition of the request wasn't met. It may be the condition of a second try,
-    /// of which the first one took effect; and S3 says so too while others are about to write.
+    /// Whether the store reports that a condition of the request wasn't met. The request may be a retry whose first
+    /// attempt succeeded. S3 also reports this while another conditional write to the object is in progress.
     pub(crate) fn is_contested(&self) -> bool {
         matches!(
             self,
@@ -51,17 +51,17 @@ impl Trouble {
         )
     }
 
-    /// The error for a request that the store certainly refused, and will refuse again.
+    /// Returns the error if the store definitely refused the request, and would refuse it again.
     pub(crate) fn refusal(&self, object: &str) -> Option<Error> {
         let error = match self {
             Self::Store(error) => error,
-            Self::Large { most } => return Some(Error::corrupt(object, *most, self.to_string())),
+            Self::TooLarge { most } => return Some(Error::corrupt(object, *most, self.to_string())),
             _ => return None,
         };
         let owned = || object.to_owned();
         match error {
             _ if self.is_about_the_bucket() => {
-                // What a URL begins with: scheme, nothing, bucket.
+                // The first three parts of a URL are the scheme, an empty part, and the bucket.
                 let container: Vec<&str> = object.split('/').take(3).collect();
                 Some(Error::NoContainer {
                     object: container.join("/"),
@@ -72,7 +72,7 @@ impl Trouble {
                 source: self.source(),
             }),
             StoreError::NotImplemented { .. } | StoreError::NotSupported { .. } => {
-                let missing = format!("what a write needs here ({self})");
+                let missing = format!("conditional writes, which this backend needs ({self})");
                 Some(Error::unsupported(object, missing))
             }
             StoreError::InvalidPath { .. } | StoreError::UnknownConfigurationKey { .. } => {
@@ -91,70 +91,73 @@ impl Trouble {
         CODES.iter().any(|code| text.contains(code))
     }
 
-    /// As the source of an error of ours.
+    /// Returns the message, as the source of an error of this workspace.
     pub(crate) fn source(&self) -> Source {
         self.to_string().into()
     }
 
-    /// A read that failed.
+    /// Returns the error for a failed read.
     pub(crate) fn unavailable(&self, object: &str) -> Error {
         let refusal = self.refusal(object);
         refusal.unwrap_or_else(|| Error::unavailable(object, self.source()))
     }
 
-    /// A write that had no effect and never will.
+    /// Returns the error for a write that had no effect and never will.
     pub(crate) fn not_applied(&self, object: &str) -> Error {
         Error::not_applied(object, self.source())
     }
 
-    /// A write that may have had an effect, or may yet have one.
+    /// Returns the error for a write that may have had an effect, or may still have one.
     pub(crate) fn indeterminate(&self, object: &str) -> Error {
         Error::indeterminate(object, self.source())
     }
 }
 
-impl fmt::Display for Trouble {
+impl fmt::Display for RequestFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Store(error) => f.write_str(&told(&whole(error))),
-            Self::Short { there, wanted } => {
-                write!(f, "the answer was cut off: {there} of {wanted} bytes came")
+            Self::Store(error) => f.write_str(&redacted(&with_causes(error))),
+            Self::Truncated { received, expected } => {
+                write!(
+                    f,
+                    "the answer was cut off: {received} of {expected} bytes arrived"
+                )
             }
-            Self::Large { most } => write!(f, "it has more than the {most} bytes that it may have"),
-            Self::Slow(limit) => write!(f, "no answer within {limit:?}"),
-            Self::Lost => f.write_str("the task that asked the store has died"),
+            Self::TooLarge { most } => write!(f, "it is larger than the limit of {most} bytes"),
+            Self::Timeout(limit) => write!(f, "no answer within {limit:?}"),
+            Self::TaskDied => f.write_str("the task that sent the request ended early"),
         }
     }
 }
 
-/// An error with its causes, each told once: why a connection failed is the last of them.
-fn whole(error: &StoreError) -> String {
-    let mut whole = error.to_string();
+/// Joins an error with its causes, each once: the last cause says why a connection failed.
+fn with_causes(error: &StoreError) -> String {
+    let mut with_causes = error.to_string();
     let mut cause = error.source();
     while let Some(source) = cause {
         let text = source.to_string();
-        if !whole.contains(&text) {
-            whole = format!("{whole}: {text}");
+        if !with_causes.contains(&text) {
+            with_causes = format!("{with_causes}: {text}");
         }
         cause = source.source();
     }
-    whole
+    with_causes
 }
 
-/// What a store said, without the query of a URL, where signatures and tokens stand, and of a document that it sent
-/// only its code and message: S3 echoes in there what was signed.
-fn told(text: &str) -> String {
+/// Returns a store's error text without the query of a URL, which may hold signatures and tokens. Of a document in the
+/// body only code and message are kept, because S3 echoes the signed request in it.
+fn redacted(text: &str) -> String {
     let (line, body) = match text.find(['<', '{', '\n']) {
         Some(at) => text.split_at(at),
         None => (text, ""),
     };
-    let mut told: Vec<String> = line.split_whitespace().map(without_query).collect();
-    told.extend(["Code", "Message"].iter().filter_map(|tag| element(body, tag)));
-    let mut told = told.join(" ");
-    if let Some((at, _)) = told.char_indices().nth(MOST) {
-        told.truncate(at);
+    let mut redacted: Vec<String> = line.split_whitespace().map(without_query).collect();
+    redacted.extend(["Code", "Message"].iter().filter_map(|tag| element(body, tag)));
+    let mut redacted = redacted.join(" ");
+    if let Some((at, _)) = redacted.char_indices().nth(MAX_CHARACTERS) {
+        redacted.truncate(at);
     }
-    told
+    redacted
 }
 
 fn without_query(word: &str) -> String {
@@ -164,7 +167,7 @@ fn without_query(word: &str) -> String {
     }
 }
 
-/// The text of an XML element that has no others inside.
+/// Returns the text of an XML element that contains no other elements.
 fn element(body: &str, tag: &str) -> Option<String> {
     let (_, rest) = body.split_once(&format!("<{tag}>"))?;
     let (text, _) = rest.split_once('<')?;
@@ -173,36 +176,36 @@ fn element(body: &str, tag: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{StoreError, Trouble, told};
+    use super::{RequestFailure, StoreError, redacted};
     use state_core::ErrorKind;
 
-    fn generic(text: &str) -> Trouble {
-        Trouble::Store(StoreError::Generic {
+    fn generic(text: &str) -> RequestFailure {
+        RequestFailure::Store(StoreError::Generic {
             store: "S3",
             source: text.to_owned().into(),
         })
     }
 
     #[test]
-    fn what_a_store_echoes_of_a_request_is_not_told() {
-        let said = "Error performing PUT https://bucket/x?sig=SECRET&se=1 in 3ms - Server returned \
+    fn echoed_request_is_not_repeated_in_errors() {
+        let answer = "Error performing PUT https://bucket/x?sig=SECRET&se=1 in 3ms - Server returned \
                     non-2xx status code: 403 Forbidden: <?xml version=\"1.0\"?><Error><Code>SignatureDoesNotMatch</Code>\
                     <Message>It does\n not match.</Message><CanonicalRequest>x-amz-security-token:SECRET</CanonicalRequest></Error>";
-        let told = told(said);
-        assert!(!told.contains("SECRET"), "{told}");
+        let redacted = redacted(answer);
+        assert!(!redacted.contains("SECRET"), "{redacted}");
         assert!(
-            told.ends_with("403 Forbidden: SignatureDoesNotMatch It does not match."),
-            "{told}"
+            redacted.ends_with("403 Forbidden: SignatureDoesNotMatch It does not match."),
+            "{redacted}"
         );
-        assert!(told.contains("https://bucket/x "), "{told}");
-        let error = generic(said).unavailable("head");
+        assert!(redacted.contains("https://bucket/x "), "{redacted}");
+        let error = generic(answer).unavailable("head");
         assert!(!format!("{error:?}").contains("SECRET"), "{error:?}");
     }
 
     #[test]
-    fn a_bucket_that_is_not_there_is_not_an_object_that_is_not_there() {
+    fn missing_bucket_differs_from_missing_object() {
         let missing = |body: &str| {
-            Trouble::Store(StoreError::NotFound {
+            RequestFailure::Store(StoreError::NotFound {
                 path: "format".to_owned(),
                 source: body.to_owned().into(),
             })
@@ -216,11 +219,11 @@ mod tests {
     }
 
     #[test]
-    fn only_what_a_store_certainly_refused_is_a_refusal() {
+    fn unclear_failures_are_no_refusals() {
         for unclear in [
             generic("503"),
-            Trouble::Slow(std::time::Duration::ZERO),
-            Trouble::Lost,
+            RequestFailure::Timeout(std::time::Duration::ZERO),
+            RequestFailure::TaskDied,
         ] {
             assert!(unclear.refusal("x").is_none());
             assert_eq!(unclear.indeterminate("x").kind(), ErrorKind::Indeterminate);

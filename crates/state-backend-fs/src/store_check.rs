@@ -1,7 +1,7 @@
-//! Whether the filesystem does what the store rests on, tried in a folder of its own that is gone afterwards.
+//! Tests whether the filesystem keeps the guarantees that the store needs, in a temporary folder of the store.
 
 use crate::dir::Dir;
-use crate::failure::unreachable;
+use crate::error::read_failed;
 use crate::files::Access;
 use crate::lock::LockFile;
 use state_core::backend::{Finding, Holder, StoreCheck};
@@ -10,44 +10,44 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-/// Numbers the folders of this process.
+/// Numbers the temporary folders of this process.
 static NEXT: AtomicU64 = AtomicU64::new(0);
 
 const CREATORS: usize = 8;
 const ROUNDS: usize = 25;
 const REPLACEMENTS: usize = 20;
 
-/// A document of more than one sector.
+/// Length of the test document, which spans more than one sector.
 const LENGTH: usize = 8 << 10;
 
-/// Examines what lies under a store's root.
+/// Runs all checks in a temporary folder below the store's root.
 pub(crate) fn examine(root: &Dir) -> Result<StoreCheck> {
-    // What begins with `.tmp-` means nothing to a store, should it stay.
+    // Stores ignore names that begin with `.tmp-`, so a folder that a crash leaves behind does no harm.
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let name = format!(".tmp-examination-{}-{number}", std::process::id());
-    let place = root.make_child(&name)?;
-    let findings = findings(root, &place);
-    clear(root, &place, &name)?;
+    let scratch = root.make_child(&name)?;
+    let findings = findings(root, &scratch);
+    clear(root, &scratch, &name)?;
     Ok(StoreCheck { findings: findings? })
 }
 
-fn findings(root: &Dir, place: &Dir) -> Result<Vec<Finding>> {
+fn findings(root: &Dir, scratch: &Dir) -> Result<Vec<Finding>> {
     Ok(vec![
-        create_once(place)?,
-        locks(place)?,
-        replacements(place)?,
+        create_once(scratch)?,
+        locks(scratch)?,
+        replacements(scratch)?,
         filesystem(root)?,
         rights(root)?,
     ])
 }
 
-fn create_once(place: &Dir) -> Result<Finding> {
+fn create_once(scratch: &Dir) -> Result<Finding> {
     let mut winners = Vec::new();
     for round in 0..ROUNDS {
         let name = format!("once-{round}");
         let won: Vec<Result<bool>> = thread::scope(|scope| {
             let creators: Vec<_> = (0..CREATORS)
-                .map(|_| scope.spawn(|| created(place, &name)))
+                .map(|_| scope.spawn(|| created(scratch, &name)))
                 .collect();
             let join = |creator: thread::ScopedJoinHandle<'_, _>| creator.join().unwrap_or(Ok(false));
             creators.into_iter().map(join).collect()
@@ -62,23 +62,23 @@ fn create_once(place: &Dir) -> Result<Finding> {
     } else {
         Finding::broken(
             "create-if-absent",
-            format!("not one winner of {CREATORS} in {bad} of {ROUNDS} rounds"),
-            "two writers may both take a name, and one of them loses what it wrote",
+            format!("not exactly one winner of {CREATORS} in {bad} of {ROUNDS} rounds"),
+            "two writers may both create one file, and one of them loses its data",
         )
     })
 }
 
-fn created(place: &Dir, name: &str) -> Result<bool> {
-    match place.folder().open(name, Access::CreateNew) {
+fn created(scratch: &Dir, name: &str) -> Result<bool> {
+    match scratch.folder().open(name, Access::CreateNew) {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
-        Err(error) => Err(unreachable(&place.object(name), error)),
+        Err(error) => Err(read_failed(&scratch.object(name), error)),
     }
 }
 
-fn locks(place: &Dir) -> Result<Finding> {
+fn locks(scratch: &Dir) -> Result<Finding> {
     const CHECK: &str = "locks";
-    let take = || LockFile::take(place, "lock", &Holder::default());
+    let take = || LockFile::take(scratch, "lock", &Holder::default());
     let held = take()?;
     match take() {
         Err(error) if error.kind() == ErrorKind::Locked => {}
@@ -86,33 +86,33 @@ fn locks(place: &Dir) -> Result<Finding> {
         Ok(_) => {
             return Ok(Finding::broken(
                 CHECK,
-                "two holders have the same lock",
-                "two writers may hold one stack, and only the fence would stop the first",
+                "two holders got the same lock",
+                "two writers may hold one stack, and only fencing would stop the first",
             ));
         }
     }
     drop(held);
     Ok(match take() {
-        Ok(_) => Finding::holds(CHECK, "one holder at a time, and free again afterwards"),
+        Ok(_) => Finding::holds(CHECK, "one holder at a time, and free after release"),
         Err(_) => Finding::broken(
             CHECK,
-            "a lock that was freed stays taken",
+            "a released lock stays locked",
             "a stack stays locked for ever",
         ),
     })
 }
 
-/// Replaces a document while somebody reads it.
-fn replacements(place: &Dir) -> Result<Finding> {
+/// Replaces a document while a second thread reads it.
+fn replacements(scratch: &Dir) -> Result<Finding> {
     let name = "document";
     let content = |round: usize| vec![b'a' + u8::try_from(round % 26).unwrap_or_default(); LENGTH];
-    place.replace(name, &content(0))?;
+    scratch.replace(name, &content(0))?;
     let done = AtomicBool::new(false);
     let (written, read) = thread::scope(|scope| {
         let reader = scope.spawn(|| -> Result<Option<usize>> {
             let mut reads = 0_usize;
             while !done.load(Ordering::Relaxed) {
-                let bytes = place.read(name, LENGTH as u64)?.map(|(bytes, _)| bytes);
+                let bytes = scratch.read(name, LENGTH as u64)?.map(|(bytes, _)| bytes);
                 let whole = bytes.is_some_and(|bytes| {
                     bytes.len() == LENGTH && bytes.iter().all(|byte| Some(byte) == bytes.first())
                 });
@@ -123,7 +123,7 @@ fn replacements(place: &Dir) -> Result<Finding> {
             }
             Ok(Some(reads))
         });
-        let written = (1..=REPLACEMENTS).try_for_each(|round| place.replace(name, &content(round)));
+        let written = (1..=REPLACEMENTS).try_for_each(|round| scratch.replace(name, &content(round)));
         done.store(true, Ordering::Relaxed);
         (written, reader.join().unwrap_or(Ok(None)))
     });
@@ -131,64 +131,72 @@ fn replacements(place: &Dir) -> Result<Finding> {
     Ok(match read? {
         Some(reads) => Finding::holds(
             "replacements",
-            format!("{REPLACEMENTS} replacements, synced; {reads} reads meanwhile saw whole documents"),
+            format!("{REPLACEMENTS} synced replacements; {reads} concurrent reads saw complete documents"),
         ),
         None => Finding::broken(
             "replacements",
-            "a reader saw a document that was half replaced, or none",
-            "readers may see a head that never existed",
+            "a reader saw an incomplete document, or none",
+            "readers may see a head that no process wrote",
         ),
     })
 }
 
-/// What kind of filesystem it is, as far as that matters.
+/// Reports the type of the filesystem, and the known risks of that type.
 fn filesystem(root: &Dir) -> Result<Finding> {
     const CHECK: &str = "filesystem";
     let number = root.folder().type_of_file_system();
-    let Some(number) = number.map_err(|e| unreachable(root.path(), e))? else {
+    let Some(number) = number.map_err(|e| read_failed(root.path(), e))? else {
         return Ok(Finding::noted(
             CHECK,
-            "its type isn't known here",
-            "make sure that it is a local one",
+            "its type is unknown on this system",
+            "make sure that it is a local filesystem",
         ));
     };
-    let network = "whether locks and syncs reach its server is for the server to promise: not tested";
+    let network = "not tested: the server must implement locks and syncs";
     // The magic numbers of statfs(2).
     let (name, meaning) = match number {
         0x6969 => ("NFS", network),
         0xff53_4d42 | 0x517b | 0xfe53_4d42 => ("SMB", network),
         0x0102_1997 => ("9p", network),
-        0x6573_5546 => ("FUSE", "what a sync does is for the program behind it to say"),
+        0x6573_5546 => ("FUSE", "not tested: the FUSE program must implement sync"),
         0x0102_1994 => (
             "tmpfs",
-            "it lies in memory: nothing survives a restart of the machine",
+            "it is in memory: no file survives a restart of the machine",
         ),
-        0x794c_7630 => ("overlayfs", "it goes with the container, unless that is kept"),
-        other => return Ok(Finding::holds(CHECK, format!("local, of type {other:#x}"))),
+        0x794c_7630 => (
+            "overlayfs",
+            "it is deleted with the container, unless the layer is kept",
+        ),
+        other => {
+            return Ok(Finding::holds(
+                CHECK,
+                format!("local filesystem, type {other:#x}"),
+            ));
+        }
     };
     Ok(Finding::noted(CHECK, name, meaning))
 }
 
 fn rights(root: &Dir) -> Result<Finding> {
     let permissions = root.folder().permissions();
-    let mode = permissions.map_err(|e| unreachable(root.path(), e))?;
+    let mode = permissions.map_err(|e| read_failed(root.path(), e))?;
     Ok(if mode & 0o022 == 0 {
-        Finding::holds("rights", format!("only its owner writes to it ({mode:03o})"))
+        Finding::holds("rights", format!("only its owner can write ({mode:03o})"))
     } else {
         Finding::noted(
             "rights",
-            format!("others than its owner may write to it ({mode:03o})"),
-            "they can change states; a sealed stack would tell, a plain one would not",
+            format!("other users can write ({mode:03o})"),
+            "they can change states; encryption detects this for sealed stacks only",
         )
     })
 }
 
-fn clear(root: &Dir, place: &Dir, name: &str) -> Result<()> {
-    for file in place.entries()? {
-        place.remove(&file)?;
+fn clear(root: &Dir, scratch: &Dir, name: &str) -> Result<()> {
+    for file in scratch.entries()? {
+        scratch.remove(&file)?;
     }
     let removed = root.folder().remove_folder(name);
-    removed.map_err(|e| unreachable(&root.object(name), e))?;
+    removed.map_err(|e| read_failed(&root.object(name), e))?;
     root.sync()?;
     Ok(())
 }
@@ -209,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_local_folder_keeps_every_promise_and_nothing_stays() {
+    fn local_folder_passes_every_check_and_keeps_no_files() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("states");
         let store = FsBackend::create(&root).unwrap();
@@ -238,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_others_write_to_is_noted() {
+    fn folder_writable_by_others_is_noted() {
         let folder = tempfile::tempdir().unwrap();
         let store = FsBackend::create(folder.path().join("states")).unwrap();
         fs::set_permissions(folder.path().join("states"), fs::Permissions::from_mode(0o777)).unwrap();
@@ -249,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_that_is_gone_is_told_as_what_it_is() {
+    fn check_of_a_missing_root_reports_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let store = FsBackend::create(folder.path().join("states")).unwrap();
         fs::remove_dir_all(folder.path().join("states")).unwrap();

@@ -1,0 +1,141 @@
+//! Translates errors of the operating system into [`state_core::Error`].
+
+use rustix::io::Errno;
+use state_core::Error;
+use std::io;
+
+/// A failed write, and whether the file handle that made it may still be used.
+#[derive(Debug)]
+pub(crate) struct WriteError {
+    pub(crate) error: Error,
+    pub(crate) poisons: bool,
+}
+
+impl WriteError {
+    /// The write failed before any other process could see an effect of it.
+    pub(crate) fn not_applied(object: &str, source: io::Error) -> Self {
+        if denied(&source) {
+            return read_failed(object, source).into();
+        }
+        Error::not_applied(object, source).into()
+    }
+
+    /// The write isn't visible to any other process, but the handle must not be used again: after a failed sync the
+    /// system may have dropped the dirty pages and marked them clean, so a second sync would succeed without data.
+    pub(crate) fn sync_failed(object: &str, source: io::Error) -> Self {
+        Self {
+            error: Error::not_applied(object, source),
+            poisons: true,
+        }
+    }
+
+    /// The write may have taken effect, and may be lost in a crash.
+    pub(crate) fn indeterminate(object: &str, source: io::Error) -> Self {
+        Self {
+            error: Error::indeterminate(object, source),
+            poisons: true,
+        }
+    }
+
+    /// A rename or a link failed.
+    pub(crate) fn move_failed(object: &str, error: io::Error) -> Self {
+        if refused(&error) {
+            Self::not_applied(object, error)
+        } else {
+            Self::indeterminate(object, error)
+        }
+    }
+
+    /// An append to a segment failed after `written` bytes.
+    pub(crate) fn append_failed(object: &str, written: usize, error: io::Error) -> Self {
+        if written == 0 && refused(&error) {
+            Self::sync_failed(object, error)
+        } else {
+            Self::indeterminate(object, error)
+        }
+    }
+
+    /// Returns the error for a caller that only reads, but had to sync what it read.
+    pub(crate) fn into_read_error(self) -> Error {
+        match self.error {
+            Error::Indeterminate { object, source, .. } => Error::Unavailable { object, source },
+            other => other,
+        }
+    }
+}
+
+impl From<Error> for WriteError {
+    fn from(error: Error) -> Self {
+        Self {
+            error,
+            poisons: false,
+        }
+    }
+}
+
+impl From<WriteError> for Error {
+    fn from(failure: WriteError) -> Self {
+        failure.error
+    }
+}
+
+/// Whether the error code proves that the system refused the call. After an I/O error the bytes may still be in the
+/// file, or on their way to a server.
+fn refused(error: &io::Error) -> bool {
+    let certain = [
+        Errno::ACCESS,
+        Errno::PERM,
+        Errno::ROFS,
+        Errno::NOSPC,
+        Errno::DQUOT,
+        Errno::FBIG,
+        Errno::NOENT,
+        Errno::NAMETOOLONG,
+        Errno::ISDIR,
+        Errno::BADF,
+    ];
+    Errno::from_io_error(error).is_some_and(|errno| certain.contains(&errno))
+}
+
+fn denied(source: &io::Error) -> bool {
+    let codes = [Errno::ACCESS, Errno::PERM, Errno::ROFS].map(Errno::raw_os_error);
+    source.raw_os_error().is_some_and(|code| codes.contains(&code))
+}
+
+/// Returns the error for a failed call without side effects, such as a read.
+pub(crate) fn read_failed(object: &str, source: impl Into<io::Error>) -> Error {
+    let source = source.into();
+    if denied(&source) {
+        return Error::Denied {
+            object: object.to_owned(),
+            source: source.into(),
+        };
+    }
+    Error::unavailable(object, source)
+}
+
+/// Returns the error for a file of an unexpected type, such as a symbolic link in place of a folder.
+pub(crate) fn unexpected_type(object: &str, what: &str) -> Error {
+    Error::invalid(
+        object,
+        format!("it is {what}; below the root of a store only regular files and folders are used"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Errno, WriteError};
+    use state_core::ErrorKind;
+
+    #[test]
+    fn append_is_not_applied_only_if_refused_before_any_byte() {
+        let kind = |written, errno: Errno| {
+            let failure = WriteError::append_failed("segment", written, errno.into());
+            assert!(failure.poisons);
+            failure.error.kind()
+        };
+        assert_eq!(kind(0, Errno::NOSPC), ErrorKind::NotApplied);
+        assert_eq!(kind(0, Errno::IO), ErrorKind::Indeterminate);
+        assert_eq!(kind(1, Errno::NOSPC), ErrorKind::Indeterminate);
+    }
+}
