@@ -29,10 +29,10 @@ mod frame;
 mod parse;
 mod pending;
 mod render;
+mod resolve;
 mod resource;
 #[cfg(feature = "pulumi-secrets")]
 mod secrets;
-mod settle;
 mod urn;
 mod value;
 
@@ -42,7 +42,7 @@ use crate::format::{
 };
 #[cfg(feature = "pulumi-secrets")]
 use crate::format::{OpenedSecrets, PassphraseSource};
-use crate::layout::{Kept, Original, Printer};
+use crate::layout::{CompressedText, OriginalText, Printer};
 use facts::{EXTENSION, StateFacts, not_exportable};
 use state_core::digest::Digester;
 use state_core::mask::OpaquePointers;
@@ -71,7 +71,7 @@ impl StateFormat for Pulumi {
     }
 
     fn detect(&self, content: &Content<'_>) -> Detection {
-        let description = content.root().filter(envelope::is_it).map(|root| {
+        let description = content.root().filter(envelope::is_pulumi).map(|root| {
             let version = root.get("version").and_then(|view| view.as_u64());
             format!("a state of Pulumi, version {}", version.unwrap_or_default())
         });
@@ -84,13 +84,13 @@ impl StateFormat for Pulumi {
 
     /// As a deployment, or as the checkpoint that it was.
     fn write(&self, snapshot: &Snapshot) -> Result<Vec<u8>> {
-        let facts = of_snapshot(snapshot)?.ok_or_else(|| never(snapshot))?;
+        let facts = of_snapshot(snapshot)?.ok_or_else(|| not_from_pulumi(snapshot))?;
         let mut text = String::new();
         write(snapshot, &facts, &mut |piece| text.push_str(piece))?;
-        Ok(Original::choose(facts.original.as_ref(), text).into_bytes())
+        Ok(OriginalText::choose(facts.original.as_ref(), text).into_bytes())
     }
 
-    fn confined(&self) -> Option<&'static str> {
+    fn export_restriction(&self) -> Option<&'static str> {
         Some(
             "it is a Pulumi state, whose components, providers, inputs and secrets mean nothing there: `native` holds \
              all of it",
@@ -122,7 +122,7 @@ impl StateFormat for Pulumi {
     }
 
     fn encrypted_secrets(&self, snapshot: &Snapshot) -> usize {
-        let outputs = settle::lowered_outputs(snapshot);
+        let outputs = resolve::root_outputs(snapshot);
         let sides = snapshot
             .entries
             .iter()
@@ -149,7 +149,7 @@ fn of_snapshot(snapshot: &Snapshot) -> Result<Option<StateFacts>> {
 fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
     let document = parse::document(&bytes)?;
     let parsed = parse::read(document, options.broken)?;
-    let kept = Kept::of(document.text())?;
+    let kept = CompressedText::of(document.text())?;
     // It was read as a document just now.
     let text = String::from_utf8(bytes).unwrap_or_default();
     let entries = parse::entries(text, &parsed.resources)?;
@@ -163,15 +163,15 @@ fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
     let mut snapshot = Snapshot::new(factory, "", options.clock.now());
     snapshot.entries = entries;
     snapshot.pending_operations = parsed.pending;
-    settle::settle(&mut snapshot)?;
-    facts.stack_outputs = settle::lift_outputs(&mut snapshot);
+    resolve::resolve(&mut snapshot)?;
+    facts.stack_outputs = resolve::move_outputs_to_stack(&mut snapshot);
     facts.undeclared = envelope::undeclared(&snapshot, &facts);
     if snapshot.entries.is_empty() {
         notes.push("the state holds no resources".to_owned());
     }
-    notes.extend(settle::notes(&snapshot));
+    notes.extend(resolve::notes(&snapshot));
     let foreign = EXTENSION.identify(&mut snapshot, facts.identity.clone(), 0);
-    remember(&mut snapshot, facts, &kept, parsed.is_mended)?;
+    store_facts(&mut snapshot, facts, &kept, parsed.is_repaired)?;
     Ok(Imported {
         snapshot,
         foreign: Some(foreign),
@@ -181,12 +181,17 @@ fn read(bytes: Vec<u8>, options: &ReadOptions<'_>) -> Result<Imported> {
 
 /// Puts into a snapshot's extension whatever makes its export give the text again; of a header that was mended, the text
 /// doesn't hold any more.
-fn remember(snapshot: &mut Snapshot, mut facts: StateFacts, text: &Kept, is_mended: bool) -> Result<()> {
+fn store_facts(
+    snapshot: &mut Snapshot,
+    mut facts: StateFacts,
+    text: &CompressedText,
+    is_repaired: bool,
+) -> Result<()> {
     EXTENSION.store(snapshot, &facts)?;
     let mut digester = Digester::default();
     write(snapshot, &facts, &mut |piece| digester.add(piece.as_bytes()))?;
     let rendering = digester.finish();
-    if rendering == text.digest || is_mended {
+    if rendering == text.digest || is_repaired {
         return Ok(());
     }
     facts.original = Some(text.original(rendering)?);
@@ -202,7 +207,7 @@ fn write(snapshot: &Snapshot, facts: &StateFacts, out: &mut dyn FnMut(&str)) -> 
 }
 
 /// That a snapshot has no part that came from Pulumi.
-fn never(snapshot: &Snapshot) -> Error {
+fn not_from_pulumi(snapshot: &Snapshot) -> Error {
     let is_terraform = snapshot.extensions.contains_key("terraform");
     let reason = if is_terraform {
         "it is a Terraform state, whose resources have no URNs, no providers among them and no inputs: \

@@ -2,7 +2,7 @@
 
 use super::facts::{StateFacts, not_exportable};
 use crate::error::{Error, Result};
-use crate::fields::{optional, required, shown};
+use crate::fields::{optional, printable, required};
 use state_core::json::{Document, Kind, View};
 use state_core::{Entry, Snapshot};
 
@@ -25,7 +25,7 @@ const KNOWN: [&str; 8] = [
 ];
 
 /// Whether a document is Pulumi's.
-pub(super) fn is_it(root: &View<'_>) -> bool {
+pub(super) fn is_pulumi(root: &View<'_>) -> bool {
     let has = |key| root.get(key).is_some();
     let is_bare = has("latest") && (has("stack") || has("target")) && !has("version");
     has("checkpoint") || has("deployment") || is_bare
@@ -122,7 +122,7 @@ fn features(document: &Document<'_>) -> Result<Vec<String>> {
             return Err(Error::at(document, &element, message));
         };
         if !KNOWN.contains(&&*name) {
-            unknown.push(format!("`{}`", shown(&name)));
+            unknown.push(format!("`{}`", printable(&name)));
         }
         features.push(name.into_owned());
     }
@@ -164,7 +164,7 @@ pub(super) fn undeclared(snapshot: &Snapshot, facts: &StateFacts) -> Vec<String>
 }
 
 /// What a snapshot's document says of itself.
-pub(super) struct Declared {
+pub(super) struct Declarations {
     /// None: the bare form.
     pub(super) version: Option<u64>,
     /// Features to be declared beside those that were.
@@ -172,15 +172,15 @@ pub(super) struct Declared {
 }
 
 /// The version and the features that a snapshot needs now.
-pub(super) fn declared(snapshot: &Snapshot, facts: &StateFacts) -> Result<Declared> {
+pub(super) fn declared(snapshot: &Snapshot, facts: &StateFacts) -> Result<Declarations> {
     let mut more = undeclared(snapshot, facts);
     more.retain(|feature| !facts.undeclared.contains(feature));
     let version = facts.version;
     if more.is_empty() {
-        return Ok(Declared { version, more });
+        return Ok(Declarations { version, more });
     }
     match version {
-        Some(version) if version >= SAME_SINCE => Ok(Declared {
+        Some(version) if version >= SAME_SINCE => Ok(Declarations {
             version: Some(FEATURES_SINCE),
             more,
         }),

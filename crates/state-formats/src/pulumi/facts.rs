@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::extension::{Extension, present};
-use crate::layout::{Layout, Original};
+use crate::layout::{Layout, OriginalText};
 use serde::{Deserialize, Serialize};
 use state_core::{Json, MutationId};
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub(super) struct EntryFacts {
     pub(super) order: Vec<String>,
     /// Fields of the model that were written in another way than ours.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) kept: BTreeMap<String, Kept>,
+    pub(super) kept: BTreeMap<String, KeptField>,
     /// Whether a property without dependencies has `null`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(super) null_lists: bool,
@@ -38,7 +38,7 @@ pub(super) struct EntryFacts {
     pub(super) texts: BTreeMap<String, String>,
     /// Secrets whose envelopes were opened.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(super) opened: Vec<Opened>,
+    pub(super) opened: Vec<OpenedSecret>,
 }
 
 impl EntryFacts {
@@ -51,7 +51,7 @@ impl EntryFacts {
 /// A field as it was written, valid as long as we would write what we would have written then.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Kept {
+pub(super) struct KeptField {
     /// None if it wasn't there.
     #[serde(default, deserialize_with = "present")]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,7 +65,7 @@ pub(super) struct Kept {
 /// A secret that lost its envelope.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
-pub(super) struct Opened {
+pub(super) struct OpenedSecret {
     pub(super) side: Side,
     /// JSON pointer to the value.
     pub(super) pointer: String,
@@ -77,7 +77,7 @@ pub(super) struct Opened {
 }
 
 /// Without what was in the envelope, and what came out.
-impl fmt::Debug for Opened {
+impl fmt::Debug for OpenedSecret {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Opened")
             .field("side", &self.side)
@@ -123,7 +123,7 @@ pub(super) struct StateFacts {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) operations: BTreeMap<MutationId, OperationFacts>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) original: Option<Original>,
+    pub(super) original: Option<OriginalText>,
 }
 
 /// What a pending operation says beyond the model.
@@ -145,11 +145,11 @@ pub(super) fn not_exportable(object: impl Into<String>, reason: impl Into<String
 
 #[cfg(test)]
 mod tests {
-    use super::{Opened, Side};
+    use super::{OpenedSecret, Side};
 
     #[test]
     fn no_debug_shows_what_was_opened() {
-        let opened = Opened {
+        let opened = OpenedSecret {
             side: Side::Inputs,
             pointer: "/password".to_owned(),
             ciphertext: Some("v1:AAAA:BBBB".to_owned()),

@@ -7,65 +7,65 @@ use state_core::{Address, Dependency, Entry, EntryType};
 
 /// How a field is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Home {
+pub(super) enum FieldClass {
     /// The model has it.
     Model,
     /// The model doesn't, and no secret stands in it.
-    Harmless,
+    NonSecret,
     /// Secrets may stand in it.
     Opaque,
 }
 
 /// All fields that Pulumi knows, in its order. `defaults` is version 1's.
-pub(super) const FIELDS: [(&str, Home); 37] = [
-    ("urn", Home::Model),
-    ("custom", Home::Model),
-    ("delete", Home::Model),
-    ("id", Home::Model),
-    ("type", Home::Model),
-    ("inputs", Home::Model),
-    ("defaults", Home::Opaque),
-    ("outputs", Home::Model),
-    ("parent", Home::Model),
-    ("protect", Home::Model),
-    ("taint", Home::Model),
-    ("external", Home::Model),
-    ("dependencies", Home::Model),
-    ("initErrors", Home::Model),
-    ("provider", Home::Model),
-    ("propertyDependencies", Home::Model),
-    ("pendingReplacement", Home::Model),
-    ("additionalSecretOutputs", Home::Harmless),
-    ("aliases", Home::Harmless),
-    ("customTimeouts", Home::Harmless),
-    ("importID", Home::Harmless),
-    ("retainOnDelete", Home::Model),
-    ("deletedWith", Home::Model),
-    ("replaceWith", Home::Model),
-    ("created", Home::Model),
-    ("modified", Home::Model),
-    ("sourcePosition", Home::Harmless),
-    ("stackTrace", Home::Harmless),
-    ("ignoreChanges", Home::Harmless),
-    ("hideDiff", Home::Harmless),
-    ("replaceOnChanges", Home::Harmless),
-    ("replacementTrigger", Home::Opaque),
-    ("refreshBeforeUpdate", Home::Harmless),
-    ("viewOf", Home::Harmless),
-    ("resourceHooks", Home::Harmless),
-    ("extensionRef", Home::Harmless),
-    ("snippetID", Home::Harmless),
+pub(super) const FIELDS: [(&str, FieldClass); 37] = [
+    ("urn", FieldClass::Model),
+    ("custom", FieldClass::Model),
+    ("delete", FieldClass::Model),
+    ("id", FieldClass::Model),
+    ("type", FieldClass::Model),
+    ("inputs", FieldClass::Model),
+    ("defaults", FieldClass::Opaque),
+    ("outputs", FieldClass::Model),
+    ("parent", FieldClass::Model),
+    ("protect", FieldClass::Model),
+    ("taint", FieldClass::Model),
+    ("external", FieldClass::Model),
+    ("dependencies", FieldClass::Model),
+    ("initErrors", FieldClass::Model),
+    ("provider", FieldClass::Model),
+    ("propertyDependencies", FieldClass::Model),
+    ("pendingReplacement", FieldClass::Model),
+    ("additionalSecretOutputs", FieldClass::NonSecret),
+    ("aliases", FieldClass::NonSecret),
+    ("customTimeouts", FieldClass::NonSecret),
+    ("importID", FieldClass::NonSecret),
+    ("retainOnDelete", FieldClass::Model),
+    ("deletedWith", FieldClass::Model),
+    ("replaceWith", FieldClass::Model),
+    ("created", FieldClass::Model),
+    ("modified", FieldClass::Model),
+    ("sourcePosition", FieldClass::NonSecret),
+    ("stackTrace", FieldClass::NonSecret),
+    ("ignoreChanges", FieldClass::NonSecret),
+    ("hideDiff", FieldClass::NonSecret),
+    ("replaceOnChanges", FieldClass::NonSecret),
+    ("replacementTrigger", FieldClass::Opaque),
+    ("refreshBeforeUpdate", FieldClass::NonSecret),
+    ("viewOf", FieldClass::NonSecret),
+    ("resourceHooks", FieldClass::NonSecret),
+    ("extensionRef", FieldClass::NonSecret),
+    ("snippetID", FieldClass::NonSecret),
 ];
 
 /// Where a field stands and how it is kept; unknown ones are opaque and come last.
-pub(super) fn place(key: &str) -> (usize, Home) {
+pub(super) fn place(key: &str) -> (usize, FieldClass) {
     match FIELDS.iter().position(|(name, _)| *name == key) {
         Some(at) => (at, FIELDS[at].1),
-        None => (FIELDS.len(), Home::Opaque),
+        None => (FIELDS.len(), FieldClass::Opaque),
     }
 }
 
-/// Writes what the model says for a field of [`Home::Model`]; nothing where Pulumi leaves it out. Inputs and outputs
+/// Writes what the model says for a field of [`FieldClass::Model`]; nothing where Pulumi leaves it out. Inputs and outputs
 /// are not written here.
 pub(super) fn write(entry: &Entry, facts: &EntryFacts, key: &str, out: &mut String) {
     let flag = |is_set: bool, out: &mut String| out.push_str(if is_set { "true" } else { "" });

@@ -5,7 +5,7 @@ use super::facts::StateFacts;
 use super::resource;
 use super::{frame, pending, urn};
 use crate::error::{Error, Result};
-use crate::extension::Shared;
+use crate::extension::Interner;
 use crate::fields::{optional, scan};
 use crate::layout::Layout;
 use sha2::{Digest as _, Sha256};
@@ -23,7 +23,7 @@ pub(super) struct Parsed {
     pub(super) engine: String,
     pub(super) notes: Vec<String>,
     /// Whether the header isn't what the text says any more.
-    pub(super) is_mended: bool,
+    pub(super) is_repaired: bool,
 }
 
 /// Scans a text.
@@ -36,8 +36,8 @@ pub(super) fn document(bytes: &[u8]) -> Result<Document<'_>> {
     scan(bytes).map_err(Error::malformed)
 }
 
-/// Reads a document, and checks all of it. With `mend`, a magic that doesn't fit is made to.
-pub(super) fn read(document: Document<'_>, mend: bool) -> Result<Parsed> {
+/// Reads a document, and checks all of it. With `repair`, a magic that doesn't fit is made to.
+pub(super) fn read(document: Document<'_>, repair: bool) -> Result<Parsed> {
     let envelope = Envelope::of(&document)?;
     let mut parsed = Parsed {
         facts: StateFacts {
@@ -49,11 +49,11 @@ pub(super) fn read(document: Document<'_>, mend: bool) -> Result<Parsed> {
         pending: Vec::new(),
         engine: String::new(),
         notes: Vec::new(),
-        is_mended: false,
+        is_repaired: false,
     };
     let mut magic = None;
     if let Some(deployment) = envelope.deployment {
-        magic = read_manifest(&document, deployment, mend, &mut parsed)?;
+        magic = read_manifest(&document, deployment, repair, &mut parsed)?;
         read_secrets(&document, deployment, &mut parsed)?;
         read_resources(document, deployment, &mut parsed)?;
         read_operations(document, deployment, &mut parsed)?;
@@ -70,8 +70,8 @@ pub(super) fn read(document: Document<'_>, mend: bool) -> Result<Parsed> {
             .map_or(&*name, |(_, rest)| rest);
         parsed.facts.identity = name.to_owned();
     }
-    parsed.is_mended = magic.is_some();
-    parsed.facts.frame = Some(frame::make(document.root(), &envelope, magic.as_deref()));
+    parsed.is_repaired = magic.is_some();
+    parsed.facts.frame = Some(frame::frame_of(document.root(), &envelope, magic.as_deref()));
     parsed.facts.features = envelope.features;
     Ok(parsed)
 }
@@ -90,7 +90,7 @@ fn elements<'a>(
 fn read_manifest<'a>(
     document: &Document<'a>,
     deployment: View<'a>,
-    mend: bool,
+    repair: bool,
     parsed: &mut Parsed,
 ) -> Result<Option<String>> {
     let Some(manifest) = optional(document, deployment, "manifest", Kind::Object)? else {
@@ -109,7 +109,7 @@ fn read_manifest<'a>(
     if found == magic {
         return Ok(None);
     }
-    if mend && manifest.get("magic").is_some() {
+    if repair && manifest.get("magic").is_some() {
         parsed
             .notes
             .push("the magic in its manifest didn't fit its version: it does now".to_owned());
@@ -147,7 +147,7 @@ fn read_secrets<'a>(document: &Document<'a>, deployment: View<'a>, parsed: &mut 
 }
 
 fn read_resources<'a>(document: Document<'a>, deployment: View<'a>, parsed: &mut Parsed) -> Result<()> {
-    let mut shared = Shared::default();
+    let mut shared = Interner::default();
     for view in elements(&document, deployment, "resources")? {
         let entry = resource::read(document, view, &mut shared)?;
         if parsed.facts.identity.is_empty() {
@@ -161,7 +161,7 @@ fn read_resources<'a>(document: Document<'a>, deployment: View<'a>, parsed: &mut
 }
 
 fn read_operations<'a>(document: Document<'a>, deployment: View<'a>, parsed: &mut Parsed) -> Result<()> {
-    let mut shared = Shared::default();
+    let mut shared = Interner::default();
     for (index, view) in elements(&document, deployment, "pending_operations")?.enumerate() {
         let (operation, facts) = pending::read(document, view, index, &mut shared)?;
         if facts != Default::default() {
@@ -177,7 +177,7 @@ const STRIDE: usize = 4 << 20;
 
 /// Reads the resources of a document that was found right, in its order; the text is used up.
 pub(super) fn entries(mut text: String, resources: &[Range<usize>]) -> Result<Vec<SharedEntry>> {
-    let mut shared = Shared::default();
+    let mut shared = Interner::default();
     let mut entries: Vec<SharedEntry> = Vec::with_capacity(resources.len());
     for place in resources.iter().rev() {
         let document = document(text[place.clone()].as_bytes())?;

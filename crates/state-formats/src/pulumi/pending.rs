@@ -4,7 +4,7 @@ use super::facts::{OperationFacts, not_exportable};
 use super::render;
 use super::resource::{self, compact, digest_id};
 use crate::error::{Error, Result};
-use crate::extension::Shared;
+use crate::extension::Interner;
 use crate::fields::required;
 use state_core::json::{Document, Json, ObjectWriter, View};
 use state_core::{MutationId, Op, PendingOperation, Snapshot};
@@ -24,7 +24,7 @@ pub(super) fn read<'a>(
     document: Document<'a>,
     view: View<'a>,
     index: usize,
-    shared: &mut Shared,
+    shared: &mut Interner,
 ) -> Result<(PendingOperation, OperationFacts)> {
     super::envelope::object(&document, view, "a pending operation")?;
     let kind = required(&document, view, "a pending operation", "type")?;

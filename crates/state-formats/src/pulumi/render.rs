@@ -1,10 +1,10 @@
 //! Writes a snapshot as the compact text of its document, piece by piece.
 
-use super::envelope::{self, Declared};
+use super::envelope::{self, Declarations};
 use super::facts::{EXTENSION, EntryFacts, Side, StateFacts, not_exportable};
-use super::field::{self, FIELDS, Home};
-use super::frame::{self, Mark, Piece};
-use super::{pending, settle, urn, value};
+use super::field::{self, FIELDS, FieldClass};
+use super::frame::{self, Piece, Placeholder};
+use super::{pending, resolve, urn, value};
 use crate::error::Result;
 use state_core::json::{ArrayWriter, ObjectWriter};
 use state_core::{Dependency, Entry, EntryType, Json, Properties, Snapshot};
@@ -36,21 +36,21 @@ pub(super) fn write(snapshot: &Snapshot, facts: &StateFacts, out: &mut Sink<'_>)
 struct Writer<'s> {
     snapshot: &'s Snapshot,
     facts: &'s StateFacts,
-    declared: Declared,
+    declared: Declarations,
 }
 
 impl Writer<'_> {
     fn frame(&self, frame: &str, out: &mut Sink<'_>) -> Result<()> {
         let mut last = "";
-        for piece in frame::stored_items(frame) {
+        for piece in frame::pieces(frame) {
             match piece {
                 Piece::Text("") => {}
                 Piece::Text(text) => {
                     out(text);
                     last = text;
                 }
-                Piece::Mark(mark) => {
-                    if self.mark(mark, last.ends_with('{'), out)? {
+                Piece::Placeholder(placeholder) => {
+                    if self.placeholder(placeholder, last.ends_with('{'), out)? {
                         last = "]";
                     }
                 }
@@ -60,35 +60,35 @@ impl Writer<'_> {
     }
 
     /// Writes what goes where a mark stands. Whether it wrote something.
-    fn mark(&self, mark: Mark, is_first: bool, out: &mut Sink<'_>) -> Result<bool> {
+    fn placeholder(&self, placeholder: Placeholder, is_first: bool, out: &mut Sink<'_>) -> Result<bool> {
         let (entries, operations) = (&self.snapshot.entries, &self.snapshot.pending_operations);
         let member = |key: &str| format!("{}\"{key}\":", if is_first { "" } else { "," });
-        match mark {
-            Mark::Version => out(&self.declared.version.unwrap_or_default().to_string()),
-            Mark::Features => out(&frame::features(&self.features())),
-            Mark::MaybeFeatures if self.declared.more.is_empty() => return Ok(false),
-            Mark::MaybeFeatures => {
+        match placeholder {
+            Placeholder::Version => out(&self.declared.version.unwrap_or_default().to_string()),
+            Placeholder::Features => out(&frame::features(&self.features())),
+            Placeholder::MaybeFeatures if self.declared.more.is_empty() => return Ok(false),
+            Placeholder::MaybeFeatures => {
                 out(&member("features"));
                 out(&frame::features(&self.features()));
             }
-            Mark::ResourcesOrNull if entries.is_empty() => out("null"),
-            Mark::MaybeResources if entries.is_empty() => return Ok(false),
-            Mark::Resources | Mark::ResourcesOrNull => self.resources(out)?,
-            Mark::MaybeResources => {
+            Placeholder::ResourcesOrNull if entries.is_empty() => out("null"),
+            Placeholder::MaybeResources if entries.is_empty() => return Ok(false),
+            Placeholder::Resources | Placeholder::ResourcesOrNull => self.resources(out)?,
+            Placeholder::MaybeResources => {
                 out(&member("resources"));
                 self.resources(out)?;
             }
-            Mark::OperationsOrNull if operations.is_empty() => out("null"),
-            Mark::MaybeOperations if operations.is_empty() => return Ok(false),
-            Mark::Operations | Mark::OperationsOrNull => self.operations(out)?,
-            Mark::MaybeOperations => {
+            Placeholder::OperationsOrNull if operations.is_empty() => out("null"),
+            Placeholder::MaybeOperations if operations.is_empty() => return Ok(false),
+            Placeholder::Operations | Placeholder::OperationsOrNull => self.operations(out)?,
+            Placeholder::MaybeOperations => {
                 out(&member("pending_operations"));
                 self.operations(out)?;
             }
-            Mark::LatestOrNull if entries.is_empty() && operations.is_empty() => out("null"),
-            Mark::MaybeLatest if entries.is_empty() && operations.is_empty() => return Ok(false),
-            Mark::LatestOrNull => self.frame(&frame::empty_deployment(), out)?,
-            Mark::MaybeLatest => {
+            Placeholder::LatestOrNull if entries.is_empty() && operations.is_empty() => out("null"),
+            Placeholder::MaybeLatest if entries.is_empty() && operations.is_empty() => return Ok(false),
+            Placeholder::LatestOrNull => self.frame(&frame::empty_deployment(), out)?,
+            Placeholder::MaybeLatest => {
                 out(&member("latest"));
                 self.frame(&frame::empty_deployment(), out)?;
             }
@@ -108,7 +108,7 @@ impl Writer<'_> {
 
     fn resources(&self, out: &mut Sink<'_>) -> Result<()> {
         let has_outputs = self.facts.stack_outputs || !self.snapshot.outputs.is_empty();
-        let root = settle::root(&self.snapshot.entries).filter(|_| has_outputs);
+        let root = resolve::root(&self.snapshot.entries).filter(|_| has_outputs);
         if root.is_none() && !self.snapshot.outputs.is_empty() {
             let reason = "the stack has outputs, and no root resource that would carry them there";
             return Err(not_exportable("the snapshot", reason));
@@ -118,7 +118,7 @@ impl Writer<'_> {
             if index > 0 {
                 text.push(',');
             }
-            let outputs = (root == Some(index)).then(|| settle::lowered_outputs(self.snapshot));
+            let outputs = (root == Some(index)).then(|| resolve::root_outputs(self.snapshot));
             resource(entry, outputs, &mut text)?;
             out(&text);
             text.clear();
@@ -209,7 +209,7 @@ impl<'a> Members<'a> {
 
     fn write(&mut self, key: &str) -> Result<()> {
         let facts = self.facts;
-        if field::place(key).1 != Home::Model {
+        if field::place(key).1 != FieldClass::Model {
             let kept = facts.fields.get(key).or_else(|| facts.rest.get(key));
             let text = kept.map(Json::as_str);
             if let Some(text) = text.or_else(|| facts.texts.get(key).map(String::as_str)) {

@@ -1,10 +1,10 @@
 //! Reads one resource into an entry.
 
-use super::facts::{EXTENSION, EntryFacts, Kept};
-use super::field::{self, Home};
+use super::facts::{EXTENSION, EntryFacts, KeptField};
+use super::field::{self, FieldClass};
 use super::{urn, value};
 use crate::error::{Error, Result};
-use crate::extension::Shared;
+use crate::extension::Interner;
 use crate::fields::{of_kind, push_token, required};
 use state_core::entry::Provider;
 use state_core::json::{Document, Json, Kind, Properties, Style, View, write};
@@ -13,7 +13,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
 /// Reads one.
-pub(super) fn read<'a>(document: Document<'a>, view: View<'a>, shared: &mut Shared) -> Result<Entry> {
+pub(super) fn read<'a>(document: Document<'a>, view: View<'a>, shared: &mut Interner) -> Result<Entry> {
     let Some(members) = view.members() else {
         let message = format!("a resource is an object, found {}", view.kind());
         return Err(Error::at(&document, &view, message));
@@ -24,7 +24,7 @@ pub(super) fn read<'a>(document: Document<'a>, view: View<'a>, shared: &mut Shar
     let mut facts = EntryFacts::default();
     for (key, view) in &members {
         let place = field::place(key).1;
-        if place == Home::Model {
+        if place == FieldClass::Model {
             reader.field(&mut entry, &mut facts, key, *view)?;
         } else {
             reader.check_other(key, *view)?;
@@ -57,7 +57,7 @@ fn member<'a>(members: &Members<'a>, key: &str) -> Option<View<'a>> {
 
 struct Reader<'a, 's> {
     document: Document<'a>,
-    shared: &'s mut Shared,
+    shared: &'s mut Interner,
 }
 
 impl<'a> Reader<'a, '_> {
@@ -262,11 +262,11 @@ pub(super) fn compact(view: View<'_>) -> String {
     text
 }
 
-fn keep_other(facts: &mut EntryFacts, home: Home, key: &str, view: View<'_>) {
+fn keep_other(facts: &mut EntryFacts, home: FieldClass, key: &str, view: View<'_>) {
     let (json, text) = (Json::from_view(view), compact(view));
     if json.as_str() != text {
         facts.texts.insert(key.to_owned(), text);
-    } else if home == Home::Harmless {
+    } else if home == FieldClass::NonSecret {
         facts.fields.insert(key.to_owned(), json);
     } else {
         facts.rest.insert(key.to_owned(), json);
@@ -277,7 +277,7 @@ fn keep_other(facts: &mut EntryFacts, home: Home, key: &str, view: View<'_>) {
 fn keep_differences(entry: &Entry, facts: &mut EntryFacts, members: &Members<'_>) {
     for (key, view) in members
         .iter()
-        .filter(|(key, _)| field::place(key).1 == Home::Model)
+        .filter(|(key, _)| field::place(key).1 == FieldClass::Model)
     {
         let is_side = matches!(&**key, "inputs" | "outputs");
         if is_side && !view.is_null() {
@@ -287,12 +287,14 @@ fn keep_differences(entry: &Entry, facts: &mut EntryFacts, members: &Members<'_>
         let was = Json::from_view(*view);
         if ours.as_ref() != Some(&was) {
             let was = Some(was);
-            facts.kept.insert(key.to_string(), Kept { was, ours });
+            facts.kept.insert(key.to_string(), KeptField { was, ours });
         }
     }
     if member(members, "custom").is_none() {
         let ours = field::value(entry, facts, "custom");
-        facts.kept.insert("custom".to_owned(), Kept { was: None, ours });
+        facts
+            .kept
+            .insert("custom".to_owned(), KeptField { was: None, ours });
     }
 }
 

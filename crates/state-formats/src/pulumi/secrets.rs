@@ -4,11 +4,11 @@
 //! key is PBKDF2-HMAC-SHA256 of the passphrase with 1,000,000 rounds, the cipher AES-256-GCM without further data. The check
 //! holds a known word.
 
-use super::facts::{EXTENSION, EntryFacts, Opened, Side, StateFacts};
-use super::settle;
+use super::facts::{EXTENSION, EntryFacts, OpenedSecret, Side, StateFacts};
+use super::resolve;
 use super::value::{self, replaced};
 use crate::error::{Error, Result};
-use crate::fields::shown;
+use crate::fields::printable;
 use crate::format::OpenedSecrets;
 use aes_gcm::aead::Aead;
 use aes_gcm::{Aes256Gcm, Key, KeyInit, Nonce};
@@ -37,22 +37,22 @@ const PROVIDER: &str = "passphrase";
 pub(super) fn open(snapshot: &mut Snapshot, passphrase: &str) -> Result<OpenedSecrets> {
     let facts: Option<StateFacts> = EXTENSION.of_snapshot(snapshot)?;
     let facts = facts.ok_or_else(|| refuse_any("it never was a Pulumi state".to_owned()))?;
-    let opener = Opener::new(&facts, passphrase)?;
+    let opener = SecretOpener::new(&facts, passphrase)?;
     let mut opened = OpenedSecrets::default();
     let mut entries = snapshot.entries.clone();
     for entry in &mut entries {
         opener.open_entry(entry, &mut opened)?;
     }
-    let lifted = settle::root(&entries).filter(|_| facts.stack_outputs);
+    let lifted = resolve::root(&entries).filter(|_| facts.stack_outputs);
     if let Some(root) = lifted {
-        let outputs = settle::lowered_outputs(snapshot);
+        let outputs = resolve::root_outputs(snapshot);
         let mut list = Vec::new();
         if let Some(open) = opener.open_side(&outputs, Side::Outputs, &mut list, &mut opened)? {
             let members = open.view().members().into_iter().flatten();
             snapshot.outputs = members
                 .map(|(name, value)| (name.into_owned(), Json::from_view(value)))
                 .collect();
-            remember(&mut entries[root], list)?;
+            record_opened(&mut entries[root], list)?;
         }
     }
     snapshot.entries = entries;
@@ -74,11 +74,11 @@ fn refuse_any(reason: String) -> Error {
     }
 }
 
-struct Opener {
+struct SecretOpener {
     cipher: Aes256Gcm,
 }
 
-impl Opener {
+impl SecretOpener {
     fn new(facts: &StateFacts, passphrase: &str) -> Result<Self> {
         let Some(provider) = &facts.secrets else {
             return Err(refuse_any("the state names no secrets provider".to_owned()));
@@ -94,7 +94,7 @@ impl Opener {
             return Err(refuse_any(format!(
                 "its secrets provider is `{}`: only those of `{PROVIDER}` can be opened here; export the state with \
                  `pulumi stack export --show-secrets` instead",
-                shown(&kind)
+                printable(&kind)
             )));
         }
         let state = text("/state/salt").unwrap_or_default();
@@ -151,7 +151,7 @@ impl Opener {
         let changed = Arc::make_mut(entry);
         changed.inputs = inputs.or_else(|| changed.inputs.take());
         changed.outputs = outputs.or_else(|| changed.outputs.take());
-        remember(entry, list)
+        record_opened(entry, list)
     }
 
     /// The properties with all secrets open; none if there are none.
@@ -159,7 +159,7 @@ impl Opener {
         &self,
         properties: &Properties,
         side: Side,
-        list: &mut Vec<Opened>,
+        list: &mut Vec<OpenedSecret>,
         count: &mut OpenedSecrets,
     ) -> Result<Option<Properties>> {
         let mut found = Vec::new();
@@ -170,7 +170,7 @@ impl Opener {
         if found.is_empty() {
             return Ok(None);
         }
-        let mut stretches = Vec::new();
+        let mut replacements = Vec::new();
         for (pointer, view) in found {
             // The envelope was checked just now: it has exactly one of the two.
             let text = |key| view.get(key).and_then(|text| text.as_str().map(String::from));
@@ -195,15 +195,15 @@ impl Opener {
                 count.plain += 1;
             }
             let range = view.offset()..view.offset() + view.text().len();
-            stretches.push((range, value.as_str().to_owned()));
-            list.push(Opened {
+            replacements.push((range, value.as_str().to_owned()));
+            list.push(OpenedSecret {
                 side,
                 pointer,
                 ciphertext,
                 plaintext,
             });
         }
-        let text = replaced(properties.json().as_str(), stretches);
+        let text = replaced(properties.json().as_str(), replacements);
         Ok(Properties::new(Json::from_canonical(&text)))
     }
 }
@@ -226,7 +226,7 @@ impl Side {
 }
 
 /// Records in the entry's extension which values belong into envelopes.
-fn remember(entry: &mut SharedEntry, list: Vec<Opened>) -> Result<()> {
+fn record_opened(entry: &mut SharedEntry, list: Vec<OpenedSecret>) -> Result<()> {
     let mut known: EntryFacts = EXTENSION.of_entry(entry)?.unwrap_or_default();
     known.opened.extend(list);
     EXTENSION.store_in_entry(Arc::make_mut(entry), &known)

@@ -1,6 +1,6 @@
 //! Special values: objects that carry a signature. Secrets are such objects, envelopes around their value.
 
-use super::facts::{Opened, Side, not_exportable};
+use super::facts::{OpenedSecret, Side, not_exportable};
 use super::urn;
 use crate::error::Result;
 use crate::fields::{is_base64, push_token};
@@ -20,14 +20,14 @@ const BYTES: &str = "803fd3297a5875dc03ca845dda5d2a98";
 const FLOAT: &str = "8ad145fe-0d11-4827-bfd7-1abcbf086f5c";
 
 /// What is wrong, and where.
-pub(super) type Refused<'a> = (View<'a>, String);
+pub(super) type Rejection<'a> = (View<'a>, String);
 
 /// Checks all special values in one, and gives the pointers of the outermost secrets to `found`.
 pub(super) fn check<'a>(
     view: View<'a>,
     pointer: &mut String,
     found: &mut dyn FnMut(&str, View<'a>),
-) -> Result<(), Refused<'a>> {
+) -> Result<(), Rejection<'a>> {
     let end = pointer.len();
     if let Some(members) = view.members() {
         let members: Vec<_> = members.collect();
@@ -57,7 +57,7 @@ enum Special {
     Other,
 }
 
-fn check_special<'a>(view: View<'a>, signature: View<'a>) -> Result<Special, Refused<'a>> {
+fn check_special<'a>(view: View<'a>, signature: View<'a>) -> Result<Special, Rejection<'a>> {
     let refuse = |message: &str| Err((view, message.to_owned()));
     let text = |key: &str| view.get(key).and_then(|value| value.as_str());
     match signature.as_str().as_deref() {
@@ -85,7 +85,7 @@ fn is_f64(text: &str) -> bool {
 }
 
 /// A secret has exactly one of the two: the ciphertext, or the JSON text of its value.
-fn check_envelope(view: View<'_>) -> Result<(), Refused<'_>> {
+fn check_envelope(view: View<'_>) -> Result<(), Rejection<'_>> {
     let refuse = |at, message: &str| Err((at, message.to_owned()));
     match (view.get("ciphertext"), view.get("plaintext")) {
         (Some(ciphertext), None) if ciphertext.kind() == Kind::String => Ok(()),
@@ -118,29 +118,33 @@ pub(super) fn ciphertexts(side: Option<&Properties>) -> usize {
 
 /// One side's text with all secrets that were opened in envelopes: those that didn't change in the ones that they came
 /// in.
-pub(super) fn wrapped<'p>(properties: &'p Properties, opened: &[Opened], side: Side) -> Result<Cow<'p, str>> {
+pub(super) fn wrapped<'p>(
+    properties: &'p Properties,
+    opened: &[OpenedSecret],
+    side: Side,
+) -> Result<Cow<'p, str>> {
     let text = properties.json().as_str();
-    let mut stretches = Vec::new();
+    let mut replacements = Vec::new();
     for one in opened.iter().filter(|one| one.side == side) {
         if let Some(view) = properties.view().pointer(&one.pointer) {
-            stretches.push((
+            replacements.push((
                 view.offset()..view.offset() + view.text().len(),
                 envelope(one, view)?,
             ));
         }
     }
-    if stretches.is_empty() {
+    if replacements.is_empty() {
         return Ok(Cow::Borrowed(text));
     }
-    Ok(Cow::Owned(replaced(text, stretches)))
+    Ok(Cow::Owned(replaced(text, replacements)))
 }
 
 /// A text with other text in the place of these stretches, none of which touches another.
-pub(super) fn replaced(text: &str, mut stretches: Vec<(Range<usize>, String)>) -> String {
-    stretches.sort_by_key(|(range, _)| range.start);
+pub(super) fn replaced(text: &str, mut replacements: Vec<(Range<usize>, String)>) -> String {
+    replacements.sort_by_key(|(range, _)| range.start);
     let mut out = String::with_capacity(text.len());
     let mut end = 0;
-    for (range, new) in stretches {
+    for (range, new) in replacements {
         out.push_str(&text[end..range.start]);
         out.push_str(&new);
         end = range.end;
@@ -149,7 +153,7 @@ pub(super) fn replaced(text: &str, mut stretches: Vec<(Range<usize>, String)>) -
     out
 }
 
-fn envelope(opened: &Opened, now: View<'_>) -> Result<String> {
+fn envelope(opened: &OpenedSecret, now: View<'_>) -> Result<String> {
     let was = Json::parse(&opened.plaintext)
         .map_err(|_| not_exportable("a secret", "what its envelope held can't be read"))?;
     let is_same = was.as_str() == now.text();

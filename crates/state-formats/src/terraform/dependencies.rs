@@ -136,12 +136,12 @@ impl Graph {
 }
 
 /// Gives every draft its dependencies, reduced where that loses nothing.
-pub(super) fn settle(drafts: &mut [Draft]) -> Result<()> {
+pub(super) fn set_dependencies(drafts: &mut [Draft]) -> Result<()> {
     let Some(reduced) = reduce(drafts) else {
         // The cycle is for the topological order to report.
         for draft in drafts {
             let listed = draft.listed.as_deref().unwrap_or_default().to_vec();
-            set(draft, listed, true)?;
+            set_on_draft(draft, listed, true)?;
         }
         return Ok(());
     };
@@ -155,12 +155,12 @@ pub(super) fn settle(drafts: &mut [Draft]) -> Result<()> {
         let keep = !is_closed || !is_canonical || listed.iter().any(|group| Some(group) == own);
         let short = kept.iter().map(|&at| listed[at as usize].clone()).collect();
         draft.listed = Some(listed);
-        set(draft, short, keep)?;
+        set_on_draft(draft, short, keep)?;
     }
     Ok(())
 }
 
-fn set(draft: &mut Draft, mut reduced: Vec<Address>, keep: bool) -> Result<()> {
+fn set_on_draft(draft: &mut Draft, mut reduced: Vec<Address>, keep: bool) -> Result<()> {
     reduced.retain(|group| Some(group) != draft.entry.group.as_ref());
     let text = |groups: &[Address]| groups.iter().map(|group| group.as_str().to_owned()).collect();
     if let Some(listed) = draft.listed.take().filter(|_| keep) {
@@ -174,7 +174,7 @@ fn set(draft: &mut Draft, mut reduced: Vec<Address>, keep: bool) -> Result<()> {
 }
 
 /// What is left of every draft's list.
-struct Reduced {
+struct ReducedLists {
     /// Indices into lists.
     kept: Lists,
     /// Whether the rest of a list, and nothing else, is reached from what is kept of it.
@@ -183,7 +183,7 @@ struct Reduced {
     which: Vec<u32>,
 }
 
-impl Reduced {
+impl ReducedLists {
     /// What is left of a draft's list, and whether the rest of it, and nothing else, is reached from that.
     fn of(&self, draft: usize) -> (&[u32], bool) {
         let which = self.which[draft] as usize;
@@ -192,7 +192,7 @@ impl Reduced {
 }
 
 /// None if there is a cycle.
-fn reduce(drafts: &[Draft]) -> Option<Reduced> {
+fn reduce(drafts: &[Draft]) -> Option<ReducedLists> {
     let graph = Graph::new(drafts);
     let rank = graph.ranks()?;
     // Lists of lower groups first: their short edges serve those above. Deposed objects serve nobody: last.
@@ -204,14 +204,14 @@ fn reduce(drafts: &[Draft]) -> Option<Reduced> {
             own.map(|node| rank[node as usize]),
         )
     });
-    let mut walk = Walk {
+    let mut reducer = Reducer {
         rank,
         short: vec![0..0; graph.nodes],
         edges: Vec::new(),
         stamps: vec![(0, 0); graph.nodes],
         round: 0,
     };
-    let mut reduced = Reduced {
+    let mut reduced = ReducedLists {
         kept: Lists::default(),
         is_closed: Vec::new(),
         which: vec![0; drafts.len()],
@@ -221,14 +221,14 @@ fn reduce(drafts: &[Draft]) -> Option<Reduced> {
         let (list, own) = graph.of_each[at as usize];
         let items = graph.lists.get(list);
         if before != Some((list, own)) {
-            let (kept, is_closed) = walk.reduce(own, items);
+            let (kept, is_closed) = reducer.reduce(own, items);
             reduced.kept.push(kept);
             reduced.is_closed.push(is_closed);
             before = Some((list, own));
         }
         let which = reduced.kept.last().unwrap_or_default();
         if let Some(node) = own.filter(|_| drafts[at as usize].entry.is_live()) {
-            walk.learn(node, items, reduced.kept.get(which));
+            reducer.record_edges(node, items, reduced.kept.get(which));
         }
         reduced.which[at as usize] = which as u32;
     }
@@ -236,7 +236,7 @@ fn reduce(drafts: &[Draft]) -> Option<Reduced> {
 }
 
 /// The reduction of one list after the other, lower groups first.
-struct Walk {
+struct Reducer {
     rank: Vec<u32>,
     /// The reduced edges of the groups that are done, as places in `edges`.
     short: Vec<Range<usize>>,
@@ -246,7 +246,7 @@ struct Walk {
     round: u32,
 }
 
-impl Walk {
+impl Reducer {
     /// What is left of a list, as indices into it, and whether the rest of it, and nothing else, is reached from that.
     fn reduce(&mut self, own: Option<Node>, list: &[Node]) -> (Vec<u32>, bool) {
         self.round += 1;
@@ -289,7 +289,7 @@ impl Walk {
     }
 
     /// The live members of a group come one after the other, so what it has is mostly at the end already.
-    fn learn(&mut self, node: Node, list: &[Node], kept: &[u32]) {
+    fn record_edges(&mut self, node: Node, list: &[Node], kept: &[u32]) {
         let short = &mut self.short[node as usize];
         if short.end != self.edges.len() {
             let start = self.edges.len();
@@ -314,7 +314,7 @@ pub(super) struct Expansion<'a> {
     groups: HashMap<&'a Address, &'a Address>,
     /// The lists of one group: entries are asked for group by group.
     done: HashMap<&'a [Dependency], Vec<&'a Address>>,
-    done_of: Option<&'a Address>,
+    cached_group: Option<&'a Address>,
 }
 
 impl<'a> Expansion<'a> {
@@ -324,7 +324,7 @@ impl<'a> Expansion<'a> {
             edges: HashMap::new(),
             groups: HashMap::new(),
             done: HashMap::new(),
-            done_of: None,
+            cached_group: None,
         };
         let grouped = || {
             entries
@@ -340,7 +340,7 @@ impl<'a> Expansion<'a> {
         for (entry, group) in grouped().filter(|(entry, _)| entry.is_live() && !entry.depends_on.is_empty()) {
             let known = expansion.edges.remove(group).unwrap_or_default();
             let targets = entry.depends_on.iter().map(|to| expansion.group_of(to));
-            let targets = with(known, targets);
+            let targets = merge_sorted(known, targets);
             expansion.edges.insert(group, targets);
         }
         expansion
@@ -355,8 +355,8 @@ impl<'a> Expansion<'a> {
 
     /// The groups that an entry comes after, sorted, without its own.
     pub(super) fn of(&mut self, entry: &'a Entry) -> &[&'a Address] {
-        if self.done_of != entry.group.as_ref() {
-            self.done_of = entry.group.as_ref();
+        if self.cached_group != entry.group.as_ref() {
+            self.cached_group = entry.group.as_ref();
             self.done.clear();
         }
         let key = entry.depends_on.as_slice();
@@ -375,7 +375,10 @@ impl<'a> Expansion<'a> {
 }
 
 /// A sorted list with a few more in it, each once; no larger than it must be.
-fn with<'a>(mut known: Vec<&'a Address>, more: impl Iterator<Item = &'a Address>) -> Vec<&'a Address> {
+fn merge_sorted<'a>(
+    mut known: Vec<&'a Address>,
+    more: impl Iterator<Item = &'a Address>,
+) -> Vec<&'a Address> {
     for address in more {
         if let Err(at) = known.binary_search(&address) {
             known.reserve_exact(1);

@@ -19,7 +19,7 @@ use super::version::is_version;
 use super::{cty, provider};
 use crate::error::{Error, Result};
 use crate::fields::Fields;
-use crate::layout::laid_out;
+use crate::layout::go_formatted;
 use state_core::json::{Document, Json, Kind, ObjectWriter, View};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +35,7 @@ pub(super) struct Upgraded {
 }
 
 /// What is read of an old state, in Terraform's order.
-struct Old<'a> {
+struct LegacyState<'a> {
     document: Document<'a>,
     version: u64,
     /// By name: `value`, `type` and `sensitive` as JSON.
@@ -54,7 +54,7 @@ struct Resource {
 
 /// Brings a state of version 1, 2 or 3 to version 4.
 pub(super) fn upgrade(document: Document<'_>, version: u64) -> Result<Upgraded> {
-    let mut old = Old {
+    let mut old = LegacyState {
         document,
         version,
         outputs: BTreeMap::new(),
@@ -69,7 +69,7 @@ pub(super) fn upgrade(document: Document<'_>, version: u64) -> Result<Upgraded> 
     for module in fields.elements("modules")? {
         old.module(module)?;
     }
-    old.drop_rest(&fields, "");
+    old.note_dropped(&fields, "");
     let mut text = String::new();
     let mut state = ObjectWriter::new(&mut text);
     state
@@ -81,7 +81,7 @@ pub(super) fn upgrade(document: Document<'_>, version: u64) -> Result<Upgraded> 
     state.raw("check_results", "null");
     state.finish();
     Ok(Upgraded {
-        text: laid_out(&text)?,
+        text: go_formatted(&text)?,
         notes: old.notes(),
     })
 }
@@ -97,7 +97,7 @@ fn read_version(fields: &mut Fields<'_>) -> Result<String> {
     }
 }
 
-impl<'a> Old<'a> {
+impl<'a> LegacyState<'a> {
     fn module(&mut self, view: View<'a>) -> Result<()> {
         let mut fields = Fields::of(self.document, view, "a module")?;
         let path = self.path(&mut fields)?;
@@ -114,7 +114,7 @@ impl<'a> Old<'a> {
         for (key, view) in resources.and_then(|all| all.members()).into_iter().flatten() {
             self.resource(&path, &key, view)?;
         }
-        self.drop_rest(&fields, "of a module");
+        self.note_dropped(&fields, "of a module");
         Ok(())
     }
 
@@ -161,7 +161,7 @@ impl<'a> Old<'a> {
             None => provider::implied(&address),
         };
         let instances = instance::read_all(self.document, &mut fields, index.as_ref(), self.version)?;
-        self.drop_rest(&fields, "of a resource");
+        self.note_dropped(&fields, "of a resource");
         let resource = self.resources.entry(address).or_insert_with(|| Resource {
             provider: provider.clone(),
             instances: BTreeMap::new(),
@@ -180,8 +180,8 @@ impl<'a> Old<'a> {
     }
 
     /// Remembers what nobody took and isn't empty.
-    fn drop_rest(&mut self, fields: &Fields<'a>, place: &str) {
-        for (name, value) in fields.left() {
+    fn note_dropped(&mut self, fields: &Fields<'a>, place: &str) {
+        for (name, value) in fields.remaining() {
             let is_empty = matches!(value.text(), "null" | "{}" | "[]" | "\"\"");
             if !is_empty {
                 let name: String = name.chars().take(60).collect();

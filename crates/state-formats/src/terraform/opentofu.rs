@@ -13,7 +13,7 @@
 mod passphrase;
 
 use crate::error::{Error, Result};
-use crate::fields::{scan_unlimited, shown};
+use crate::fields::{printable, scan_unlimited};
 use crate::format::Decrypted;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -40,7 +40,7 @@ pub(super) fn refusal(root: &View<'_>) -> Error {
         .and_then(|meta| meta.members())
         .into_iter()
         .flatten()
-        .map(|(key, _)| shown(provider_of(&key)))
+        .map(|(key, _)| printable(provider_of(&key)))
         .collect();
     Error::Encrypted {
         needs_passphrase: names.iter().any(|name| type_of(name) == PBKDF2),

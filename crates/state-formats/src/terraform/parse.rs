@@ -6,7 +6,7 @@
 use super::address::{Mode, ModulePath, ResourceAddress, is_identifier};
 use super::cty;
 use super::facts::{OutputFacts, ResourceFacts, StateFacts};
-use super::instance::{self, Draft, Resource, Shared};
+use super::instance::{self, Draft, Interner, Resource};
 use super::provider;
 use super::sensitive::sensitive_name;
 use super::version::is_version;
@@ -30,7 +30,7 @@ pub(super) struct Parsed {
     /// How many instances they have.
     pub(super) instances: usize,
     /// The instances that were there before.
-    pub(super) twins: Vec<Violation>,
+    pub(super) duplicates: Vec<Violation>,
 }
 
 /// Reads all of it but for the instances, which are only looked at.
@@ -51,7 +51,7 @@ pub(super) fn read(document: Document<'_>) -> Result<Parsed> {
             read_output(document, &name, view, &mut parsed)?;
         }
     }
-    let mut shared = Shared::default();
+    let mut shared = Interner::default();
     let mut keys = HashSet::new();
     for view in fields.elements("resources")? {
         let (resource, instances) = read_resource(document, view)?;
@@ -60,10 +60,10 @@ pub(super) fn read(document: Document<'_>) -> Result<Parsed> {
             let draft = instance::read(document, view, &resource, &mut shared)?;
             let key = draft.entry.key();
             if keys.contains(&key) {
-                let twin = document.error_at(&view, "a duplicate instance");
+                let duplicate = document.error_at(&view, "a duplicate instance");
                 parsed
-                    .twins
-                    .push(Violation::of(Rule::UniqueKey, key, twin.to_string()));
+                    .duplicates
+                    .push(Violation::of(Rule::UniqueKey, key, duplicate.to_string()));
             } else {
                 keys.insert(key);
             }
@@ -161,7 +161,7 @@ const STRIDE: usize = 4 << 20;
 
 /// Reads the instances of a state that was found right, in the order of the text, which is used up.
 pub(super) fn drafts(mut text: String, parsed: &Parsed) -> Result<Vec<Draft>> {
-    let mut shared = Shared::default();
+    let mut shared = Interner::default();
     let mut drafts = Vec::with_capacity(parsed.instances);
     for place in parsed.resources.iter().rev() {
         let document = scan(text[place.clone()].as_bytes()).map_err(Error::malformed)?;

@@ -7,14 +7,14 @@ use super::facts::{EXTENSION, Layout, StateFacts, not_exportable};
 use super::sensitive::sensitive_name;
 use crate::error::{Error, Result};
 use crate::fields::push_token;
-use crate::layout::{self, Kept, Printer};
+use crate::layout::{self, CompressedText, Printer};
 use resources::{Sink, write_resources, write_rest};
 use state_core::Snapshot;
 use state_core::digest::{Digest, Digester};
 use state_core::json::{ArrayWriter, ObjectWriter, View};
 
 /// That a snapshot has no part that came from Terraform.
-pub(super) fn never() -> Error {
+pub(super) fn not_from_terraform() -> Error {
     not_exportable(
         "the snapshot",
         "it never was a Terraform state: it has no Terraform lineage and serial; import one first",
@@ -139,7 +139,7 @@ pub(super) fn lay_out(
         newline: matches!(layout, None | Some(Layout::CompactLine)),
     };
     let mut printer = Printer::new(&layout, out);
-    let serial = serial_of(snapshot).ok_or_else(never)?;
+    let serial = serial_of(snapshot).ok_or_else(not_from_terraform)?;
     write(snapshot, facts, serial, &mut |piece| printer.feed(piece))?;
     printer.finish();
     Ok(())
@@ -155,7 +155,11 @@ fn digest(snapshot: &Snapshot, facts: &StateFacts, layout: Option<Layout>) -> Re
 }
 
 /// Puts into a snapshot's extension whatever makes its export give the text again.
-pub(super) fn remember(snapshot: &mut Snapshot, mut facts: StateFacts, text: &Kept) -> Result<()> {
+pub(super) fn store_facts(
+    snapshot: &mut Snapshot,
+    mut facts: StateFacts,
+    text: &CompressedText,
+) -> Result<()> {
     EXTENSION.store(snapshot, &facts)?;
     let rendering = digest(snapshot, &facts, None)?;
     if rendering == text.digest {

@@ -9,7 +9,7 @@ use state_core::json::{ArrayWriter, Document, Json, Kind, View};
 
 /// What one state says about the secrets of an instance.
 #[derive(Debug, Default)]
-pub(super) struct Paths {
+pub(super) struct SensitivePaths {
     /// One for each path, in order.
     pub(super) pointers: Vec<String>,
     /// The paths that can't be told from their pointers.
@@ -17,8 +17,11 @@ pub(super) struct Paths {
 }
 
 /// Reads `sensitive_attributes`.
-pub(super) fn read<'a>(document: Document<'a>, paths: impl Iterator<Item = View<'a>>) -> Result<Paths> {
-    let mut read = Paths::default();
+pub(super) fn read<'a>(
+    document: Document<'a>,
+    paths: impl Iterator<Item = View<'a>>,
+) -> Result<SensitivePaths> {
+    let mut read = SensitivePaths::default();
     for path in paths {
         let Some(pointer) = pointer_of(&path).map_err(|(at, message)| Error::at(&document, &at, message))?
         else {
@@ -34,10 +37,10 @@ pub(super) fn read<'a>(document: Document<'a>, paths: impl Iterator<Item = View<
     Ok(read)
 }
 
-type Refused<'a> = (View<'a>, &'static str);
+type Rejection<'a> = (View<'a>, &'static str);
 
 /// The pointer of a path; None if it is no array.
-fn pointer_of<'a>(path: &View<'a>) -> Result<Option<String>, Refused<'a>> {
+fn pointer_of<'a>(path: &View<'a>) -> Result<Option<String>, Rejection<'a>> {
     let Some(steps) = path.elements() else {
         return Ok(None);
     };
@@ -48,7 +51,7 @@ fn pointer_of<'a>(path: &View<'a>) -> Result<Option<String>, Refused<'a>> {
     Ok(Some(pointer))
 }
 
-fn token_of<'a>(step: &View<'a>) -> Result<String, Refused<'a>> {
+fn token_of<'a>(step: &View<'a>) -> Result<String, Rejection<'a>> {
     let name = step.get("type").and_then(|name| name.as_str());
     let value = step.get("value");
     let token = match (name.as_deref(), value) {

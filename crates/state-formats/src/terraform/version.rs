@@ -19,7 +19,7 @@ pub(super) fn detect(content: &Content<'_>) -> Detection {
         return Detection::No;
     };
     let root = document.root();
-    if let Err(error) = check_neighbours(&root) {
+    if let Err(error) = refuse_encrypted(&root) {
         return refused(Confidence::Certain, error);
     }
     if root.get("version").is_none() {
@@ -81,7 +81,7 @@ pub(super) fn check_version(document: &Document<'_>) -> Result<u64> {
         let message = format!("a state is an object, found {}", root.kind());
         return Err(Error::at(document, &root, message));
     }
-    check_neighbours(&root)?;
+    refuse_encrypted(&root)?;
     if root.get("deployment").is_some() || root.get("checkpoint").is_some() {
         return not_a_state("this is a Pulumi deployment, not a Terraform state");
     }
@@ -113,7 +113,7 @@ pub(super) fn check_version(document: &Document<'_>) -> Result<u64> {
 }
 
 /// Documents of other kinds that people mistake for a state.
-fn check_neighbours(root: &View<'_>) -> Result<()> {
+fn refuse_encrypted(root: &View<'_>) -> Result<()> {
     if opentofu::is_envelope(root) {
         return Err(opentofu::refusal(root));
     }

@@ -7,7 +7,7 @@ use crate::formats::{self, Format, REPAIR, failed};
 use crate::marks::count;
 use crate::settings::MASKED;
 use state_core::{Clock, verify};
-use state_formats::{Imported, Packing, ReadOptions, unpack};
+use state_formats::{Imported, Compression, ReadOptions, decompress};
 use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
@@ -122,12 +122,12 @@ fn unwrapped(args: &Args) -> Result<Unwrapped, CliError> {
         CliError::io(name.clone(), &source).with_hint("name a file that can be read, or `-` for stdin")
     })?;
     let mut notes = Vec::new();
-    if let Some(packing) = Packing::of(&packed) {
+    if let Some(packing) = Compression::of(&packed) {
         notes.push(format!(
             "the file was packed with {packing}; `statectl export` prints it unpacked"
         ));
     }
-    let mut bytes = unpack(packed).map_err(|error| failed(&name, error))?;
+    let mut bytes = decompress(packed).map_err(|error| failed(&name, error))?;
     if let Some(decrypted) = args.passphrase.decrypt(&name, &bytes)? {
         bytes = decrypted.bytes;
         notes.push(format!(

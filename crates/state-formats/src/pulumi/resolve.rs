@@ -1,7 +1,7 @@
 //! What can be said only when all resources are read: keys of tombstones, providers of those that await their
 //! replacement, the outputs of the stack.
 
-use super::facts::{EXTENSION, EntryFacts, Kept};
+use super::facts::{EXTENSION, EntryFacts, KeptField};
 use super::{field, urn};
 use crate::error::Result;
 use state_core::json::{Json, ObjectWriter, Properties};
@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 /// Settles the keys and references of all entries.
-pub(super) fn settle(snapshot: &mut Snapshot) -> Result<()> {
+pub(super) fn resolve(snapshot: &mut Snapshot) -> Result<()> {
     // How many have the same URN and id already.
     let mut taken: HashMap<EntryKey, usize> = HashMap::new();
     let mut seen = HashSet::new();
@@ -49,7 +49,9 @@ fn awaits_replacement(entry: &Entry) -> Result<bool> {
 fn forget_provider(entry: &mut SharedEntry) -> Result<()> {
     let mut known: EntryFacts = EXTENSION.of_entry(entry)?.unwrap_or_default();
     let was = field::value(entry, &known, "provider");
-    known.kept.insert("provider".to_owned(), Kept { was, ours: None });
+    known
+        .kept
+        .insert("provider".to_owned(), KeptField { was, ours: None });
     let entry = Arc::make_mut(entry);
     entry.provider = None.into();
     EXTENSION.store_in_entry(entry, &known)
@@ -63,7 +65,7 @@ pub(super) fn root(entries: &[SharedEntry]) -> Option<usize> {
 }
 
 /// Makes the outputs of the root resource those of the snapshot. Whether it did.
-pub(super) fn lift_outputs(snapshot: &mut Snapshot) -> bool {
+pub(super) fn move_outputs_to_stack(snapshot: &mut Snapshot) -> bool {
     let Some(root) = root(&snapshot.entries) else {
         return false;
     };
@@ -79,7 +81,7 @@ pub(super) fn lift_outputs(snapshot: &mut Snapshot) -> bool {
 }
 
 /// The snapshot's outputs as those of the root resource.
-pub(super) fn lowered_outputs(snapshot: &Snapshot) -> Properties {
+pub(super) fn root_outputs(snapshot: &Snapshot) -> Properties {
     let mut text = String::new();
     let mut object = ObjectWriter::new(&mut text);
     for (name, value) in &snapshot.outputs {
