@@ -282,14 +282,14 @@ fn write(snapshot: &Snapshot) -> Result<String> {
     );
     out.outputs.clone_from(&snapshot.outputs);
     out.unknown.clone_from(&snapshot.unknown);
-    let in_new_words = facts
+    let uses_later_fields = facts
         .as_ref()
         .and_then(|facts| facts.later.as_ref())
         .is_some_and(|later| !later.in_old_words);
     out.entries = snapshot
         .entries
         .iter()
-        .map(|entry| to_unobin(entry, in_new_words))
+        .map(|entry| to_unobin(entry, uses_later_fields))
         .collect::<Result<_>>()?;
     let Some(facts) = facts else {
         return Ok(codec::encode_pretty(&out));
@@ -329,7 +329,7 @@ impl LaterRelease {
 /// Copies the fields of an entry that unobin has.
 ///
 /// Later releases also have data sources, which are external entries here, and bindings, which are kept in the extension.
-fn to_unobin(entry: &Entry, in_new_words: bool) -> Result<SharedEntry> {
+fn to_unobin(entry: &Entry, uses_later_fields: bool) -> Result<SharedEntry> {
     let refuse = |reason: &str| Err(EXTENSION.not_exportable(entry.key().to_string(), reason));
     if !entry.is_live() || entry.pending_replacement {
         return refuse(
@@ -355,7 +355,7 @@ fn to_unobin(entry: &Entry, in_new_words: bool) -> Result<SharedEntry> {
     copy.outputs.clone_from(&entry.outputs);
     copy.depends_on.clone_from(&entry.depends_on);
     copy.unknown.clone_from(&entry.unknown);
-    if in_new_words {
+    if uses_later_fields {
         copy.external = entry.external;
         if let Some(kept) = entry.extensions.get(EXTENSION.name) {
             copy.extensions.insert(EXTENSION.name, kept.clone());

@@ -1,22 +1,22 @@
-//! The fields of a resource: their order, and what the model says for those that it has.
+//! The fields of a Pulumi resource: their order, how each is stored, and how fields of the model are written.
 
 use super::facts::EntryFacts;
 use super::urn;
 use state_core::json::{ArrayWriter, Json, ObjectWriter, write_string};
 use state_core::{Address, Dependency, Entry, EntryType};
 
-/// How a field is kept.
+/// Where an import stores a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FieldClass {
-    /// The model has it.
+    /// In a field of the model.
     Model,
-    /// The model doesn't, and no secret stands in it.
+    /// In the extension; the field contains no secrets.
     NonSecret,
-    /// Secrets may stand in it.
+    /// In the extension; the field may contain secrets.
     Opaque,
 }
 
-/// All fields that Pulumi knows, in its order. `defaults` is version 1's.
+/// All fields that Pulumi defines, in its order. `defaults` exists in version 1 only.
 pub(super) const FIELDS: [(&str, FieldClass); 37] = [
     ("urn", FieldClass::Model),
     ("custom", FieldClass::Model),
@@ -57,7 +57,7 @@ pub(super) const FIELDS: [(&str, FieldClass); 37] = [
     ("snippetID", FieldClass::NonSecret),
 ];
 
-/// Where a field stands and how it is kept; unknown ones are opaque and come last.
+/// Position and class of a field. Unknown fields are opaque and come last.
 pub(super) fn place(key: &str) -> (usize, FieldClass) {
     match FIELDS.iter().position(|(name, _)| *name == key) {
         Some(at) => (at, FIELDS[at].1),
@@ -65,8 +65,8 @@ pub(super) fn place(key: &str) -> (usize, FieldClass) {
     }
 }
 
-/// Writes what the model says for a field of [`FieldClass::Model`]; nothing where Pulumi leaves it out. Inputs and outputs
-/// are not written here.
+/// Writes the value of a field of [`FieldClass::Model`], or nothing if Pulumi omits the field. Inputs and outputs are
+/// written elsewhere.
 pub(super) fn write(entry: &Entry, facts: &EntryFacts, key: &str, out: &mut String) {
     let flag = |is_set: bool, out: &mut String| out.push_str(if is_set { "true" } else { "" });
     match key {
@@ -106,7 +106,7 @@ pub(super) fn write(entry: &Entry, facts: &EntryFacts, key: &str, out: &mut Stri
     }
 }
 
-/// [`write()`], as a value.
+/// The value that [`write()`] writes; None if it omits the field.
 pub(super) fn value(entry: &Entry, facts: &EntryFacts, key: &str) -> Option<Json> {
     let mut text = String::new();
     write(entry, facts, key, &mut text);

@@ -1,39 +1,39 @@
-//! The document without its resources: kept as compact text with marks where they go.
+//! The frame: the document without its resources, as compact text with placeholders.
 //!
-//! Whatever Pulumi says around the resources is thus given back in its order, known or not.
+//! The frame keeps all other fields of the document in their order, including unknown ones.
 
 use super::envelope::Envelope;
 use super::resource::compact;
 use state_core::json::{ArrayWriter, ObjectWriter, View, write_string};
 use std::iter::once;
 
-/// Begins a mark; no JSON text holds it.
+/// First character of a placeholder. JSON text contains no raw control character.
 const ESCAPE: char = '\u{1}';
 
-/// What goes where a mark stands.
+/// The text that replaces a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placeholder {
-    /// The version's number.
+    /// The version number.
     Version,
     /// The array of features.
     Features,
-    /// The member `features`, if there are any.
+    /// The member `features`, omitted without features.
     MaybeFeatures,
     /// The array of resources.
     Resources,
-    /// The same, or `null` if there are none.
+    /// The array of resources, or `null` without resources.
     ResourcesOrNull,
-    /// The member `resources`, if there are any.
+    /// The member `resources`, omitted without resources.
     MaybeResources,
     /// The array of pending operations.
     Operations,
-    /// The same, or `null` if there are none.
+    /// The array of pending operations, or `null` without operations.
     OperationsOrNull,
-    /// The member `pending_operations`, if there are any.
+    /// The member `pending_operations`, omitted without operations.
     MaybeOperations,
-    /// The deployment of a stack that had none, or `null`.
+    /// The deployment, or `null` without resources and operations.
     LatestOrNull,
-    /// The member `latest`, if there is anything to be in it.
+    /// The member `latest`, omitted without resources and operations.
     MaybeLatest,
 }
 
@@ -53,13 +53,13 @@ impl Placeholder {
     ];
 }
 
-/// A piece of a frame.
+/// A text or placeholder of a frame.
 pub(super) enum Piece<'f> {
     Text(&'f str),
     Placeholder(Placeholder),
 }
 
-/// The pieces of a frame, in order.
+/// Iterates over the pieces of a frame, in order.
 pub(super) fn pieces(frame: &str) -> impl Iterator<Item = Piece<'_>> {
     let mut parts = frame.split(ESCAPE);
     let first = parts.next().unwrap_or_default();
@@ -73,7 +73,7 @@ pub(super) fn pieces(frame: &str) -> impl Iterator<Item = Piece<'_>> {
     once(Piece::Text(first)).chain(rest)
 }
 
-/// The frame of a document that lost its own.
+/// The frame for a document whose own frame was masked.
 pub(super) fn plain(is_bare: bool) -> String {
     let (begin, end) = if is_bare {
         ("{\"stack\":\"\",\"latest\":", "}")
@@ -83,13 +83,13 @@ pub(super) fn plain(is_bare: bool) -> String {
     format!("{begin}{}{end}", empty_deployment())
 }
 
-/// A deployment that says nothing of itself, with marks.
+/// The frame of a deployment with an empty manifest.
 pub(super) fn empty_deployment() -> String {
     let manifest = r#"{"time":"0001-01-01T00:00:00Z","magic":"","version":""}"#;
     format!("{{\"manifest\":{manifest}\u{1}r\u{1}o}}")
 }
 
-/// Makes the frame of a document. A magic that is given takes the place of the manifest's.
+/// Creates the frame of a document. `magic` replaces the magic of the manifest.
 pub(super) fn frame_of(root: View<'_>, envelope: &Envelope<'_>, magic: Option<&str>) -> String {
     let maker = FrameWriter { envelope, magic };
     let mut frame = String::new();
@@ -188,14 +188,14 @@ fn placeholder(placeholder: Placeholder, out: &mut String) {
     out.extend(letter.map(|(letter, _)| *letter));
 }
 
-/// Puts a mark before the bracket that was written last.
+/// Inserts a placeholder before the closing brace that was written last.
 fn before_closing_brace(what: Placeholder, out: &mut String) {
     out.pop();
     placeholder(what, out);
     out.push('}');
 }
 
-/// The features as an array.
+/// Writes the features as an array.
 pub(super) fn features(features: &[String]) -> String {
     let mut text = String::new();
     let mut array = ArrayWriter::new(&mut text);

@@ -1,4 +1,4 @@
-//! Writes a snapshot as the compact text of its document, piece by piece.
+//! Writes a snapshot as the compact text of a Pulumi document, in pieces.
 
 use super::envelope::{self, Declarations};
 use super::facts::{EXTENSION, EntryFacts, Side, StateFacts, not_exportable};
@@ -11,10 +11,10 @@ use state_core::{Dependency, Entry, EntryType, Json, Properties, Snapshot};
 use std::borrow::Cow;
 use std::collections::{BTreeSet, HashSet};
 
-/// Takes the text, piece by piece.
+/// Receives the text in pieces.
 type Sink<'o> = dyn FnMut(&str) + 'o;
 
-/// Writes all of it.
+/// Writes the whole document of a snapshot.
 pub(super) fn write(snapshot: &Snapshot, facts: &StateFacts, out: &mut Sink<'_>) -> Result<()> {
     let declared = envelope::declared(snapshot, facts)?;
     let plain;
@@ -59,7 +59,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Writes what goes where a mark stands. Whether it wrote something.
+    /// Writes the text for a placeholder. Returns whether the text isn't empty.
     fn placeholder(&self, placeholder: Placeholder, is_first: bool, out: &mut Sink<'_>) -> Result<bool> {
         let (entries, operations) = (&self.snapshot.entries, &self.snapshot.pending_operations);
         let member = |key: &str| format!("{}\"{key}\":", if is_first { "" } else { "," });
@@ -96,7 +96,7 @@ impl Writer<'_> {
         Ok(true)
     }
 
-    /// The features as they were declared; where more are needed, all of them sorted, as Pulumi does.
+    /// The original features; if more are needed, all of them sorted, as Pulumi writes them.
     fn features(&self) -> Vec<String> {
         let (known, more) = (&self.facts.features, &self.declared.more);
         if more.is_empty() {
@@ -110,7 +110,7 @@ impl Writer<'_> {
         let has_outputs = self.facts.stack_outputs || !self.snapshot.outputs.is_empty();
         let root = resolve::root(&self.snapshot.entries).filter(|_| has_outputs);
         if root.is_none() && !self.snapshot.outputs.is_empty() {
-            let reason = "the stack has outputs, and no root resource that would carry them there";
+            let reason = "the stack has outputs, but no root stack resource that could hold them in Pulumi";
             return Err(not_exportable("the snapshot", reason));
         }
         let mut text = String::from("[");
@@ -141,7 +141,7 @@ impl Writer<'_> {
     }
 }
 
-/// Writes an entry as a resource; `outputs` take the place of its own.
+/// Writes an entry as a resource; `outputs` replaces its own outputs.
 pub(super) fn resource(entry: &Entry, outputs: Option<Properties>, out: &mut String) -> Result<()> {
     check(entry)?;
     let facts: EntryFacts = EXTENSION.of_entry(entry)?.unwrap_or_default();
@@ -167,25 +167,25 @@ pub(super) fn resource(entry: &Entry, outputs: Option<Properties>, out: &mut Str
     Ok(())
 }
 
-/// Refuses what Pulumi has no words for.
+/// Refuses an entry that Pulumi can't represent.
 fn check(entry: &Entry) -> Result<()> {
     let refuse = |reason: &str| Err(not_exportable(entry.key().to_string(), reason));
     if !urn::is_urn(entry.address.as_str()) {
         return refuse("its address isn't a URN");
     }
     if entry.entry_type == EntryType::Action {
-        return refuse("Pulumi knows resources only, no actions");
+        return refuse("Pulumi has resources only, no actions");
     }
     let is_group = |to: &Dependency| matches!(to, Dependency::Group(_));
     if entry.references().any(|reference| is_group(&reference.to)) {
-        return refuse("it depends on a group, which Pulumi can't say");
+        return refuse("it depends on a group, which Pulumi can't represent");
     }
     if entry
         .provider
         .as_ref()
         .is_some_and(|provider| provider.id.is_none())
     {
-        return refuse("its provider is named without an id, which Pulumi needs");
+        return refuse("its provider reference has no id, which Pulumi requires");
     }
     Ok(())
 }
@@ -198,7 +198,7 @@ struct Members<'a> {
 }
 
 impl<'a> Members<'a> {
-    /// The fields that Pulumi didn't know when this was built, sorted.
+    /// The fields that this build doesn't know, sorted.
     fn unknown(&self) -> BTreeSet<&'a str> {
         let facts = self.facts;
         let keys = facts.rest.keys().chain(facts.texts.keys());
