@@ -30,7 +30,7 @@ fn an_encrypted_state_is_opened_by_its_passphrase_and_refused_without() {
             .env("STATECTL_IMPORT_PASSPHRASE", passphrase))
     };
     let wrong = with("another one, not right").exits(12);
-    assert!(wrong.stderr.contains("it doesn't open"), "{wrong:?}");
+    assert!(wrong.stderr.contains("it can't be decrypted"), "{wrong:?}");
     assert_nothing_written(&sandbox);
     let done = with("correct horse battery staple").exits(0);
     assert!(done.stderr.contains("OpenTofu encrypted the file"), "{done:?}");
@@ -74,7 +74,7 @@ fn auto_says_what_it_found_or_why_it_cannot() {
     let file = sandbox.write("what.json", r#"{"version": 4}"#);
     let refused = sandbox.run(&["import", file.to_str().unwrap()]).exits(1);
     for part in [
-        "the format can't be told",
+        "unknown state format",
         "neither `terraform_version` nor `lineage`",
         "--format terraform",
     ] {

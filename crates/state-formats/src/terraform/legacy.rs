@@ -144,7 +144,7 @@ impl<'a> LegacyState<'a> {
         if list.elements().is_some_and(|mut all| all.next().is_none()) {
             return Err(fields.error_at(
                 &list,
-                "the `path` of a module must begin with `root`, but is empty",
+                "the `path` of a module is empty, but must be a list that begins with `root`",
             ));
         }
         Ok(address)
