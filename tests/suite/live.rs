@@ -108,7 +108,7 @@ fn conforms(server: &str) {
 }
 
 /// Several handles to one place, as several processes have them.
-fn is_what_it_claims(server: &str) {
+fn matches_its_declared_guarantees(server: &str) {
     block_on(async {
         let registry = BackendRegistry::default();
         let places: Vec<String> = (0..3).map(|_| place(server)).collect();
@@ -124,24 +124,24 @@ fn is_what_it_claims(server: &str) {
 }
 
 #[test]
-fn ceph_keeps_the_contract_of_backends() {
+fn ceph_passes_backend_conformance() {
     if let Some(server) = server("STATE_TEST_S3_URL") {
         conforms(&server);
-        is_what_it_claims(&server);
+        matches_its_declared_guarantees(&server);
     }
 }
 
 #[test]
-fn azurite_keeps_the_contract_of_backends() {
+fn azurite_passes_backend_conformance() {
     if let Some(server) = server("STATE_TEST_AZURE_URL") {
         conforms(&server);
-        is_what_it_claims(&server);
+        matches_its_declared_guarantees(&server);
     }
 }
 
 #[test]
-fn the_mock_of_gcs_keeps_the_contract_of_backends() {
+fn gcs_mock_passes_backend_conformance() {
     let mock = gcs_mock::Mock::start();
     conforms(&mock.url("states"));
-    is_what_it_claims(&mock.url("states"));
+    matches_its_declared_guarantees(&mock.url("states"));
 }

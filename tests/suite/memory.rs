@@ -24,14 +24,14 @@ const PULUMI: usize = 130_000;
 const TENTHS: u64 = 25;
 
 #[test]
-fn import_open_list_and_verify_of_100_000_entries_need_at_most_2_5_times_the_stored_size() {
+fn commands_need_at_most_2_5_times_the_stored_size() {
     for policy in ["plaintext", "sensitive"] {
-        judge(policy);
+        check_commands(policy);
     }
 }
 
 #[test]
-fn an_import_needs_at_most_twice_the_size_of_its_file() {
+fn import_needs_at_most_twice_the_file_size() {
     import("plaintext", &|| terraform_state_of(Shape::Counted, IMPORTED));
     import("sensitive", &|| terraform_state_of(Shape::Separate, IMPORTED));
     import("sensitive", &|| pulumi_deployment(PULUMI));
@@ -68,7 +68,7 @@ fn import(policy: &str, made_up: &dyn Fn() -> String) {
     clippy::print_stdout,
     reason = "a test tells what it measured, or why it did not"
 )]
-fn judge(policy: &str) {
+fn check_commands(policy: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("large.tfstate"), terraform_state(ENTRIES)).expect("a file");
     // The lock reads the state to write to it, and does nothing else: it only opens.
@@ -115,9 +115,9 @@ fn peak(folder: &Path, policy: &str, arguments: &[&str]) -> Option<u64> {
         .stdout(Stdio::null())
         .output()
         .expect("the worker runs");
-    let told = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success(), "{told}");
-    let line = told.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{stderr}");
+    let line = stderr.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     let kib: u64 = line.trim().strip_suffix(" kB")?.parse().ok()?;
     Some(kib * 1024)
 }

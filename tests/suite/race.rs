@@ -12,7 +12,7 @@ use std::path::Path;
 use std::time::Duration;
 
 #[test]
-fn two_processes_that_race_for_one_stack_lose_no_update() {
+fn racing_processes_lose_no_update() {
     const TIMES: u64 = 25;
     let dir = tempfile::tempdir().expect("a folder");
     let path = dir.path().to_str().expect("a path in UTF-8");
@@ -46,7 +46,7 @@ fn two_processes_that_race_for_one_stack_lose_no_update() {
 }
 
 #[test]
-fn the_second_process_hears_one_clear_locked_that_names_the_holder() {
+fn second_process_gets_one_error_naming_the_holder() {
     let dir = tempfile::tempdir().expect("a folder");
     block_on(stack(dir.path())).expect("a new stack");
     let worker = hold(dir.path(), 1);
@@ -65,7 +65,7 @@ fn the_second_process_hears_one_clear_locked_that_names_the_holder() {
 }
 
 #[test]
-fn a_writer_that_was_stopped_while_its_lock_was_broken_is_fenced_and_its_late_write_is_not_visible() {
+fn suspended_writer_is_fenced_after_its_lock_is_broken() {
     let seed = seed(20_260_802);
     let replay = replay(seed);
     eprintln!("fencing: {replay}");
@@ -196,8 +196,8 @@ impl Steps {
                     // Whoever was in the frame hears `Fenced`; whoever came later, that the handle is closed.
                     let known = ["Fenced", "Closed"].contains(&kind.as_str());
                     assert!(known, "nothing else goes wrong: {line}; {replay}");
-                    let tells = kind == "Fenced" && text.contains("another holder took over");
-                    fenced += u64::from(tells);
+                    let is_takeover = kind == "Fenced" && text.contains("another holder took over");
+                    fenced += u64::from(is_takeover);
                     self.was_not_applied(*task, *unsure, taken_over, replay);
                 }
                 Line::Trying(..) => {}

@@ -38,7 +38,7 @@ pub enum Error {
     Version {
         /// Format version that the state names.
         found: u64,
-        /// Describes that version.
+        /// Describes which program wrote that version.
         reason: String,
     },
     /// The state is newer or older than this build reads, or needs an unknown feature.

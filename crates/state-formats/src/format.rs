@@ -273,7 +273,7 @@ pub struct Identity {
     pub serial: Option<u64>,
 }
 
-/// A decrypted file.
+/// A file that [`StateFormat::decrypt`] decrypted.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Decrypted {
     /// Decrypted content of the file.

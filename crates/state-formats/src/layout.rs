@@ -207,7 +207,7 @@ pub(crate) struct CompressedText {
 }
 
 impl CompressedText {
-    /// Compresses a text.
+    /// Compresses a text and computes its digest.
     pub(crate) fn of(text: &str) -> Result<Self> {
         Ok(Self {
             digest: Digest::of(text.as_bytes()),

@@ -14,7 +14,7 @@ fn examined(url: &str) -> serde_json::Value {
 }
 
 #[test]
-fn servers_that_keep_their_promises_are_sound() {
+fn doctor_passes_conforming_servers() {
     for server in servers() {
         let findings = examined(&place(&server));
         let checks: Vec<&str> = findings
@@ -43,14 +43,14 @@ fn servers_that_keep_their_promises_are_sound() {
 }
 
 #[test]
-fn the_mock_of_gcs_is_sound() {
+fn doctor_passes_the_gcs_mock() {
     let mock = Mock::start();
     examined(&mock.url("states"));
     assert_eq!(mock.objects(), 0, "nothing stays");
 }
 
 #[test]
-fn a_store_that_ignores_conditions_is_refused() {
+fn store_that_ignores_conditions_is_refused() {
     let Some(server) = server("STATE_TEST_S3RVER_URL") else {
         return;
     };

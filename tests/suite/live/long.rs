@@ -20,7 +20,7 @@ const MANY: u64 = 1_100;
 const AT_ONCE: u64 = 16;
 
 #[test]
-fn more_than_a_page_of_slots_and_objects_is_listed_folded_and_collected() {
+fn lists_of_several_pages_are_read_compacted_and_collected() {
     std::thread::scope(|scope| {
         for server in servers() {
             scope.spawn(move || block_on(long(&place(&server))));
@@ -41,7 +41,7 @@ async fn long(url: &str) {
     let journal = held.frames.len() as u64;
     assert_eq!(journal, MANY + 1, "all of them, and a fence");
     assert_eq!(held.tail.next, Slot(MANY + 1));
-    folded(&*backend, lineage).await;
+    wait_for_compaction(&*backend, lineage).await;
     let view = backend.read_journal(lineage, None).await.expect("it reads");
     assert_eq!(view.tail, held.tail);
 
@@ -114,7 +114,7 @@ async fn logs(backend: &Arc<dyn Backend>, lineage: Lineage) {
 }
 
 /// Waits until the head names a fold.
-async fn folded(backend: &dyn Backend, lineage: Lineage) {
+async fn wait_for_compaction(backend: &dyn Backend, lineage: Lineage) {
     for _ in 0..100 {
         let head = backend.read_head(lineage).await.expect("it reads");
         if let Some(compaction) = head.compaction {
@@ -124,5 +124,5 @@ async fn folded(backend: &dyn Backend, lineage: Lineage) {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    panic!("{MANY} slots weren't folded");
+    panic!("{MANY} slots weren't compacted");
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 const LEASE: u32 = 8;
 
 #[test]
-fn a_process_that_slept_past_its_lease_is_fenced_and_its_last_batch_is_told_truly() {
+fn writer_suspended_past_its_lease_is_fenced() {
     let Some(server) = server("STATE_TEST_S3_URL") else {
         return;
     };

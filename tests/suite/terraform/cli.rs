@@ -146,10 +146,10 @@ impl TerraformCli {
         self.init(dir.path());
         let arguments = ["plan", "-input=false", "-no-color", "-detailed-exitcode"];
         let output = self.run(dir.path(), &arguments);
-        let told = [output.stdout, output.stderr].concat();
+        let text = [output.stdout, output.stderr].concat();
         (
             output.status.code() == Some(0),
-            String::from_utf8_lossy(&told).into_owned(),
+            String::from_utf8_lossy(&text).into_owned(),
         )
     }
 

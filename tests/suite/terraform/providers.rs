@@ -12,7 +12,7 @@ const PROVIDERS: [&str; 5] = ["local", "null", "random", "time", "tls"];
 const UNTESTED: &str = "states of real providers";
 
 #[test]
-fn states_of_real_providers_survive_a_rollback() {
+fn rollback_preserves_states_of_real_providers() {
     let Some(mirror) = clients::provider_mirror(&PROVIDERS, UNTESTED) else {
         return;
     };

@@ -6,13 +6,13 @@ use crate::fields::{optional, printable, required};
 use state_core::json::{Document, Kind, View};
 use state_core::{Entry, Snapshot};
 
-/// The supported versions.
+/// The versions of documents that this build reads.
 const VERSIONS: std::ops::RangeInclusive<u64> = 1..=4;
 /// The first version that declares the features that it needs.
 pub(super) const FEATURES_SINCE: u64 = 4;
 /// The oldest version whose resources have the same fields as in version 4.
 const SAME_SINCE: u64 = 3;
-/// The supported features.
+/// The features of version 4 that this build supports.
 const KNOWN: [&str; 8] = [
     "refreshBeforeUpdate",
     "views",

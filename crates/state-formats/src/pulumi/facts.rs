@@ -103,7 +103,7 @@ pub(super) struct StateFacts {
     /// Version of the document; None for the bare form.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) version: Option<u64>,
-    /// The declared features.
+    /// The features that the document declares.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) features: Vec<String>,
     /// Features that the state used without declaring them.

@@ -13,7 +13,7 @@ const ESCAPE: char = '\u{1}';
 /// The text that replaces a placeholder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Placeholder {
-    /// The version number.
+    /// The version number of the document.
     Version,
     /// The array of features.
     Features,

@@ -12,7 +12,7 @@ use state_core::{Address, Dependency, DeposedKey, Digest, Entry, EntryType, Time
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 
-/// Reads a resource.
+/// Reads a resource, and keeps the fields that the model doesn't have in its extension.
 pub(super) fn read<'a>(document: Document<'a>, view: View<'a>, shared: &mut Interner) -> Result<Entry> {
     let Some(members) = view.members() else {
         let message = format!("a resource must be an object, found {}", view.kind());

@@ -16,7 +16,7 @@ pub(super) struct SensitivePaths {
     pub(super) kept: Vec<Json>,
 }
 
-/// Reads `sensitive_attributes`.
+/// Reads the paths in the field `sensitive_attributes`.
 pub(super) fn read<'a>(
     document: Document<'a>,
     paths: impl Iterator<Item = View<'a>>,
