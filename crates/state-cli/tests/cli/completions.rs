@@ -63,7 +63,7 @@ fn offered(sandbox: &Sandbox, words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn zsh_and_fish_complete_names_from_the_store_and_run_nothing_that_they_hold() {
+fn zsh_and_fish_complete_names_and_never_execute_them() {
     let sandbox = Sandbox::with_shop();
     let zsh = r#"
         autoload -U compinit && compinit -u -D

@@ -17,7 +17,7 @@ fn assert_nothing_written(sandbox: &Sandbox) {
 }
 
 #[test]
-fn an_encrypted_state_is_opened_by_its_passphrase_and_refused_without() {
+fn encrypted_state_is_imported_only_with_its_passphrase() {
     let sandbox = Sandbox::new();
     let file = format_fixture("opentofu/sha256-16.tfstate");
     let refused = sandbox.run(&["import", &file]).exits(12);
@@ -46,7 +46,7 @@ fn an_encrypted_state_is_opened_by_its_passphrase_and_refused_without() {
 }
 
 #[test]
-fn auto_says_what_it_found_or_why_it_cannot() {
+fn auto_names_the_detected_format_or_the_problem() {
     for (name, found) in [
         (
             "legacy/v1.tfstate",
@@ -102,7 +102,7 @@ fn broken() -> String {
 }
 
 #[test]
-fn a_terraform_state_with_a_circle_and_twins_is_mended_on_request() {
+fn repair_fixes_cycles_and_duplicates_of_a_state() {
     let sandbox = Sandbox::new();
     let file = sandbox.write("broken.tfstate", broken());
     let file = file.to_str().unwrap();
@@ -153,7 +153,7 @@ fn unknown_fields() -> String {
 }
 
 #[test]
-fn a_sealed_stack_hides_the_fields_that_nobody_knows_and_gives_them_back() {
+fn sealed_stack_hides_unknown_fields_and_exports_them() {
     let sandbox = Sandbox::new();
     let text = unknown_fields();
     sandbox.write("odd.tfstate", &text);
@@ -169,7 +169,7 @@ fn a_sealed_stack_hides_the_fields_that_nobody_knows_and_gives_them_back() {
 }
 
 #[test]
-fn hints_say_what_helps_and_nothing_that_does_not() {
+fn hints_fit_the_error() {
     let sandbox = Sandbox::new();
     let pulumi = r#"{"version": 3, "deployment": {"resources": []}}"#;
     let file = sandbox.write("dev.json", pulumi);
@@ -197,7 +197,7 @@ fn a_document_that_breaks_rules_points_to_the_repair() {
 }
 
 #[test]
-fn a_terraform_state_goes_out_as_our_own_snapshot_and_as_nothing_else() {
+fn terraform_state_exports_only_as_terraform_or_native() {
     let sandbox = Sandbox::with_shop();
     sandbox.run(&["export", "--format", "native"]).exits(0);
     let refused = sandbox.run(&["export", "--format", "unobin"]).exits(1);

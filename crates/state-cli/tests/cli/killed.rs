@@ -175,11 +175,11 @@ fn killed_at_random_moments(policy: &str, usual: u64) {
 }
 
 #[test]
-fn an_up_that_is_killed_at_random_moments_forgets_nothing_and_the_next_one_converges() {
+fn up_killed_at_random_moments_loses_nothing_and_converges() {
     killed_at_random_moments("plaintext", 7);
 }
 
 #[test]
-fn an_up_of_a_sealed_stack_that_is_killed_at_random_moments_forgets_nothing() {
+fn sealed_up_killed_at_random_moments_loses_nothing() {
     killed_at_random_moments("sensitive", 11);
 }

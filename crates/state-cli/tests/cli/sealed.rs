@@ -47,7 +47,7 @@ fn leaks(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn an_import_seals_on_the_way_in_and_comes_back_byte_for_byte_with_the_key() {
+fn import_seals_and_export_with_the_key_is_identical() {
     let sandbox = sealed_shop();
     let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
     let identity = sandbox.path().join("anna/statectl/identity.txt");
@@ -209,7 +209,7 @@ fn a_plain_stack_is_sealed_by_encrypt_and_a_passphrase_will_do() {
 }
 
 #[test]
-fn an_identity_file_that_is_none_is_an_error_that_does_not_show_it() {
+fn invalid_identity_file_is_an_error_without_its_content() {
     let sandbox = sealed_shop();
     let truncated = sandbox.write("short.txt", "AGE-SECRET-KEY-1QQQQQ\n");
     let public = sandbox.write("public.txt", "age1qqqq\n");

@@ -60,7 +60,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 #[test]
-fn a_store_that_was_put_back_is_shown_with_a_warning_and_written_only_after_it_was_accepted() {
+fn restored_store_is_written_only_after_trust_accept() {
     let sandbox = sealed_shop();
     let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
     let (store, earlier) = (sandbox.path().join(".state"), sandbox.path().join("earlier"));
@@ -122,7 +122,7 @@ fn a_stack_that_was_forged_is_neither_shown_nor_written() {
 }
 
 #[test]
-fn who_may_read_outputs_only_reads_them_and_nothing_else() {
+fn output_readers_can_read_only_outputs() {
     let sandbox = sealed_shop();
     let carl = |arguments: &[&str]| as_user(&sandbox, "carl", arguments);
     let his = carl(&["identity", "--new"]).exits(0).stdout;
@@ -193,7 +193,7 @@ fn single_secrets_open_under_their_name_and_with_the_key_only() {
 }
 
 #[test]
-fn a_secret_that_json_cannot_hold_is_refused_there_and_not_altered() {
+fn secret_that_is_not_utf8_is_refused_in_json() {
     let sandbox = sealed_shop();
     let anna = |arguments: &[&str], input: &[u8]| given(&sandbox, "anna", arguments, input);
     let sealed = anna(&["secret", "encrypt", "db"], b"hunter2\xff").exits(0).stdout;
@@ -249,7 +249,7 @@ fn a_history_is_forgotten_with_its_key() {
 }
 
 #[test]
-fn a_memory_that_cannot_be_read_is_an_error_and_one_that_cannot_be_written_a_warning() {
+fn unreadable_known_stacks_fail_and_unwritable_ones_warn() {
     let sandbox = sealed_shop();
     let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
     let seen = sandbox.path().join("anna/seen/statectl/seen");

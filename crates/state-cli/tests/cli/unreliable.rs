@@ -80,7 +80,7 @@ fn a_stack_that_is_marked_says_so_wherever_it_is_read() {
 }
 
 #[test]
-fn somebody_who_looked_at_the_world_takes_the_mark_back() {
+fn refresh_clears_the_unreliable_mark() {
     let sandbox = abandoned();
     let trusted = sandbox
         .run(&["pending", "trust", "--json"])
