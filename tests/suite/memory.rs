@@ -1,7 +1,7 @@
-//! What `statectl` needs in memory for a large state, against the bytes of the state as it is stored, uncompressed.
+//! Memory that `statectl` needs for a large state, relative to the stored, uncompressed size of the state.
 //!
-//! The peak is the system's own count for a process that does nothing else (`VmHWM`): program, threads and all that the
-//! allocator keeps. Where the system doesn't tell, nothing is checked.
+//! The peak is the system's count for the whole process (`VmHWM`): program, threads and all memory that the allocator
+//! keeps. The tests are skipped on systems without that count.
 
 use crate::process::WORKER;
 use state_core::codec;
@@ -11,16 +11,16 @@ use state_tests::large::{Shape, pulumi_deployment, terraform_state, terraform_st
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// How many entries the state has.
+/// Number of entries in the state.
 const ENTRIES: usize = 100_000;
 
-/// How many entries the state has that is imported: about 200 MB.
+/// Number of entries in the imported state, about 200 MB.
 const IMPORTED: usize = 250_000;
 
-/// How many resources the deployment of Pulumi has that is imported: about 200 MB.
+/// Number of resources in the imported Pulumi deployment, about 200 MB.
 const PULUMI: usize = 130_000;
 
-/// The most that a command may need: so many times the stored size, in tenths.
+/// Maximum memory of a command, in tenths of the stored size.
 const TENTHS: u64 = 25;
 
 #[test]
@@ -40,7 +40,7 @@ fn import_needs_at_most_twice_the_file_size() {
 /// Imports a file into a stack with this policy.
 #[expect(
     clippy::print_stdout,
-    reason = "a test tells what it measured, or why it did not"
+    reason = "a test prints its measurement"
 )]
 fn import(policy: &str, made_up: &dyn Fn() -> String) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -63,15 +63,15 @@ fn import(policy: &str, made_up: &dyn Fn() -> String) {
     );
 }
 
-/// Runs all of them on a stack with this policy.
+/// Runs all commands on a stack with this policy.
 #[expect(
     clippy::print_stdout,
-    reason = "a test tells what it measured, or why it did not"
+    reason = "a test prints its measurement"
 )]
 fn check_commands(policy: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("large.tfstate"), terraform_state(ENTRIES)).expect("a file");
-    // The lock reads the state to write to it, and does nothing else: it only opens.
+    // Acquiring the lock only opens the state for writing.
     let commands: [(&str, &[&str]); 5] = [
         ("import", &["import", "large.tfstate"]),
         ("open", &["lock", "acquire", "--message", "open"]),
@@ -99,7 +99,7 @@ fn check_commands(policy: &str) {
     }
 }
 
-/// The most memory in bytes that a command had; none where the system doesn't tell.
+/// Peak memory of a command in bytes; None if the system doesn't report it.
 fn peak(folder: &Path, policy: &str, arguments: &[&str]) -> Option<u64> {
     let output = Command::new(WORKER)
         .arg("cli")
@@ -122,7 +122,7 @@ fn peak(folder: &Path, policy: &str, arguments: &[&str]) -> Option<u64> {
     Some(kib * 1024)
 }
 
-/// The bytes of the state as it is stored, before they are compressed.
+/// Size of the stored state before compression, in bytes.
 fn stored_size(folder: &Path) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

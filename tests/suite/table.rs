@@ -1,4 +1,4 @@
-//! The table of `tests/README.md` names tests that exist.
+//! Tests that every test named in `tests/README.md` exists.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! P9: what Terraform wrote comes back byte for byte, and Terraform reads what we write.
+//! P9: states of Terraform are exported byte for byte, and Terraform accepts changed exports.
 
 mod cli;
 mod providers;
@@ -48,7 +48,7 @@ fn rollback_exports_old_content_with_a_higher_serial() {
             "the first import comes back byte for byte"
         );
         let newer = stack.get(second).await.expect("the second revision");
-        assert!(export(&newer) == fixture("successor"), "so does the second");
+        assert!(export(&newer) == fixture("successor"), ~);
 
         let exported = export(&stack.current().await.expect("the current revision"));
         assert_eq!(stack.current_rev().await.expect("a revision"), *last);
@@ -157,7 +157,7 @@ fn old_states_are_upgraded_like_terraform_does() {
     }
 }
 
-/// The shop, then its successor, then back to the shop.
+/// A stack with two imports, the shop and its successor, and a rollback to the first.
 struct Scenario {
     stack: Stack,
     first: RevisionId,
@@ -192,7 +192,7 @@ impl Scenario {
     }
 }
 
-/// What a state file says.
+/// The header and content of a state file.
 struct Facts {
     lineage: String,
     serial: u64,
@@ -233,7 +233,7 @@ async fn import(session: &Session, state: &[u8]) -> RevisionId {
         .expect("it is imported")
 }
 
-/// Exports what a store holds; the stored form says the same.
+/// Exports a snapshot, and asserts that the stored form gives the same export.
 fn export(snapshot: &Snapshot) -> Vec<u8> {
     let exported = Terraform.write(snapshot).expect("it came from Terraform");
     let stored = codec::decode("snapshot", &codec::encode_stored(snapshot)).expect("our own form");

@@ -1,4 +1,4 @@
-//! The main job on an object store, and a stack that goes from files to one store, to the other, and back.
+//! The main workflow on an object store, and copies of a stack from files to each store and back.
 
 use super::{place, run, servers, statectl};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! What goes wrong on the way to a store: each is a typed error with a hint and an exit code, soon, and tells no secret.
+//! Failures to reach a store: each gives a typed error with a hint and an exit code within a time limit, without secrets.
 
 use super::{Ran, place, run, server, statectl};
 use crate::store::environment;
@@ -7,19 +7,19 @@ use std::net::TcpListener;
 use std::process::Command;
 use std::time::Duration;
 
-/// How long a refusal may take.
+/// Maximum time until an error is reported.
 const LIMIT: Duration = Duration::from_secs(30);
 
 const CANARY: &str = "hunter22-canary";
 
-/// Keys that open nothing.
+/// Invalid access keys.
 pub(super) const KEYS: [(&str, &str); 3] = [
     ("AWS_ACCESS_KEY_ID", "k"),
     ("AWS_SECRET_ACCESS_KEY", CANARY),
     ("AWS_REGION", "r"),
 ];
 
-/// The same as Azure's keys are written.
+/// The same keys in the encoding of Azure's keys.
 const CANARY_IN_BASE64: &str = "aHVudGVyMjItY2FuYXJ5";
 
 #[track_caller]
@@ -35,7 +35,7 @@ pub(super) fn refused(command: &mut Command, code: i32, expected: &str) -> Ran {
     ran
 }
 
-/// The same server under another scheme and host.
+/// The URL of a server with another endpoint.
 pub(super) fn elsewhere(server: &str, endpoint: &str) -> String {
     let bucket = server.split('?').next().unwrap_or(server);
     format!("{bucket}?endpoint={endpoint}")
@@ -82,7 +82,7 @@ fn missing_bucket_is_named() {
             continue;
         };
         let url = server.replacen(there, missing, 1);
-        // The hint repeats the URL: what failed must be named before.
+        // The hint repeats the URL, so check that the error itself names the bucket.
         let expected = format!("error: the bucket or container {missing} does not exist");
         for command in ["list", "init"] {
             let ran = refused(&mut statectl(&["--backend", &url, command]), 10, &expected);
@@ -159,7 +159,8 @@ fn silent_server_is_unreachable() {
     });
 }
 
-/// Without credentials the machine is asked for some. Here that never answers, as on a network that swallows packets.
+/// Without credentials the client queries the metadata service. Here that service never answers, as on a network that drops
+/// packets.
 #[test]
 fn missing_credentials_error_names_the_variables() {
     let port = silent();
@@ -214,7 +215,7 @@ fn gcs_mock_errors_are_classified() {
     }
 }
 
-/// A server that takes every call and says nothing, for as long as the test runs.
+/// Starts a server that accepts every connection and never answers.
 fn silent() -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("it has one").port();
@@ -225,7 +226,7 @@ fn silent() -> u16 {
     port
 }
 
-/// The store compares the times that requests are signed with to its own.
+/// A store rejects requests whose signed time differs too much from its own clock.
 #[test]
 fn clock_skew_is_named_in_the_hint() {
     let body = "<?xml version=\"1.0\"?><Error><Code>RequestTimeTooSkewed</Code><Message>The difference between the \
@@ -244,7 +245,7 @@ fn clock_skew_is_named_in_the_hint() {
     assert!(ran.err.contains("clock"), "{ran:?}");
 }
 
-/// A server that says the same to everybody, for as long as the test runs.
+/// Starts a server that gives the same answer to every request.
 fn answering(answer: &str) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("it has one").port();
@@ -254,7 +255,7 @@ fn answering(answer: &str) -> u16 {
             let mut stream = stream;
             let mut request = [0; 4096];
             if stream.read(&mut request).is_ok() {
-                // Whoever hung up hears nothing.
+                // A client that has closed the connection gets no answer.
                 drop(stream.write_all(answer.as_bytes()));
             }
         }

@@ -1,4 +1,4 @@
-//! A server that nobody vouches for.
+//! A server with a certificate that no trusted authority signed.
 
 use super::refusals::{KEYS, elsewhere, refused};
 use super::statectl;
@@ -26,7 +26,7 @@ fn self_signed_server_receives_no_request() {
     assert!(!heard.is_empty() && heard.iter().all(Result::is_err), "{heard:?}");
 }
 
-/// A server that speaks TLS, and what it heard: requests, or why there was none.
+/// Starts a TLS server; the receiver gets each request, or the error of the connection.
 fn self_signed() -> (u16, std::sync::mpsc::Receiver<Result<String, String>>) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/self-signed");
     let certificate = CertificateDer::from_pem_file(folder.join("certificate.pem")).expect("a certificate");
@@ -44,7 +44,7 @@ fn self_signed() -> (u16, std::sync::mpsc::Receiver<Result<String, String>>) {
     std::thread::spawn(move || {
         for stream in listener.incoming().flatten() {
             let heard = answer(&config, stream);
-            // Who asked may have gone.
+            // The client may have closed the connection.
             drop(sender.send(heard));
         }
     });

@@ -1,4 +1,4 @@
-//! States of real providers, written by Terraform and OpenTofu, go through a store and back into the same client.
+//! Imports states of real providers, written by Terraform and OpenTofu, and exports them to the same client.
 
 use super::cli::{TerraformCli, copy};
 use super::{export, facts, import, read};
