@@ -38,10 +38,7 @@ fn import_needs_at_most_twice_the_file_size() {
 }
 
 /// Imports a file into a stack with this policy.
-#[expect(
-    clippy::print_stdout,
-    reason = "a test prints its measurement"
-)]
+#[expect(clippy::print_stdout, reason = "a test prints its measurement")]
 fn import(policy: &str, made_up: &dyn Fn() -> String) {
     let folder = tempfile::tempdir().expect("a folder");
     let text = made_up();
@@ -64,10 +61,7 @@ fn import(policy: &str, made_up: &dyn Fn() -> String) {
 }
 
 /// Runs all commands on a stack with this policy.
-#[expect(
-    clippy::print_stdout,
-    reason = "a test prints its measurement"
-)]
+#[expect(clippy::print_stdout, reason = "a test prints its measurement")]
 fn check_commands(policy: &str) {
     let folder = tempfile::tempdir().expect("a folder");
     std::fs::write(folder.path().join("large.tfstate"), terraform_state(ENTRIES)).expect("a file");

@@ -60,7 +60,10 @@ fn second_process_gets_one_error_naming_the_holder() {
     drop(worker);
     block_on(async {
         let stack = stack(dir.path()).await.expect("it opens");
-        let session = stack.lock("third").await.expect("the lock of a dead process is free");
+        let session = stack
+            .lock("third")
+            .await
+            .expect("the lock of a dead process is free");
         session.close().await.expect("it closes");
     });
 }

@@ -186,7 +186,7 @@ fn missing_credentials_error_names_the_variables() {
     assert!(took < Duration::from_secs(9), "it took {took:?}");
 }
 
-/// What Google's servers say, by a mock: listener tried them.
+/// Errors of Google's servers, tested with a mock only.
 #[test]
 fn gcs_mock_errors_are_classified() {
     let mock = super::gcs_mock::Mock::start();

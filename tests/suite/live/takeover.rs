@@ -42,7 +42,10 @@ fn writer_suspended_past_its_lease_is_fenced() {
         assert!(!well, "a fenced writer fails");
         steps.judge(&late, &taken_over, &url);
         let tip = stack.tip().await.expect("it reads");
-        assert!(content(&tip.state) == before, "its late write must not be visible");
+        assert!(
+            content(&tip.state) == before,
+            "its late write must not be visible"
+        );
         write(&session, "after").await;
         session.close().await.expect("it closes");
         verify(&stack).await;

@@ -1,4 +1,4 @@
-//! Entries that go to another stack: both sides are shown, one question is asked, and each has one revision or none.
+//! Moves of resources to another stack: both plans are shown, one confirmation is asked, and each stack gets one revision.
 
 use crate::sandbox::{Ran, Sandbox};
 use serde_json::Value;

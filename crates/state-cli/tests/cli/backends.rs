@@ -1,4 +1,4 @@
-//! What stores there are, and how they are configured.
+//! The supported backends and their configuration.
 
 use crate::sandbox::Sandbox;
 

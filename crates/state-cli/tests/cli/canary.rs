@@ -1,4 +1,4 @@
-//! A sealed store that is worked hard: no secret in any form in what is stored, printed, logged or shown for debugging.
+//! Many commands on a sealed store: no secret appears in any form in stored data, output, logs or debug output.
 
 mod by_hand;
 
@@ -11,7 +11,7 @@ const CANARY: &str = "c4nary\"\\ö-w4tch-7he-m1ne";
 /// What the fixture has in its place.
 const BEFORE: &str = "correct horse battery staple";
 
-/// All that it might look like.
+/// All encodings in which the secret could appear.
 fn forms() -> Vec<String> {
     let bytes = CANARY.as_bytes();
     let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -54,7 +54,7 @@ fn base64(bytes: &[u8]) -> String {
     out
 }
 
-/// Which form of it is in there.
+/// The encoding of the secret that a text contains; None if it contains none.
 fn found(text: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(text);
     forms().into_iter().find(|form| text.contains(form))

@@ -1,4 +1,4 @@
-//! Commands that change a stack: they ask, respect what is pending, and take the lock.
+//! Commands that change a stack: confirmation, pending operations and locks.
 
 use crate::sandbox::{Sandbox, fixture};
 use serde_json::Value;

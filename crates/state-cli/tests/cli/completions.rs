@@ -1,4 +1,4 @@
-//! The scripts that complete the command line, run by the shells that they are for.
+//! The completion scripts, run by their shells.
 
 use crate::sandbox::{Sandbox, run};
 use state_core::testkit::run::skip;

@@ -1,4 +1,4 @@
-//! Settings from files.
+//! Settings from the files of the user and the project.
 
 use crate::sandbox::{Sandbox, run};
 use serde_json::Value;

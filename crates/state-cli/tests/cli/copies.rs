@@ -1,4 +1,4 @@
-//! `copy`: the whole history goes to another store.
+//! `copy`: copies the whole history to another store.
 
 use crate::sandbox::Sandbox;
 

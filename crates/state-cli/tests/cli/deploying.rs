@@ -1,4 +1,4 @@
-//! `up`, `preview`, `refresh` and `destroy` with real files: each does what its preview said, and no more.
+//! `up`, `preview`, `refresh` and `destroy` with real files: each command performs exactly the steps of its preview.
 
 use crate::sandbox::{Ran, Sandbox, run};
 use serde_json::Value;
@@ -59,7 +59,7 @@ fn steps(done: &Value) -> Vec<String> {
     told
 }
 
-/// What was said would be done, where it was done: of inputs that nobody knew it could turn out that they don't change.
+/// The previewed steps that were performed: an input that was unknown in the preview may turn out unchanged.
 fn steps_that_came(said: &Value, done: &Value) -> Vec<String> {
     let came = steps(done);
     let is_open = |step: &Value| step["op"] == "update" && step.get("unknown").is_some();

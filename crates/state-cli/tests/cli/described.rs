@@ -1,4 +1,4 @@
-//! Every command that there is, run with `--json` once: what it prints is described, and nothing else is.
+//! Runs every command with `--json` once: all output matches a schema, and every schema is used.
 
 use crate::sandbox::{Sandbox, fixture, run};
 use serde_json::Value;

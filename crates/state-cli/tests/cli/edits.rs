@@ -1,4 +1,4 @@
-//! Changes by hand: they show what they do, ask, and make one revision or none.
+//! Edits of the state: they show their changes, ask for confirmation, and create one revision or none.
 
 use crate::sandbox::{Ran, Sandbox, run};
 use serde_json::Value;

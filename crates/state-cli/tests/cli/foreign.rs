@@ -1,4 +1,4 @@
-//! States of other systems at the command line: found out, opened, upgraded, mended or refused, and nothing written of what is.
+//! States of other systems at the command line: detected, decrypted, upgraded, repaired or refused without writing anything.
 
 use crate::pulumi::nowhere;
 use crate::sandbox::{Ran, Sandbox, run};
@@ -85,7 +85,7 @@ fn auto_names_the_detected_format_or_the_problem() {
     assert_nothing_written(&sandbox);
 }
 
-/// A state of Terraform with a circle and an instance that stands twice.
+/// A Terraform state with a cycle and a duplicate instance.
 fn broken() -> String {
     let resource = |name: &str, to: &str| {
         format!(
@@ -138,7 +138,7 @@ fn repair_fixes_cycles_and_duplicates_of_a_state() {
     clean.run(&["import", file.to_str().unwrap()]).exits(0);
 }
 
-/// A state with fields that nobody knows, each with a secret in it.
+/// A state with unknown fields, each containing a secret.
 fn unknown_fields() -> String {
     let field = |name: &str| format!(r#""x_{name}": {{"n": "canary-{name}"}}"#);
     let (top, output, resource, empty) = (field("top"), field("output"), field("resource"), field("empty"));

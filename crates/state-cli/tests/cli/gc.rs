@@ -1,4 +1,4 @@
-//! `gc`: what is dropped, what is deleted, and what is told of it.
+//! `gc`: dropped revisions, deleted files, and the report.
 
 use crate::sandbox::Sandbox;
 use serde_json::Value;

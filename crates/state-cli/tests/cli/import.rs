@@ -1,4 +1,4 @@
-//! `import` and `export`: nothing is lost, nothing is overwritten by accident.
+//! `import` and `export`: no data is lost or overwritten by accident.
 
 use crate::sandbox::{Sandbox, fixture};
 use std::os::unix::fs::PermissionsExt;

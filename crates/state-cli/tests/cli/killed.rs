@@ -1,4 +1,4 @@
-//! `kill -9` of `up` at random moments, with real files: nothing that it made is forgotten, and the next run goes on.
+//! `kill -9` of `up` at random moments, with real files: no created file is forgotten, and the next run converges.
 
 use crate::sandbox::{Sandbox, run};
 use state_core::testkit::clock::SeededEntropy;
@@ -89,7 +89,7 @@ fn known(sandbox: &Sandbox) -> (BTreeSet<PathBuf>, usize) {
     })
 }
 
-/// Waits for a random moment: any, or one after so many steps were told as done.
+/// Waits for a random moment: any, or one after a number of steps was reported as done.
 fn wait(child: &mut Child, dice: &Dice) {
     let most = if dice.below(4) == 0 {
         100_000

@@ -1,4 +1,4 @@
-//! What a program can make, as `kinds` tells it.
+//! `kinds`: the kinds of resources that a program can declare.
 
 use crate::sandbox::Sandbox;
 use serde_json::json;

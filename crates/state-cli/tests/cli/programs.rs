@@ -1,4 +1,4 @@
-//! Programs that are wrong, and providers that fail: a clear error, an exit code, and no state lost.
+//! Invalid programs and failing providers: a clear error, an exit code, and no lost state.
 
 use crate::sandbox::{Ran, Sandbox, run};
 use std::process::{Command, Stdio};
@@ -82,7 +82,7 @@ fn unknown_property_is_reported_before_changes() {
     assert!(ran.stderr.contains(told), "{ran:?}");
     assert!(ran.stderr.contains("`statectl kinds KIND`"), "{ran:?}");
     assert!(!sandbox.path().join("a").exists());
-    // What only its provider knows is told by the look at what would be done.
+    // Errors that only the provider can detect are reported by the preview.
     let ran = up(&sandbox, &program.replace("contnt: x", "mode: '0600'"), &[]).exits(1);
     assert!(
         ran.stdout.contains("`content` is missing") && ran.stdout.contains("nothing was changed"),

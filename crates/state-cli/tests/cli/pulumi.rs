@@ -1,4 +1,4 @@
-//! Pulumi's states through a store.
+//! Imports and exports of Pulumi states through a store.
 
 use crate::sandbox::{Ran, Sandbox, run};
 use serde_json::{Value, json};
@@ -58,7 +58,7 @@ fn exported(sandbox: &Sandbox) -> Value {
     serde_json::from_str(&ran.stdout).unwrap_or_else(|error| panic!("{error}: {ran:#?}"))
 }
 
-/// No file below this folder holds the text, packed or not.
+/// Asserts that no file below a folder contains the text, compressed or not.
 pub(crate) fn nowhere(folder: &Path, text: &str) {
     for found in std::fs::read_dir(folder).unwrap() {
         let path = found.unwrap().path();

@@ -1,4 +1,4 @@
-//! What commands that only read show, and how they end.
+//! Output and exit codes of the commands that only read.
 
 use crate::sandbox::Sandbox;
 use std::process::Stdio;

@@ -1,4 +1,4 @@
-//! Sealed stacks at the command line: what a team does, and what a stranger sees.
+//! Sealed stacks at the command line: access of a team, and of users without a key.
 
 use crate::sandbox::{Ran, Sandbox, fixture, run};
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 /// A password of the fixture `shop`, marked as sensitive by its writer.
 const SECRET: &str = "correct horse battery staple";
 
-/// Runs `statectl` as somebody who has a settings folder of their own, whose new stacks are sealed.
+/// Runs `statectl` as a user with their own settings folder, whose new stacks are sealed.
 fn as_user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> Ran {
     let settings = sandbox.path().join(who);
     let mut command = sandbox.sealing(arguments);

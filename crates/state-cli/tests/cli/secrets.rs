@@ -1,4 +1,4 @@
-//! Sensitive values show only with `--show-secrets`, and in what `export` is for.
+//! Sensitive values are printed only with `--show-secrets`, and in exports.
 
 use crate::sandbox::{Sandbox, fixture, run};
 

@@ -1,4 +1,4 @@
-//! Which store and which stack a command is about.
+//! Selection of store and stack by a command.
 
 use crate::sandbox::{Sandbox, fixture, run};
 use state_manager::{Actor, Environment};

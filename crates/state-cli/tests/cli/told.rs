@@ -1,4 +1,4 @@
-//! What `up`, `preview`, `refresh` and `pending` tell of a run: all of what it did, and what it left.
+//! Reports of `up`, `preview`, `refresh` and `pending`: all that a run did, and all that it left.
 
 use crate::described::spooled;
 use crate::first_up::typed;

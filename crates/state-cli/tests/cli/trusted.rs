@@ -1,4 +1,4 @@
-//! What a client remembers of a store, outputs of their own, single secrets, and what is sealed unasked.
+//! Known stacks of a client, recipients of outputs, single secrets, and sealing by default.
 
 use crate::sandbox::{Ran, Sandbox, fixture, run};
 use std::io::Write;
@@ -7,7 +7,7 @@ use std::process::Stdio;
 
 const SECRET: &str = "correct horse battery staple";
 
-/// Runs `statectl` as somebody with settings and a memory of their own.
+/// Runs `statectl` as a user with their own settings and known stacks.
 fn as_user(sandbox: &Sandbox, who: &str, arguments: &[&str]) -> Ran {
     run(&mut user(sandbox, who, arguments))
 }
@@ -90,7 +90,7 @@ fn a_stack_that_was_forged_is_neither_shown_nor_written() {
     let sandbox = sealed_shop();
     let anna = |arguments: &[&str]| as_user(&sandbox, "anna", arguments);
     let hers = anna(&["identity"]).exits(0).stdout;
-    // Somebody without her key makes the same stack and lets her open it.
+    // A user without her key creates the same stack and adds her as a recipient.
     let store = sandbox.path().join(".state");
     std::fs::remove_dir_all(&store).unwrap();
     let shop = fixture("shop.tfstate");
@@ -110,7 +110,7 @@ fn a_stack_that_was_forged_is_neither_shown_nor_written() {
     }
     let told = anna(&["trust"]).exits(0);
     assert!(told.stderr.contains("foreign"), "{told:?}");
-    // A key that somebody told is taken instead of the first one.
+    // A key that was communicated otherwise is pinned instead of the first one.
     let newcomer = |arguments: &[&str]| as_user(&sandbox, "newcomer", arguments);
     let stranger = "0123456789abcdef0123456789abcdef";
     newcomer(&["identity", "--new"]).exits(0);

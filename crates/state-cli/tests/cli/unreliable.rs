@@ -1,4 +1,4 @@
-//! A writer died while it changed the world: every command that reads says so, until somebody knows better.
+//! A writer crashed while it changed objects: every reading command warns until the state is verified.
 
 use crate::sandbox::{Sandbox, fixture};
 use serde_json::Value;

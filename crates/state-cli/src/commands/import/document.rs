@@ -7,7 +7,7 @@ use crate::formats::{self, Format, REPAIR, failed};
 use crate::marks::count;
 use crate::settings::MASKED;
 use state_core::{Clock, verify};
-use state_formats::{Imported, Compression, ReadOptions, decompress};
+use state_formats::{Compression, Imported, ReadOptions, decompress};
 use std::io::Read;
 use std::path::Path;
 use std::str::FromStr;
