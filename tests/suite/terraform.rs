@@ -48,7 +48,7 @@ fn rollback_exports_old_content_with_a_higher_serial() {
             "the first import comes back byte for byte"
         );
         let newer = stack.get(second).await.expect("the second revision");
-        assert!(export(&newer) == fixture("successor"), ~);
+        assert!(export(&newer) == fixture("successor"), "the second import is exported byte for byte");
 
         let exported = export(&stack.current().await.expect("the current revision"));
         assert_eq!(stack.current_rev().await.expect("a revision"), *last);

@@ -12,7 +12,7 @@ const LIMIT: Duration = Duration::from_secs(30);
 
 const CANARY: &str = "hunter22-canary";
 
-/// Invalid access keys.
+/// Access keys that the server must reject.
 pub(super) const KEYS: [(&str, &str); 3] = [
     ("AWS_ACCESS_KEY_ID", "k"),
     ("AWS_SECRET_ACCESS_KEY", CANARY),

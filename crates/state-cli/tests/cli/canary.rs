@@ -123,7 +123,7 @@ impl Worked {
             &["recipients", "list"],
             &["verify", "--deep"],
         ] {
-            // What is looked for stands on the command line; nothing is found, and the error repeats it.
+            // The search text is on the command line; nothing matches, and the error repeats the text.
             if reading.contains(&CANARY) {
                 run(&mut self.command(reading));
                 continue;
@@ -187,7 +187,7 @@ impl Worked {
 }
 
 #[test]
-fn no_form_of_a_secret_reaches_the_store_a_log_an_error_or_a_debug() {
+fn no_secret_reaches_store_logs_errors_or_debug_output() {
     let worked = Worked {
         sandbox: Sandbox::new(),
     };

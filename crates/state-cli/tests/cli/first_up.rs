@@ -94,7 +94,7 @@ pub(crate) fn typed(command: &Command, answers: &str) -> Option<(i32, String)> {
 }
 
 #[test]
-fn a_first_up_is_asked_about_once_and_a_no_leaves_nothing_behind() {
+fn declined_first_up_leaves_nothing_behind() {
     let sandbox = Sandbox::new();
     sandbox.write("state.yaml", PAGES);
     let before = paths(sandbox.path());

@@ -123,7 +123,7 @@ fn diff_shows_moves_and_blame_follows_them() {
         entry.address = "terraform_data.spare".parse().unwrap();
         entry
     };
-    // Nothing stands on the last one.
+    // No entry depends on the last one.
     edit(&sandbox, rename, "terraform_data.migration");
     let data = sandbox.run(&["diff", "--json"]).exits(0).data("diff");
     assert_eq!(data["moved"][0]["from"]["address"], "terraform_data.migration");

@@ -67,7 +67,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, String> {
     paths.map(file).collect()
 }
 
-/// The name of the file that an entry stands for.
+/// The name of the file that an entry describes.
 fn name(entry: &Entry) -> Option<PathBuf> {
     let path = entry.inputs.as_ref()?.get("path")?.as_str()?.into_owned();
     Some(PathBuf::from(Path::new(&path).file_name()?))
@@ -99,7 +99,7 @@ fn wait(child: &mut Child, dice: &Dice) {
         // What it is about to do ends with counts.
         let has_begun = told.any(|line| line.starts_with(|c: char| c.is_ascii_digit()));
         let steps = usize::try_from(dice.below(PAGES)).unwrap();
-        // A round that changes nothing tells of nothing.
+        // A round without changes reports no steps.
         if has_begun {
             told.take(steps).for_each(drop);
         }
