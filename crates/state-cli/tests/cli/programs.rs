@@ -92,7 +92,7 @@ fn unknown_property_is_reported_before_changes() {
 }
 
 #[test]
-fn unknown_settings_are_refused() {
+fn settings_come_by_name_or_file_and_unknown_are_refused() {
     let sandbox = Sandbox::new();
     let program = "config:\n  text: { type: string }\nresources:\n  a: { kind: file, inputs: { path: a, content: \"${config.text}\" } }";
     sandbox.write("value", "from a file\n");
